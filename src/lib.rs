@@ -1,0 +1,35 @@
+//! anode: an active network node for Linux.
+//!
+//! The way of a packet through this crate, station by station:
+//!
+//! ```text
+//! port ──▶ wire ──▶ classify ──▶ ee/capsule ──▶ code/run ──▶ verdict ──▶ port
+//!   │                  │              │                         │
+//!   │                  │              └─ code absent: wait, fetch from the previous hop
+//!   │                  └─ code-fetch message, ARP, neighbour discovery
+//!   └─ not ours: the Linux stack never notices us
+//! ```
+//!
+//! [`node::Node`] is the state machine in the middle: frames and timers come in with the time
+//! passed along, frames, deliveries and effects go out. It opens no socket and reads no clock, so
+//! the same node runs on real interfaces ([`manage`]), in UDP overlays, and in the simulator
+//! ([`sim`]). ARCHITECTURE.md draws the same picture with every exit.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod apps;
+pub mod bench;
+pub mod classify;
+pub mod cli;
+pub mod code;
+pub mod ee;
+pub mod lab;
+pub mod manage;
+pub mod node;
+pub mod nodeos;
+pub mod port;
+pub mod sim;
+pub mod sys;
+pub mod topology;
+pub mod trust;
+pub mod wire;

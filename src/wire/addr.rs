@@ -1,0 +1,189 @@
+//! Network addresses: 16 bytes, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2).
+//!
+//! One type serves both families, so routing, capsule headers and state never branch on the
+//! family; only the IP headers themselves do.
+
+use core::fmt;
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A network address in its 16-byte wire form.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Addr(pub [u8; 16]);
+
+impl Addr {
+    /// All zeroes: no address.
+    pub const UNSPECIFIED: Addr = Addr([0; 16]);
+
+    /// An IPv4 address in mapped form.
+    pub const fn v4(octets: [u8; 4]) -> Addr {
+        let [a, b, c, d] = octets;
+        Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+    }
+
+    /// The four octets if this is an IPv4-mapped address.
+    pub fn octets_v4(&self) -> Option<[u8; 4]> {
+        match self.0 {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an IPv4-mapped address.
+    pub fn is_v4(&self) -> bool {
+        self.octets_v4().is_some()
+    }
+
+    /// Whether no address is given.
+    pub fn is_unspecified(&self) -> bool {
+        *self == Addr::UNSPECIFIED || *self == Addr::v4([0; 4])
+    }
+
+    /// The same address as the standard library's type.
+    pub fn ip(&self) -> IpAddr {
+        match self.octets_v4() {
+            Some(octets) => IpAddr::V4(Ipv4Addr::from(octets)),
+            None => IpAddr::V6(Ipv6Addr::from(self.0)),
+        }
+    }
+}
+
+impl From<IpAddr> for Addr {
+    fn from(ip: IpAddr) -> Addr {
+        match ip {
+            IpAddr::V4(v4) => Addr::v4(v4.octets()),
+            IpAddr::V6(v6) => Addr(v6.octets()),
+        }
+    }
+}
+
+impl FromStr for Addr {
+    type Err = std::net::AddrParseError;
+    fn from_str(text: &str) -> Result<Addr, Self::Err> {
+        text.parse::<IpAddr>().map(Addr::from)
+    }
+}
+
+impl fmt::Display for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.ip(), f)
+    }
+}
+
+impl fmt::Debug for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl serde::Serialize for Addr {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Addr {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Addr, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// An address block: the first `length` bits of `addr` (of its 128; an IPv4 /24 is a /120 here).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Prefix {
+    /// The block's first address: bits behind `length` are zero.
+    pub addr: Addr,
+    /// Leading bits that count, 0 to 128.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// The block of the given length (of 128 bits) that holds `addr`.
+    pub fn new(addr: Addr, length: u8) -> Prefix {
+        let length = length.min(128);
+        Prefix { addr: Addr((u128::from_be_bytes(addr.0) & mask(length)).to_be_bytes()), length }
+    }
+
+    /// The block that holds `addr` alone.
+    pub fn host(addr: Addr) -> Prefix {
+        Prefix { addr, length: 128 }
+    }
+
+    /// Whether the block holds `addr`.
+    pub fn contains(&self, addr: Addr) -> bool {
+        (u128::from_be_bytes(addr.0) ^ u128::from_be_bytes(self.addr.0)) & mask(self.length) == 0
+    }
+}
+
+fn mask(length: u8) -> u128 {
+    if length == 0 { 0 } else { u128::MAX << (128 - u32::from(length.min(128))) }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Prefix, String> {
+        let wrong = || format!("'{text}' is not an address block such as 10.1.0.0/16 or 2001:db8::/32");
+        let (addr, bits) = match text.split_once('/') {
+            Some((addr, bits)) => (addr, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let addr: Addr = addr.parse().map_err(|_| wrong())?;
+        let widest = if addr.is_v4() { 32 } else { 128 };
+        let bits = bits.unwrap_or(widest);
+        if bits > widest {
+            return Err(wrong());
+        }
+        Ok(Prefix::new(addr, 128 - widest + bits))
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = if self.addr.is_v4() && self.length >= 96 { self.length - 96 } else { self.length };
+        write!(f, "{}/{bits}", self.addr)
+    }
+}
+
+impl serde::Serialize for Prefix {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Prefix {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Prefix, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_round_trip_as_text() {
+        for text in ["10.1.2.3", "2001:db8::7", "::1", "0.0.0.0"] {
+            assert_eq!(text.parse::<Addr>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_prefix_holds_its_own_addresses_only() {
+        let block: Prefix = "10.1.0.0/16".parse().unwrap();
+        assert!(block.contains("10.1.255.9".parse().unwrap()));
+        assert!(!block.contains("10.2.0.1".parse().unwrap()));
+        assert!(!block.contains("2001:db8::1".parse().unwrap()));
+        assert_eq!(block.to_string(), "10.1.0.0/16");
+        assert!("0.0.0.0/0".parse::<Prefix>().unwrap().contains("8.8.8.8".parse().unwrap()));
+        assert!("::/0".parse::<Prefix>().unwrap().contains("2001::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_prefix_longer_than_its_family_is_refused() {
+        assert!("10.0.0.0/33".parse::<Prefix>().is_err());
+        assert!("::/129".parse::<Prefix>().is_err());
+        assert!("10.0.0.0/x".parse::<Prefix>().is_err());
+    }
+}
