@@ -1,0 +1,199 @@
+//! Domains: who pays.
+//!
+//! A domain owns what code uses: steps, packets, children, soft state. Every code and every flow
+//! runs in one; nothing here belongs to an execution environment. Limits come from the role of the
+//! principal at creation (the papers grant resources by credential, not from a parent), and a
+//! domain over its limits is throttled: its packets are dropped under [`Reason::Budget`].
+//! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
+
+use super::bucket::TokenBucket;
+use super::reason::{Drops, Reason};
+
+/// Domains one node holds at the same time.
+pub const DOMAINS_MAX: usize = 4096;
+
+/// Index of a domain in its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DomainId(pub u32);
+
+/// What a domain may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Steps (wasm fuel) one packet may take.
+    pub steps_per_packet: u64,
+    /// Steps a second over all packets.
+    pub steps_per_second: u64,
+    /// Packets a second.
+    pub packets_per_second: u64,
+    /// Children one packet may send.
+    pub children_per_packet: u32,
+    /// Soft-state entries of 64 bytes.
+    pub state_entries: u32,
+    /// Longest keep time of a soft-state entry, in milliseconds.
+    pub keep_ms_max: u32,
+    /// Log lines a second.
+    pub logs_per_second: u64,
+}
+
+impl Default for Limits {
+    /// What `anyone` gets.
+    fn default() -> Limits {
+        Limits {
+            steps_per_packet: 20_000,
+            steps_per_second: 2_000_000_000,
+            packets_per_second: 5_000_000,
+            children_per_packet: 16,
+            state_entries: 1024,
+            keep_ms_max: 300_000,
+            logs_per_second: 10,
+        }
+    }
+}
+
+/// What a domain has used so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Usage {
+    /// Packets that came to it.
+    pub packets: u64,
+    /// Octets of those packets, ANEP header included.
+    pub bytes: u64,
+    /// Steps its code has taken.
+    pub steps: u64,
+    /// Packets its code forwarded.
+    pub forwarded: u64,
+    /// Packets its code delivered to applications.
+    pub delivered: u64,
+    /// Children its code sent.
+    pub children: u64,
+    /// Soft-state entries it holds.
+    pub state_entries: u32,
+    /// Soft-state entries refused because of its quota.
+    pub state_refused: u64,
+    /// Log lines suppressed because of its rate.
+    pub logs_suppressed: u64,
+    /// Its packets that were dropped.
+    pub drops: Drops,
+}
+
+/// A domain: limits and what was used of them.
+#[derive(Debug)]
+pub struct Domain {
+    /// For people: the title of its code or the name of its flow.
+    pub title: String,
+    /// What it may use.
+    pub limits: Limits,
+    /// What it has used.
+    pub usage: Usage,
+    steps: TokenBucket,
+    packets: TokenBucket,
+    logs: TokenBucket,
+}
+
+impl Domain {
+    /// A domain with full budgets.
+    pub fn new(title: String, limits: Limits) -> Domain {
+        let burst = |rate: u64| (rate / 10).max(1);
+        Domain {
+            title,
+            limits,
+            usage: Usage::default(),
+            steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
+            packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
+            logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
+        }
+    }
+
+    /// Takes a packet on: counts it, and says whether the budgets allow to run its code.
+    #[inline]
+    pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
+        self.usage.packets += 1;
+        self.usage.bytes += bytes as u64;
+        if self.packets.take(now, 1) && self.steps.has_any(now) { Ok(()) } else { Err(Reason::Budget) }
+    }
+
+    /// Charges the steps a packet has taken.
+    #[inline]
+    pub fn charge_steps(&mut self, now: u64, steps: u64) {
+        self.usage.steps += steps;
+        self.steps.charge(now, steps);
+    }
+
+    /// Whether a log line may be written at `now`.
+    pub fn may_log(&mut self, now: u64) -> bool {
+        let allowed = self.logs.take(now, 1);
+        self.usage.logs_suppressed += u64::from(!allowed);
+        allowed
+    }
+}
+
+/// The domains of a node.
+#[derive(Default)]
+pub struct Domains {
+    slots: Vec<Option<Domain>>,
+    free: Vec<u32>,
+}
+
+impl Domains {
+    /// Adds a domain, or nothing when [`DOMAINS_MAX`] exist.
+    pub fn create(&mut self, domain: Domain) -> Option<DomainId> {
+        if let Some(index) = self.free.pop() {
+            self.slots[index as usize] = Some(domain);
+            return Some(DomainId(index));
+        }
+        if self.slots.len() >= DOMAINS_MAX {
+            return None;
+        }
+        self.slots.push(Some(domain));
+        Some(DomainId(self.slots.len() as u32 - 1))
+    }
+
+    /// The domain, unless it has ended.
+    #[inline]
+    pub fn of(&mut self, id: DomainId) -> Option<&mut Domain> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Ends a domain and gives its last account.
+    pub fn end(&mut self, id: DomainId) -> Option<Domain> {
+        let domain = self.slots.get_mut(id.0 as usize)?.take()?;
+        self.free.push(id.0);
+        Some(domain)
+    }
+
+    /// All living domains.
+    pub fn iter(&self) -> impl Iterator<Item = (DomainId, &Domain)> {
+        self.slots.iter().enumerate().filter_map(|(i, slot)| Some((DomainId(i as u32), slot.as_ref()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_over_its_packet_rate_is_throttled_and_recovers() {
+        let mut domain = Domain::new("t".into(), Limits { packets_per_second: 10, ..Limits::default() });
+        assert_eq!(domain.admit(0, 100), Ok(()));
+        assert_eq!(domain.admit(0, 100), Err(Reason::Budget));
+        assert_eq!(domain.admit(100_000_000, 100), Ok(()));
+        assert_eq!((domain.usage.packets, domain.usage.bytes), (3, 300));
+    }
+
+    #[test]
+    fn a_domain_over_its_steps_waits_for_them() {
+        let mut domain = Domain::new("t".into(), Limits { steps_per_second: 1000, ..Limits::default() });
+        domain.charge_steps(0, 1_000_000);
+        assert_eq!(domain.admit(0, 1), Err(Reason::Budget));
+        assert_eq!(domain.admit(1_000_000_000, 1), Ok(()));
+    }
+
+    #[test]
+    fn an_ended_domain_is_gone_and_its_slot_is_used_again() {
+        let mut domains = Domains::default();
+        let first = domains.create(Domain::new("a".into(), Limits::default())).unwrap();
+        assert_eq!(domains.end(first).unwrap().title, "a");
+        assert!(domains.of(first).is_none());
+        assert_eq!(domains.create(Domain::new("b".into(), Limits::default())), Some(first));
+    }
+}

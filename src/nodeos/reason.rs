@@ -1,0 +1,150 @@
+//! Why packets are dropped: one reason each, with a line of help for the operator.
+//!
+//! Every drop in the node is counted under exactly one of these, node-wide and in the domain that
+//! paid for the packet. `anode node status` prints them with their help.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $help:literal;)+) => {
+        /// Why a packet was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Reason { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl Reason {
+            /// All reasons, in the order of their counters.
+            pub const ALL: &'static [Reason] = &[$(Reason::$variant,)+];
+
+            /// The counter's name.
+            pub fn name(self) -> &'static str {
+                match self { $(Reason::$variant => $name,)+ }
+            }
+
+            /// What it means and what to do.
+            pub fn help(self) -> &'static str {
+                match self { $(Reason::$variant => $help,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A header is cut short, contradicts itself or has a forbidden value.
+    Malformed = "malformed", "a header was cut short or contradicts itself: look at the sender, or at a link that damages packets";
+    /// An overlay datagram from an address that is no neighbour.
+    Stranger = "stranger", "a datagram came from an address that is no configured neighbour of the port";
+    /// An ANEP type nobody here speaks, with the flag that asks to discard it.
+    UnknownType = "unknown-type", "an ANEP packet of a type this node does not speak asked to be discarded";
+    /// The IP destination and the capsule's destination differ.
+    DestinationMismatch = "destination-mismatch", "the IP destination and the capsule's destination differ: forged or built wrongly";
+    /// The IP time to live ran out.
+    TimeToLive = "time-to-live", "the IP time to live ran out: a routing loop, or a sender's value too small";
+    /// The resource bound ran out.
+    Bound = "bound", "the resource bound is used up: a longer path than the sender thought, or a loop";
+    /// The destination has no route.
+    NoRoute = "no-route", "no route to the destination: add one, or run a routing daemon";
+    /// The next hop of an overlay route is no neighbour of the port.
+    NoNeighbour = "no-neighbour", "a route names a next hop that is no neighbour of its port: correct the configuration";
+    /// The next hop's link address could not be found out.
+    Unresolved = "unresolved", "the next hop did not answer ARP or neighbour solicitations";
+    /// The packet is longer than the outgoing link carries.
+    TooBig = "too-big", "the packet exceeds the MTU of the link to its next hop: send smaller capsules";
+    /// No application is attached to the port.
+    NoApplication = "no-application", "a capsule was delivered to an application port that nobody has open";
+    /// The application does not read fast enough.
+    ApplicationFull = "application-full", "an application does not read its capsules fast enough";
+    /// The code is not here and nobody can be asked for it.
+    CodeUnknown = "code-unknown", "the capsule's code is not here and there is no previous hop to ask: add the code first";
+    /// The code could not be fetched in time.
+    FetchTimeout = "fetch-timeout", "the previous hop did not deliver the capsule's code in time";
+    /// Too many capsules wait for code; the oldest was dropped.
+    FetchFull = "fetch-full", "too many capsules wait for code: a flood of unknown names, or a slow previous hop";
+    /// The fetched bytes do not have the name they were asked for by.
+    FetchHash = "fetch-hash", "what a neighbour sent as code does not have the name that was asked for: a lying or broken neighbour";
+    /// A fetch message that answers nothing this node asked.
+    FetchSpoofed = "fetch-spoofed", "an answer to a code request that was not made, or not of this neighbour";
+    /// A code request from somebody who is no neighbour.
+    FetchForeign = "fetch-foreign", "a code request from an address that is no neighbour: answers go to neighbours only";
+    /// A neighbour asks for more code than its share.
+    FetchRate = "fetch-rate", "a neighbour asks for code faster than the limit per neighbour";
+    /// The code breaks a rule, or its representation cannot run here.
+    CodeRefused = "code-refused", "the code breaks a rule or needs what its principal may not use: see the log, or anode code check";
+    /// The payload is shorter than the window the code declares.
+    Window = "window", "the capsule's payload is shorter than the window its code declares";
+    /// The code decided so.
+    Code = "code", "the capsule's code decided to drop it";
+    /// The code trapped.
+    Trap = "trap", "the capsule's code failed (memory out of bounds, unreachable, division): a bug in the code";
+    /// The code used up its steps.
+    Fuel = "fuel", "the capsule's code used more steps than one packet may";
+    /// The code returned a verdict that does not exist.
+    Verdict = "verdict", "the capsule's code returned a verdict that does not exist";
+    /// The code put a foreign source address on a packet.
+    Source = "source", "the capsule's code wrote a source address that is neither the packet's nor this node's";
+    /// The domain has used up its share.
+    Budget = "budget", "the domain of the code is over its budget of packets or steps per second";
+    /// A port's output queue is full.
+    QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
+    /// A port brings in more than its ceiling.
+    IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
+}
+
+/// Drops by reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drops([u64; Reason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops([0; Reason::ALL.len()])
+    }
+}
+
+impl Drops {
+    /// Counts one drop.
+    #[inline]
+    pub fn count(&mut self, reason: Reason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Drops under this reason so far.
+    pub fn of(&self, reason: Reason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// All drops so far.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons that have happened, with their counts.
+    pub fn happened(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.iter().copied().zip(self.0).filter(|&(_, count)| count > 0)
+    }
+}
+
+impl serde::Serialize for Drops {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.happened().map(|(reason, count)| (reason.name(), count)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_help_is_one_line() {
+        let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Reason::ALL.len());
+        assert!(Reason::ALL.iter().all(|reason| !reason.help().is_empty() && !reason.help().contains('\n')));
+    }
+
+    #[test]
+    fn a_drop_moves_one_counter() {
+        let mut drops = Drops::default();
+        drops.count(Reason::Bound);
+        assert_eq!(drops.happened().collect::<Vec<_>>(), [(Reason::Bound, 1)]);
+        assert_eq!(drops.total(), 1);
+    }
+}

@@ -1,0 +1,208 @@
+//! Frames: the buffers packets live in, and the pool they come from.
+//!
+//! A frame is owned by one station at a time and moves, so a packet crosses the node without a
+//! copy: the port fills it, the node edits it in place and hands it to another port, the port gives
+//! it back to the pool. Room is kept in front so that headers can be added when a capsule leaves an
+//! overlay for an Ethernet.
+
+/// Bytes kept free in front of received data: Ethernet with one tag, IPv6 and UDP fit in.
+pub const HEADROOM: usize = 96;
+
+/// Bytes of data a frame holds unless a port asks for more: an Ethernet frame of 1500 bytes
+/// payload, with room to spare.
+pub const FRAME: usize = 2048 - HEADROOM;
+
+/// Buffers a pool keeps when they come back; more are freed.
+const POOL_MAX: usize = 4096;
+
+/// Index of a port in its node's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// Index of a neighbour on an overlay port. Ethernet ports have [`PeerId::NONE`] only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u16);
+
+impl PeerId {
+    /// No particular peer: the frame carries link addresses itself.
+    pub const NONE: PeerId = PeerId(u16::MAX);
+}
+
+/// A packet in its buffer, with the port it came from or goes to.
+pub struct Frame {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Where it came in; on the way out, where it leaves.
+    pub port: PortId,
+    /// Which neighbour of an overlay port.
+    pub peer: PeerId,
+    /// Identity of the packet for traces: children have their own.
+    pub trace: u64,
+}
+
+impl Frame {
+    /// An empty frame that can hold `capacity` bytes behind the headroom.
+    pub fn with_capacity(capacity: usize) -> Frame {
+        let buffer = vec![0; HEADROOM + capacity].into_boxed_slice();
+        Frame { buffer, start: HEADROOM, end: HEADROOM, port: PortId(0), peer: PeerId::NONE, trace: 0 }
+    }
+
+    /// A frame with a copy of `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Frame {
+        let mut frame = Frame::with_capacity(bytes.len().max(FRAME));
+        frame.fill(bytes);
+        frame
+    }
+
+    /// The packet.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// The packet, for edits in place.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..self.end]
+    }
+
+    /// Octets in the packet.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether the packet has no octets.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Empties the frame.
+    pub fn clear(&mut self) {
+        self.start = HEADROOM;
+        self.end = HEADROOM;
+    }
+
+    /// Replaces the packet by a copy of `bytes`, cut off at the frame's capacity.
+    pub fn fill(&mut self, bytes: &[u8]) {
+        let length = bytes.len().min(self.capacity());
+        self.clear();
+        self.end = self.start + length;
+        self.buffer[self.start..self.end].copy_from_slice(&bytes[..length]);
+    }
+
+    /// Octets the frame can hold behind its headroom.
+    pub fn capacity(&self) -> usize {
+        self.buffer.len() - HEADROOM
+    }
+
+    /// The whole room behind the headroom, for a port to receive into; then call
+    /// [`Frame::received`].
+    pub fn room(&mut self) -> &mut [u8] {
+        self.clear();
+        &mut self.buffer[HEADROOM..]
+    }
+
+    /// Says how many octets a port has put into [`Frame::room`].
+    pub fn received(&mut self, length: usize) {
+        self.start = HEADROOM;
+        self.end = HEADROOM + length.min(self.capacity());
+    }
+
+    /// Drops `count` octets in front (headers that were read).
+    #[inline]
+    pub fn strip(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+    }
+
+    /// Cuts the packet to its first `length` octets (link padding behind it).
+    #[inline]
+    pub fn truncate(&mut self, length: usize) {
+        self.end = self.end.min(self.start + length);
+    }
+
+    /// Makes room for `count` octets in front and gives them, or nothing if the headroom is used up.
+    #[inline]
+    pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
+        self.start = self.start.checked_sub(count)?;
+        Some(&mut self.buffer[self.start..self.start + count])
+    }
+}
+
+impl core::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Frame({} B, port {}, trace {})", self.len(), self.port.0, self.trace)
+    }
+}
+
+/// Frames ready for use. Steady traffic takes and gives back without touching the allocator.
+#[derive(Default)]
+pub struct FramePool {
+    free: Vec<Frame>,
+    capacity: usize,
+}
+
+impl FramePool {
+    /// A pool of frames that hold `capacity` octets each, with `ready` of them allocated.
+    pub fn new(capacity: usize, ready: usize) -> FramePool {
+        let ready = ready.min(POOL_MAX);
+        FramePool { free: (0..ready).map(|_| Frame::with_capacity(capacity)).collect(), capacity }
+    }
+
+    /// An empty frame.
+    #[inline]
+    pub fn take(&mut self) -> Frame {
+        match self.free.pop() {
+            Some(frame) => frame,
+            None => Frame::with_capacity(self.capacity.max(FRAME)),
+        }
+    }
+
+    /// Takes a frame back.
+    #[inline]
+    pub fn give(&mut self, mut frame: Frame) {
+        if self.free.len() < POOL_MAX && frame.capacity() >= self.capacity {
+            frame.clear();
+            self.free.push(frame);
+        }
+    }
+
+    /// Frames at rest in the pool.
+    pub fn ready(&self) -> usize {
+        self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_go_on_and_off_without_moving_data() {
+        let mut frame = Frame::from_bytes(b"payload");
+        frame.prepend(3).unwrap().copy_from_slice(b"hdr");
+        assert_eq!(frame.bytes(), b"hdrpayload");
+        frame.strip(5);
+        assert_eq!(frame.bytes(), b"yload");
+        frame.truncate(2);
+        assert_eq!(frame.bytes(), b"yl");
+    }
+
+    #[test]
+    fn headroom_is_bounded() {
+        let mut frame = Frame::from_bytes(b"x");
+        assert!(frame.prepend(HEADROOM).is_some());
+        assert!(frame.prepend(1).is_none());
+        assert_eq!(frame.len(), 1 + HEADROOM);
+    }
+
+    #[test]
+    fn a_frame_never_takes_more_than_it_holds() {
+        let mut frame = Frame::with_capacity(4);
+        frame.fill(b"longer than four");
+        assert_eq!(frame.bytes(), b"long");
+        frame.received(400);
+        assert_eq!(frame.len(), 4);
+    }
+}

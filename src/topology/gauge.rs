@@ -1,0 +1,73 @@
+//! What a port carries: counters, and the load mobile code can ask for.
+
+/// The time over which load is averaged, in nanoseconds.
+const WINDOW: u64 = 100_000_000;
+
+/// Counters of one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Gauge {
+    /// Frames that came in.
+    pub received: u64,
+    /// Octets that came in.
+    pub received_bytes: u64,
+    /// Frames that were not for an active node; the Linux stack takes care of them.
+    pub not_ours: u64,
+    /// Frames handed to the port.
+    pub sent: u64,
+    /// Octets handed to the port.
+    pub sent_bytes: u64,
+    /// Octets waiting in the port's output queue, as the port last said.
+    pub queued_bytes: u32,
+    /// Share of the port's capacity used in the last full window of 100 ms, in thousandths.
+    pub load_permille: u32,
+    #[serde(skip)]
+    window: u64,
+    #[serde(skip)]
+    window_bytes: u64,
+}
+
+impl Gauge {
+    /// Counts a frame that goes out at `now` (nanoseconds) on a port of the given capacity.
+    #[inline]
+    pub fn count_sent(&mut self, now: u64, bytes: usize, bits_per_second: u64) {
+        self.sent += 1;
+        self.sent_bytes += bytes as u64;
+        self.roll(now, bits_per_second);
+        self.window_bytes += bytes as u64;
+    }
+
+    /// The load at `now`, in thousandths; 0 when the capacity is unknown.
+    pub fn load(&mut self, now: u64, bits_per_second: u64) -> u32 {
+        self.roll(now, bits_per_second);
+        self.load_permille
+    }
+
+    #[inline]
+    fn roll(&mut self, now: u64, bits_per_second: u64) {
+        let window = now / WINDOW;
+        if window == self.window {
+            return;
+        }
+        // Only the window that has just ended says something about now.
+        let bits = if window == self.window + 1 { self.window_bytes * 8 } else { 0 };
+        let capacity = bits_per_second / (1_000_000_000 / WINDOW);
+        self.load_permille = if capacity == 0 { 0 } else { (bits * 1000 / capacity).min(1000) as u32 };
+        self.window = window;
+        self.window_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_is_that_of_the_last_full_window() {
+        let mut gauge = Gauge::default();
+        gauge.count_sent(0, 125_000, 100_000_000);
+        assert_eq!(gauge.load(50_000_000, 100_000_000), 0);
+        assert_eq!(gauge.load(150_000_000, 100_000_000), 100);
+        assert_eq!(gauge.load(350_000_000, 100_000_000), 0);
+        assert_eq!(gauge.sent_bytes, 125_000);
+    }
+}
