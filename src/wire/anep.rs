@@ -1,1 +1,481 @@
-//! anep
+//! ANEP, the Active Network Encapsulation Protocol (draft-active-anep, Alexander et al. 1997).
+//!
+//! It is what tells one execution environment's packets from another's: a version, a type id, and
+//! options. Natively an ANEP packet is the payload of UDP port [`UDP_PORT`] or of IP protocol
+//! [`IP_PROTOCOL`]; in an overlay it is a whole datagram between neighbours. A packet of a type
+//! that a node does not know is discarded or forwarded by default routing, as its flag says.
+//! Authentication options are carried, not judged.
+
+use super::checksum::{self, checksum};
+use super::{Addr, Error, Result, field, put};
+
+/// Length in bytes of a header without options.
+pub const HEADER: usize = 8;
+/// The version this implementation speaks.
+pub const VERSION: u8 = 1;
+/// The UDP destination port of native packets (IANA "active-net").
+pub const UDP_PORT: u16 = 3322;
+/// The IP protocol that carries ANEP directly (IANA "A/N").
+pub const IP_PROTOCOL: u8 = 107;
+
+/// What follows the ANEP header.
+pub mod type_id {
+    /// Reserved by the draft for error messages.
+    pub const RESERVED: u16 = 0;
+    /// Routing messages of the ANON overlay (not ours).
+    pub const ANON: u16 = 1;
+    /// The anetd daemon's messages (not ours).
+    pub const ANETD: u16 = 51;
+    /// A capsule ([`crate::wire::capsule`]).
+    pub const CAPSULE: u16 = 0x0ac0;
+    /// A code-fetch message ([`crate::wire::fetch`]).
+    pub const FETCH: u16 = 0x0ac1;
+    /// A PLAN packet.
+    pub const PLAN: u16 = 0x0ac2;
+}
+
+/// Types of public options.
+pub mod option_type {
+    /// Who sent the packet: an identifier.
+    pub const SOURCE: u16 = 1;
+    /// Who the packet is for: an identifier.
+    pub const DESTINATION: u16 = 2;
+    /// A checksum over the whole packet.
+    pub const CHECKSUM: u16 = 3;
+    /// A certificate or signature that no negotiation preceded.
+    pub const AUTHENTICATION: u16 = 4;
+}
+
+const FLAGS: usize = 1;
+const TYPE_ID: usize = 2;
+const HEADER_WORDS: usize = 4;
+const PACKET_LENGTH: usize = 6;
+
+const DISCARD: u8 = 0x80;
+const OPTION_HEADER: usize = 4;
+const OPTION_PRIVATE: u16 = 0x8000;
+const OPTION_DISCARD: u16 = 0x4000;
+const OPTION_TYPE: u16 = 0x3fff;
+
+/// A packet whose lengths and options were checked: reading it cannot fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    header: &'a [u8; HEADER],
+    options: &'a [u8],
+    payload: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Checks version, lengths and the chain of options. Bytes behind the packet are left out.
+    #[inline]
+    pub fn new_checked(bytes: &'a [u8]) -> Result<Packet<'a>> {
+        let header = bytes.first_chunk::<HEADER>().ok_or(Error::Truncated)?;
+        if header[0] != VERSION {
+            return Err(Error::Version);
+        }
+        let header_len = usize::from(u16::from_be_bytes(field::<HEADER_WORDS, _, _>(header))) * 4;
+        let packet_len = usize::from(u16::from_be_bytes(field::<PACKET_LENGTH, _, _>(header)));
+        if header_len < HEADER || packet_len < header_len {
+            return Err(Error::Length);
+        }
+        let bytes = bytes.get(..packet_len).ok_or(Error::Truncated)?;
+        let (head, payload) = bytes.split_at_checked(header_len).ok_or(Error::Length)?;
+        let options = head.get(HEADER..).ok_or(Error::Length)?;
+        if !options.is_empty() {
+            check_options(options)?;
+        }
+        Ok(Packet { header, options, payload, bytes })
+    }
+
+    /// What follows the header, see [`type_id`].
+    #[inline]
+    pub fn type_id(&self) -> u16 {
+        u16::from_be_bytes(field::<TYPE_ID, _, _>(self.header))
+    }
+
+    /// Whether a node that does not know the type must discard the packet instead of forwarding it.
+    #[inline]
+    pub fn discard_if_unknown(&self) -> bool {
+        self.header[FLAGS] & DISCARD != 0
+    }
+
+    /// Length of header and options in bytes.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        HEADER + self.options.len()
+    }
+
+    /// What follows header and options.
+    #[inline]
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// The packet's own bytes, without what may follow it in the datagram.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The options in their order.
+    #[inline]
+    pub fn options(&self) -> Options<'a> {
+        Options { rest: self.options }
+    }
+
+    /// Whether an option that is not known here asks for the packet to be discarded.
+    #[inline]
+    pub fn unknown_option_discards(&self) -> bool {
+        self.options().any(|option| option.discard_if_unknown && !option.is_known())
+    }
+
+    /// Whether the integrity checksum is right, or absent.
+    #[inline]
+    pub fn verify_checksum(&self) -> bool {
+        let covered = self.options().any(|option| !option.private && option.kind == option_type::CHECKSUM);
+        !covered || checksum(self.bytes) == 0
+    }
+}
+
+/// One option as it stands in the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opt<'a> {
+    /// The type means something only together with the packet's type id.
+    pub private: bool,
+    /// A node that does not know the option must discard the packet.
+    pub discard_if_unknown: bool,
+    /// The option's type (14 bit), see [`option_type`].
+    pub kind: u16,
+    /// The option's value, padded to a multiple of 4 bytes.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Opt<'a> {
+    /// Whether the option is one of the draft's own.
+    #[inline]
+    pub fn is_known(&self) -> bool {
+        !self.private && (option_type::SOURCE..=option_type::AUTHENTICATION).contains(&self.kind)
+    }
+
+    /// Length on the wire in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        OPTION_HEADER + self.payload.len()
+    }
+
+    /// Never: every option has a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Reads the option at the beginning of `bytes`, and gives what follows it.
+    #[inline]
+    fn split(bytes: &'a [u8]) -> Result<(Opt<'a>, &'a [u8])> {
+        let header = bytes.first_chunk::<OPTION_HEADER>().ok_or(Error::Truncated)?;
+        let word = u16::from_be_bytes(field::<0, _, _>(header));
+        let length = usize::from(u16::from_be_bytes(field::<2, _, _>(header))) * 4;
+        let (option, rest) = bytes.split_at_checked(length).ok_or(Error::Length)?;
+        let payload = option.get(OPTION_HEADER..).ok_or(Error::Length)?;
+        let private = word & OPTION_PRIVATE != 0;
+        Ok((Opt { private, discard_if_unknown: word & OPTION_DISCARD != 0, kind: word & OPTION_TYPE, payload }, rest))
+    }
+}
+
+/// The options of a packet, in their order.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Opt<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Opt<'a>> {
+        let (option, rest) = Opt::split(self.rest).ok()?;
+        self.rest = rest;
+        Some(option)
+    }
+}
+
+fn check_options(mut rest: &[u8]) -> Result<()> {
+    while !rest.is_empty() {
+        let (option, after) = Opt::split(rest)?;
+        if !option.private && option.kind == option_type::CHECKSUM && option.payload.len() != 4 {
+            return Err(Error::Length);
+        }
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Writes a header without options for `payload_len` bytes that follow it, with the flag that lets
+/// nodes that do not know the type forward the packet. Returns [`HEADER`].
+#[inline]
+pub fn emit_basic(buf: &mut [u8], type_id: u16, payload_len: usize) -> Result<usize> {
+    let header = buf.first_chunk_mut::<HEADER>().ok_or(Error::Truncated)?;
+    emit_header(header, type_id, false, HEADER, payload_len)?;
+    Ok(HEADER)
+}
+
+#[inline]
+fn emit_header(
+    header: &mut [u8; HEADER],
+    type_id: u16,
+    discard: bool,
+    header_len: usize,
+    payload_len: usize,
+) -> Result<()> {
+    let packet_len = header_len.checked_add(payload_len).ok_or(Error::Length)?;
+    let packet_len = u16::try_from(packet_len).map_err(|_| Error::Length)?;
+    let words = u16::try_from(header_len / 4).map_err(|_| Error::Length)?;
+    header[0] = VERSION;
+    header[FLAGS] = if discard { DISCARD } else { 0 };
+    put::<TYPE_ID, _, _>(header, type_id.to_be_bytes());
+    put::<HEADER_WORDS, _, _>(header, words.to_be_bytes());
+    put::<PACKET_LENGTH, _, _>(header, packet_len.to_be_bytes());
+    Ok(())
+}
+
+/// Who a packet is from or for, in one of the draft's addressing schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identifier {
+    /// Scheme 1 (IPv4) or 2 (IPv6).
+    Ip(Addr),
+    /// Scheme 3: an IEEE 802.3 address.
+    Ethernet([u8; 6]),
+}
+
+impl Identifier {
+    const LONGEST: usize = 4 + 16;
+
+    fn parse(payload: &[u8]) -> Result<Identifier> {
+        match *payload {
+            [0, 0, 0, 1, a, b, c, d] => Ok(Identifier::Ip(Addr::v4([a, b, c, d]))),
+            [0, 0, 0, 2, ref value @ ..] => {
+                let octets = <[u8; 16]>::try_from(value).map_err(|_| Error::Length)?;
+                // A mapped address has scheme 1; accepting both forms would give one node two names.
+                let addr = Addr(octets);
+                if addr.is_v4() { Err(Error::Malformed) } else { Ok(Identifier::Ip(addr)) }
+            }
+            [0, 0, 0, 3, a, b, c, d, e, f, 0, 0] => Ok(Identifier::Ethernet([a, b, c, d, e, f])),
+            [0, 0, 0, 1 | 3, ..] => Err(Error::Length),
+            [_, _, _, _, ..] => Err(Error::Malformed),
+            _ => Err(Error::Truncated),
+        }
+    }
+
+    fn emit(&self, payload: &mut [u8; Identifier::LONGEST]) -> usize {
+        match *self {
+            Identifier::Ip(addr) => match addr.octets_v4() {
+                Some(octets) => {
+                    put::<0, _, _>(payload, 1u32.to_be_bytes());
+                    put::<4, _, _>(payload, octets);
+                    8
+                }
+                None => {
+                    put::<0, _, _>(payload, 2u32.to_be_bytes());
+                    put::<4, _, _>(payload, addr.0);
+                    20
+                }
+            },
+            Identifier::Ethernet(address) => {
+                put::<0, _, _>(payload, 3u32.to_be_bytes());
+                put::<4, _, _>(payload, address);
+                12
+            }
+        }
+    }
+}
+
+/// A whole packet as values: the draft's own options and the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repr<'a> {
+    /// What the payload is, see [`type_id`].
+    pub type_id: u16,
+    /// Whether nodes that do not know the type must discard the packet.
+    pub discard_if_unknown: bool,
+    /// The source identifier option.
+    pub source: Option<Identifier>,
+    /// The destination identifier option.
+    pub destination: Option<Identifier>,
+    /// The authentication option's scheme and value (a multiple of 4 bytes).
+    pub authentication: Option<(u32, &'a [u8])>,
+    /// Whether the packet carries an integrity checksum.
+    pub checksum: bool,
+    /// What follows the header.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Repr<'a> {
+    /// Reads a packet: verifies its checksum, takes the known options, passes over unknown ones
+    /// unless they ask for the packet to be discarded (`Malformed`, as is an option that stands twice).
+    pub fn parse(packet: &Packet<'a>) -> Result<Repr<'a>> {
+        if !packet.verify_checksum() {
+            return Err(Error::Checksum);
+        }
+        let mut repr = Repr {
+            type_id: packet.type_id(),
+            discard_if_unknown: packet.discard_if_unknown(),
+            source: None,
+            destination: None,
+            authentication: None,
+            checksum: false,
+            payload: packet.payload(),
+        };
+        for option in packet.options() {
+            let twice = match option.kind {
+                _ if !option.is_known() => option.discard_if_unknown,
+                option_type::SOURCE => repr.source.replace(Identifier::parse(option.payload)?).is_some(),
+                option_type::DESTINATION => repr.destination.replace(Identifier::parse(option.payload)?).is_some(),
+                option_type::CHECKSUM => core::mem::replace(&mut repr.checksum, true),
+                _ => {
+                    let (scheme, value) = option.payload.split_first_chunk::<4>().ok_or(Error::Truncated)?;
+                    repr.authentication.replace((u32::from_be_bytes(*scheme), value)).is_some()
+                }
+            };
+            if twice {
+                return Err(Error::Malformed);
+            }
+        }
+        Ok(repr)
+    }
+
+    /// Length of header and options in bytes.
+    pub fn header_len(&self) -> usize {
+        let mut scratch = [0; Identifier::LONGEST];
+        let identifiers = [self.source, self.destination];
+        let identifiers: usize = identifiers.iter().flatten().map(|id| OPTION_HEADER + id.emit(&mut scratch)).sum();
+        let authentication = self.authentication.map_or(0, |(_, value)| OPTION_HEADER + 4 + value.len());
+        HEADER + identifiers + authentication + if self.checksum { OPTION_HEADER + 4 } else { 0 }
+    }
+
+    /// Length of the packet in bytes.
+    pub fn len(&self) -> usize {
+        self.header_len() + self.payload.len()
+    }
+
+    /// Never: every packet has a header.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the packet at the beginning of `buf` and returns its length. `Truncated` if it does
+    /// not fit, `Length` if it exceeds 65535 bytes or the authentication is no multiple of 4 bytes.
+    pub fn emit(&self, buf: &mut [u8]) -> Result<usize> {
+        let buf = buf.get_mut(..self.len()).ok_or(Error::Truncated)?;
+        let (header, rest) = buf.split_first_chunk_mut::<HEADER>().ok_or(Error::Truncated)?;
+        emit_header(header, self.type_id, self.discard_if_unknown, self.header_len(), self.payload.len())?;
+        let mut at = 0;
+        for (kind, identifier) in [(option_type::SOURCE, self.source), (option_type::DESTINATION, self.destination)] {
+            if let Some(identifier) = identifier {
+                let mut payload = [0; Identifier::LONGEST];
+                let length = identifier.emit(&mut payload);
+                at = emit_option(rest, at, kind, &[payload.get(..length).unwrap_or_default()])?;
+            }
+        }
+        if let Some((scheme, value)) = self.authentication {
+            at = emit_option(rest, at, option_type::AUTHENTICATION, &[&scheme.to_be_bytes(), value])?;
+        }
+        let sum_at = HEADER + at + OPTION_HEADER;
+        if self.checksum {
+            at = emit_option(rest, at, option_type::CHECKSUM, &[&[0; 4]])?;
+        }
+        rest.get_mut(at..).ok_or(Error::Truncated)?.copy_from_slice(self.payload);
+        if self.checksum {
+            let sum = checksum::checksum(buf);
+            buf.get_mut(sum_at..sum_at + 2).ok_or(Error::Truncated)?.copy_from_slice(&sum.to_be_bytes());
+        }
+        Ok(self.len())
+    }
+}
+
+/// Writes one option at offset `at` of `buf` and returns the offset behind it.
+fn emit_option(buf: &mut [u8], at: usize, kind: u16, payload: &[&[u8]]) -> Result<usize> {
+    let length = OPTION_HEADER + payload.iter().map(|piece| piece.len()).sum::<usize>();
+    if length % 4 != 0 {
+        return Err(Error::Length);
+    }
+    let words = u16::try_from(length / 4).map_err(|_| Error::Length)?;
+    let option = buf.get_mut(at..at + length).ok_or(Error::Truncated)?;
+    let (header, mut rest) = option.split_first_chunk_mut::<OPTION_HEADER>().ok_or(Error::Truncated)?;
+    put::<0, _, _>(header, kind.to_be_bytes());
+    put::<2, _, _>(header, words.to_be_bytes());
+    for piece in payload {
+        let (to, after) = rest.split_at_mut_checked(piece.len()).ok_or(Error::Truncated)?;
+        to.copy_from_slice(piece);
+        rest = after;
+    }
+    Ok(at + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repr() -> Repr<'static> {
+        Repr {
+            type_id: type_id::CAPSULE,
+            discard_if_unknown: true,
+            source: Some(Identifier::Ip(Addr::v4([10, 0, 0, 1]))),
+            destination: Some(Identifier::Ethernet([1, 2, 3, 4, 5, 6])),
+            authentication: Some((2, b"certificate.")),
+            checksum: true,
+            payload: b"odd",
+        }
+    }
+
+    #[test]
+    fn the_basic_header_is_a_packet_that_unknowing_nodes_forward() {
+        let mut buf = [0xff; HEADER + 5];
+        assert_eq!(emit_basic(&mut buf, type_id::FETCH, 4), Ok(HEADER));
+        let packet = Packet::new_checked(&buf).unwrap();
+        assert_eq!((packet.type_id(), packet.header_len(), packet.payload().len()), (type_id::FETCH, HEADER, 4));
+        assert!(!packet.discard_if_unknown() && packet.verify_checksum());
+        assert_eq!(emit_basic(&mut buf, 1, 65528), Err(Error::Length));
+        assert_eq!(emit_basic(&mut buf, 1, usize::MAX), Err(Error::Length));
+        assert_eq!(emit_basic(&mut buf[..7], 1, 0), Err(Error::Truncated));
+    }
+
+    #[test]
+    fn options_round_trip_and_the_checksum_covers_everything() {
+        let mut buf = [0; 200];
+        let length = repr().emit(&mut buf).unwrap();
+        let packet = Packet::new_checked(&buf[..length]).unwrap();
+        assert_eq!(Repr::parse(&packet), Ok(repr()));
+        // The checksum option's own header is left out: bent, it is another option, and nothing is covered.
+        let option = length - repr().payload.len() - 8;
+        for at in (0..length).filter(|at| !(option..option + 4).contains(at)) {
+            let mut bent = buf;
+            bent[at] ^= 0x10;
+            assert!(!Packet::new_checked(&bent[..length]).is_ok_and(|packet| packet.verify_checksum()), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn lying_lengths_are_refused() {
+        let cases: [(&[u8], Error); 7] = [
+            (&[1, 0, 0, 1, 0, 2, 0], Error::Truncated),
+            (&[2, 0, 0, 1, 0, 2, 0, 8], Error::Version),
+            (&[1, 0, 0, 1, 0, 1, 0, 8], Error::Length),
+            (&[1, 0, 0, 1, 0, 3, 0, 8], Error::Length),
+            (&[1, 0, 0, 1, 0, 2, 0, 9], Error::Truncated),
+            (&[1, 0, 0, 1, 0, 3, 0, 12, 0, 1, 0, 0], Error::Length),
+            (&[1, 0, 0, 1, 0, 3, 0, 12, 0, 1, 0, 2], Error::Length),
+        ];
+        for (bytes, error) in cases {
+            assert_eq!(Packet::new_checked(bytes), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_discards_only_if_it_says_so() {
+        let mut bytes = [1, 0, 0, 1, 0, 3, 0, 12, 0x00, 0x77, 0, 1];
+        assert!(Repr::parse(&Packet::new_checked(&bytes).unwrap()).is_ok());
+        bytes[8] = 0x40;
+        let packet = Packet::new_checked(&bytes).unwrap();
+        assert!(packet.unknown_option_discards());
+        assert_eq!(Repr::parse(&packet), Err(Error::Malformed));
+    }
+}

@@ -52,3 +52,19 @@ impl core::fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// The `LEN` bytes at offset `AT` of a header; an offset outside the header does not compile.
+#[inline(always)]
+fn field<const AT: usize, const LEN: usize, const N: usize>(header: &[u8; N]) -> [u8; LEN] {
+    const { assert!(AT + LEN <= N, "the field lies outside the header") };
+    let mut value = [0; LEN];
+    value.copy_from_slice(&header[AT..AT + LEN]);
+    value
+}
+
+/// Writes the `LEN` bytes at offset `AT` of a header; an offset outside the header does not compile.
+#[inline(always)]
+fn put<const AT: usize, const LEN: usize, const N: usize>(header: &mut [u8; N], value: [u8; LEN]) {
+    const { assert!(AT + LEN <= N, "the field lies outside the header") };
+    header[AT..AT + LEN].copy_from_slice(&value);
+}
