@@ -1,1 +1,490 @@
-//! The node.
+//! The node: frames in, frames out.
+//!
+//! [`Node`] is the state machine of the user half. A driver (a real worker, a simulator, a test)
+//! hands it frames, timers and commands together with the time, and carries out what it finds in
+//! the [`Output`]. The node itself opens nothing, waits for nothing and reads no clock.
+//!
+//! The way of a packet, read [`Node::receive`]: classify, look its code up, run it, act on the
+//! verdict. What is off that way is in a module of its own: [`codes`] knows what each code name
+//! means, `loading` brings absent code here, `serving` answers neighbours that ask for code,
+//! `sending` finds next hops and puts headers on.
+
+pub mod codes;
+pub mod config;
+mod loading;
+pub mod objects;
+pub mod output;
+mod sending;
+mod serving;
+pub mod status;
+
+use crate::classify::{Class, Native, classify};
+use crate::code::fetch::{Fetch, Source};
+use crate::code::run::Verdict;
+use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
+use crate::nodeos::bucket::TokenBucket;
+use crate::nodeos::domain::{DomainId, Domains};
+use crate::nodeos::reason::{Drops, Reason};
+use crate::nodeos::state_store::StateStore;
+use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
+use crate::topology::resolve::Resolver;
+use crate::topology::{Gauge, Neighbour, Neighbours, Routes, Topology};
+use crate::wire::{Addr, anep, capsule};
+use codes::{Codes, Found};
+pub use config::{NodeConfig, Sizes};
+use objects::Objects;
+pub use output::{Delivery, Effect, Event, EventKind, Output, Prepare, Turn};
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serving::Serving;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Time between two sweeps of soft state, in nanoseconds.
+const SWEEP: u64 = 100_000_000;
+
+/// Sweeps in which every soft-state entry is looked at once.
+const SWEEP_SHARE: usize = 10;
+
+/// One active node.
+pub struct Node {
+    /// Away only while code runs.
+    env: Option<Box<Env>>,
+    codes: Codes,
+    fetch: Fetch,
+    objects: Objects,
+    serving: Serving,
+    resolver: Resolver,
+    applications: HashSet<u16>,
+    ingress: Vec<Option<TokenBucket>>,
+    drops: Drops,
+    anyone: crate::nodeos::domain::Limits,
+    next_sweep: u64,
+    name: String,
+}
+
+impl Node {
+    /// A node at rest.
+    pub fn new(config: NodeConfig) -> Node {
+        let NodeConfig { name, ports, neighbours, routes, anyone, sizes, seed } = config;
+        let mut known = Neighbours::default();
+        for neighbour in neighbours {
+            known.add(neighbour);
+        }
+        let mut short = [0; 16];
+        let length = name.len().min(16);
+        short[..length].copy_from_slice(&name.as_bytes()[..length]);
+        let ceiling = |_: &_| {
+            let rate = sizes.ingress_packets_per_second;
+            (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
+        };
+        let ingress = ports.iter().map(ceiling).collect();
+        let env = Env {
+            name: short,
+            gauges: vec![Gauge::default(); ports.len()],
+            topology: Topology { ports, neighbours: known, routes },
+            domains: Domains::default(),
+            state: StateStore::new(sizes.state_entries),
+            log: Default::default(),
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            pool: FramePool::default(),
+            packet: None,
+            children: Vec::with_capacity(crate::ee::capsule::env::CHILDREN_MAX),
+            next_trace: seed << 32,
+        };
+        Node {
+            env: Some(Box::new(env)),
+            codes: Codes::new(sizes.codes),
+            fetch: Fetch::new(seed as u32 ^ (seed >> 32) as u32),
+            objects: Objects::new(sizes.object_bytes),
+            serving: Serving::new(sizes.fetch_bytes_per_second),
+            resolver: Resolver::default(),
+            applications: HashSet::new(),
+            ingress,
+            drops: Drops::default(),
+            anyone,
+            next_sweep: SWEEP,
+            name,
+        }
+    }
+
+    /// A frame has come in by `frame.port`.
+    pub fn receive(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        let port = frame.port;
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let Some(link) = env.topology.port(port).map(|port| port.link) else { return };
+        let gauge = &mut env.gauges[usize::from(port.0)];
+        gauge.received += 1;
+        gauge.received_bytes += frame.len() as u64;
+        match classify(link, frame.bytes()) {
+            Ok(Class::NotOurs) => {
+                gauge.not_ours += 1;
+                turn.out.pool.give(frame);
+            }
+            Ok(Class::Anep(range, native)) => {
+                if self.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1)) {
+                    return self.drop(turn, frame, Reason::IngressRate);
+                }
+                turn.out.event(frame.trace, EventKind::Received(port));
+                self.receive_anep(turn, frame, range, native);
+            }
+            Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range),
+            Ok(Class::NeighbourDiscovery(range, source, _)) => self.receive_discovery(turn, frame, range, source),
+            Err(_) => self.drop(turn, frame, Reason::Malformed),
+        }
+    }
+
+    /// An ANEP packet is at `range` of the frame.
+    #[inline]
+    fn receive_anep(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        range: core::ops::Range<usize>,
+        native: Option<Native>,
+    ) {
+        let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
+        if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
+            return self.drop(turn, frame, Reason::Malformed);
+        }
+        let discard = packet.discard_if_unknown();
+        match kind {
+            anep::type_id::CAPSULE => {
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_capsule(turn, frame, native);
+            }
+            anep::type_id::FETCH => {
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_fetch(turn, frame, native);
+            }
+            _ if discard => self.drop(turn, frame, Reason::UnknownType),
+            _ => {
+                frame.truncate(range.start + length);
+                frame.strip(range.start);
+                self.pass_on(turn, frame, native);
+            }
+        }
+    }
+
+    /// A capsule has come in: its header begins the frame.
+    fn receive_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        if let Some(native) = native {
+            if native.destination != header.destination {
+                return self.drop(turn, frame, Reason::DestinationMismatch);
+            }
+            // Only injected capsules have no previous node, and those come from applications.
+            if header.previous.is_unspecified() {
+                return self.drop(turn, frame, Reason::Malformed);
+            }
+            frame.envelope = native.envelope;
+        } else {
+            frame.envelope = Envelope::FRESH;
+        }
+        let source = match self.source_of(&frame, header.previous, native.is_some()) {
+            Ok(source) => source,
+            Err(reason) => return self.drop(turn, frame, reason),
+        };
+        if header.previous != source.addr {
+            header.previous = source.addr;
+            if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
+                place.copy_from_slice(&source.addr.0);
+            }
+        }
+        self.process(turn, frame, header, Some(source));
+    }
+
+    /// Who sent a frame: the peer of an overlay port, or the previous node of a native capsule.
+    fn source_of(&mut self, frame: &Frame, previous: Addr, native: bool) -> Result<Source, Reason> {
+        let Some(env) = self.env.as_deref_mut() else { return Err(Reason::Stranger) };
+        let port = frame.port;
+        if !native {
+            let (_, known) = env.topology.neighbours.of_peer(port, frame.peer).ok_or(Reason::Stranger)?;
+            return Ok(Source { port, peer: frame.peer, addr: known.addr });
+        }
+        // A native previous hop is learned when it is on the link: only then can it be asked.
+        if env.topology.port(port).is_some_and(|port| port.on_link(previous)) {
+            env.topology.neighbours.add(Neighbour { addr: previous, port, peer: PeerId::NONE });
+        }
+        Ok(Source { port, peer: PeerId::NONE, addr: previous })
+    }
+
+    /// Runs a capsule's code, or lets it wait for it.
+    fn process(&mut self, turn: &mut Turn<'_>, frame: Frame, header: capsule::Header, source: Option<Source>) {
+        match self.codes.find(&header.code, turn.now) {
+            Found::Ready { slot, domain, window, steps } => {
+                let from = self.neighbour_index(source);
+                let ready = ReadyCode { slot, domain, window, steps };
+                self.run(turn, frame, &header, ready, source, from);
+            }
+            Found::Refused => self.drop(turn, frame, Reason::CodeRefused),
+            Found::Absent => self.wait_for_code(turn, frame, header.code, source),
+        }
+    }
+
+    fn neighbour_index(&self, source: Option<Source>) -> u32 {
+        let Some((source, env)) = source.zip(self.env.as_deref()) else { return NONE };
+        env.topology.neighbours.index(source.port, source.addr).unwrap_or(NONE)
+    }
+
+    /// The capsule's code runs on it, and the verdict is carried out.
+    fn run(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        code: ReadyCode,
+        source: Option<Source>,
+        from: u32,
+    ) {
+        let Some(mut env) = self.env.take() else { return };
+        let admitted = match env.domains.of(code.domain) {
+            Some(domain) => domain.admit(turn.now, frame.len()),
+            None => Err(Reason::CodeRefused),
+        };
+        let fits = frame.len() >= capsule::HEADER + code.window;
+        if let Err(reason) = admitted.and(if fits { Ok(()) } else { Err(Reason::Window) }) {
+            self.env = Some(env);
+            return self.drop_in(turn, frame, reason, code.domain);
+        }
+        let own = env.topology.is_own(header.destination);
+        let here = if own { header.destination } else { env.topology.address_towards(header.destination) };
+        let trace = frame.trace;
+        env.packet = Some(Packet {
+            now: turn.now,
+            domain: code.domain,
+            here,
+            flags: if own { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
+            in_port: source.map_or(NONE, |source| u32::from(source.port.0)),
+            from,
+            bound: header.bound,
+            app_port: header.app_port,
+            window: code.window,
+            frame,
+        });
+        core::mem::swap(&mut env.pool, &mut turn.out.pool);
+        let (mut env, outcome) = turn.runtime.run(code.slot, env, code.steps);
+        core::mem::swap(&mut env.pool, &mut turn.out.pool);
+        if let Some(domain) = env.domains.of(code.domain) {
+            domain.charge_steps(turn.now, outcome.steps);
+        }
+        turn.out.event(trace, EventKind::Ran(outcome.steps));
+        let packet = env.packet.take();
+        self.env = Some(env);
+        if let Some(packet) = packet {
+            self.conclude(turn, packet, header, outcome.verdict);
+        }
+    }
+
+    /// Acts on a verdict: children first, then the packet itself.
+    fn conclude(
+        &mut self,
+        turn: &mut Turn<'_>,
+        packet: Packet,
+        before: &capsule::Header,
+        verdict: Result<Verdict, Reason>,
+    ) {
+        let Packet { mut frame, domain, bound, here, .. } = packet;
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let mut children = core::mem::take(&mut env.children);
+        for child in children.drain(..) {
+            match verdict {
+                Ok(_) => {
+                    turn.out.event(frame.trace, EventKind::Child(child.trace));
+                    self.send_on(turn, child, before, here, domain);
+                }
+                // What a failed run has sent was never sent.
+                Err(_) => turn.out.pool.give(child),
+            }
+        }
+        if let Some(env) = self.env.as_deref_mut() {
+            env.children = children;
+        }
+        match verdict {
+            Ok(Verdict::Drop) => self.drop_in(turn, frame, Reason::Code, domain),
+            Ok(Verdict::Deliver(port)) => {
+                set_bound(&mut frame, bound);
+                self.deliver(turn, frame, port.unwrap_or(before.app_port), domain);
+            }
+            Ok(Verdict::Forward) => match bound.checked_sub(1) {
+                Some(left) => {
+                    set_bound(&mut frame, left);
+                    self.send_on(turn, frame, before, here, domain);
+                }
+                None => self.forward_without_bound(turn, frame, before, domain),
+            },
+            Err(reason) => self.drop_in(turn, frame, reason, domain),
+        }
+    }
+
+    /// A packet without bound can still end where it is.
+    #[cold]
+    fn forward_without_bound(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        before: &capsule::Header,
+        domain: DomainId,
+    ) {
+        let to = destination(&frame);
+        if self.env.as_deref().is_some_and(|env| env.topology.is_own(to)) {
+            self.deliver(turn, frame, before.app_port, domain);
+        } else {
+            self.drop_in(turn, frame, Reason::Bound, domain);
+        }
+    }
+
+    /// Sends a packet or child that code let go, after a look at what the code wrote into it.
+    fn send_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        before: &capsule::Header,
+        here: Addr,
+        domain: DomainId,
+    ) {
+        let Ok(after) = capsule::Header::parse(frame.bytes()) else {
+            return self.drop_in(turn, frame, Reason::Malformed, domain);
+        };
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let honest = after.source == before.source || after.source == here || env.topology.is_own(after.source);
+        if !honest {
+            return self.drop_in(turn, frame, Reason::Source, domain);
+        }
+        if env.topology.is_own(after.destination) {
+            return self.deliver(turn, frame, after.app_port, domain);
+        }
+        if let Some(domain) = env.domains.of(domain) {
+            domain.usage.forwarded += 1;
+        }
+        self.transmit_capsule(turn, frame, &after, domain);
+    }
+
+    /// Hands a capsule to the application at `port`.
+    fn deliver(&mut self, turn: &mut Turn<'_>, frame: Frame, port: u16, domain: DomainId) {
+        if !self.applications.contains(&port) {
+            return self.drop_in(turn, frame, Reason::NoApplication, domain);
+        }
+        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+            domain.usage.delivered += 1;
+        }
+        turn.out.event(frame.trace, EventKind::Delivered(port));
+        turn.out.deliveries.push(Delivery { port, frame });
+    }
+
+    /// An application of this node sends a capsule: header and payload, the source being an address
+    /// of this node or none.
+    pub fn inject(&mut self, turn: &mut Turn<'_>, mut frame: Frame) -> Result<(), Reason> {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+            turn.out.pool.give(frame);
+            return Err(Reason::Malformed);
+        };
+        let Some(env) = self.env.as_deref() else { return Err(Reason::Malformed) };
+        if header.source.is_unspecified() {
+            header.source = env.topology.address_towards(header.destination);
+        } else if !env.topology.is_own(header.source) {
+            turn.out.pool.give(frame);
+            return Err(Reason::Source);
+        }
+        header.previous = Addr::UNSPECIFIED;
+        if header.emit(frame.bytes_mut()).is_err() {
+            return Err(Reason::Malformed);
+        }
+        frame.envelope = Envelope::FRESH;
+        turn.out.event(frame.trace, EventKind::Injected);
+        self.process(turn, frame, header, None);
+        Ok(())
+    }
+
+    /// An application has opened a port; false if another one has it.
+    pub fn open(&mut self, port: u16) -> bool {
+        self.applications.insert(port)
+    }
+
+    /// An application has closed its port.
+    pub fn close(&mut self, port: u16) {
+        self.applications.remove(&port);
+    }
+
+    /// New routes.
+    pub fn set_routes(&mut self, routes: Arc<Routes>) {
+        if let Some(env) = self.env.as_deref_mut() {
+            env.topology.routes = routes;
+        }
+    }
+
+    /// How many octets wait in the output queue of a port.
+    pub fn set_queue(&mut self, port: PortId, bytes: u32) {
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+            gauge.queued_bytes = bytes;
+        }
+    }
+
+    /// When [`Node::timer`] has something to do.
+    pub fn next_timer(&self) -> u64 {
+        let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
+        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep)
+    }
+
+    /// Does what is due.
+    pub fn timer(&mut self, turn: &mut Turn<'_>) {
+        self.expire_fetches(turn);
+        self.expire_resolutions(turn);
+        if turn.now >= self.next_sweep {
+            self.next_sweep = turn.now + SWEEP;
+            if let Some(env) = self.env.as_deref_mut() {
+                let share = env.state.capacity().div_ceil(SWEEP_SHARE);
+                env.state.sweep(&mut env.domains, turn.now, share);
+            }
+        }
+    }
+
+    /// Counts a packet that a port or an application could not take.
+    pub fn refused_outside(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
+        self.drop(turn, frame, reason);
+    }
+
+    fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
+        self.drops.count(reason);
+        turn.out.event(frame.trace, EventKind::Dropped(reason));
+        turn.out.pool.give(frame);
+    }
+
+    /// Drops a packet that a domain pays for.
+    fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+            domain.usage.drops.count(reason);
+        }
+        self.drop(turn, frame, reason);
+    }
+}
+
+/// What [`Codes::find`] says of code that can run.
+#[derive(Clone, Copy)]
+struct ReadyCode {
+    slot: crate::code::run::SlotId,
+    domain: DomainId,
+    window: usize,
+    steps: u64,
+}
+
+fn set_bound(frame: &mut Frame, bound: u32) {
+    if let Some(place) = frame.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
+        place.copy_from_slice(&bound.to_be_bytes());
+    }
+}
+
+fn destination(frame: &Frame) -> Addr {
+    let mut addr = Addr::UNSPECIFIED;
+    if let Some(bytes) = frame.bytes().get(capsule::DESTINATION..capsule::DESTINATION + 16) {
+        addr.0.copy_from_slice(bytes);
+    }
+    addr
+}

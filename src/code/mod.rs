@@ -1,1 +1,5 @@
-//! code
+//! Mobile code: bundles, the store, fetching, and the run-times.
+
+pub mod check;
+pub mod fetch;
+pub mod run;

@@ -1,1 +1,3 @@
-//! ee
+//! Execution environments: what runs the code that packets name.
+
+pub mod capsule;

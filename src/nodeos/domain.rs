@@ -154,6 +154,11 @@ impl Domains {
         self.slots.get_mut(id.0 as usize)?.as_mut()
     }
 
+    /// The domain, to read.
+    pub fn by_id(&self, id: DomainId) -> Option<&Domain> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
     /// Ends a domain and gives its last account.
     pub fn end(&mut self, id: DomainId) -> Option<Domain> {
         let domain = self.slots.get_mut(id.0 as usize)?.take()?;

@@ -28,6 +28,22 @@ impl PeerId {
     pub const NONE: PeerId = PeerId(u16::MAX);
 }
 
+/// What the IP header around a native packet said, as far as it goes on with the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Time to live, or hop limit.
+    pub hop_limit: u8,
+    /// Type of service, or traffic class.
+    pub service: u8,
+    /// ANEP right behind the IP header, without UDP.
+    pub direct: bool,
+}
+
+impl Envelope {
+    /// That of a packet which begins its way here, or comes from an overlay: it leaves with 64.
+    pub const FRESH: Envelope = Envelope { hop_limit: 65, service: 0, direct: false };
+}
+
 /// A packet in its buffer, with the port it came from or goes to.
 pub struct Frame {
     buffer: Box<[u8]>,
@@ -39,13 +55,15 @@ pub struct Frame {
     pub peer: PeerId,
     /// Identity of the packet for traces: children have their own.
     pub trace: u64,
+    /// What goes on with it of the IP header it came in.
+    pub envelope: Envelope,
 }
 
 impl Frame {
     /// An empty frame that can hold `capacity` bytes behind the headroom.
     pub fn with_capacity(capacity: usize) -> Frame {
         let buffer = vec![0; HEADROOM + capacity].into_boxed_slice();
-        Frame { buffer, start: HEADROOM, end: HEADROOM, port: PortId(0), peer: PeerId::NONE, trace: 0 }
+        Frame { buffer, start: HEADROOM, end: HEADROOM, port: PortId(0), peer: PeerId::NONE, trace: 0, envelope: Envelope::FRESH }
     }
 
     /// A frame with a copy of `bytes`.

@@ -5,4 +5,4 @@
 
 pub mod frame;
 
-pub use frame::{Frame, FramePool, PeerId, PortId};
+pub use frame::{Envelope, Frame, FramePool, PeerId, PortId};

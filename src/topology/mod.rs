@@ -2,6 +2,7 @@
 
 pub mod gauge;
 pub mod neighbours;
+pub mod resolve;
 pub mod routes;
 
 use crate::port::PortId;

@@ -6,6 +6,7 @@
 //! neighbours only.
 
 use crate::port::{PeerId, PortId};
+use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 
 /// Neighbours one node knows; more are not learned.
@@ -17,7 +18,10 @@ pub enum Link {
     /// Frames are Ethernet frames; IP addresses are resolved by ARP and neighbour discovery.
     Ethernet {
         /// The port's own hardware address.
-        mac: [u8; 6],
+        mac: Mac,
+        /// Whether the node itself answers ARP and neighbour solicitations for its addresses; on an
+        /// interface of the host, the Linux stack does.
+        answers: bool,
     },
     /// Frames are ANEP packets between configured peers.
     Overlay,

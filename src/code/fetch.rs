@@ -1,0 +1,382 @@
+//! Demand loading: code comes from where its capsule came from.
+//!
+//! A capsule whose code is absent waits here while the node asks the previous hop: first for the
+//! manifest (named by the capsule), then for the representation it lists. Objects travel in parts;
+//! a request names the parts still missing, so whatever was lost is asked for again, with back-off,
+//! until the give-up time. All capsules of one code share one request. Nothing else sees the bytes
+//! before their digest is right. After ANTS (DLRequest, DLResponse).
+//!
+//! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends
+//! what [`Step`]s say. Every list has a limit, and the oldest gives way.
+
+use crate::nodeos::reason::Reason;
+use crate::port::{Frame, PeerId, PortId};
+use crate::wire::{Addr, Digest, fetch};
+use std::collections::VecDeque;
+
+/// Codes that can be on their way at the same time.
+pub const PENDING_MAX: usize = 64;
+
+/// Capsules that can wait for one code.
+pub const WAITING_PER_CODE_MAX: usize = 16;
+
+/// Time until a request without an answer is repeated; it doubles each time.
+const RETRY: u64 = 100_000_000;
+
+/// Requests without any progress after which the previous hop counts as silent.
+const TRIES_MAX: u32 = 6;
+
+/// Objects with a wrong digest after which a code is given up.
+const FAILURES_MAX: u32 = 3;
+
+/// Parts one burst of requests asks for.
+const BURST_PARTS: u32 = 16;
+
+/// Sources of one code that are remembered, to be asked in turn.
+const SOURCES_MAX: usize = 4;
+
+/// Where code can be asked for: the previous hop of a capsule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// The port the capsule came by.
+    pub port: PortId,
+    /// The overlay peer, if the port has peers.
+    pub peer: PeerId,
+    /// The previous node.
+    pub addr: Addr,
+}
+
+/// What the node shall do next for a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Look into the store for this object; answer with [`Fetch::looked_up`].
+    LookUp(Digest),
+    /// Ask `source` for the parts of `digest` in `missing`.
+    Request {
+        /// Whom to ask.
+        source: Source,
+        /// The answer must carry it.
+        nonce: u32,
+        /// The object.
+        digest: Digest,
+        /// Bit i: part i.
+        missing: u64,
+    },
+    /// An object has arrived whole and has the right digest: decide what to do with it.
+    Object {
+        /// The code it was fetched for.
+        code: Digest,
+        /// Its own name.
+        digest: Digest,
+        /// Its octets.
+        bytes: Vec<u8>,
+    },
+}
+
+/// An object on its way.
+struct Assembly {
+    digest: Digest,
+    total: Option<u32>,
+    /// Parts not here yet; part 0 alone until the length is known.
+    missing: u64,
+    /// Parts of the last burst of requests that have not come.
+    outstanding: u64,
+    bytes: Vec<u8>,
+}
+
+enum Stage {
+    /// The store is being asked.
+    LookingUp(Digest),
+    /// The previous hop is being asked.
+    Fetching(Assembly),
+    /// All is here; the code is being prepared.
+    Preparing,
+}
+
+struct Pending {
+    code: Digest,
+    stage: Stage,
+    sources: VecDeque<Source>,
+    nonce: u32,
+    tries: u32,
+    failures: u32,
+    deadline: u64,
+    waiting: VecDeque<Frame>,
+}
+
+/// Codes on their way, and the capsules that wait for them.
+#[derive(Default)]
+pub struct Fetch {
+    pending: VecDeque<Pending>,
+    next_nonce: u32,
+}
+
+impl Fetch {
+    /// A fetcher whose nonces start at `seed`, so that others cannot guess them.
+    pub fn new(seed: u32) -> Fetch {
+        Fetch { pending: VecDeque::new(), next_nonce: seed }
+    }
+
+    /// Codes on their way.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Whether this code is on its way.
+    pub fn is_pending(&self, code: &Digest) -> bool {
+        self.pending.iter().any(|pending| pending.code == *code)
+    }
+
+    /// Capsules that wait.
+    pub fn waiting(&self) -> usize {
+        self.pending.iter().map(|pending| pending.waiting.len()).sum()
+    }
+
+    /// When [`Fetch::expire`] has something to do.
+    pub fn deadline(&self) -> Option<u64> {
+        self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.deadline).min()
+    }
+
+    /// A capsule needs `code`. Gives the step that starts the search if it is the first one, and the
+    /// frames that had to give way to it.
+    pub fn wait(&mut self, code: Digest, frame: Frame, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
+        let mut displaced = Vec::new();
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
+            if let Some(source) = source
+                && !pending.sources.contains(&source)
+                && pending.sources.len() < SOURCES_MAX
+            {
+                pending.sources.push_back(source);
+            }
+            if pending.waiting.len() == WAITING_PER_CODE_MAX {
+                displaced.extend(pending.waiting.pop_front());
+            }
+            pending.waiting.push_back(frame);
+            return (None, displaced);
+        }
+        if self.pending.len() == PENDING_MAX {
+            displaced.extend(self.pending.pop_front().into_iter().flat_map(|oldest| oldest.waiting));
+        }
+        self.pending.push_back(Pending {
+            code,
+            stage: Stage::LookingUp(code),
+            sources: source.into_iter().collect(),
+            nonce: 0,
+            tries: 0,
+            failures: 0,
+            deadline: u64::MAX,
+            waiting: VecDeque::from([frame]),
+        });
+        (Some(Step::LookUp(code)), displaced)
+    }
+
+    /// The next object of a code whose last one has been understood, e.g. the representation its
+    /// manifest names.
+    pub fn next_object(&mut self, code: Digest, digest: Digest) -> Option<Step> {
+        let pending = self.pending.iter_mut().find(|pending| pending.code == code)?;
+        pending.stage = Stage::LookingUp(digest);
+        Some(Step::LookUp(digest))
+    }
+
+    /// All objects of the code are here; it is being prepared to run.
+    pub fn preparing(&mut self, code: Digest) {
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
+            pending.stage = Stage::Preparing;
+        }
+    }
+
+    /// The code can run, or never will: gives the capsules that waited for it.
+    pub fn settle(&mut self, code: Digest) -> impl Iterator<Item = Frame> + use<> {
+        let at = self.pending.iter().position(|pending| pending.code == code);
+        at.and_then(|at| self.pending.remove(at)).into_iter().flat_map(|pending| pending.waiting)
+    }
+
+    /// The store's answer about `digest`. Absent objects are asked for at the previous hop; a code
+    /// nobody can be asked for is given up.
+    pub fn looked_up(&mut self, now: u64, digest: Digest, found: Option<&[u8]>) -> (Vec<Step>, Vec<Given>) {
+        let (mut steps, mut given) = (Vec::new(), Vec::new());
+        let mut orphans = Vec::new();
+        for pending in &mut self.pending {
+            if !matches!(pending.stage, Stage::LookingUp(wanted) if wanted == digest) {
+                continue;
+            }
+            if let Some(bytes) = found {
+                steps.push(Step::Object { code: pending.code, digest, bytes: bytes.to_vec() });
+            } else if pending.sources.is_empty() {
+                orphans.push(pending.code);
+            } else {
+                pending.stage = Stage::Fetching(Assembly::new(digest));
+                pending.tries = 0;
+                pending.ask(now, &mut self.next_nonce, &mut steps);
+            }
+        }
+        for code in orphans {
+            given.extend(self.settle(code).map(|frame| Given { frame, reason: Reason::CodeUnknown }));
+        }
+        (steps, given)
+    }
+
+    /// A part has arrived from `from`.
+    pub fn part(&mut self, now: u64, from: Source, part: Part<'_>) -> Result<Vec<Step>, Reason> {
+        let mut steps = Vec::new();
+        let Fetch { pending, next_nonce: nonces } = self;
+        let pending = answered(pending, from, part.nonce, part.digest).ok_or(Reason::FetchSpoofed)?;
+        let Stage::Fetching(assembly) = &mut pending.stage else { return Err(Reason::FetchSpoofed) };
+        if !assembly.take(&part)? {
+            return Ok(steps);
+        }
+        pending.tries = 0;
+        pending.deadline = now + RETRY;
+        if assembly.missing == 0 {
+            let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
+            if Digest::of(&bytes) != digest {
+                pending.start_over(digest);
+                return Err(Reason::FetchHash);
+            }
+            steps.push(Step::Object { code: pending.code, digest, bytes });
+        } else if assembly.outstanding == 0 {
+            pending.ask(now, nonces, &mut steps);
+        }
+        Ok(steps)
+    }
+
+    /// `from` says that it does not have the object: the next source is asked at once.
+    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<(), Reason> {
+        let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
+        pending.sources.rotate_left(1);
+        pending.tries += 1;
+        pending.deadline = now;
+        Ok(())
+    }
+
+    /// Repeats what was not answered and gives up what was repeated often enough.
+    pub fn expire(&mut self, now: u64) -> (Vec<Step>, Vec<Given>) {
+        let (mut steps, mut given) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        while at < self.pending.len() {
+            let pending = &mut self.pending[at];
+            if !matches!(pending.stage, Stage::Fetching(_)) || pending.deadline > now {
+                at += 1;
+            } else if pending.tries >= TRIES_MAX {
+                let gone = self.pending.remove(at);
+                let frames = gone.into_iter().flat_map(|pending| pending.waiting);
+                given.extend(frames.map(|frame| Given { frame, reason: Reason::FetchTimeout }));
+            } else {
+                pending.ask(now, &mut self.next_nonce, &mut steps);
+                at += 1;
+            }
+        }
+        (steps, given)
+    }
+}
+
+/// The code whose request this is an answer to.
+fn answered(pending: &mut VecDeque<Pending>, from: Source, nonce: u32, digest: Digest) -> Option<&mut Pending> {
+    pending.iter_mut().find(|pending| {
+        pending.nonce == nonce
+            && pending.sources.front() == Some(&from)
+            && matches!(&pending.stage, Stage::Fetching(assembly) if assembly.digest == digest)
+    })
+}
+
+/// A capsule that waited in vain.
+#[derive(Debug)]
+pub struct Given {
+    /// The capsule.
+    pub frame: Frame,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// A part of an object, as it came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The nonce of the request it answers.
+    pub nonce: u32,
+    /// The object.
+    pub digest: Digest,
+    /// Which part, from 0.
+    pub part: u16,
+    /// Octets of the whole object.
+    pub total: u32,
+    /// The part's octets.
+    pub bytes: &'a [u8],
+}
+
+impl Pending {
+    /// Asks the first source for what is missing.
+    fn ask(&mut self, now: u64, next_nonce: &mut u32, steps: &mut Vec<Step>) {
+        let Some(&source) = self.sources.front() else { return };
+        let Stage::Fetching(assembly) = &mut self.stage else { return };
+        // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
+        if self.nonce == 0 {
+            *next_nonce = next_nonce.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) | 1;
+            self.nonce = *next_nonce;
+        }
+        let mut wanted = assembly.next_burst();
+        assembly.outstanding = wanted;
+        while wanted != 0 {
+            let mut missing = 0;
+            for _ in 0..fetch::PARTS_PER_REQUEST {
+                let lowest = wanted & wanted.wrapping_neg();
+                missing |= lowest;
+                wanted &= !lowest;
+            }
+            steps.push(Step::Request { source, nonce: self.nonce, digest: assembly.digest, missing });
+        }
+        self.deadline = now + (RETRY << self.tries.min(5));
+        self.tries += 1;
+    }
+
+    /// The object was not what it was asked for as: forget it and ask the next source, or after a
+    /// few such failures nobody.
+    fn start_over(&mut self, digest: Digest) {
+        self.stage = Stage::Fetching(Assembly::new(digest));
+        self.failures += 1;
+        self.nonce = 0;
+        self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { 1 };
+        self.sources.rotate_left(1);
+    }
+}
+
+impl Assembly {
+    fn new(digest: Digest) -> Assembly {
+        Assembly { digest, total: None, missing: 1, outstanding: 0, bytes: Vec::new() }
+    }
+
+    /// Takes a part in; false if it was there already.
+    fn take(&mut self, part: &Part<'_>) -> Result<bool, Reason> {
+        if part.total as usize > fetch::MAX_OBJECT || self.total.is_some_and(|total| total != part.total) {
+            return Err(Reason::FetchHash);
+        }
+        if fetch::part_len(part.part, part.total) != Some(part.bytes.len()) {
+            return Err(Reason::Malformed);
+        }
+        if self.total.is_none() {
+            self.total = Some(part.total);
+            let parts = fetch::parts(part.total);
+            self.missing = if parts >= 64 { u64::MAX } else { (1 << parts) - 1 };
+            self.bytes = vec![0; part.total as usize];
+        }
+        let bit = 1u64 << part.part;
+        if self.missing & bit == 0 {
+            return Ok(false);
+        }
+        let start = usize::from(part.part) * fetch::PART;
+        self.bytes[start..start + part.bytes.len()].copy_from_slice(part.bytes);
+        self.missing &= !bit;
+        self.outstanding &= !bit;
+        Ok(true)
+    }
+
+    /// The parts the next burst asks for: the lowest missing ones.
+    fn next_burst(&self) -> u64 {
+        let rest = (0..BURST_PARTS).fold(self.missing, |rest, _| rest & rest.wrapping_sub(1));
+        self.missing & !rest
+    }
+}

@@ -1,0 +1,158 @@
+//! Run-times: representations of code, ready to be called with a packet.
+//!
+//! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet in an
+//! [`Env`] and gives the verdict. It keeps nothing of a packet: the same slot serves all nodes of a
+//! simulation. Preparing (compiling) happens elsewhere, in [`wasm::Compiler`], off the data path.
+
+mod calls;
+pub mod wasm;
+
+use crate::ee::capsule::env::Env;
+use crate::nodeos::reason::Reason;
+use crate::wire::Digest;
+use std::collections::HashMap;
+use wasm::{Compiled, Instance};
+
+/// Code that a runtime keeps ready at the same time; beyond, the one unused for longest gives way.
+pub const SLOTS_MAX: usize = 256;
+
+/// What code says shall happen with its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It ends here.
+    Drop,
+    /// It goes on to its destination.
+    Forward,
+    /// It goes to the application at this port, or at the header's when `None`.
+    Deliver(Option<u16>),
+}
+
+impl Verdict {
+    /// Reads what the entry function returned.
+    #[inline]
+    pub fn from_code(code: i32) -> Result<Verdict, Reason> {
+        match code as u32 {
+            0 => Ok(Verdict::Drop),
+            1 => Ok(Verdict::Forward),
+            2 => Ok(Verdict::Deliver(None)),
+            code if code & 0xffff == 2 => Ok(Verdict::Deliver(Some((code >> 16) as u16))),
+            _ => Err(Reason::Verdict),
+        }
+    }
+}
+
+/// What came of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The verdict, or why there is none.
+    pub verdict: Result<Verdict, Reason>,
+    /// Steps taken.
+    pub steps: u64,
+}
+
+struct Slot {
+    compiled: Compiled,
+    instance: Option<Instance>,
+    used: u64,
+    /// Nodes that have the code installed.
+    holders: u32,
+}
+
+/// Code ready to run, for one worker.
+#[derive(Default)]
+pub struct Runtime {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    by_name: HashMap<Digest, usize>,
+    live: usize,
+    clock: u64,
+}
+
+/// Prepared code in a [`Runtime`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotId(usize);
+
+impl Runtime {
+    /// Takes prepared code; the same representation always gets the same slot. To be given back by
+    /// [`Runtime::release`].
+    pub fn install(&mut self, compiled: Compiled) -> SlotId {
+        let name = compiled.name();
+        if let Some(&at) = self.by_name.get(&name) {
+            if let Some(slot) = &mut self.slots[at] {
+                slot.holders += 1;
+            }
+            return SlotId(at);
+        }
+        let slot = Some(Slot { compiled, instance: None, used: 0, holders: 1 });
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        self.by_name.insert(name, at);
+        SlotId(at)
+    }
+
+    /// Gives a slot back; the code goes when nobody holds it any more.
+    pub fn release(&mut self, id: SlotId) {
+        let Some(place) = self.slots.get_mut(id.0) else { return };
+        let Some(slot) = place else { return };
+        slot.holders -= 1;
+        if slot.holders == 0 {
+            self.live -= usize::from(slot.instance.is_some());
+            self.by_name.remove(&slot.compiled.name());
+            *place = None;
+            self.free.push(id.0);
+        }
+    }
+
+    /// Runs the code on the packet in `env`, with at most `steps` steps.
+    #[inline]
+    pub fn run(&mut self, id: SlotId, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+        self.clock += 1;
+        let clock = self.clock;
+        match self.slots.get_mut(id.0) {
+            Some(Some(Slot { instance: Some(instance), used, .. })) => {
+                *used = clock;
+                instance.run(env, steps)
+            }
+            _ => self.run_cold(id, env, steps),
+        }
+    }
+
+    #[cold]
+    fn run_cold(&mut self, id: SlotId, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+        self.make_room();
+        let clock = self.clock;
+        if let Some(Some(slot)) = self.slots.get_mut(id.0) {
+            slot.instance = slot.compiled.instantiate();
+            slot.used = clock;
+            if let Some(instance) = &mut slot.instance {
+                self.live += 1;
+                return instance.run(env, steps);
+            }
+        }
+        (env, Outcome { verdict: Err(Reason::CodeRefused), steps: 0 })
+    }
+
+    /// Instances alive.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    fn make_room(&mut self) {
+        if self.live < SLOTS_MAX {
+            return;
+        }
+        let idle = self.slots.iter_mut().flatten().filter(|slot| slot.instance.is_some());
+        if let Some(oldest) = idle.min_by_key(|slot| slot.used) {
+            oldest.instance = None;
+            self.live -= 1;
+        }
+    }
+}

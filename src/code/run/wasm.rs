@@ -1,0 +1,237 @@
+//! The wasm run-time: wasmtime, pooled, with fuel for every step and epochs as the backstop.
+//!
+//! Code is compiled once per representation, off the data path, into a [`Compiled`]; a worker turns
+//! that into an [`Instance`] and runs packets through it. An instance is used again and again, so
+//! after each packet its memory gets its first contents back and its globals their first values:
+//! the packet that comes next cannot tell which ones came before. Memories are a few hundred octets
+//! (one-octet wasm pages), so this costs about as much as one cache miss.
+
+use super::calls;
+use super::{Outcome, Verdict};
+use crate::code::check;
+use crate::ee::capsule::env::Env;
+use crate::nodeos::reason::Reason;
+use crate::wire::{Addr, Digest, capsule};
+use core::fmt;
+use core::ops::Range;
+use std::sync::Arc;
+use wasmtime::{
+    Config, Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability,
+    PoolingAllocationConfig, Store, Trap, TypedFunc, Val,
+};
+
+/// Octets of the context in front of the window (`struct an_context`).
+const CONTEXT: usize = 64;
+
+/// Steps charged for a failure, since raising one costs the node far more than the steps before it.
+const TRAP_STEPS: u64 = 5_000;
+
+/// Epoch ticks after which running code is stopped: the ticker's period times this is the longest a
+/// packet can hold the worker, whatever its fuel says.
+const EPOCHS_MAX: u64 = 2;
+
+/// Instances one process can have at the same time, over all its runtimes.
+const INSTANCES_MAX: u32 = 1024;
+
+/// Whether a clock watches running code beside its fuel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backstop {
+    /// A ticker calls [`Compiler::tick`] every few milliseconds.
+    Ticker,
+    /// Fuel alone: for simulations, where the same seed must give the same run.
+    FuelOnly,
+}
+
+/// Why code cannot be used.
+#[derive(Debug)]
+pub enum CompileError {
+    /// It breaks a rule of `docs/bundle.md`.
+    Refused(check::Refusal),
+    /// The compiler does not take it.
+    Compiler(wasmtime::Error),
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileError::Refused(refusal) => write!(f, "{refusal}"),
+            CompileError::Compiler(error) => write!(f, "the wasm compiler refuses the module: {error:#}"),
+        }
+    }
+}
+
+impl core::error::Error for CompileError {}
+
+/// Compiles representations; cheap to clone, and used from any thread.
+#[derive(Clone)]
+pub struct Compiler {
+    engine: Engine,
+    linker: Arc<Linker<Guest>>,
+    ticked: bool,
+}
+
+/// A compiled representation, linked to the calls it needs.
+#[derive(Clone)]
+pub struct Compiled {
+    name: Digest,
+    window: usize,
+    ticked: bool,
+    pre: InstancePre<Guest>,
+}
+
+/// What a call finds of the packet it belongs to.
+#[derive(Default)]
+pub(super) struct Guest {
+    pub(super) env: Option<Box<Env>>,
+    pub(super) memory: Option<Memory>,
+    pub(super) window: Range<usize>,
+}
+
+impl Compiler {
+    /// A compiler with an engine of its own.
+    pub fn new(backstop: Backstop) -> wasmtime::Result<Compiler> {
+        let ticked = backstop == Backstop::Ticker;
+        let mut pool = PoolingAllocationConfig::default();
+        pool.total_core_instances(INSTANCES_MAX).total_memories(INSTANCES_MAX).total_tables(INSTANCES_MAX);
+        pool.max_memory_size(check::MEMORY_MAX as usize).max_memories_per_module(1).max_tables_per_module(1);
+        pool.linear_memory_keep_resident(check::MEMORY_MAX as usize).table_keep_resident(4096);
+        let mut config = Config::new();
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
+        config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
+        config.consume_fuel(true).epoch_interruption(ticked);
+        let engine = Engine::new(&config)?;
+        let mut linker = Linker::new(&engine);
+        calls::link(&mut linker)?;
+        Ok(Compiler { engine, linker: Arc::new(linker), ticked })
+    }
+
+    /// Checks and compiles a representation whose window shows `window` octets of payload.
+    pub fn compile(&self, wasm: &[u8], window: u32) -> Result<Compiled, CompileError> {
+        check::wasm(wasm, window).map_err(CompileError::Refused)?;
+        let module = Module::new(&self.engine, wasm).map_err(CompileError::Compiler)?;
+        let pre = self.linker.instantiate_pre(&module).map_err(CompileError::Compiler)?;
+        Ok(Compiled { name: Digest::of(wasm), window: window as usize, ticked: self.ticked, pre })
+    }
+
+    /// One tick of the backstop.
+    pub fn tick(&self) {
+        self.engine.increment_epoch();
+    }
+}
+
+impl Compiled {
+    /// The digest of the representation.
+    pub fn name(&self) -> Digest {
+        self.name
+    }
+
+    /// Makes it ready to run, or nothing if the process has no room for another instance.
+    pub(super) fn instantiate(&self) -> Option<Instance> {
+        let mut store = Store::new(self.pre.module().engine(), Guest::default());
+        // Constant expressions and segments run now; they take no fuel worth bounding.
+        store.set_fuel(u64::MAX).ok()?;
+        if self.ticked {
+            store.set_epoch_deadline(u64::MAX / 2);
+        }
+        let instance = self.pre.instantiate(&mut store).ok()?;
+        let entry = instance.get_typed_func::<(u32, u32), i32>(&mut store, "capsule").ok()?;
+        let memory = instance.get_memory(&mut store, "memory")?;
+        let arena = instance.get_global(&mut store, "an_arena")?.get(&mut store).i32()? as u32 as usize;
+        let exported: Vec<Global> = instance.exports(&mut store).filter_map(|export| export.into_global()).collect();
+        let mut globals = Vec::new();
+        for global in exported {
+            if global.ty(&store).mutability() == Mutability::Var {
+                globals.push((global, global.get(&mut store)));
+            }
+        }
+        let image: Box<[u8]> = memory.data(&store).into();
+        let window_at = arena.checked_add(CONTEXT)?;
+        let window = window_at..window_at.checked_add(capsule::HEADER - capsule::LOCKED + self.window)?;
+        if window.end > image.len() {
+            return None;
+        }
+        *store.data_mut() = Guest { env: None, memory: Some(memory), window: window.clone() };
+        Some(Instance { store, entry, memory, globals, image, arena, window, ticked: self.ticked })
+    }
+}
+
+/// Code ready for packets.
+pub(super) struct Instance {
+    store: Store<Guest>,
+    entry: TypedFunc<(u32, u32), i32>,
+    memory: Memory,
+    globals: Vec<(Global, Val)>,
+    image: Box<[u8]>,
+    arena: usize,
+    window: Range<usize>,
+    ticked: bool,
+}
+
+impl Instance {
+    /// Runs the code on the packet in `env`.
+    #[inline]
+    pub(super) fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+        let memory = self.memory.data_mut(&mut self.store);
+        let placed = env.packet.as_ref().is_some_and(|packet| place(memory, self.arena, &self.window, packet));
+        if !placed {
+            return (env, Outcome { verdict: Err(Reason::Window), steps: 0 });
+        }
+        self.store.data_mut().env = Some(env);
+        let fuelled = self.store.set_fuel(steps).is_ok();
+        debug_assert!(fuelled);
+        if self.ticked {
+            self.store.set_epoch_deadline(EPOCHS_MAX);
+        }
+        let arguments = (self.arena as u32, self.window.start as u32);
+        let returned = self.entry.call(&mut self.store, arguments);
+        let taken = steps - self.store.get_fuel().unwrap_or(0).min(steps);
+        let (verdict, taken) = match returned {
+            Ok(code) => (Verdict::from_code(code), taken),
+            Err(error) => (Err(failure(&error)), taken + TRAP_STEPS),
+        };
+        let env = self.store.data_mut().env.take();
+        let mut env = env.unwrap_or_else(|| unreachable!("calls borrow the environment and never take it"));
+        let memory = self.memory.data_mut(&mut self.store);
+        if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
+            && let Some(packet) = &mut env.packet
+        {
+            let end = capsule::LOCKED + self.window.len();
+            packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&memory[self.window.clone()]);
+        }
+        self.reset();
+        (env, Outcome { verdict, steps: taken })
+    }
+
+    /// Gives memory and globals their first contents back: nothing of a packet stays.
+    #[inline]
+    fn reset(&mut self) {
+        self.memory.data_mut(&mut self.store).copy_from_slice(&self.image);
+        for (global, first) in &self.globals {
+            let restored = global.set(&mut self.store, *first);
+            debug_assert!(restored.is_ok());
+        }
+    }
+}
+
+/// Puts context and window where the code expects them.
+#[inline]
+fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate::ee::capsule::env::Packet) -> bool {
+    let source = packet.window();
+    if source.len() != window.len() {
+        return false;
+    }
+    memory[arena..arena + CONTEXT].copy_from_slice(&packet.context());
+    memory[window.clone()].copy_from_slice(source);
+    true
+}
+
+#[cold]
+fn failure(error: &wasmtime::Error) -> Reason {
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel | Trap::Interrupt) => Reason::Fuel,
+        _ => Reason::Trap,
+    }
+}
+
+const _: () = assert!(capsule::HEADER - capsule::LOCKED == 2 * size_of::<Addr>());

@@ -1,0 +1,272 @@
+//! All that the code of a capsule can reach of its node.
+//!
+//! The methods here are the calls of `sdk/anode/capsule.h` (`an_now`, `an_send` …) without the
+//! details of a representation: the wasm run-time and every other one translate their calling
+//! convention and come here, so a call means the same everywhere. Between packets an [`Env`] rests
+//! in its node; while code runs it belongs to the run-time.
+
+use super::log::{Line, Log};
+use crate::nodeos::domain::{Domain, DomainId, Domains};
+use crate::nodeos::state_store::{StateStore, VALUE, Value};
+use crate::port::{Frame, FramePool, PortId};
+use crate::topology::{Gauge, Topology};
+use crate::wire::{Addr, capsule};
+use rand_core::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Children one packet can send, whatever its domain's limit says.
+pub const CHILDREN_MAX: usize = 64;
+
+/// "There is none", where a call gives 32 bits.
+pub const NONE: u32 = u32::MAX;
+
+/// "There is none", where a call gives 64 bits.
+pub const NONE64: u64 = u64::MAX;
+
+/// Why a call failed: `enum an_error` of the header file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum CallError {
+    /// No such key, neighbour or route.
+    Absent = -1,
+    /// An offset, size or number outside what there is.
+    Range = -2,
+    /// A quota is used up.
+    Full = -3,
+    /// The resource bound does not suffice.
+    Bound = -4,
+    /// The role of the code's principal does not include the call.
+    Denied = -5,
+    /// The address is this node's own.
+    Here = -6,
+}
+
+/// Bit of [`Packet::flags`]: this node is the capsule's destination.
+pub const FLAG_HERE: u32 = 1;
+
+/// Bit of [`Packet::flags`]: the capsule was injected at this node.
+pub const FLAG_INJECTED: u32 = 2;
+
+/// The packet whose code runs.
+pub struct Packet {
+    /// The node's clock, in nanoseconds.
+    pub now: u64,
+    /// Capsule header and payload.
+    pub frame: Frame,
+    /// Who pays.
+    pub domain: DomainId,
+    /// The node's address that the code sees.
+    pub here: Addr,
+    /// [`FLAG_HERE`], [`FLAG_INJECTED`].
+    pub flags: u32,
+    /// The port it came in by, or [`NONE`].
+    pub in_port: u32,
+    /// The index of the neighbour it came from, or [`NONE`].
+    pub from: u32,
+    /// Resource bound left.
+    pub bound: u32,
+    /// The header's application port.
+    pub app_port: u16,
+    /// Payload octets in the window.
+    pub window: usize,
+}
+
+impl Packet {
+    /// Octets of payload.
+    #[inline]
+    pub fn payload_length(&self) -> usize {
+        self.frame.len() - capsule::HEADER
+    }
+
+    /// The octets the code sees directly: source, destination and the first of the payload.
+    #[inline]
+    pub fn window(&self) -> &[u8] {
+        &self.frame.bytes()[capsule::LOCKED..capsule::HEADER + self.window]
+    }
+
+    /// The context structure of the header file (`struct an_context`), in its memory form.
+    #[inline]
+    pub fn context(&self) -> [u8; 64] {
+        let mut context = [0; 64];
+        context[..16].copy_from_slice(&self.here.0);
+        let fields = [
+            self.payload_length() as u32,
+            self.window as u32,
+            self.flags,
+            self.in_port,
+            self.from,
+            self.bound,
+            u32::from(self.app_port),
+        ];
+        for (at, field) in context[16..].chunks_exact_mut(4).zip(fields) {
+            at.copy_from_slice(&field.to_le_bytes());
+        }
+        context
+    }
+}
+
+/// What code can reach.
+pub struct Env {
+    /// The node's name, zero padded.
+    pub name: [u8; 16],
+    /// Ports, neighbours, routes.
+    pub topology: Topology,
+    /// What the ports carry, by port.
+    pub gauges: Vec<Gauge>,
+    /// Accounts.
+    pub domains: Domains,
+    /// Soft state.
+    pub state: StateStore,
+    /// What code wrote.
+    pub log: Log,
+    /// The node's source of random numbers.
+    pub rng: Xoshiro256PlusPlus,
+    /// Frames for children.
+    pub pool: FramePool,
+    /// The packet whose code runs; absent between packets.
+    pub packet: Option<Packet>,
+    /// Children its code has sent so far, with their resource bounds already in their headers.
+    pub children: Vec<Frame>,
+    /// Identity for the next child.
+    pub next_trace: u64,
+}
+
+impl Env {
+    /// `an_now`.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.packet.as_ref().map_or(0, |packet| packet.now)
+    }
+
+    /// `an_random`.
+    pub fn random(&mut self) -> u64 {
+        self.rng.next_u64()
+    }
+
+    /// `an_load`; `window` is the window as the code has it now.
+    pub fn load(&self, window: &[u8], offset: u32, size: u32) -> u64 {
+        let Some(range) = self.payload_range(offset, size) else { return NONE64 };
+        let Some(packet) = &self.packet else { return NONE64 };
+        let split = capsule::HEADER + packet.window;
+        range.fold(0, |value, at| {
+            let octet =
+                if at < split { window.get(at - capsule::LOCKED) } else { packet.frame.bytes().get(at) };
+            value << 8 | u64::from(octet.copied().unwrap_or(0))
+        })
+    }
+
+    /// `an_store`; `window` is the window as the code has it now.
+    pub fn store(&mut self, window: &mut [u8], offset: u32, value: u64, size: u32) -> Result<(), CallError> {
+        let range = self.payload_range(offset, size).ok_or(CallError::Range)?;
+        let packet = self.packet.as_mut().ok_or(CallError::Range)?;
+        let split = capsule::HEADER + packet.window;
+        for (at, octet) in range.zip(value.to_be_bytes().into_iter().skip(8 - size as usize)) {
+            let place = if at < split {
+                window.get_mut(at - capsule::LOCKED)
+            } else {
+                packet.frame.bytes_mut().get_mut(at)
+            };
+            if let Some(place) = place {
+                *place = octet;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where `size` octets at payload `offset` are in the capsule, if all of them are there.
+    fn payload_range(&self, offset: u32, size: u32) -> Option<core::ops::Range<usize>> {
+        let packet = self.packet.as_ref()?;
+        let start = capsule::HEADER + offset as usize;
+        let end = start + size as usize;
+        (matches!(size, 1 | 2 | 4 | 8) && end <= packet.frame.len()).then_some(start..end)
+    }
+
+    /// `an_state_get`.
+    #[inline]
+    pub fn state_get(&self, key: u64) -> Option<&Value> {
+        let packet = self.packet.as_ref()?;
+        self.state.value(packet.domain, key, packet.now)
+    }
+
+    /// `an_state_put`.
+    pub fn state_put(&mut self, key: u64, value: &Value, keep_ms: u32) -> Result<(), CallError> {
+        let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
+        self.state
+            .put(&mut self.domains, packet.domain, key, value, keep_ms, packet.now)
+            .map_err(|_| CallError::Full)
+    }
+
+    /// `an_state_add`.
+    pub fn state_add(&mut self, key: u64, delta: u64, keep_ms: u32) -> u64 {
+        let mut value = self.state_get(key).copied().unwrap_or([0; VALUE]);
+        let (word, _) = value.split_at_mut(8);
+        let mut count = [0; 8];
+        count.copy_from_slice(word);
+        let sum = u64::from_le_bytes(count).wrapping_add(delta);
+        word.copy_from_slice(&sum.to_le_bytes());
+        self.state_put(key, &value, keep_ms).map_or(NONE64, |()| sum)
+    }
+
+    /// `an_route`: the outgoing port and the next hop (the destination itself when it is on link).
+    pub fn route(&self, to: Addr) -> Result<(PortId, Addr), CallError> {
+        if self.topology.is_own(to) {
+            return Err(CallError::Here);
+        }
+        let next = self.topology.routes.next_hop(to).ok_or(CallError::Absent)?;
+        Ok((next.port, if next.via.is_unspecified() { to } else { next.via }))
+    }
+
+    /// `an_link_load`.
+    pub fn link_load(&mut self, port: u32) -> u32 {
+        let now = self.now();
+        match (self.topology.ports.get(port as usize), self.gauges.get_mut(port as usize)) {
+            (Some(port), Some(gauge)) if port.bits_per_second > 0 => gauge.load(now, port.bits_per_second),
+            _ => NONE,
+        }
+    }
+
+    /// `an_link_queue`.
+    pub fn link_queue(&self, port: u32) -> u32 {
+        self.gauges.get(port as usize).map_or(NONE, |gauge| gauge.queued_bytes)
+    }
+
+    /// `an_send`: a copy of the capsule with `window` as it is now, paid from this packet's bound.
+    pub fn send(&mut self, window: &[u8], bound: u32) -> Result<(), CallError> {
+        let packet = self.packet.as_mut().ok_or(CallError::Denied)?;
+        if bound == 0 || bound > packet.bound {
+            return Err(CallError::Bound);
+        }
+        let domain = self.domains.of(packet.domain).ok_or(CallError::Denied)?;
+        if self.children.len() >= CHILDREN_MAX.min(domain.limits.children_per_packet as usize) {
+            return Err(CallError::Full);
+        }
+        let mut child = self.pool.take();
+        child.fill(packet.frame.bytes());
+        child.trace = self.next_trace;
+        child.envelope = packet.frame.envelope;
+        self.next_trace += 1;
+        let bytes = child.bytes_mut();
+        if let Some(place) = bytes.get_mut(capsule::LOCKED..capsule::LOCKED + window.len()) {
+            place.copy_from_slice(window);
+        }
+        // The hop to come is paid here, so that the sum over parent and child never grows.
+        if let Some(place) = bytes.get_mut(capsule::BOUND..capsule::BOUND + 4) {
+            place.copy_from_slice(&(bound - 1).to_be_bytes());
+        }
+        packet.bound -= bound;
+        domain.usage.children += 1;
+        self.children.push(child);
+        Ok(())
+    }
+
+    /// `an_log`.
+    pub fn write_log(&mut self, tag: u32, value: u64) -> Result<(), CallError> {
+        let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
+        let (at, domain) = (packet.now, packet.domain);
+        if !self.domains.of(domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
+            return Err(CallError::Full);
+        }
+        self.log.write(Line { at, domain, tag, value });
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! What mobile code writes into the node's log: the last lines, in a ring of fixed size.
+
+use crate::nodeos::domain::DomainId;
+use std::collections::VecDeque;
+
+/// Lines kept; older ones are overwritten.
+const LINES_MAX: usize = 256;
+
+/// One line: a number chosen by the code's author and a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// When, in nanoseconds of the node's clock.
+    pub at: u64,
+    /// Which domain's code wrote it.
+    pub domain: DomainId,
+    /// What it means, by the code's author.
+    pub tag: u32,
+    /// The value.
+    pub value: u64,
+}
+
+/// The last lines of all code of one node.
+pub struct Log {
+    lines: VecDeque<Line>,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { lines: VecDeque::with_capacity(LINES_MAX) }
+    }
+}
+
+impl Log {
+    /// Adds a line, in the place of the oldest when the ring is full.
+    pub fn write(&mut self, line: Line) {
+        if self.lines.len() == LINES_MAX {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// The lines kept, oldest first.
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_line_gives_way() {
+        let mut log = Log::default();
+        for value in 0..LINES_MAX as u64 + 3 {
+            log.write(Line { at: 0, domain: DomainId(0), tag: 1, value });
+        }
+        assert_eq!(log.lines().next().unwrap().value, 3);
+        assert_eq!(log.lines().count(), LINES_MAX);
+    }
+}

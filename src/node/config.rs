@@ -1,0 +1,52 @@
+//! What a node is made from. How a configuration file becomes this is `manage`'s business.
+
+use crate::nodeos::domain::Limits;
+use crate::topology::{Neighbour, Port, Routes};
+use std::sync::Arc;
+
+/// The configuration of one node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Its name, for people and for `an_node_name` (the first 16 octets).
+    pub name: String,
+    /// Its ports.
+    pub ports: Vec<Port>,
+    /// Active nodes known from the start.
+    pub neighbours: Vec<Neighbour>,
+    /// Its first routing table.
+    pub routes: Arc<Routes>,
+    /// What code that nobody signed may use.
+    pub anyone: Limits,
+    /// Sizes of its tables.
+    pub sizes: Sizes,
+    /// Where its random numbers start.
+    pub seed: u64,
+}
+
+/// Sizes of a node's tables: all memory that traffic can make it use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sizes {
+    /// Codes ready, refused or on their way.
+    pub codes: usize,
+    /// Octets of manifests and representations kept in memory.
+    pub object_bytes: usize,
+    /// Soft-state entries of 64 octets.
+    pub state_entries: usize,
+    /// Active packets a second one port may bring in, 0 for no ceiling.
+    pub ingress_packets_per_second: u64,
+    /// Octets of code a second one neighbour may ask for.
+    pub fetch_bytes_per_second: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes {
+            codes: 1024,
+            object_bytes: 8 << 20,
+            state_entries: 65_536,
+            ingress_packets_per_second: 0,
+            fetch_bytes_per_second: 1 << 20,
+        }
+    }
+}

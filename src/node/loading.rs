@@ -1,0 +1,220 @@
+//! How absent code gets here: look into the store, ask the previous hop, check, prepare.
+//!
+//! [`crate::code::fetch`] knows what is on its way; this carries its steps out and decides what an
+//! object that has arrived means. Nothing is run, stored or served before its digest, its manifest and
+//! its rules have been checked.
+
+use super::codes::{Code, Coming, REFUSED_FOR, Ready};
+use super::output::{Effect, EventKind, Prepare, Turn};
+use super::Node;
+use crate::code::bundle::{Kind, Manifest};
+use crate::code::fetch::{Given, Source, Step};
+use crate::code::run::wasm::Compiled;
+use crate::nodeos::domain::Domain;
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
+use crate::wire::{Addr, Digest, capsule, fetch};
+use std::sync::Arc;
+
+impl Node {
+    /// A capsule waits for its code.
+    pub(super) fn wait_for_code(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        code: Digest,
+        source: Option<Source>,
+    ) {
+        turn.out.event(frame.trace, EventKind::Waiting(code));
+        let source = source.filter(|source| !source.addr.is_unspecified());
+        let (step, displaced) = self.fetch.wait(code, frame, source);
+        if !displaced.is_empty() {
+            self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
+        }
+        self.take_steps(turn, step);
+    }
+
+    /// Carries steps of the fetcher out.
+    pub(super) fn take_steps(&mut self, turn: &mut Turn<'_>, steps: impl IntoIterator<Item = Step>) {
+        for step in steps {
+            match step {
+                Step::LookUp(digest) => match self.objects.of(&digest) {
+                    Some(bytes) => self.looked_up(turn, digest, Some(&bytes)),
+                    None => turn.out.effects.push(Effect::LookUp(digest)),
+                },
+                Step::Request { source, nonce, digest, missing } => {
+                    turn.out.event(0, EventKind::Requested(digest, missing));
+                    let requester = self.address_on(source);
+                    let message = fetch::Message::Request { nonce, digest, missing, requester };
+                    self.send_fetch(turn, source, &message);
+                }
+                Step::Object { code, digest, bytes } => {
+                    turn.out.event(0, EventKind::Arrived(digest));
+                    self.take_object(turn, code, digest, bytes.into());
+                }
+            }
+        }
+    }
+
+    fn address_on(&self, source: Source) -> Addr {
+        let port = self.env.as_deref().and_then(|env| env.topology.port(source.port));
+        port.map_or(Addr::UNSPECIFIED, |port| port.address_towards(source.addr))
+    }
+
+    /// The persistent store's answer to [`Effect::LookUp`].
+    pub fn found(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
+        let bytes = bytes.filter(|bytes| Digest::of(bytes) == digest);
+        if let Some(bytes) = &bytes {
+            self.objects.keep(digest, bytes.clone());
+        }
+        self.answer_waiting(turn, digest);
+        self.looked_up(turn, digest, bytes.as_deref());
+    }
+
+    fn looked_up(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<&[u8]>) {
+        let (steps, given) = self.fetch.looked_up(turn.now, digest, bytes);
+        self.give_up(turn, given);
+        self.take_steps(turn, steps);
+    }
+
+    /// An object of `code` is here and is what it is named.
+    fn take_object(&mut self, turn: &mut Turn<'_>, code: Digest, digest: Digest, bytes: Arc<[u8]>) {
+        if digest == code {
+            match Manifest::parse(&bytes) {
+                Ok(manifest) => match coming(&manifest) {
+                    Ok(coming) => {
+                        self.keep_object(turn, digest, bytes);
+                        let next = self.fetch.next_object(code, coming.wasm);
+                        self.enter(turn, code, Code::Coming(coming));
+                        self.take_steps(turn, next);
+                    }
+                    Err(why) => self.refuse(turn, code, why),
+                },
+                Err(error) => self.refuse(turn, code, error.to_string()),
+            }
+            return;
+        }
+        match self.codes.of(&code) {
+            Some(Code::Coming(coming)) if coming.wasm == digest => {
+                let prepare = Prepare { code, wasm: bytes.clone(), window: coming.window };
+                self.keep_object(turn, digest, bytes);
+                self.fetch.preparing(code);
+                turn.out.effects.push(Effect::Prepare(prepare));
+            }
+            _ => self.refuse(turn, code, "its manifest was forgotten while it came".into()),
+        }
+    }
+
+    fn keep_object(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Arc<[u8]>) {
+        if self.objects.of(&digest).is_none() {
+            turn.out.effects.push(Effect::Store(bytes.clone()));
+            self.objects.keep(digest, bytes);
+        }
+    }
+
+    /// The answer to [`Effect::Prepare`]: the code runs from now on, or is refused.
+    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Compiled, String>) {
+        let Some(Code::Coming(coming)) = self.codes.of(&code) else { return };
+        let coming = coming.clone();
+        let compiled = match result {
+            Ok(compiled) => compiled,
+            Err(why) => return self.refuse(turn, code, why),
+        };
+        let limits = self.anyone;
+        let domain = Domain::new(coming.title.clone(), limits);
+        let created = self.env.as_deref_mut().and_then(|env| env.domains.create(domain));
+        let Some(domain) = created else {
+            return self.refuse(turn, code, "the node has no room for another domain".into());
+        };
+        let slot = turn.runtime.install(compiled);
+        self.enter(turn, code, Code::Ready(Ready::new(coming, slot, domain, limits.steps_per_packet)));
+        turn.out.event(0, EventKind::Ready(code));
+        tracing::info!(node = self.name, code = %code.short(), "code ready");
+        for frame in self.fetch.settle(code) {
+            self.process_again(turn, frame);
+        }
+    }
+
+    /// Adds code that somebody on this node vouches for to those a capsule finds; the objects come
+    /// from the store.
+    pub fn forget_refusal(&mut self, code: &Digest) {
+        if matches!(self.codes.of(code), Some(Code::Refused { .. })) {
+            self.codes.remove(code);
+        }
+    }
+
+    /// Takes code out, with its domain and all it owns.
+    pub fn remove_code(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
+        self.objects.remove(code);
+        match self.codes.remove(code) {
+            Some(gone) => {
+                self.end(turn, gone);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Repeats requests that were not answered, and gives up.
+    pub(super) fn expire_fetches(&mut self, turn: &mut Turn<'_>) {
+        let (steps, given) = self.fetch.expire(turn.now);
+        self.give_up(turn, given);
+        self.take_steps(turn, steps);
+    }
+
+    fn give_up(&mut self, turn: &mut Turn<'_>, given: impl IntoIterator<Item = Given>) {
+        let mut any = false;
+        for Given { frame, reason } in given {
+            self.drop(turn, frame, reason);
+            any = true;
+        }
+        if any {
+            let fetch = &self.fetch;
+            self.codes.forget_coming(|code| fetch.is_pending(code));
+        }
+    }
+
+    fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
+        tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
+        self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why });
+        for frame in self.fetch.settle(code) {
+            self.drop(turn, frame, Reason::CodeRefused);
+        }
+    }
+
+    fn enter(&mut self, turn: &mut Turn<'_>, name: Digest, code: Code) {
+        if let Some((_, gone)) = self.codes.enter(name, code) {
+            self.end(turn, gone);
+        }
+    }
+
+    fn end(&mut self, turn: &mut Turn<'_>, code: Code) {
+        if let (Code::Ready(ready), Some(env)) = (code, self.env.as_deref_mut()) {
+            env.state.forget(&mut env.domains, ready.domain);
+            env.domains.end(ready.domain);
+            turn.runtime.release(ready.slot);
+        }
+    }
+
+    /// A capsule that waited goes its way.
+    fn process_again(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        let Ok(header) = capsule::Header::parse(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let injected = header.previous.is_unspecified();
+        let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
+        self.process(turn, frame, header, (!injected).then_some(source));
+    }
+}
+
+/// What the node needs of a manifest, or why it cannot use the code.
+fn coming(manifest: &Manifest) -> Result<Coming, String> {
+    let principal = manifest.verified_principal().map_err(|error| error.to_string())?;
+    let wasm = manifest.layer(Kind::Wasm).ok_or("it has no wasm representation, and this node runs no other")?;
+    Ok(Coming {
+        title: manifest.title.clone(),
+        wasm: wasm.digest,
+        window: manifest.window,
+        principal: principal.map(|key| key.to_string()),
+    })
+}

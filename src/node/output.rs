@@ -1,0 +1,111 @@
+//! What a node gives back for a frame, a timer or a command: frames to send, capsules to deliver,
+//! and effects that only the outside can have. The driver empties it after every call.
+
+use crate::code::run::Runtime;
+use crate::nodeos::reason::Reason;
+use crate::port::{Frame, FramePool, PortId};
+use crate::wire::{Addr, Digest};
+use std::sync::Arc;
+
+/// One call into a node: the time, the worker's run-time, and where results go.
+pub struct Turn<'a> {
+    /// The node's clock, in nanoseconds; never goes back.
+    pub now: u64,
+    /// The worker's run-time.
+    pub runtime: &'a mut Runtime,
+    /// Where results go.
+    pub out: &'a mut Output,
+}
+
+/// Results of calls into a node.
+#[derive(Default)]
+pub struct Output {
+    /// Frames to send, each with its port and peer.
+    pub frames: Vec<Frame>,
+    /// Capsules for applications.
+    pub deliveries: Vec<Delivery>,
+    /// Work for the outside; its results come back through the node's methods.
+    pub effects: Vec<Effect>,
+    /// What happened to packets, if [`Output::traced`].
+    pub events: Vec<Event>,
+    /// Whether events are recorded.
+    pub traced: bool,
+    /// Where frames come from and go back to.
+    pub pool: FramePool,
+}
+
+impl Output {
+    /// Records an event if traces are wanted.
+    #[inline]
+    pub(crate) fn event(&mut self, trace: u64, kind: EventKind) {
+        if self.traced {
+            self.events.push(Event { trace, kind });
+        }
+    }
+}
+
+/// A capsule for an application of this node.
+pub struct Delivery {
+    /// The application port.
+    pub port: u16,
+    /// Capsule header and payload.
+    pub frame: Frame,
+}
+
+/// What the outside shall do.
+pub enum Effect {
+    /// Look into the persistent store; answer with `Node::found`.
+    LookUp(Digest),
+    /// Keep an object in the persistent store.
+    Store(Arc<[u8]>),
+    /// Compile a representation; answer with `Node::prepared`.
+    Prepare(Prepare),
+}
+
+/// Code to be compiled.
+pub struct Prepare {
+    /// The code's name.
+    pub code: Digest,
+    /// The wasm representation.
+    pub wasm: Arc<[u8]>,
+    /// Payload octets in its window.
+    pub window: u32,
+}
+
+/// Something that happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Which packet.
+    pub trace: u64,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What can happen to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// It came in by a port.
+    Received(PortId),
+    /// An application of this node sent it.
+    Injected,
+    /// It waits for its code.
+    Waiting(Digest),
+    /// Parts of an object were asked for on behalf of those that wait.
+    Requested(Digest, u64),
+    /// Parts of an object were sent to a neighbour.
+    Served(Digest, u32),
+    /// An object arrived whole.
+    Arrived(Digest),
+    /// Code is ready to run.
+    Ready(Digest),
+    /// Its code ran, in so many steps.
+    Ran(u64),
+    /// Its code sent a child, which has this identity.
+    Child(u64),
+    /// It left by a port towards a destination.
+    Forwarded(PortId, Addr),
+    /// It went to an application port.
+    Delivered(u16),
+    /// It was dropped.
+    Dropped(Reason),
+}

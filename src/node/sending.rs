@@ -1,0 +1,370 @@
+//! The way out: next hop, headers, link address.
+//!
+//! A capsule gets its ANEP header back (options are hop by hop: checked on the way in, not carried
+//! on), then what its link needs: nothing on an overlay port, UDP, IP and Ethernet headers natively.
+//! The IP addresses of a native capsule are the capsule's own, so nodes that are not active route it
+//! like any packet.
+
+use super::output::{EventKind, Turn};
+use super::Node;
+use crate::classify::Native;
+use crate::code::fetch::Source;
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::reason::Reason;
+use crate::port::{Envelope, Frame, PeerId, PortId};
+use crate::topology::resolve::Resolution;
+use crate::topology::{Link, NextHop, Port};
+use crate::wire::ethernet::{self, Mac, ethertype};
+use crate::wire::{Addr, anep, arp, capsule, icmp, ipv4, ipv6, udp};
+use core::ops::Range;
+
+/// UDP in an IP header.
+const UDP: u8 = 17;
+
+/// ICMPv6 in an IP header.
+const ICMPV6: u8 = 58;
+
+impl Node {
+    /// Sends a capsule (header and payload in the frame) towards its destination.
+    pub(super) fn transmit_capsule(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        header: &capsule::Header,
+        domain: DomainId,
+    ) {
+        let Some(env) = self.env.as_deref() else { return };
+        let Some(next) = env.topology.routes.next_hop(header.destination) else {
+            return self.drop_in(turn, frame, Reason::NoRoute, domain);
+        };
+        let Some(port) = env.topology.port(next.port) else {
+            return self.drop_in(turn, frame, Reason::NoRoute, domain);
+        };
+        let previous = port.address_towards(header.destination);
+        if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
+            place.copy_from_slice(&previous.0);
+        }
+        frame.envelope.hop_limit -= 1;
+        if frame.envelope.hop_limit == 0 {
+            return self.drop_in(turn, frame, Reason::TimeToLive, domain);
+        }
+        let trace = frame.trace;
+        match self.send(turn, frame, anep::type_id::CAPSULE, next, header.source, header.destination) {
+            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.port, header.destination)),
+            Err((frame, reason)) => self.drop_in(turn, frame, reason, domain),
+        }
+    }
+
+    /// Sends a message of this node (an ANEP payload in the frame) to a neighbour.
+    pub(super) fn send_to_neighbour(&mut self, turn: &mut Turn<'_>, mut frame: Frame, type_id: u16, to: Source) {
+        let Some(port) = self.env.as_deref().and_then(|env| env.topology.port(to.port)) else {
+            return self.drop(turn, frame, Reason::NoNeighbour);
+        };
+        let own = port.address_towards(to.addr);
+        frame.envelope = Envelope { hop_limit: 64, ..Envelope::FRESH };
+        let next = NextHop { port: to.port, via: to.addr };
+        if let Err((frame, reason)) = self.send(turn, frame, type_id, next, own, to.addr) {
+            self.drop(turn, frame, reason);
+        }
+    }
+
+    /// Passes an ANEP packet of a type nobody here speaks to where its headers say.
+    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+        let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let (source, destination, envelope) = match native {
+            Some(native) => (native.source, native.destination, native.envelope),
+            None => match addresses(&packet) {
+                Some((source, destination)) => (source, destination, Envelope::FRESH),
+                None => return self.drop(turn, frame, Reason::UnknownType),
+            },
+        };
+        let Some(env) = self.env.as_deref() else { return };
+        if env.topology.is_own(destination) {
+            return self.drop(turn, frame, Reason::UnknownType);
+        }
+        let Some(next) = env.topology.routes.next_hop(destination) else {
+            return self.drop(turn, frame, Reason::NoRoute);
+        };
+        frame.envelope = envelope;
+        frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
+        if frame.envelope.hop_limit == 0 {
+            return self.drop(turn, frame, Reason::TimeToLive);
+        }
+        let trace = frame.trace;
+        match self.send_anep(turn, frame, next, source, destination) {
+            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.port, destination)),
+            Err((frame, reason)) => self.drop(turn, frame, reason),
+        }
+    }
+
+    /// Puts an ANEP header before the frame's payload and sends it.
+    fn send(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        type_id: u16,
+        next: NextHop,
+        source: Addr,
+        destination: Addr,
+    ) -> Result<(), (Frame, Reason)> {
+        let length = frame.len();
+        let headed = frame.prepend(anep::HEADER).is_some_and(|room| anep::emit_basic(room, type_id, length).is_ok());
+        if !headed {
+            return Err((frame, Reason::TooBig));
+        }
+        self.send_anep(turn, frame, next, source, destination)
+    }
+
+    /// Sends an ANEP packet to a next hop.
+    fn send_anep(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        next: NextHop,
+        source: Addr,
+        destination: Addr,
+    ) -> Result<(), (Frame, Reason)> {
+        let Some(env) = self.env.as_deref_mut() else { return Err((frame, Reason::NoRoute)) };
+        let Some(port) = env.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
+        let via = if next.via.is_unspecified() { destination } else { next.via };
+        match port.link {
+            Link::Overlay => {
+                let index = env.topology.neighbours.index(next.port, via);
+                let peer = index.and_then(|index| env.topology.neighbours.of(index)).map(|known| known.peer);
+                let Some(peer) = peer else { return Err((frame, Reason::NoNeighbour)) };
+                if frame.len() > port.mtu {
+                    return Err((frame, Reason::TooBig));
+                }
+                self.hand_over(turn, frame, next.port, peer);
+                Ok(())
+            }
+            Link::Ethernet { mac, .. } => {
+                let frame = envelop(frame, port, source, destination)?;
+                self.send_ip(turn, frame, next.port, mac, via);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends an IP packet to a next hop on an Ethernet port, as soon as its link address is known.
+    fn send_ip(&mut self, turn: &mut Turn<'_>, frame: Frame, port: PortId, own: Mac, via: Addr) {
+        match self.resolver.resolve(turn.now, port, via, frame) {
+            Resolution::Known { mac, frame, ask } => {
+                self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
+                if ask {
+                    self.ask(turn, port, via);
+                }
+            }
+            Resolution::Waiting { ask, displaced } => {
+                if let Some(frame) = displaced {
+                    self.drop(turn, frame, Reason::Unresolved);
+                }
+                if ask {
+                    self.ask(turn, port, via);
+                }
+            }
+        }
+    }
+
+    fn send_ethernet(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, own: Mac, to: Mac, v4: bool) {
+        let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        let header = ethernet::Repr { destination: to, source: own, tag: None, ethertype };
+        match frame.prepend(header.header_len()).map(|room| header.emit(room)) {
+            Some(Ok(_)) => self.hand_over(turn, frame, port, PeerId::NONE),
+            _ => self.drop(turn, frame, Reason::TooBig),
+        }
+    }
+
+    /// Gives a frame to its port.
+    fn hand_over(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, peer: PeerId) {
+        if let Some(env) = self.env.as_deref_mut() {
+            let rate = env.topology.ports[usize::from(port.0)].bits_per_second;
+            env.gauges[usize::from(port.0)].count_sent(turn.now, frame.len(), rate);
+        }
+        frame.port = port;
+        frame.peer = peer;
+        turn.out.frames.push(frame);
+    }
+
+    /// Asks who has `addr`.
+    fn ask(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
+        let Link::Ethernet { mac, .. } = config.link else { return };
+        let own = config.address_towards(addr);
+        let mut frame = turn.out.pool.take();
+        if let (Some(from), Some(to)) = (own.octets_v4(), addr.octets_v4()) {
+            let request = arp::Repr::request(mac, from, to);
+            self.send_arp(turn, frame, port, request, Mac::BROADCAST);
+        } else {
+            let group = icmp::solicited_node(addr);
+            let message = icmp::Repr::NeighbourSolicit { target: addr, source_mac: Some(mac) };
+            let written = icmp_into(&mut frame, &message, own, group);
+            if written {
+                self.send_ethernet(turn, frame, port, mac, Mac::of_multicast(group), false);
+            } else {
+                turn.out.pool.give(frame);
+            }
+        }
+    }
+
+    fn send_arp(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, message: arp::Repr, to: Mac) {
+        let header = ethernet::Repr { destination: to, source: message.sender_mac, tag: None, ethertype: ethertype::ARP };
+        let room = frame.room();
+        match room.get_mut(..arp::LENGTH).map(|room| message.emit(room)) {
+            Some(Ok(length)) => frame.received(length),
+            _ => return turn.out.pool.give(frame),
+        }
+        match frame.prepend(header.header_len()).map(|room| header.emit(room)) {
+            Some(Ok(_)) => self.hand_over(turn, frame, port, PeerId::NONE),
+            _ => turn.out.pool.give(frame),
+        }
+    }
+
+    /// An ARP packet has come in.
+    pub(super) fn receive_arp(&mut self, turn: &mut Turn<'_>, frame: Frame, range: Range<usize>) {
+        let port = frame.port;
+        let message = arp::Repr::parse(&frame.bytes()[range]);
+        turn.out.pool.give(frame);
+        let Some(env) = self.env.as_deref() else { return };
+        let (Ok(message), Some(config)) = (message, env.topology.port(port)) else { return };
+        let Link::Ethernet { mac, answers } = config.link else { return };
+        let wanted = Addr::v4(message.target_addr);
+        let ours = config.addresses.iter().any(|(addr, _)| *addr == wanted);
+        if message.is_request() {
+            if answers && ours {
+                let frame = turn.out.pool.take();
+                self.send_arp(turn, frame, port, message.reply(mac), message.sender_mac);
+            }
+        } else if ours {
+            self.learn(turn, port, Addr::v4(message.sender_addr), message.sender_mac);
+        }
+    }
+
+    /// An ICMPv6 message has come in that could be neighbour discovery.
+    pub(super) fn receive_discovery(&mut self, turn: &mut Turn<'_>, frame: Frame, range: Range<usize>, from: Addr) {
+        let port = frame.port;
+        let to = self.env.as_deref().and_then(|env| env.topology.port(port));
+        let destination = match classify_destination(frame.bytes()) {
+            Some(destination) => destination,
+            None => return turn.out.pool.give(frame),
+        };
+        let message = icmp::Repr::parse_v6(&frame.bytes()[range], from, destination);
+        let link = to.map(|config| config.link);
+        let (Ok(message), Some(Link::Ethernet { mac, answers })) = (message, link) else {
+            return turn.out.pool.give(frame);
+        };
+        match message {
+            icmp::Repr::NeighbourAdvert { target, target_mac: Some(found), .. } => {
+                turn.out.pool.give(frame);
+                self.learn(turn, port, target, found);
+            }
+            icmp::Repr::NeighbourSolicit { target, source_mac: Some(asker) }
+                if answers && to.is_some_and(|config| config.addresses.iter().any(|(own, _)| *own == target)) =>
+            {
+                let advert = icmp::Repr::NeighbourAdvert {
+                    target,
+                    target_mac: Some(mac),
+                    router: true,
+                    solicited: true,
+                    replace: true,
+                };
+                let mut frame = frame;
+                if icmp_into(&mut frame, &advert, target, from) {
+                    self.send_ethernet(turn, frame, port, mac, asker, false);
+                } else {
+                    turn.out.pool.give(frame);
+                }
+            }
+            _ => turn.out.pool.give(frame),
+        }
+    }
+
+    /// A next hop's link address has become known: what waited for it goes.
+    fn learn(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr, mac: Mac) {
+        let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
+        let Link::Ethernet { mac: own, .. } = config.link else { return };
+        for frame in self.resolver.learn(turn.now, port, addr, mac) {
+            self.send_ethernet(turn, frame, port, own, mac, addr.is_v4());
+        }
+    }
+
+    /// Repeats questions for link addresses, and gives up.
+    pub(super) fn expire_resolutions(&mut self, turn: &mut Turn<'_>) {
+        let (asks, gone) = self.resolver.expire(turn.now);
+        for (port, addr) in asks {
+            self.ask(turn, port, addr);
+        }
+        for frame in gone {
+            self.drop(turn, frame, Reason::Unresolved);
+        }
+    }
+}
+
+/// Puts UDP and IP headers around an ANEP packet.
+fn envelop(mut frame: Frame, port: &Port, source: Addr, destination: Addr) -> Result<Frame, (Frame, Reason)> {
+    let Envelope { hop_limit, service, direct } = frame.envelope;
+    let protocol = if direct { anep::IP_PROTOCOL } else { UDP };
+    let payload = frame.len() + if direct { 0 } else { udp::HEADER };
+    let headed = if direct { true } else { put_udp(&mut frame, source, destination) };
+    let wrapped = headed
+        && match (source.octets_v4(), destination.octets_v4()) {
+            (Some(from), Some(to)) => {
+                let mut header = ipv4::Repr::new(from, to, protocol, hop_limit, payload);
+                header.tos = service;
+                let length = header.header_len();
+                frame.prepend(length).is_some_and(|room| header.emit(room).is_ok())
+            }
+            (None, None) => {
+                let mut header = ipv6::Repr::new(source, destination, protocol, hop_limit, payload);
+                header.traffic_class = service;
+                frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
+            }
+            // One packet cannot have addresses of both families.
+            _ => return Err((frame, Reason::NoRoute)),
+        };
+    if !wrapped || frame.len() > port.mtu {
+        return Err((frame, Reason::TooBig));
+    }
+    Ok(frame)
+}
+
+/// A UDP header in front: without a checksum over IPv4 (RFC 768 permits it, and every hop changes
+/// the payload), with one over IPv6.
+fn put_udp(frame: &mut Frame, source: Addr, destination: Addr) -> bool {
+    let payload = frame.len();
+    let header = udp::Repr { source_port: anep::UDP_PORT, destination_port: anep::UDP_PORT, payload_len: payload };
+    if !frame.prepend(udp::HEADER).is_some_and(|room| header.emit(room).is_ok()) {
+        return false;
+    }
+    if !destination.is_v4()
+        && let Ok(mut datagram) = udp::PacketMut::new_checked(frame.bytes_mut())
+    {
+        datagram.fill_checksum(source, destination);
+    }
+    true
+}
+
+/// Writes an ICMPv6 message with its IP header into an empty frame.
+fn icmp_into(frame: &mut Frame, message: &icmp::Repr<'_>, source: Addr, destination: Addr) -> bool {
+    let length = message.len();
+    let room = frame.room();
+    let written = room.get_mut(..length).is_some_and(|room| message.emit_v6(room, source, destination).is_ok());
+    frame.received(length);
+    let header = ipv6::Repr::new(source, destination, ICMPV6, 255, length);
+    written && frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
+}
+
+/// The IPv6 destination of an Ethernet frame.
+fn classify_destination(bytes: &[u8]) -> Option<Addr> {
+    let frame = ethernet::Frame::new_checked(bytes).ok()?;
+    ipv6::Packet::new_checked(frame.payload()).ok().map(|packet| packet.destination())
+}
+
+/// Source and destination of an ANEP packet, from its options.
+fn addresses(packet: &anep::Packet<'_>) -> Option<(Addr, Addr)> {
+    let options = anep::Repr::parse(packet).ok()?;
+    let addr = |id: Option<anep::Identifier>| id.and_then(|id| id.addr());
+    Some((addr(options.source).unwrap_or(Addr::UNSPECIFIED), addr(options.destination)?))
+}

@@ -1,0 +1,168 @@
+//! Answers to neighbours that ask for code.
+//!
+//! A request is answered only if it comes from a neighbour, within that neighbour's rate, and with at
+//! most three octets for each of its own, so a forged one is not worth sending. An object that is not
+//! in memory is looked up in the store; the request waits for that in a short list.
+
+use super::output::{Effect, EventKind, Turn};
+use super::Node;
+use crate::classify::Native;
+use crate::code::fetch::{Part, Source};
+use crate::nodeos::bucket::TokenBucket;
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
+use crate::wire::{Addr, Digest, anep, fetch};
+use std::collections::{HashMap, VecDeque};
+
+/// Requests that wait for the store.
+const ASKED_MAX: usize = 32;
+
+/// Neighbours whose rates are remembered; beyond, the table starts anew.
+const PEERS_MAX: usize = 1024;
+
+/// A request that can be answered.
+#[derive(Clone, Copy)]
+struct Request {
+    from: Source,
+    nonce: u32,
+    digest: Digest,
+    missing: u64,
+    /// Parts its octets pay for.
+    budget: u32,
+}
+
+/// Requests under way and the rates of those who ask.
+pub(super) struct Serving {
+    asked: VecDeque<Request>,
+    rates: HashMap<Source, TokenBucket, foldhash::fast::FixedState>,
+    bytes_per_second: u64,
+}
+
+impl Serving {
+    pub(super) fn new(bytes_per_second: u64) -> Serving {
+        Serving { asked: VecDeque::new(), rates: HashMap::default(), bytes_per_second }
+    }
+
+    fn may_send(&mut self, now: u64, to: Source, bytes: u64) -> bool {
+        if self.rates.len() >= PEERS_MAX && !self.rates.contains_key(&to) {
+            self.rates.clear();
+        }
+        let rate = self.bytes_per_second;
+        let burst = rate.max(2 * fetch::MAX_OBJECT as u64);
+        self.rates.entry(to).or_insert_with(|| TokenBucket::new(rate, burst)).take(now, bytes)
+    }
+}
+
+impl Node {
+    /// A code-fetch message has come in: it begins the frame.
+    pub(super) fn receive_fetch(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<Native>) {
+        let Ok(message) = fetch::Message::parse(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let claimed = match (&message, native) {
+            (fetch::Message::Request { requester, .. }, _) => *requester,
+            (_, Some(native)) => native.source,
+            (_, None) => Addr::UNSPECIFIED,
+        };
+        let Some(from) = self.fetch_peer(&frame, claimed, native) else {
+            return self.drop(turn, frame, Reason::FetchForeign);
+        };
+        let taken = match message {
+            fetch::Message::Request { nonce, digest, missing, .. } => {
+                let budget = fetch::reply_budget(frame.len());
+                self.serve(turn, Request { from, nonce, digest, missing, budget })
+            }
+            fetch::Message::Part { nonce, digest, part, total, bytes } => {
+                let part = Part { nonce, digest, part, total, bytes };
+                self.fetch.part(turn.now, from, part).map(|steps| self.take_steps(turn, steps))
+            }
+            fetch::Message::Absent { nonce, digest } => self.fetch.absent(turn.now, from, nonce, digest),
+        };
+        match taken {
+            Ok(()) => turn.out.pool.give(frame),
+            Err(reason) => self.drop(turn, frame, reason),
+        }
+    }
+
+    /// The neighbour a fetch message comes from, or nothing if it is none.
+    fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<Native>) -> Option<Source> {
+        let env = self.env.as_deref()?;
+        let (port, peer) = (frame.port, frame.peer);
+        let Some(native) = native else {
+            let (_, known) = env.topology.neighbours.of_peer(port, peer)?;
+            return Some(Source { port, peer, addr: known.addr });
+        };
+        if claimed != native.source || !env.topology.is_own(native.destination) {
+            return None;
+        }
+        let known = env.topology.neighbours.index(port, claimed).is_some();
+        let near = known || env.topology.port(port)?.on_link(claimed);
+        near.then_some(Source { port, peer, addr: claimed })
+    }
+
+    fn serve(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
+        if self.objects.of(&request.digest).is_some() {
+            return self.answer(turn, request);
+        }
+        if self.serving.asked.len() == ASKED_MAX {
+            self.serving.asked.pop_front();
+        }
+        self.serving.asked.push_back(request);
+        turn.out.effects.push(Effect::LookUp(request.digest));
+        Ok(())
+    }
+
+    /// Answers the requests that waited for the store's word on `digest`.
+    pub(super) fn answer_waiting(&mut self, turn: &mut Turn<'_>, digest: Digest) {
+        let waiting = self.serving.asked.len();
+        for _ in 0..waiting {
+            let Some(request) = self.serving.asked.pop_front() else { break };
+            if request.digest != digest {
+                self.serving.asked.push_back(request);
+            } else if let Err(reason) = self.answer(turn, request) {
+                self.drops.count(reason);
+            }
+        }
+    }
+
+    /// Sends the parts asked for, as far as the request pays for them, or word that there are none.
+    fn answer(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
+        let Request { from, nonce, digest, missing, budget } = request;
+        let Some(bytes) = self.objects.of(&digest) else {
+            let message = fetch::Message::Absent { nonce, digest };
+            if !self.serving.may_send(turn.now, from, message.len() as u64) {
+                return Err(Reason::FetchRate);
+            }
+            self.send_fetch(turn, from, &message);
+            return Ok(());
+        };
+        let total = bytes.len() as u32;
+        let wanted = (0..fetch::parts(total) as u16).filter(|part| missing >> part & 1 == 1);
+        let mut sent = 0;
+        for part in wanted.take(budget as usize) {
+            let Some(length) = fetch::part_len(part, total) else { break };
+            let start = usize::from(part) * fetch::PART;
+            let message = fetch::Message::Part { nonce, digest, part, total, bytes: &bytes[start..start + length] };
+            if !self.serving.may_send(turn.now, from, message.len() as u64) {
+                return Err(Reason::FetchRate);
+            }
+            self.send_fetch(turn, from, &message);
+            sent += 1;
+        }
+        turn.out.event(0, EventKind::Served(digest, sent));
+        Ok(())
+    }
+
+    /// Sends a fetch message to a neighbour.
+    pub(super) fn send_fetch(&mut self, turn: &mut Turn<'_>, to: Source, message: &fetch::Message<'_>) {
+        let mut frame = turn.out.pool.take();
+        let room = frame.room();
+        match room.get_mut(..message.len()).map(|room| message.emit(room)) {
+            Some(Ok(length)) => {
+                frame.received(length);
+                self.send_to_neighbour(turn, frame, anep::type_id::FETCH, to);
+            }
+            _ => self.drop(turn, frame, Reason::TooBig),
+        }
+    }
+}

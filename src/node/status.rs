@@ -1,0 +1,160 @@
+//! The counter tree: everything the node counts, as one value to print or to publish.
+
+use super::Node;
+use super::codes::Code;
+use crate::nodeos::domain::{Limits, Usage};
+use crate::nodeos::reason::Drops;
+use crate::topology::Gauge;
+use crate::wire::Addr;
+use serde::Serialize;
+
+/// All counters of a node.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The node's name.
+    pub node: String,
+    /// Per port.
+    pub ports: Vec<PortStatus>,
+    /// Packets dropped, by reason, over the whole node.
+    pub drops: Drops,
+    /// Per code.
+    pub codes: Vec<CodeStatus>,
+    /// What is on its way.
+    pub fetch: FetchStatus,
+    /// Active nodes known next to this one.
+    pub neighbours: Vec<NeighbourStatus>,
+    /// Routes in use.
+    pub routes: usize,
+    /// Application ports open.
+    pub applications: Vec<u16>,
+}
+
+/// Counters of a port.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortStatus {
+    /// Its name.
+    pub name: String,
+    /// The node's addresses on it.
+    pub addresses: Vec<Addr>,
+    /// What it carries.
+    #[serde(flatten)]
+    pub gauge: Gauge,
+}
+
+/// What is known of a code, and the account of its domain.
+#[derive(Clone, Debug, Serialize)]
+pub struct CodeStatus {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// ready, coming or refused.
+    pub state: &'static str,
+    /// Why it is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Who signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// What its domain may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// What its domain has used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// Code on its way.
+#[derive(Clone, Debug, Serialize)]
+pub struct FetchStatus {
+    /// Codes on their way.
+    pub codes: usize,
+    /// Capsules that wait for them.
+    pub capsules: usize,
+    /// Octets of manifests and representations in memory.
+    pub object_bytes: usize,
+}
+
+/// A neighbour.
+#[derive(Clone, Debug, Serialize)]
+pub struct NeighbourStatus {
+    /// Its address.
+    pub addr: Addr,
+    /// The port towards it, by name.
+    pub port: String,
+}
+
+impl Node {
+    /// All counters as they are now.
+    pub fn status(&self) -> Status {
+        let env = self.env.as_deref();
+        let ports = env.map(|env| env.topology.ports.iter().zip(&env.gauges)).into_iter().flatten();
+        let mut applications: Vec<u16> = self.applications.iter().copied().collect();
+        applications.sort_unstable();
+        Status {
+            node: self.name.clone(),
+            ports: ports
+                .map(|(port, gauge)| PortStatus {
+                    name: port.name.clone(),
+                    addresses: port.addresses.iter().map(|(addr, _)| *addr).collect(),
+                    gauge: gauge.clone(),
+                })
+                .collect(),
+            drops: self.drops.clone(),
+            codes: self.codes.iter().map(|(name, code)| self.code_status(name.to_string(), code)).collect(),
+            fetch: FetchStatus {
+                codes: self.fetch.len(),
+                capsules: self.fetch.waiting(),
+                object_bytes: self.objects.bytes(),
+            },
+            neighbours: self.neighbour_status(),
+            routes: env.map_or(0, |env| env.topology.routes.len()),
+            applications,
+        }
+    }
+
+    /// Packets dropped so far, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// What mobile code has logged lately.
+    pub fn log(&self) -> Vec<crate::ee::capsule::log::Line> {
+        self.env.as_deref().map(|env| env.log.lines().copied().collect()).unwrap_or_default()
+    }
+
+    fn code_status(&self, name: String, code: &Code) -> CodeStatus {
+        let blank = CodeStatus {
+            name,
+            title: String::new(),
+            state: "coming",
+            why: None,
+            principal: None,
+            limits: None,
+            usage: None,
+        };
+        match code {
+            Code::Coming(coming) => {
+                CodeStatus { title: coming.title.clone(), principal: coming.principal.clone(), ..blank }
+            }
+            Code::Refused { why, .. } => CodeStatus { state: "refused", why: Some(why.clone()), ..blank },
+            Code::Ready(ready) => {
+                let domain = self.env.as_deref().and_then(|env| env.domains.by_id(ready.domain));
+                CodeStatus {
+                    title: ready.title.clone(),
+                    state: "ready",
+                    principal: ready.principal.clone(),
+                    limits: domain.map(|domain| domain.limits),
+                    usage: domain.map(|domain| domain.usage.clone()),
+                    ..blank
+                }
+            }
+        }
+    }
+
+    fn neighbour_status(&self) -> Vec<NeighbourStatus> {
+        let Some(env) = self.env.as_deref() else { return Vec::new() };
+        let name = |port| env.topology.port(port).map(|port| port.name.clone()).unwrap_or_default();
+        env.topology.neighbours.iter().map(|known| NeighbourStatus { addr: known.addr, port: name(known.port) }).collect()
+    }
+}

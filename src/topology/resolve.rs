@@ -1,0 +1,193 @@
+//! Link addresses of next hops on Ethernet ports: the table behind ARP (RFC 826) and IPv6 neighbour
+//! discovery (RFC 4861).
+//!
+//! Packets for a next hop that is not known yet wait here, a few for each; questions are repeated
+//! and given up. Only answers to questions asked (or to a known address) are believed, so nobody can
+//! fill the table. The messages themselves are built by the node.
+
+use crate::port::{Frame, PortId};
+use crate::wire::Addr;
+use crate::wire::ethernet::Mac;
+use std::collections::{HashMap, VecDeque};
+
+/// Next hops in the table.
+const ENTRIES_MAX: usize = 1024;
+
+/// Packets that wait for one next hop.
+const WAITING_MAX: usize = 8;
+
+/// For how long an answer is used without asking again, in nanoseconds.
+const FRESH_FOR: u64 = 20_000_000_000;
+
+/// For how long an answer is used at all, in nanoseconds.
+const KNOWN_FOR: u64 = 60_000_000_000;
+
+/// Time between two questions, in nanoseconds.
+const ASK_AGAIN: u64 = 250_000_000;
+
+/// Questions for one next hop before its packets are dropped.
+const ASKS_MAX: u32 = 5;
+
+type Key = (PortId, Addr);
+
+struct Entry {
+    known: Option<(Mac, u64)>,
+    asks: u32,
+    deadline: u64,
+    waiting: VecDeque<Frame>,
+}
+
+/// What a packet for a next hop finds.
+pub enum Resolution {
+    /// The link address; the packet can go. Ask again behind its back if `ask`.
+    Known {
+        /// Where to.
+        mac: Mac,
+        /// The packet.
+        frame: Frame,
+        /// Whether the answer is getting old.
+        ask: bool,
+    },
+    /// The packet waits; ask if `ask`. One that waited longest may have had to give way.
+    Waiting {
+        /// Whether the question is to be asked now.
+        ask: bool,
+        /// The packet that gave way.
+        displaced: Option<Frame>,
+    },
+}
+
+/// The link addresses known.
+#[derive(Default)]
+pub struct Resolver {
+    table: HashMap<Key, Entry, foldhash::fast::FixedState>,
+}
+
+impl Resolver {
+    /// Finds the link address of next hop `addr` on `port` for a packet.
+    #[inline]
+    pub fn resolve(&mut self, now: u64, port: PortId, addr: Addr, frame: Frame) -> Resolution {
+        if let Some(entry) = self.table.get_mut(&(port, addr))
+            && let Some((mac, at)) = entry.known
+            && now < at + KNOWN_FOR
+        {
+            let ask = now > at + FRESH_FOR && entry.deadline <= now;
+            if ask {
+                entry.deadline = now + ASK_AGAIN;
+            }
+            return Resolution::Known { mac, frame, ask };
+        }
+        self.wait(now, (port, addr), frame)
+    }
+
+    #[cold]
+    fn wait(&mut self, now: u64, key: Key, frame: Frame) -> Resolution {
+        if self.table.len() >= ENTRIES_MAX && !self.table.contains_key(&key) {
+            self.table.retain(|_, entry| !entry.waiting.is_empty() || entry.known.is_some_and(|(_, at)| now < at + KNOWN_FOR));
+            if self.table.len() >= ENTRIES_MAX {
+                return Resolution::Waiting { ask: false, displaced: Some(frame) };
+            }
+        }
+        let fresh = || Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new() };
+        let entry = self.table.entry(key).or_insert_with(fresh);
+        entry.known = None;
+        let ask = entry.waiting.is_empty();
+        if ask {
+            entry.asks = 1;
+            entry.deadline = now + ASK_AGAIN;
+        }
+        let displaced = if entry.waiting.len() == WAITING_MAX { entry.waiting.pop_front() } else { None };
+        entry.waiting.push_back(frame);
+        Resolution::Waiting { ask, displaced }
+    }
+
+    /// An answer: gives the packets that can go now. Ignored unless the question was asked.
+    pub fn learn(&mut self, now: u64, port: PortId, addr: Addr, mac: Mac) -> VecDeque<Frame> {
+        match self.table.get_mut(&(port, addr)) {
+            Some(entry) => {
+                entry.known = Some((mac, now));
+                core::mem::take(&mut entry.waiting)
+            }
+            None => VecDeque::new(),
+        }
+    }
+
+    /// When [`Resolver::expire`] has something to do.
+    pub fn deadline(&self) -> Option<u64> {
+        self.table.values().filter(|entry| !entry.waiting.is_empty()).map(|entry| entry.deadline).min()
+    }
+
+    /// What to ask again, and packets whose next hop does not answer.
+    pub fn expire(&mut self, now: u64) -> (Vec<Key>, Vec<Frame>) {
+        let (mut asks, mut gone) = (Vec::new(), Vec::new());
+        for (key, entry) in &mut self.table {
+            if entry.waiting.is_empty() || entry.deadline > now {
+                continue;
+            }
+            if entry.asks >= ASKS_MAX {
+                gone.extend(entry.waiting.drain(..));
+            } else {
+                entry.asks += 1;
+                entry.deadline = now + ASK_AGAIN;
+                asks.push(*key);
+            }
+        }
+        asks.sort_unstable();
+        (asks, gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOP: Addr = Addr::v4([10, 0, 0, 2]);
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+    fn packet() -> Frame {
+        Frame::from_bytes(b"x")
+    }
+
+    #[test]
+    fn packets_wait_for_the_first_answer_and_then_pass() {
+        let mut resolver = Resolver::default();
+        let port = PortId(0);
+        assert!(matches!(resolver.resolve(0, port, HOP, packet()), Resolution::Waiting { ask: true, displaced: None }));
+        assert!(matches!(resolver.resolve(0, port, HOP, packet()), Resolution::Waiting { ask: false, displaced: None }));
+        assert_eq!(resolver.learn(1, port, HOP, MAC).len(), 2);
+        assert!(matches!(resolver.resolve(2, port, HOP, packet()), Resolution::Known { mac: MAC, ask: false, .. }));
+        let old = FRESH_FOR + 2;
+        assert!(matches!(resolver.resolve(old, port, HOP, packet()), Resolution::Known { ask: true, .. }));
+        assert!(matches!(resolver.resolve(old, port, HOP, packet()), Resolution::Known { ask: false, .. }));
+        assert!(matches!(resolver.resolve(KNOWN_FOR + 1, port, HOP, packet()), Resolution::Waiting { ask: true, .. }));
+    }
+
+    #[test]
+    fn a_silent_next_hop_is_asked_a_few_times_and_given_up() {
+        let mut resolver = Resolver::default();
+        let _ = resolver.resolve(0, PortId(0), HOP, packet());
+        let mut asked = 1;
+        let mut now = 0;
+        let gone = loop {
+            now = resolver.deadline().unwrap_or(now);
+            let (asks, gone) = resolver.expire(now);
+            asked += asks.len() as u32;
+            if !gone.is_empty() {
+                break gone;
+            }
+        };
+        assert_eq!((asked, gone.len()), (ASKS_MAX, 1));
+        assert_eq!(resolver.deadline(), None);
+    }
+
+    #[test]
+    fn unasked_answers_and_too_many_next_hops_change_nothing() {
+        let mut resolver = Resolver::default();
+        assert!(resolver.learn(0, PortId(0), HOP, MAC).is_empty());
+        assert_eq!(resolver.table.len(), 0);
+        for hop in 0..2 * ENTRIES_MAX as u32 {
+            let _ = resolver.resolve(0, PortId(0), Addr::v4(hop.to_be_bytes()), packet());
+        }
+        assert_eq!(resolver.table.len(), ENTRIES_MAX);
+    }
+}
