@@ -6,8 +6,10 @@
 //! that a node does not know is discarded or forwarded by default routing, as its flag says.
 //! Authentication options are carried, not judged.
 
-use super::checksum::{self, checksum};
-use super::{Addr, Error, Result, field, put};
+pub use super::anep_option::{Identifier, Opt, Options, option_type};
+use super::anep_option::{OPTION_HEADER, check_options, emit_option};
+use super::checksum::checksum;
+use super::{Error, Result, field, put};
 
 /// Length in bytes of a header without options.
 pub const HEADER: usize = 8;
@@ -34,29 +36,12 @@ pub mod type_id {
     pub const PLAN: u16 = 0x0ac2;
 }
 
-/// Types of public options.
-pub mod option_type {
-    /// Who sent the packet: an identifier.
-    pub const SOURCE: u16 = 1;
-    /// Who the packet is for: an identifier.
-    pub const DESTINATION: u16 = 2;
-    /// A checksum over the whole packet.
-    pub const CHECKSUM: u16 = 3;
-    /// A certificate or signature that no negotiation preceded.
-    pub const AUTHENTICATION: u16 = 4;
-}
-
 const FLAGS: usize = 1;
 const TYPE_ID: usize = 2;
 const HEADER_WORDS: usize = 4;
 const PACKET_LENGTH: usize = 6;
 
 const DISCARD: u8 = 0x80;
-const OPTION_HEADER: usize = 4;
-const OPTION_PRIVATE: u16 = 0x8000;
-const OPTION_DISCARD: u16 = 0x4000;
-const OPTION_TYPE: u16 = 0x3fff;
-
 /// A packet whose lengths and options were checked: reading it cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
@@ -121,7 +106,7 @@ impl<'a> Packet<'a> {
     /// The options in their order.
     #[inline]
     pub fn options(&self) -> Options<'a> {
-        Options { rest: self.options }
+        Options::new(self.options)
     }
 
     /// Whether an option that is not known here asks for the packet to be discarded.
@@ -136,78 +121,6 @@ impl<'a> Packet<'a> {
         let covered = self.options().any(|option| !option.private && option.kind == option_type::CHECKSUM);
         !covered || checksum(self.bytes) == 0
     }
-}
-
-/// One option as it stands in the header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opt<'a> {
-    /// The type means something only together with the packet's type id.
-    pub private: bool,
-    /// A node that does not know the option must discard the packet.
-    pub discard_if_unknown: bool,
-    /// The option's type (14 bit), see [`option_type`].
-    pub kind: u16,
-    /// The option's value, padded to a multiple of 4 bytes.
-    pub payload: &'a [u8],
-}
-
-impl<'a> Opt<'a> {
-    /// Whether the option is one of the draft's own.
-    #[inline]
-    pub fn is_known(&self) -> bool {
-        !self.private && (option_type::SOURCE..=option_type::AUTHENTICATION).contains(&self.kind)
-    }
-
-    /// Length on the wire in bytes.
-    #[inline]
-    pub fn len(&self) -> usize {
-        OPTION_HEADER + self.payload.len()
-    }
-
-    /// Never: every option has a header.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// Reads the option at the beginning of `bytes`, and gives what follows it.
-    #[inline]
-    fn split(bytes: &'a [u8]) -> Result<(Opt<'a>, &'a [u8])> {
-        let header = bytes.first_chunk::<OPTION_HEADER>().ok_or(Error::Truncated)?;
-        let word = u16::from_be_bytes(field::<0, _, _>(header));
-        let length = usize::from(u16::from_be_bytes(field::<2, _, _>(header))) * 4;
-        let (option, rest) = bytes.split_at_checked(length).ok_or(Error::Length)?;
-        let payload = option.get(OPTION_HEADER..).ok_or(Error::Length)?;
-        let private = word & OPTION_PRIVATE != 0;
-        Ok((Opt { private, discard_if_unknown: word & OPTION_DISCARD != 0, kind: word & OPTION_TYPE, payload }, rest))
-    }
-}
-
-/// The options of a packet, in their order.
-#[derive(Clone, Debug)]
-pub struct Options<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for Options<'a> {
-    type Item = Opt<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Opt<'a>> {
-        let (option, rest) = Opt::split(self.rest).ok()?;
-        self.rest = rest;
-        Some(option)
-    }
-}
-
-fn check_options(mut rest: &[u8]) -> Result<()> {
-    while !rest.is_empty() {
-        let (option, after) = Opt::split(rest)?;
-        if !option.private && option.kind == option_type::CHECKSUM && option.payload.len() != 4 {
-            return Err(Error::Length);
-        }
-        rest = after;
-    }
-    Ok(())
 }
 
 /// Writes a header without options for `payload_len` bytes that follow it, with the flag that lets
@@ -236,57 +149,6 @@ fn emit_header(
     put::<HEADER_WORDS, _, _>(header, words.to_be_bytes());
     put::<PACKET_LENGTH, _, _>(header, packet_len.to_be_bytes());
     Ok(())
-}
-
-/// Who a packet is from or for, in one of the draft's addressing schemes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identifier {
-    /// Scheme 1 (IPv4) or 2 (IPv6).
-    Ip(Addr),
-    /// Scheme 3: an IEEE 802.3 address.
-    Ethernet([u8; 6]),
-}
-
-impl Identifier {
-    const LONGEST: usize = 4 + 16;
-
-    fn parse(payload: &[u8]) -> Result<Identifier> {
-        match *payload {
-            [0, 0, 0, 1, a, b, c, d] => Ok(Identifier::Ip(Addr::v4([a, b, c, d]))),
-            [0, 0, 0, 2, ref value @ ..] => {
-                let octets = <[u8; 16]>::try_from(value).map_err(|_| Error::Length)?;
-                // A mapped address has scheme 1; accepting both forms would give one node two names.
-                let addr = Addr(octets);
-                if addr.is_v4() { Err(Error::Malformed) } else { Ok(Identifier::Ip(addr)) }
-            }
-            [0, 0, 0, 3, a, b, c, d, e, f, 0, 0] => Ok(Identifier::Ethernet([a, b, c, d, e, f])),
-            [0, 0, 0, 1 | 3, ..] => Err(Error::Length),
-            [_, _, _, _, ..] => Err(Error::Malformed),
-            _ => Err(Error::Truncated),
-        }
-    }
-
-    fn emit(&self, payload: &mut [u8; Identifier::LONGEST]) -> usize {
-        match *self {
-            Identifier::Ip(addr) => match addr.octets_v4() {
-                Some(octets) => {
-                    put::<0, _, _>(payload, 1u32.to_be_bytes());
-                    put::<4, _, _>(payload, octets);
-                    8
-                }
-                None => {
-                    put::<0, _, _>(payload, 2u32.to_be_bytes());
-                    put::<4, _, _>(payload, addr.0);
-                    20
-                }
-            },
-            Identifier::Ethernet(address) => {
-                put::<0, _, _>(payload, 3u32.to_be_bytes());
-                put::<4, _, _>(payload, address);
-                12
-            }
-        }
-    }
 }
 
 /// A whole packet as values: the draft's own options and the payload.
@@ -384,34 +246,16 @@ impl<'a> Repr<'a> {
         }
         rest.get_mut(at..).ok_or(Error::Truncated)?.copy_from_slice(self.payload);
         if self.checksum {
-            let sum = checksum::checksum(buf);
+            let sum = checksum(buf);
             buf.get_mut(sum_at..sum_at + 2).ok_or(Error::Truncated)?.copy_from_slice(&sum.to_be_bytes());
         }
         Ok(self.len())
     }
 }
 
-/// Writes one option at offset `at` of `buf` and returns the offset behind it.
-fn emit_option(buf: &mut [u8], at: usize, kind: u16, payload: &[&[u8]]) -> Result<usize> {
-    let length = OPTION_HEADER + payload.iter().map(|piece| piece.len()).sum::<usize>();
-    if length % 4 != 0 {
-        return Err(Error::Length);
-    }
-    let words = u16::try_from(length / 4).map_err(|_| Error::Length)?;
-    let option = buf.get_mut(at..at + length).ok_or(Error::Truncated)?;
-    let (header, mut rest) = option.split_first_chunk_mut::<OPTION_HEADER>().ok_or(Error::Truncated)?;
-    put::<0, _, _>(header, kind.to_be_bytes());
-    put::<2, _, _>(header, words.to_be_bytes());
-    for piece in payload {
-        let (to, after) = rest.split_at_mut_checked(piece.len()).ok_or(Error::Truncated)?;
-        to.copy_from_slice(piece);
-        rest = after;
-    }
-    Ok(at + length)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Addr;
     use super::*;
 
     fn repr() -> Repr<'static> {

@@ -7,6 +7,7 @@
 
 mod addr;
 pub mod anep;
+mod anep_option;
 pub mod arp;
 pub mod capsule;
 pub mod checksum;
@@ -16,6 +17,7 @@ pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 mod name;
+mod neighbour;
 pub mod udp;
 
 pub use addr::{Addr, Prefix};
