@@ -1,0 +1,2 @@
+mod symbols;
+pub use symbols::*;
