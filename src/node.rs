@@ -129,7 +129,7 @@ impl Node {
                 self.receive_anep(turn, frame, range, native);
             }
             Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range),
-            Ok(Class::NeighbourDiscovery(range, source, _)) => self.receive_discovery(turn, frame, range, source),
+            Ok(Class::NeighbourDiscovery(range, from, to)) => self.receive_discovery(turn, frame, range, (from, to)),
             Err(_) => self.drop(turn, frame, Reason::Malformed),
         }
     }
@@ -326,13 +326,7 @@ impl Node {
 
     /// A packet without bound can still end where it is.
     #[cold]
-    fn forward_without_bound(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        before: &capsule::Header,
-        domain: DomainId,
-    ) {
+    fn forward_without_bound(&mut self, turn: &mut Turn<'_>, frame: Frame, before: &capsule::Header, domain: DomainId) {
         let to = destination(&frame);
         if self.env.as_deref().is_some_and(|env| env.topology.is_own(to)) {
             self.deliver(turn, frame, before.app_port, domain);
@@ -342,14 +336,7 @@ impl Node {
     }
 
     /// Sends a packet or child that code let go, after a look at what the code wrote into it.
-    fn send_on(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        before: &capsule::Header,
-        here: Addr,
-        domain: DomainId,
-    ) {
+    fn send_on(&mut self, turn: &mut Turn<'_>, frame: Frame, before: &capsule::Header, here: Addr, domain: DomainId) {
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
             return self.drop_in(turn, frame, Reason::Malformed, domain);
         };

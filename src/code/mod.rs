@@ -1,5 +1,17 @@
-//! Mobile code: bundles, the store, fetching, and the run-times.
+//! Mobile code: what a capsule names, and how it becomes something that a node runs.
+//!
+//! ```text
+//! author: ping.c ─▶ author::build ─▶ bundle (manifest + representations) ─▶ ping.anb
+//! node:   code name ─▶ store ─▶ (absent: fetched) ─▶ check ─▶ run
+//! ```
+//!
+//! A code name is the SHA-256 of a bundle's manifest, so whoever holds the name holds the code,
+//! wherever its bytes come from. Nothing in here trusts those bytes before [`check`] has seen
+//! them. `docs/bundle.md` is the normative text of every format.
 
+pub mod author;
+pub mod bundle;
 pub mod check;
 pub mod fetch;
 pub mod run;
+pub mod store;

@@ -4,9 +4,9 @@
 //! object that has arrived means. Nothing is run, stored or served before its digest, its manifest and
 //! its rules have been checked.
 
+use super::Node;
 use super::codes::{Code, Coming, REFUSED_FOR, Ready};
 use super::output::{Effect, EventKind, Prepare, Turn};
-use super::Node;
 use crate::code::bundle::{Kind, Manifest};
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::wasm::Compiled;
@@ -18,13 +18,7 @@ use std::sync::Arc;
 
 impl Node {
     /// A capsule waits for its code.
-    pub(super) fn wait_for_code(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        code: Digest,
-        source: Option<Source>,
-    ) {
+    pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
         turn.out.event(frame.trace, EventKind::Waiting(code));
         let source = source.filter(|source| !source.addr.is_unspecified());
         let (step, displaced) = self.fetch.wait(code, frame, source);
@@ -209,12 +203,12 @@ impl Node {
 
 /// What the node needs of a manifest, or why it cannot use the code.
 fn coming(manifest: &Manifest) -> Result<Coming, String> {
-    let principal = manifest.verified_principal().map_err(|error| error.to_string())?;
+    let principal = manifest.principal().map_err(|error| error.to_string())?;
     let wasm = manifest.layer(Kind::Wasm).ok_or("it has no wasm representation, and this node runs no other")?;
     Ok(Coming {
-        title: manifest.title.clone(),
+        title: manifest.title().to_owned(),
         wasm: wasm.digest,
-        window: manifest.window,
+        window: manifest.window(),
         principal: principal.map(|key| key.to_string()),
     })
 }

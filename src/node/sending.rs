@@ -5,8 +5,8 @@
 //! The IP addresses of a native capsule are the capsule's own, so nodes that are not active route it
 //! like any packet.
 
-use super::output::{EventKind, Turn};
 use super::Node;
+use super::output::{EventKind, Turn};
 use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::nodeos::domain::DomainId;
@@ -20,9 +20,6 @@ use core::ops::Range;
 
 /// UDP in an IP header.
 const UDP: u8 = 17;
-
-/// ICMPv6 in an IP header.
-const ICMPV6: u8 = 58;
 
 impl Node {
     /// Sends a capsule (header and payload in the frame) towards its destination.
@@ -195,11 +192,17 @@ impl Node {
         let own = config.address_towards(addr);
         let mut frame = turn.out.pool.take();
         if let (Some(from), Some(to)) = (own.octets_v4(), addr.octets_v4()) {
-            let request = arp::Repr::request(mac, from, to);
+            let request = arp::Repr {
+                operation: arp::Operation::Request,
+                sender_mac: mac,
+                sender_ip: from,
+                target_mac: Mac([0; 6]),
+                target_ip: to,
+            };
             self.send_arp(turn, frame, port, request, Mac::BROADCAST);
         } else {
             let group = icmp::solicited_node(addr);
-            let message = icmp::Repr::NeighbourSolicit { target: addr, source_mac: Some(mac) };
+            let message = icmp::V6::Solicitation { target: addr, source_mac: Some(mac) };
             let written = icmp_into(&mut frame, &message, own, group);
             if written {
                 self.send_ethernet(turn, frame, port, mac, Mac::of_multicast(group), false);
@@ -210,7 +213,8 @@ impl Node {
     }
 
     fn send_arp(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, message: arp::Repr, to: Mac) {
-        let header = ethernet::Repr { destination: to, source: message.sender_mac, tag: None, ethertype: ethertype::ARP };
+        let header =
+            ethernet::Repr { destination: to, source: message.sender_mac, tag: None, ethertype: ethertype::ARP };
         let room = frame.room();
         match room.get_mut(..arp::LENGTH).map(|room| message.emit(room)) {
             Some(Ok(length)) => frame.received(length),
@@ -230,52 +234,48 @@ impl Node {
         let Some(env) = self.env.as_deref() else { return };
         let (Ok(message), Some(config)) = (message, env.topology.port(port)) else { return };
         let Link::Ethernet { mac, answers } = config.link else { return };
-        let wanted = Addr::v4(message.target_addr);
+        let wanted = Addr::v4(message.target_ip);
         let ours = config.addresses.iter().any(|(addr, _)| *addr == wanted);
-        if message.is_request() {
+        if message.operation == arp::Operation::Request {
             if answers && ours {
                 let frame = turn.out.pool.take();
                 self.send_arp(turn, frame, port, message.reply(mac), message.sender_mac);
             }
         } else if ours {
-            self.learn(turn, port, Addr::v4(message.sender_addr), message.sender_mac);
+            self.learn(turn, port, Addr::v4(message.sender_ip), message.sender_mac);
         }
     }
 
     /// An ICMPv6 message has come in that could be neighbour discovery.
-    pub(super) fn receive_discovery(&mut self, turn: &mut Turn<'_>, frame: Frame, range: Range<usize>, from: Addr) {
+    pub(super) fn receive_discovery(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        range: Range<usize>,
+        ends: (Addr, Addr),
+    ) {
         let port = frame.port;
-        let to = self.env.as_deref().and_then(|env| env.topology.port(port));
-        let destination = match classify_destination(frame.bytes()) {
-            Some(destination) => destination,
-            None => return turn.out.pool.give(frame),
-        };
-        let message = icmp::Repr::parse_v6(&frame.bytes()[range], from, destination);
-        let link = to.map(|config| config.link);
-        let (Ok(message), Some(Link::Ethernet { mac, answers })) = (message, link) else {
-            return turn.out.pool.give(frame);
-        };
-        match message {
-            icmp::Repr::NeighbourAdvert { target, target_mac: Some(found), .. } => {
+        let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
+        let Link::Ethernet { mac, answers } = config.link else { return };
+        let (from, to) = ends;
+        match icmp::V6::parse(&frame.bytes()[range], from, to, icmp::NEIGHBOUR_HOP_LIMIT) {
+            Ok(icmp::V6::Advertisement { target, target_mac: Some(found), .. }) => {
                 turn.out.pool.give(frame);
                 self.learn(turn, port, target, found);
             }
-            icmp::Repr::NeighbourSolicit { target, source_mac: Some(asker) }
-                if answers && to.is_some_and(|config| config.addresses.iter().any(|(own, _)| *own == target)) =>
+            Ok(icmp::V6::Solicitation { target, source_mac: Some(asker) })
+                if answers && config.addresses.iter().any(|(own, _)| *own == target) =>
             {
-                let advert = icmp::Repr::NeighbourAdvert {
-                    target,
-                    target_mac: Some(mac),
-                    router: true,
-                    solicited: true,
-                    replace: true,
-                };
-                let mut frame = frame;
-                if icmp_into(&mut frame, &advert, target, from) {
-                    self.send_ethernet(turn, frame, port, mac, asker, false);
+                let target_mac = Some(mac);
+                let advert =
+                    icmp::V6::Advertisement { target, target_mac, router: true, solicited: true, overrides: true };
+                let mut reply = turn.out.pool.take();
+                if icmp_into(&mut reply, &advert, target, from) {
+                    self.send_ethernet(turn, reply, port, mac, asker, false);
                 } else {
-                    turn.out.pool.give(frame);
+                    turn.out.pool.give(reply);
                 }
+                turn.out.pool.give(frame);
             }
             _ => turn.out.pool.give(frame),
         }
@@ -347,24 +347,21 @@ fn put_udp(frame: &mut Frame, source: Addr, destination: Addr) -> bool {
 }
 
 /// Writes an ICMPv6 message with its IP header into an empty frame.
-fn icmp_into(frame: &mut Frame, message: &icmp::Repr<'_>, source: Addr, destination: Addr) -> bool {
+fn icmp_into(frame: &mut Frame, message: &icmp::V6<'_>, source: Addr, destination: Addr) -> bool {
     let length = message.len();
     let room = frame.room();
-    let written = room.get_mut(..length).is_some_and(|room| message.emit_v6(room, source, destination).is_ok());
+    let written = room.get_mut(..length).is_some_and(|room| message.emit(room, source, destination).is_ok());
     frame.received(length);
-    let header = ipv6::Repr::new(source, destination, ICMPV6, 255, length);
+    let header = ipv6::Repr::new(source, destination, icmp::IP_PROTOCOL_V6, icmp::NEIGHBOUR_HOP_LIMIT, length);
     written && frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
-}
-
-/// The IPv6 destination of an Ethernet frame.
-fn classify_destination(bytes: &[u8]) -> Option<Addr> {
-    let frame = ethernet::Frame::new_checked(bytes).ok()?;
-    ipv6::Packet::new_checked(frame.payload()).ok().map(|packet| packet.destination())
 }
 
 /// Source and destination of an ANEP packet, from its options.
 fn addresses(packet: &anep::Packet<'_>) -> Option<(Addr, Addr)> {
     let options = anep::Repr::parse(packet).ok()?;
-    let addr = |id: Option<anep::Identifier>| id.and_then(|id| id.addr());
+    let addr = |id: Option<anep::Identifier>| match id {
+        Some(anep::Identifier::Ip(addr)) => Some(addr),
+        _ => None,
+    };
     Some((addr(options.source).unwrap_or(Addr::UNSPECIFIED), addr(options.destination)?))
 }

@@ -4,8 +4,8 @@
 //! most three octets for each of its own, so a forged one is not worth sending. An object that is not
 //! in memory is looked up in the store; the request waits for that in a short list.
 
-use super::output::{Effect, EventKind, Turn};
 use super::Node;
+use super::output::{Effect, EventKind, Turn};
 use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
 use crate::nodeos::bucket::TokenBucket;

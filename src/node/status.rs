@@ -155,6 +155,10 @@ impl Node {
     fn neighbour_status(&self) -> Vec<NeighbourStatus> {
         let Some(env) = self.env.as_deref() else { return Vec::new() };
         let name = |port| env.topology.port(port).map(|port| port.name.clone()).unwrap_or_default();
-        env.topology.neighbours.iter().map(|known| NeighbourStatus { addr: known.addr, port: name(known.port) }).collect()
+        env.topology
+            .neighbours
+            .iter()
+            .map(|known| NeighbourStatus { addr: known.addr, port: name(known.port) })
+            .collect()
     }
 }

@@ -63,7 +63,15 @@ impl Frame {
     /// An empty frame that can hold `capacity` bytes behind the headroom.
     pub fn with_capacity(capacity: usize) -> Frame {
         let buffer = vec![0; HEADROOM + capacity].into_boxed_slice();
-        Frame { buffer, start: HEADROOM, end: HEADROOM, port: PortId(0), peer: PeerId::NONE, trace: 0, envelope: Envelope::FRESH }
+        Frame {
+            buffer,
+            start: HEADROOM,
+            end: HEADROOM,
+            port: PortId(0),
+            peer: PeerId::NONE,
+            trace: 0,
+            envelope: Envelope::FRESH,
+        }
     }
 
     /// A frame with a copy of `bytes`.

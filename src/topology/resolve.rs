@@ -83,7 +83,9 @@ impl Resolver {
     #[cold]
     fn wait(&mut self, now: u64, key: Key, frame: Frame) -> Resolution {
         if self.table.len() >= ENTRIES_MAX && !self.table.contains_key(&key) {
-            self.table.retain(|_, entry| !entry.waiting.is_empty() || entry.known.is_some_and(|(_, at)| now < at + KNOWN_FOR));
+            self.table.retain(|_, entry| {
+                !entry.waiting.is_empty() || entry.known.is_some_and(|(_, at)| now < at + KNOWN_FOR)
+            });
             if self.table.len() >= ENTRIES_MAX {
                 return Resolution::Waiting { ask: false, displaced: Some(frame) };
             }
@@ -153,7 +155,10 @@ mod tests {
         let mut resolver = Resolver::default();
         let port = PortId(0);
         assert!(matches!(resolver.resolve(0, port, HOP, packet()), Resolution::Waiting { ask: true, displaced: None }));
-        assert!(matches!(resolver.resolve(0, port, HOP, packet()), Resolution::Waiting { ask: false, displaced: None }));
+        assert!(matches!(
+            resolver.resolve(0, port, HOP, packet()),
+            Resolution::Waiting { ask: false, displaced: None }
+        ));
         assert_eq!(resolver.learn(1, port, HOP, MAC).len(), 2);
         assert!(matches!(resolver.resolve(2, port, HOP, packet()), Resolution::Known { mac: MAC, ask: false, .. }));
         let old = FRESH_FOR + 2;

@@ -47,9 +47,9 @@ impl Routes {
 
     /// All routes, longest prefixes first.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix, NextHop)> {
-        self.by_length
-            .iter()
-            .flat_map(|(length, hosts)| hosts.iter().map(|(addr, next)| (Prefix { addr: *addr, length: *length }, *next)))
+        self.by_length.iter().flat_map(|(length, hosts)| {
+            hosts.iter().map(|(addr, next)| (Prefix { addr: *addr, length: *length }, *next))
+        })
     }
 
     /// Routes in the table.

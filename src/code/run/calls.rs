@@ -35,7 +35,8 @@ pub(super) fn link(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap(MODULE, "an_link_load", |mut call: Call<'_>, port: u32| {
         env_mut(&mut call).map(|env| env.link_load(port))
     })?;
-    linker.func_wrap(MODULE, "an_link_queue", |call: Call<'_>, port: u32| env(&call).map(|env| env.link_queue(port)))?;
+    linker
+        .func_wrap(MODULE, "an_link_queue", |call: Call<'_>, port: u32| env(&call).map(|env| env.link_queue(port)))?;
     linker.func_wrap(MODULE, "an_log", |mut call: Call<'_>, tag: u32, value: u64| {
         env_mut(&mut call).map(|env| status(env.write_log(tag, value)))
     })?;
@@ -115,4 +116,3 @@ fn write(call: &mut Call<'_>, to: u32, value: &[u8]) -> Result<()> {
     bytes.ok_or_else(|| format_err!("pointer outside memory"))?.copy_from_slice(value);
     Ok(())
 }
-

@@ -149,8 +149,7 @@ impl Env {
         let Some(packet) = &self.packet else { return NONE64 };
         let split = capsule::HEADER + packet.window;
         range.fold(0, |value, at| {
-            let octet =
-                if at < split { window.get(at - capsule::LOCKED) } else { packet.frame.bytes().get(at) };
+            let octet = if at < split { window.get(at - capsule::LOCKED) } else { packet.frame.bytes().get(at) };
             value << 8 | u64::from(octet.copied().unwrap_or(0))
         })
     }
@@ -161,11 +160,8 @@ impl Env {
         let packet = self.packet.as_mut().ok_or(CallError::Range)?;
         let split = capsule::HEADER + packet.window;
         for (at, octet) in range.zip(value.to_be_bytes().into_iter().skip(8 - size as usize)) {
-            let place = if at < split {
-                window.get_mut(at - capsule::LOCKED)
-            } else {
-                packet.frame.bytes_mut().get_mut(at)
-            };
+            let place =
+                if at < split { window.get_mut(at - capsule::LOCKED) } else { packet.frame.bytes_mut().get_mut(at) };
             if let Some(place) = place {
                 *place = octet;
             }
@@ -191,9 +187,7 @@ impl Env {
     /// `an_state_put`.
     pub fn state_put(&mut self, key: u64, value: &Value, keep_ms: u32) -> Result<(), CallError> {
         let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
-        self.state
-            .put(&mut self.domains, packet.domain, key, value, keep_ms, packet.now)
-            .map_err(|_| CallError::Full)
+        self.state.put(&mut self.domains, packet.domain, key, value, keep_ms, packet.now).map_err(|_| CallError::Full)
     }
 
     /// `an_state_add`.

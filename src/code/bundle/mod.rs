@@ -1,0 +1,145 @@
+//! Bundles: one program, its manifest, and up to three representations of it.
+//!
+//! A capsule carries a *code name*, the SHA-256 of the manifest. The node fetches the manifest,
+//! then only the representation that it will run; each is an object named by the digest of its
+//! own bytes, so both are verified by hashing alone. The signature of a principal is optional and
+//! part of the manifest, so it is part of the name too. The format is normative in
+//! `docs/bundle.md` (an OCI image manifest v1.1 with canonical bytes). Nothing here does I/O.
+
+mod error;
+mod file;
+mod manifest;
+mod program;
+
+pub use error::Error;
+pub use manifest::{Layer, MANIFEST_MAX, Manifest, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
+pub use program::{Insn, PROGRAM_HEADER, Program};
+
+use crate::wire::Digest;
+use core::fmt;
+use std::sync::Arc;
+
+/// In which form a program is represented, in the order of the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A WebAssembly core module: portable, runs in user space.
+    Wasm,
+    /// BPF instructions with symbols: runs in the kernel.
+    Bpf,
+    /// A shared object: only for principals whose role permits it.
+    Native,
+}
+
+impl Kind {
+    /// All kinds in the order of the manifest.
+    pub const ALL: [Kind; 3] = [Kind::Wasm, Kind::Bpf, Kind::Native];
+
+    /// The media type in the manifest.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Kind::Wasm => "application/vnd.anode.wasm.v1",
+            Kind::Bpf => "application/vnd.anode.bpf.v1",
+            Kind::Native => "application/vnd.anode.native.v1",
+        }
+    }
+
+    fn of_media_type(text: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.media_type() == text)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Wasm => "wasm",
+            Kind::Bpf => "bpf",
+            Kind::Native => "native",
+        })
+    }
+}
+
+/// A manifest with those of its representations that are at hand; every hash has been verified.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    name: Digest,
+    manifest: Manifest,
+    manifest_bytes: Arc<[u8]>,
+    representations: [Option<Arc<[u8]>>; 3],
+}
+
+impl Bundle {
+    /// A bundle of nothing but its manifest, from the manifest's bytes.
+    pub fn of_manifest(bytes: &[u8]) -> Result<Bundle, Error> {
+        let manifest = Manifest::parse(bytes)?;
+        Ok(Bundle {
+            name: Digest::of(bytes),
+            manifest,
+            manifest_bytes: bytes.into(),
+            representations: [const { None }; 3],
+        })
+    }
+
+    /// Adds a representation; refused unless its length and digest are those of the manifest.
+    pub fn add(&mut self, kind: Kind, bytes: Arc<[u8]>) -> Result<(), Error> {
+        let layer = self.manifest.layer(kind).ok_or(Error::NoSuchLayer { kind })?;
+        let found = Digest::of(&bytes);
+        if layer.digest != found || layer.size as usize != bytes.len() {
+            return Err(Error::Representation { kind, expected: layer.digest, found });
+        }
+        self.representations[kind as usize] = Some(bytes);
+        Ok(())
+    }
+
+    /// Builds a bundle from its representations; the result is signed if a `key` is given.
+    pub fn build(
+        title: &str,
+        window: u32,
+        representations: &[(Kind, Arc<[u8]>)],
+        key: Option<&crate::trust::PrincipalKey>,
+    ) -> Result<Bundle, Error> {
+        let mut sorted: Vec<_> = representations.iter().collect();
+        sorted.sort_by_key(|(kind, _)| *kind);
+        let mut layers = Vec::new();
+        for (kind, bytes) in &sorted {
+            let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            layers.push(Layer { kind: *kind, digest: Digest::of(bytes), size });
+        }
+        let mut manifest = Manifest::new(title, window, layers)?;
+        if let Some(key) = key {
+            manifest.sign(key);
+        }
+        let mut bundle = Bundle::of_manifest(&manifest.encode())?;
+        for (kind, bytes) in sorted {
+            bundle.add(*kind, bytes.clone())?;
+        }
+        Ok(bundle)
+    }
+
+    /// The code name: the digest of the manifest.
+    pub fn name(&self) -> Digest {
+        self.name
+    }
+
+    /// What the bundle says of itself.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The manifest's canonical bytes, whose digest is the name.
+    pub fn manifest_bytes(&self) -> &Arc<[u8]> {
+        &self.manifest_bytes
+    }
+
+    /// A representation, if it is at hand.
+    pub fn representation(&self, kind: Kind) -> Option<&Arc<[u8]>> {
+        self.representations[kind as usize].as_ref()
+    }
+
+    /// Everything at hand: the manifest and the representations, each an object of a store.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<[u8]>> {
+        core::iter::once(&self.manifest_bytes).chain(self.representations.iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests;
