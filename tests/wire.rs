@@ -4,105 +4,53 @@
 //! tcpdump, bent ones with the reason they are refused), round trips of random values, and totality: every
 //! truncation and every mutation of every byte of a good packet is parsed by every parser.
 
-use anode::wire::{Addr, Digest, Error, anep, arp, capsule, checksum, ethernet, fetch, icmp, ipv4, ipv6, udp};
+use anode::wire::{self, Addr, Digest, Error, anep, arp, capsule, checksum, ethernet, fetch, icmp, ipv4, ipv6, udp};
 use proptest::prelude::*;
+
+#[path = "../fuzz/src/reading.rs"]
+mod reading;
 
 /// Parses `bytes` as everything, and reads every field of what was recognised.
 fn parse_as_everything(bytes: &[u8]) {
-    let _ = read_ethernet(bytes);
-    let _ = arp::Repr::parse(bytes);
-    let _ = read_ipv4(bytes);
-    let _ = read_ipv6(bytes);
-    let _ = udp::Packet::new_checked(bytes).map(|packet| read_udp(&packet));
-    let _ = icmp::V4::parse(bytes);
-    let _ = icmp::V6::parse(bytes, here(), there(), 255);
-    let _ = read_anep(bytes);
-    let _ = capsule::Header::parse(bytes);
-    let _ = fetch::Message::parse(bytes);
+    TARGETS.iter().for_each(|(_, read)| read(bytes));
 }
 
-fn read_ethernet(bytes: &[u8]) -> Result<(), Error> {
-    let frame = ethernet::Frame::new_checked(bytes)?;
-    assert_eq!(frame.header_len() + frame.payload().len(), bytes.len());
-    let repr = ethernet::Repr::parse(&frame);
-    let mut header = [0; 18];
-    assert_eq!(repr.emit(&mut header), Ok(frame.header_len()));
-    assert_eq!(header[..frame.header_len()], bytes[..frame.header_len()]);
-    match frame.ethertype() {
-        ethernet::ethertype::IPV4 => read_ipv4(frame.payload()),
-        ethernet::ethertype::IPV6 => read_ipv6(frame.payload()),
-        _ => Ok(()),
+/// The fuzz targets: a parser each.
+const TARGETS: [(&str, fn(&[u8])); 10] = [
+    ("ethernet", reading::ethernet),
+    ("arp", reading::arp),
+    ("ipv4", reading::ipv4),
+    ("ipv6", reading::ipv6),
+    ("udp", reading::udp),
+    ("icmp", reading::icmp),
+    ("anep", reading::anep),
+    ("capsule", reading::capsule),
+    ("fetch", reading::fetch),
+    ("checksum", reading::checksum),
+];
+
+#[test]
+fn every_parser_has_a_fuzz_target() {
+    let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/Cargo.toml")).unwrap();
+    for (name, _) in TARGETS {
+        assert!(manifest.contains(&format!("name = \"{name}\"\npath = \"fuzz_targets/{name}.rs\"")), "{name}");
     }
 }
 
-fn read_ipv4(bytes: &[u8]) -> Result<(), Error> {
-    let packet = ipv4::Packet::new_checked(bytes)?;
-    assert!(packet.total_len() <= bytes.len() && packet.options().count() <= ipv4::OPTIONS_MAX);
-    if let Ok(repr) = ipv4::Repr::parse(&packet) {
-        let mut header = [0; 60];
-        assert_eq!(repr.emit(&mut header), Ok(packet.header_len()));
-        // The checksum has two zeroes; all other bytes come back as they were.
-        header[10..12].copy_from_slice(&bytes[10..12]);
-        assert_eq!(header[..packet.header_len()], bytes[..packet.header_len()]);
-    }
-    let mut copy = bytes.to_vec();
-    let was_right = packet.verify_checksum();
-    let left = ipv4::PacketMut::new_checked(&mut copy)?.decrement_ttl();
-    assert_eq!(left.is_some(), packet.ttl() > 1);
-    assert_eq!(ipv4::Packet::new_checked(&copy)?.verify_checksum(), was_right);
-    if packet.protocol() == udp::IP_PROTOCOL && !packet.is_fragment() {
-        read_udp(&udp::Packet::new_checked(packet.payload())?);
-    }
-    Ok(())
-}
-
-fn read_ipv6(bytes: &[u8]) -> Result<(), Error> {
-    let packet = ipv6::Packet::new_checked(bytes)?;
-    assert!(packet.total_len() <= bytes.len());
-    assert_eq!(ipv6::Repr::parse(&packet).emit(&mut [0; ipv6::HEADER]), Ok(ipv6::HEADER));
-    let _ = (packet.fragment(), packet.is_fragment(), packet.segments_left());
-    ipv6::PacketMut::new_checked(&mut bytes.to_vec())?.decrement_hop_limit();
-    match packet.protocol() {
-        udp::IP_PROTOCOL if !packet.is_fragment() => read_udp(&udp::Packet::new_checked(packet.payload())?),
-        icmp::IP_PROTOCOL_V6 => {
-            let _ = icmp::V6::parse(packet.payload(), packet.source(), packet.destination(), packet.hop_limit());
+/// Writes the samples where the fuzzer looks for its first inputs.
+#[test]
+#[ignore = "writes fuzz/corpus; see fuzz/README.md"]
+fn write_fuzz_seeds() {
+    for (name, _) in TARGETS {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (at, sample) in samples().iter().enumerate() {
+            // A parser's own header begins behind the outer ones: every layer's beginning is a seed.
+            for skip in [0, 14, 18, 34, 42, 50, 54, 62].into_iter().filter(|skip| *skip < sample.len()) {
+                std::fs::write(folder.join(format!("seed-{at}-{skip}")), &sample[skip..]).unwrap();
+            }
         }
-        _ => {}
     }
-    Ok(())
-}
-
-fn read_udp(packet: &udp::Packet<'_>) {
-    let _ = packet.verify_checksum(here(), there());
-    if [packet.source_port(), packet.destination_port()].contains(&anep::UDP_PORT) {
-        let _ = read_anep(packet.payload());
-    }
-}
-
-fn read_anep(bytes: &[u8]) -> Result<(), Error> {
-    let packet = anep::Packet::new_checked(bytes)?;
-    assert_eq!(packet.header_len() + packet.payload().len(), packet.bytes().len());
-    let options: usize = packet.options().map(|option| option.len()).sum();
-    assert_eq!(anep::HEADER + options, packet.header_len(), "options fill the header");
-    let _ = (packet.discard_if_unknown(), packet.unknown_option_discards(), packet.verify_checksum());
-    if let Ok(repr) = anep::Repr::parse(&packet) {
-        let mut again = vec![0; repr.len()];
-        assert_eq!(repr.emit(&mut again), Ok(repr.len()));
-        assert_eq!(anep::Repr::parse(&anep::Packet::new_checked(&again)?), Ok(repr));
-    }
-    match packet.type_id() {
-        anep::type_id::CAPSULE => capsule::Header::parse(packet.payload()).map(drop),
-        anep::type_id::FETCH => read_fetch(packet.payload()),
-        _ => Ok(()),
-    }
-}
-
-fn read_fetch(bytes: &[u8]) -> Result<(), Error> {
-    let message = fetch::Message::parse(bytes)?;
-    let mut again = vec![0; message.len()];
-    assert_eq!(message.emit(&mut again), Ok(message.len()));
-    assert_eq!(fetch::Message::parse(&again), Ok(message));
-    Ok(())
 }
 
 fn here() -> Addr {
