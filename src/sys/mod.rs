@@ -1,1 +1,4 @@
-//! sys
+//! Calls to the operating system, behind small types.
+
+pub mod netns;
+pub mod process;
