@@ -7,6 +7,8 @@
 pub mod bpf;
 pub mod clock;
 pub mod mmsg;
+pub mod netns;
 pub mod packet;
 pub mod poll;
+pub mod process;
 pub mod seqpacket;
