@@ -58,6 +58,20 @@ impl Programs {
     }
 }
 
+impl Programs {
+    /// The scheduling class under which `launch` starts programs here.
+    pub(crate) fn scheduling_class(&self) -> &'static str {
+        let stat = Command::new(&self.launch).args(["-s", "cat", "/proc/self/stat"]).output();
+        let stat = stat.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        // proc_pid_stat(5): the policy is field 41, thus the 39th after the name in parentheses.
+        match stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(38)) {
+            Some("1") => "SCHED_FIFO",
+            Some("3") => "SCHED_BATCH (foreign processes may cut batches: run as root for SCHED_FIFO)",
+            _ => "an unknown scheduling class",
+        }
+    }
+}
+
 /// The C compiler: `$CC` or `cc`.
 pub(crate) fn compiler() -> OsString {
     std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into())
@@ -113,6 +127,13 @@ mod tests {
         assert_eq!(second.burst.metadata().unwrap().modified().unwrap(), made);
         let folder = first.launch.parent().unwrap();
         assert_eq!(fs::read_dir(folder).unwrap().count(), SOURCES.len(), "nothing but the programs is left");
+    }
+
+    #[test]
+    fn programs_are_started_in_a_class_that_keeps_batches() {
+        let cache = tempfile::tempdir().unwrap();
+        let class = Programs::ready_with(&compiler(), cache.path()).unwrap().scheduling_class();
+        assert!(class.starts_with("SCHED_"), "{class}");
     }
 
     #[test]

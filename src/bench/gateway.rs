@@ -59,14 +59,17 @@ pub(crate) const BURST_TIME: &str = "time per burst";
 pub(crate) const WAKE_UPS: &str = "packets per wake-up";
 /// Packets that came through.
 pub(crate) const SHARE: &str = "share forwarded";
+/// Its unit.
+pub(crate) const SHARE_UNIT: &str = "of 1";
 
 /// Packets in a slice, about: 5–20 ms.
 const SLICE_PACKETS: u32 = 4096;
 /// Slices of each gateway in a round.
 const SLICES: usize = 8;
 const WARM_BURSTS: u32 = 20;
-/// Milliseconds that a gateway may take to forward its first burst whole.
-const START_LIMIT_MS: u32 = 15_000;
+/// Times [`WARM_MS`] that a gateway may take until it forwards every burst whole.
+const WARM_TRIES: usize = 30;
+const WARM_MS: u32 = 500;
 const STOP_LIMIT_SECONDS: i64 = 3;
 
 /// Measures `gateways` against each other in the same kind of place, which `make` makes, under each of `loads`.
@@ -85,7 +88,8 @@ pub(crate) fn compare(
         let mut started = started?;
         for load in loads {
             let sums = one_round(round, gateways, &mut started, &mut places, load)?;
-            let regime = format!("{regime}, bursts of {}", load.burst);
+            let cpus = if settings.two_cpus { ", two CPUs" } else { "" };
+            let regime = format!("{regime}, bursts of {}{cpus}", load.burst);
             for (gateway, (sum, sleeps)) in gateways.iter().zip(sums) {
                 push(&mut series, gateway.name(), &regime, load, &sum, sleeps);
             }
@@ -107,7 +111,7 @@ fn one_round(
     for ((gateway, running), place) in gateways.iter().zip(started.iter_mut()).zip(places.iter_mut()) {
         let packet = place.dress(&load.payload);
         place.generator.load(load.burst, &packet)?;
-        if !place.generator.warm(WARM_BURSTS, START_LIMIT_MS)? {
+        if !running.wait_until_warm(place)? {
             return Err(running.silent(gateway.name()));
         }
         let (_, arrived) = place.generator.run(running.pid(), 1)?;
@@ -138,7 +142,7 @@ fn push(series: &mut Series, variant: &str, regime: &str, load: &Load, sum: &Sli
     add(TOTAL_CPU, "ns", (sum.gateway_ns + sum.own_ns) as f64 / packets);
     add(BURST_TIME, "µs", sum.wall_ns as f64 / 1000.0 / bursts);
     add(WAKE_UPS, "packets", packets / sleeps.max(1) as f64);
-    add(SHARE, "share", sum.arrived as f64 / sum.sent.max(1) as f64);
+    add(SHARE, SHARE_UNIT, sum.arrived as f64 / sum.sent.max(1) as f64);
 }
 
 impl Running {
@@ -160,6 +164,19 @@ impl Running {
             line.trim().parse::<u64>().ok()
         };
         tasks.flatten().filter_map(|task| count(fs::read_to_string(task.path().join("status")).ok()?)).sum()
+    }
+
+    /// Sends bursts until all arrive; `false` if the gateway has ended or takes too long.
+    fn wait_until_warm(&mut self, place: &mut Place) -> Result<bool, Error> {
+        for _ in 0..WARM_TRIES {
+            if place.generator.warm(WARM_BURSTS, WARM_MS)? {
+                return Ok(true);
+            }
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+        }
+        Ok(false)
     }
 
     fn silent(&mut self, name: &str) -> Error {

@@ -28,6 +28,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use place::Cpus;
 pub(crate) use report::Report;
+use series::Row;
 
 /// A benchmark.
 pub(crate) struct Bench {
@@ -93,8 +94,19 @@ impl Bench {
     pub(crate) fn run(&self, settings: &Settings) -> Result<Report, Error> {
         let mut report = Report::new(self.name);
         (self.run)(settings, &mut report)?;
+        let lossy = |row: &&Row| row.metric == gateway::SHARE && row.summary.min < 1.0;
+        let losses: Vec<String> = report.rows.iter().filter(lossy).map(loss_note).collect();
+        report.notes.extend(losses);
         Ok(report)
     }
+}
+
+fn loss_note(row: &Row) -> String {
+    let share = row.summary.min * 100.0;
+    format!(
+        "{}, {}: only {share:.2} % arrived in the worst round; costs are per arrived packet.",
+        row.regime, row.variant
+    )
 }
 
 impl Settings {

@@ -51,7 +51,12 @@ pub(crate) struct Side {
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
     /// Datagrams come from `previous` to `listen` and must leave for `next`.
-    Udp { listen: SocketAddr, previous: SocketAddr, next: SocketAddr },
+    Udp {
+        listen: SocketAddr,
+        #[expect(dead_code, reason = "the plain gateway does not ask who sends")]
+        previous: SocketAddr,
+        next: SocketAddr,
+    },
     /// Frames come in on one interface and must leave on the other.
     Packet { ingress: Side, egress: Side },
 }
@@ -79,15 +84,16 @@ const R1_MAC: &str = "02:00:00:00:02:fe";
 const D_MAC: &str = "02:00:00:00:02:01";
 const D0_MAC: &str = "02:00:00:00:02:02";
 
-/// The ways' ends in addresses of the benchmark network (RFC 2544).
-const INGRESS: Side = Side {
+/// The side of the previous hop, in addresses of the benchmark network (RFC 2544); its peer is the source of every packet.
+pub(crate) const INGRESS: Side = Side {
     interface: "r0",
     address: Ipv4Addr::new(198, 18, 1, 254),
     mac: R0_MAC,
     peer: Ipv4Addr::new(198, 18, 1, 1),
     peer_mac: S_MAC,
 };
-const EGRESS: Side = Side {
+/// The side of the next hop; its peer is the destination of every packet.
+pub(crate) const EGRESS: Side = Side {
     interface: "r1",
     address: Ipv4Addr::new(198, 18, 2, 254),
     mac: R1_MAC,
@@ -217,7 +223,7 @@ fn plan(r_pid: u32) -> [String; 3] {
 
 fn launch(programs: &Programs, cpu: usize, netns: Option<&OsStr>) -> Command {
     let mut command = Command::new(&programs.launch);
-    command.arg("-b").arg("-c").arg(cpu.to_string());
+    command.arg("-s").arg("-c").arg(cpu.to_string());
     if let Some(netns) = netns {
         command.arg("-n").arg(netns);
     }
@@ -278,9 +284,14 @@ impl Drop for Holder {
     }
 }
 
-/// A private folder that is removed when dropped.
+/// A private folder. It goes when dropped, and also when this process is killed: a shell waits for its input to close and removes it.
 #[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch {
+    path: PathBuf,
+    janitor: Child,
+}
+
+const JANITOR: &str = r#"trap "" INT TERM HUP; read -r _; rm -rf -- "$1""#;
 
 impl Scratch {
     /// Makes a new one among the temporary files.
@@ -289,18 +300,22 @@ impl Scratch {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("anode-bench.{}.{number}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path).map_err(|cause| Error::Write { path: path.clone(), cause })?;
-        Ok(Scratch(path))
+        let mut shell = Command::new("sh");
+        shell.args(["-c", JANITOR, "sh"]).arg(&path).stdin(Stdio::piped()).stdout(Stdio::null());
+        let janitor = shell.spawn().map_err(|cause| Error::Start { program: "sh".into(), cause })?;
+        Ok(Scratch { path, janitor })
     }
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        drop(self.janitor.stdin.take());
+        let _ = self.janitor.wait();
     }
 }
 

@@ -1,6 +1,6 @@
 //! A small SVG plot of the rows of a report: horizontal bars of the medians with whiskers from minimum to maximum.
 //!
-//! Rows that share metric, unit and regime form a panel with an own scale from zero; a bar is one variant at one size. The colour
+//! Rows that share metric, unit and regime form a panel with an own scale from zero, unless all medians are the same; a bar is one variant at one size. The colour
 //! stands for the variant. No library: the plot is text, the same rows give the same bytes, and it opens in any browser.
 
 use std::fmt::Write as _;
@@ -45,6 +45,10 @@ fn panels(rows: &[Row]) -> Vec<Vec<&Row>> {
             None => panels.push(vec![row]),
         }
     }
+    // A panel in which nothing differs (every packet forwarded, one wake-up a burst) says nothing.
+    let differs =
+        |panel: &Vec<&Row>| panel.iter().any(|row| short(row.summary.median) != short(panel[0].summary.median));
+    panels.retain(|panel| panel.len() == 1 || differs(panel));
     for panel in &mut panels {
         panel.sort_by_key(|row| row.size);
     }
@@ -112,7 +116,7 @@ mod tests {
             let key =
                 Key { variant: variant.into(), size: Some(128), regime: regime.into(), metric: "cost", unit: "ns" };
             for value in [90.0, 100.0, 120.0] {
-                series.push(key.clone(), value);
+                series.push(key.clone(), if variant == "c" { value } else { 1.1 * value });
             }
         }
         series.rows(&["c"])

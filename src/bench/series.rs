@@ -123,10 +123,11 @@ impl Series {
         }
     }
 
-    /// The rows of the report, each with its ratio to every baseline that was measured in the same circumstances.
+    /// The rows of the report, each with its ratio to every other baseline that was measured in the same circumstances.
     pub(crate) fn rows(&self, baselines: &[&str]) -> Vec<Row> {
         let row = |(key, values): &(Key, Vec<f64>)| {
-            let ratio = baselines.iter().filter_map(|baseline| {
+            let others = baselines.iter().filter(|baseline| **baseline != key.variant);
+            let ratio = others.filter_map(|baseline| {
                 let ratios = self.ratios(key, &key.variant, baseline);
                 let summary = Summary::of(&ratios)?;
                 Some(((*baseline).into(), Ratio { summary, interval_95: interval_95(&ratios) }))
@@ -218,10 +219,12 @@ mod tests {
     fn json_of_a_row_has_the_documented_fields() {
         let mut series = Series::default();
         series.push(key("c"), 2.0);
+        series.push(key("node"), 2.0);
         let json = serde_json::to_value(series.rows(&["c"])).unwrap();
         for field in ["variant", "size", "regime", "metric", "unit", "min", "median", "max"] {
             assert!(!json[0][field].is_null(), "{field}");
         }
-        assert_eq!(json[0]["ratio"]["c"], serde_json::json!({"min": 1.0, "median": 1.0, "max": 1.0}));
+        assert_eq!(json[0]["ratio"], serde_json::json!({}), "no ratio to itself");
+        assert_eq!(json[1]["ratio"]["c"], serde_json::json!({"min": 1.0, "median": 1.0, "max": 1.0}));
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// Resamples behind each interval.
 const RESAMPLES: usize = 2000;
-const SEED: u64 = 0x616e_6f64_65;
+const SEED: u64 = 0x61_6e6f_6465;
 
 /// Smallest, middle and largest of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
