@@ -155,7 +155,9 @@ impl NodeFile {
             ));
         }
         if file.ports.is_empty() {
-            return wrong("no [[port]]: a node needs at least one, with udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\"");
+            return wrong(
+                "no [[port]]: a node needs at least one, with udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\"",
+            );
         }
         Ok(file)
     }
@@ -217,9 +219,11 @@ impl NodeFile {
                 let known = plans.iter().position(|plan| matches!(plan.opening, Opening::Packet(i) if i == interface));
                 known.map(|at| PortId(at as u16))
             };
-            all.extend(kernel.iter().filter_map(|route| {
-                Some((route.to, NextHop { port: port(route.interface)?, via: route.via }))
-            }));
+            all.extend(
+                kernel
+                    .iter()
+                    .filter_map(|route| Some((route.to, NextHop { port: port(route.interface)?, via: route.via }))),
+            );
         }
         for neighbour in &config.neighbours {
             all.push((Prefix::host(neighbour.addr), NextHop { port: neighbour.port, via: neighbour.addr }));
@@ -287,7 +291,9 @@ impl PortFile {
             return wrong(format!("port packet = \"{name}\": not an Ethernet interface"));
         };
         if !self.address.is_empty() || self.neighbours.iter().any(|neighbour| neighbour.at.is_some()) {
-            return wrong(format!("port packet = \"{name}\": addresses are the interface's own; leave address and at out"));
+            return wrong(format!(
+                "port packet = \"{name}\": addresses are the interface's own; leave address and at out"
+            ));
         }
         let port = Port {
             name: self.name.clone().unwrap_or_else(|| name.to_owned()),
@@ -354,7 +360,9 @@ mod tests {
         assert!(refusal("name = \"a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("needs address"));
         assert!(refusal("name = \"a\"\n[[port]]\npacket=\"nosuch0\"").contains("no such interface"));
         assert!(refusal("name = \"a\"\n[[port]]\nname=\"x\"").contains("either udp"));
-        assert!(refusal(&LINE.replace("via = \"10.0.0.3\"", "via = \"10.7.0.3\"")).contains("no port has this next hop"));
+        assert!(
+            refusal(&LINE.replace("via = \"10.0.0.3\"", "via = \"10.7.0.3\"")).contains("no port has this next hop")
+        );
         assert!(refusal(&LINE.replace(", at = \"127.0.0.1:4003\"", "")).contains("needs at ="));
     }
 }

@@ -65,9 +65,7 @@ impl PacketPort {
     /// Sends what is queued, as far as the interface takes it.
     pub fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
         let PacketPort { socket, batch, queue, .. } = self;
-        queue.flush(pool, |frames| {
-            batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
-        })
+        queue.flush(pool, |frames| batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE))))
     }
 }
 

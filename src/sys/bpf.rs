@@ -80,7 +80,10 @@ impl Program {
             let error = io::Error::last_os_error();
             let text = String::from_utf8_lossy(&log);
             let text = text.trim_end_matches('\0').trim();
-            return Err(io::Error::new(error.kind(), format!("{error}{}{text}", if text.is_empty() { "" } else { ": " })));
+            return Err(io::Error::new(
+                error.kind(),
+                format!("{error}{}{text}", if text.is_empty() { "" } else { ": " }),
+            ));
         }
         // SAFETY: the kernel has just made the descriptor for us.
         Ok(Program(unsafe { OwnedFd::from_raw_fd(fd as i32) }))

@@ -18,7 +18,8 @@ impl PacketSocket {
     /// Opens the interface with this index for frames that pass the filter.
     pub fn open(interface: u32) -> io::Result<PacketSocket> {
         // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
-        let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        let raw =
+            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -61,11 +62,7 @@ impl PacketSocket {
         addr.sll_ifindex = interface as i32;
         // SAFETY: the address is a whole sockaddr_ll and its length is given.
         let done = unsafe {
-            libc::bind(
-                self.fd.as_raw_fd(),
-                (&raw const addr).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-            )
+            libc::bind(self.fd.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
         };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -112,34 +109,35 @@ impl AsFd for PacketSocket {
 fn filter() -> Vec<libc::sock_filter> {
     const VLAN_PRESENT: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
     let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    let (load_half, load_byte) = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, libc::BPF_LD | libc::BPF_B | libc::BPF_ABS);
+    let (load_half, load_byte) =
+        (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, libc::BPF_LD | libc::BPF_B | libc::BPF_ABS);
     let load_indirect = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
     let ip_length = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
     let (equal, any) = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K);
     let give = libc::BPF_RET | libc::BPF_K;
     // Jumps count from the instruction behind; 20 takes the frame, 21 leaves it.
     vec![
-        op(load_byte, 0, 0, VLAN_PRESENT),   // 0
-        op(equal, 0, 19, 0),                 // 1
-        op(load_half, 0, 0, 12),             // 2 ethertype
-        op(equal, 16, 0, 0x0806),            // 3 ARP: take
-        op(equal, 0, 8, 0x0800),             // 4 IPv4, else 13
-        op(load_half, 0, 0, 20),             // 5 fragment word
-        op(any, 14, 0, 0x3fff),              // 6
-        op(load_byte, 0, 0, 23),             // 7 protocol
-        op(equal, 11, 0, 107),               // 8
-        op(equal, 0, 11, 17),                // 9
-        op(ip_length, 0, 0, 14),             // 10
-        op(load_indirect, 0, 0, 16),         // 11 UDP destination port
-        op(equal, 7, 8, 3322),               // 12
-        op(equal, 0, 7, 0x86dd),             // 13 IPv6
-        op(load_byte, 0, 0, 20),             // 14 next header
-        op(equal, 4, 0, 107),                // 15
-        op(equal, 3, 0, 58),                 // 16
-        op(equal, 0, 3, 17),                 // 17
-        op(load_half, 0, 0, 56),             // 18
-        op(equal, 0, 1, 3322),               // 19
-        op(give, 0, 0, u32::MAX),            // 20
-        op(give, 0, 0, 0),                   // 21
+        op(load_byte, 0, 0, VLAN_PRESENT), // 0
+        op(equal, 0, 19, 0),               // 1
+        op(load_half, 0, 0, 12),           // 2 ethertype
+        op(equal, 16, 0, 0x0806),          // 3 ARP: take
+        op(equal, 0, 8, 0x0800),           // 4 IPv4, else 13
+        op(load_half, 0, 0, 20),           // 5 fragment word
+        op(any, 14, 0, 0x3fff),            // 6
+        op(load_byte, 0, 0, 23),           // 7 protocol
+        op(equal, 11, 0, 107),             // 8
+        op(equal, 0, 11, 17),              // 9
+        op(ip_length, 0, 0, 14),           // 10
+        op(load_indirect, 0, 0, 16),       // 11 UDP destination port
+        op(equal, 7, 8, 3322),             // 12
+        op(equal, 0, 7, 0x86dd),           // 13 IPv6
+        op(load_byte, 0, 0, 20),           // 14 next header
+        op(equal, 4, 0, 107),              // 15
+        op(equal, 3, 0, 58),               // 16
+        op(equal, 0, 3, 17),               // 17
+        op(load_half, 0, 0, 56),           // 18
+        op(equal, 0, 1, 3322),             // 19
+        op(give, 0, 0, u32::MAX),          // 20
+        op(give, 0, 0, 0),                 // 21
     ]
 }

@@ -37,8 +37,7 @@ impl Poll {
 
     /// Says whether to be told also when the descriptor can be written.
     pub fn want_write(&self, fd: impl AsFd, token: u64, wanted: bool) -> io::Result<()> {
-        let flags =
-            if wanted { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        let flags = if wanted { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?)
     }
 

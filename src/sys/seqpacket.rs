@@ -50,10 +50,8 @@ impl SeqPacket {
     /// Receives one message, or nothing if none comes within the time.
     pub fn receive_within(&self, buffer: &mut [u8], time: std::time::Duration) -> io::Result<Option<usize>> {
         use rustix::event::{PollFd, PollFlags, poll};
-        let timeout = rustix::time::Timespec {
-            tv_sec: time.as_secs().min(86_400) as i64,
-            tv_nsec: time.subsec_nanos() as _,
-        };
+        let timeout =
+            rustix::time::Timespec { tv_sec: time.as_secs().min(86_400) as i64, tv_nsec: time.subsec_nanos() as _ };
         let mut waiting = [PollFd::new(&self.fd, PollFlags::IN)];
         match poll(&mut waiting, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => Ok(None),
