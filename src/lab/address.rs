@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn malformed_and_group_ethernet_addresses_are_refused() {
-        for text in ["02:00:00:00:00", "02:00:00:00:00:0", "02:00:00:00:00:zz", "03:00:00:00:00:01", "0200:00:00:00:00"] {
+        for text in ["02:00:00:00:00", "02:00:00:00:00:0", "02:00:00:00:00:zz", "03:00:00:00:00:01", "0200:00:00:00:00"]
+        {
             assert!(text.parse::<Mac>().is_err(), "{text}");
         }
     }

@@ -93,7 +93,10 @@ impl<'a> Site<'a> {
         for node in &topology.nodes {
             let name = topology.namespace(&node.name);
             let opened = Namespace::open(&name).and_then(|open| open.ok_or(io::ErrorKind::NotFound.into()));
-            places.push((node, opened.map_err(|source| Error::System { what: format!("opening namespace {name}"), source })?));
+            places.push((
+                node,
+                opened.map_err(|source| Error::System { what: format!("opening namespace {name}"), source })?,
+            ));
         }
         Ok(Site { topology, places })
     }
@@ -156,7 +159,8 @@ impl<'a> Site<'a> {
                     other => other.map_err(failed(format!("sysctl {key} of node '{}'", node.name)))?,
                 };
                 if current.split_whitespace().ne(value.split_whitespace()) {
-                    std::fs::write(&path, &value).map_err(failed(format!("sysctl {key} = {value} of node '{}'", node.name)))?;
+                    std::fs::write(&path, &value)
+                        .map_err(failed(format!("sysctl {key} = {value} of node '{}'", node.name)))?;
                     changes += 1;
                 }
             }

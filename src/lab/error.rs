@@ -93,15 +93,24 @@ impl fmt::Display for Error {
                 "namespace {namespace} exists and was not made by `anode lab`; rename the lab, or remove it yourself \
                  with `ip netns del {namespace}`"
             ),
-            Error::NoLab { name } => write!(f, "no lab '{name}' here; `anode lab ls` lists them, `anode lab up FILE` makes one"),
+            Error::NoLab { name } => {
+                write!(f, "no lab '{name}' here; `anode lab ls` lists them, `anode lab up FILE` makes one")
+            }
             Error::NoNode { lab, node } => {
-                write!(f, "lab '{lab}' has no node '{node}' that is up; `anode lab ls {lab}` lists them, `anode lab up` repairs")
+                write!(
+                    f,
+                    "lab '{lab}' has no node '{node}' that is up; `anode lab ls {lab}` lists them, `anode lab up` repairs"
+                )
             }
             Error::Tool { program, source } => {
                 write!(f, "cannot run {program}: {source}; install it with `apt-get install iproute2 ethtool`")
             }
             Error::Command { command, message } => {
-                write!(f, "refused: {command}: {}; `anode lab up` again repairs, `anode lab down` removes", message.trim())
+                write!(
+                    f,
+                    "refused: {command}: {}; `anode lab up` again repairs, `anode lab down` removes",
+                    message.trim()
+                )
             }
             Error::System { what, source } => write!(f, "{what}: {source}"),
         }

@@ -172,7 +172,9 @@ fn summary(lab: &str, names: &[String]) -> Option<Summary> {
     let status = match &record {
         Some(record) if record.complete && record.namespaces.is_subset(&there) => Status::Up,
         Some(_) => Status::Partial,
-        None if there.iter().any(|name| matches!(state::owner(lab, name, None), Ok(state::Owner::Lab(..)))) => Status::Unrecorded,
+        None if there.iter().any(|name| matches!(state::owner(lab, name, None), Ok(state::Owner::Lab(..)))) => {
+            Status::Unrecorded
+        }
         None => return None,
     };
     let known = |name: &&String| record.as_ref().is_none_or(|record| record.namespaces.contains(*name));

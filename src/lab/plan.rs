@@ -181,7 +181,9 @@ fn adjust(topology: &Topology, node: &Node, interface: &Interface, link: &Link) 
     lines.extend((link.mtu != interface.mtu).then(|| format!("link set dev {name} mtu {}", interface.mtu)));
     let master = (node.kind == Kind::Switch).then_some(BRIDGE);
     if link.master.as_deref() != master {
-        lines.push(master.map_or(format!("link set dev {name} nomaster"), |m| format!("link set dev {name} master {m}")));
+        lines.push(
+            master.map_or(format!("link set dev {name} nomaster"), |m| format!("link set dev {name} master {m}")),
+        );
     }
     lines.extend((!link.enabled).then(|| format!("link set dev {name} up")));
     lines

@@ -77,7 +77,11 @@ pub(super) fn resolve(file: File) -> Result<Resolved> {
     let entries: Vec<(usize, String, NodeEntry)> =
         file.nodes.into_iter().map(|(name, entry)| (name.span().start, name.into_inner(), entry)).collect();
     if entries.is_empty() || entries.len() > NODES_MAX {
-        return problem(name_at, format!("{} nodes", entries.len()), format!("give 1 to {NODES_MAX} [nodes.NAME] tables"));
+        return problem(
+            name_at,
+            format!("{} nodes", entries.len()),
+            format!("give 1 to {NODES_MAX} [nodes.NAME] tables"),
+        );
     }
     let mut nodes = Vec::new();
     for (at, name, entry) in &entries {
@@ -212,7 +216,9 @@ fn interface_name(at: usize, nodes: &[Node], own: usize, end: &End, peer: &End) 
     };
     if !is_interface_name(&name) {
         let what = format!("'{name}' cannot name an interface of '{}'", end.node);
-        let remedy = format!("give the end an `interface` of 1 to {INTERFACE_NAME_MAX} letters, digits, `-` or `_`, not reserved");
+        let remedy = format!(
+            "give the end an `interface` of 1 to {INTERFACE_NAME_MAX} letters, digits, `-` or `_`, not reserved"
+        );
         return problem(at, what, remedy);
     }
     if taken(&name) {
@@ -234,7 +240,11 @@ fn numbered(at: usize, blocks: &[Prefix], number: u32) -> Result<Vec<Cidr>> {
 
 fn check_interface(at: usize, node: &Node, link: &LinkEntry, name: &str, addresses: &[Cidr]) -> Result<()> {
     if node.kind == Kind::Switch && !addresses.is_empty() {
-        return problem(at, format!("the switch '{}' has an address on {name}", node.name), "remove it: switches have none");
+        return problem(
+            at,
+            format!("the switch '{}' has an address on {name}", node.name),
+            "remove it: switches have none",
+        );
     }
     let least = if addresses.iter().any(|cidr| !cidr.addr.is_v4()) { MTU_MIN_V6 } else { MTU_MIN_V4 };
     if !(least..=MTU_MAX).contains(&link.mtu) {
@@ -267,7 +277,11 @@ fn number_segments(nodes: &mut [Node]) {
     }
 }
 
-fn distinct_addresses(entries: &[(usize, String, NodeEntry)], nodes: &[Node], links: &[(usize, LinkEntry)]) -> Result<()> {
+fn distinct_addresses(
+    entries: &[(usize, String, NodeEntry)],
+    nodes: &[Node],
+    links: &[(usize, LinkEntry)],
+) -> Result<()> {
     let mut addresses: BTreeSet<Addr> = BTreeSet::new();
     let mut macs: BTreeSet<(usize, Mac)> = BTreeSet::new();
     for ((at, _, _), node) in entries.iter().zip(nodes) {
@@ -276,7 +290,11 @@ fn distinct_addresses(entries: &[(usize, String, NodeEntry)], nodes: &[Node], li
         let ends = node.interfaces.iter().flat_map(|i| i.addresses.iter().map(move |cidr| (i.link, cidr.addr)));
         for (at, addr) in own.chain(ends.map(|(link, addr)| (link_at(link), addr))) {
             if !addresses.insert(addr) {
-                return problem(at, format!("{addr} is given twice ('{}' has it too)", node.name), "change one of them");
+                return problem(
+                    at,
+                    format!("{addr} is given twice ('{}' has it too)", node.name),
+                    "change one of them",
+                );
             }
             if addr.is_unspecified() {
                 return problem(at, format!("'{}' has the address {addr}", node.name), "give an address of a host");
@@ -294,7 +312,8 @@ fn distinct_addresses(entries: &[(usize, String, NodeEntry)], nodes: &[Node], li
 
 /// The interface that the entry names, or else the one whose blocks hold the address.
 fn toward(at: usize, node: &Node, named: Option<&str>, addr: Option<Addr>) -> Result<String> {
-    let on_link = |addr: Addr| node.interfaces.iter().find(|i| i.addresses.iter().any(|cidr| cidr.prefix.contains(addr)));
+    let on_link =
+        |addr: Addr| node.interfaces.iter().find(|i| i.addresses.iter().any(|cidr| cidr.prefix.contains(addr)));
     let found = match (named, addr) {
         (Some(name), _) => node.interface(name),
         (None, Some(addr)) => on_link(addr),
@@ -302,11 +321,17 @@ fn toward(at: usize, node: &Node, named: Option<&str>, addr: Option<Addr>) -> Re
     };
     match (found, named, addr) {
         (Some(interface), _, _) => Ok(interface.name.clone()),
-        (None, Some(name), _) => problem(at, format!("'{}' has no interface '{name}'", node.name), "name one of its links"),
-        (None, None, Some(addr)) => {
-            problem(at, format!("no link of '{}' leads to {addr}", node.name), "use an address of a neighbour, or name the `interface`")
+        (None, Some(name), _) => {
+            problem(at, format!("'{}' has no interface '{name}'", node.name), "name one of its links")
         }
-        (None, None, None) => problem(at, format!("a route of '{}' leads nowhere", node.name), "give `via` or `interface`"),
+        (None, None, Some(addr)) => problem(
+            at,
+            format!("no link of '{}' leads to {addr}", node.name),
+            "use an address of a neighbour, or name the `interface`",
+        ),
+        (None, None, None) => {
+            problem(at, format!("a route of '{}' leads nowhere", node.name), "give `via` or `interface`")
+        }
     }
 }
 

@@ -36,7 +36,12 @@ struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    fn from(source: usize, v4: bool, nodes: &'a [Node], segments: &BTreeMap<usize, Vec<(usize, &'a Interface)>>) -> Self {
+    fn from(
+        source: usize,
+        v4: bool,
+        nodes: &'a [Node],
+        segments: &BTreeMap<usize, Vec<(usize, &'a Interface)>>,
+    ) -> Self {
         let mut reached = Vec::new();
         let mut done = vec![false; nodes.len()];
         let mut best: BTreeMap<usize, (u64, usize, Option<Hop<'a>>)> = BTreeMap::from([(source, (0, 0, None))]);
@@ -69,7 +74,8 @@ impl<'a> Paths<'a> {
         let mut routes = Vec::new();
         for (at, hop) in &self.reached {
             let node = &nodes[*at];
-            let links = node.interfaces.iter().filter(|i| *at == self.source || (node.kind == Kind::Router && i.routed));
+            let links =
+                node.interfaces.iter().filter(|i| *at == self.source || (node.kind == Kind::Router && i.routed));
             let blocks = links.flat_map(|i| &i.addresses).chain(&node.addresses).map(|cidr| cidr.prefix);
             for to in blocks.filter(|block| block.addr.is_v4() == self.v4) {
                 let new = known.insert(to);

@@ -124,7 +124,8 @@ fn whoever_is_behind_a_switch_is_a_neighbour() {
     assert!(segments.iter().all(|segment| *segment == 0), "{segments:?}");
     assert_eq!(lab.node("b").unwrap().interfaces[0].addresses[0].to_string(), "10.0.0.2/24");
     assert_eq!(routes(&lab, "a"), ["10.7.7.7/32 via 10.0.0.2 to-sw"]);
-    let known: Vec<String> = lab.node("a").unwrap().neighbours.iter().map(|n| format!("{} {}", n.addr, n.mac)).collect();
+    let known: Vec<String> =
+        lab.node("a").unwrap().neighbours.iter().map(|n| format!("{} {}", n.addr, n.mac)).collect();
     assert_eq!(known, ["10.0.0.2 02:61:6e:00:02:01", "10.0.0.200 02:61:6e:00:03:01"]);
     assert!(lab.node("sw").unwrap().routes.is_empty());
 }
@@ -180,7 +181,10 @@ fn contradictions_name_line_cause_and_remedy() {
     for (text, cause) in [
         (swap("name = \"line\"", "name = \"my-line\""), "t.toml:2: 'my-line' cannot name a lab; use"),
         (swap("[nodes.a]", "[nodes.A]"), "t.toml:3: 'A' cannot name a node; use"),
-        (swap("ends = [\"a\", \"r\"]", "ends = [\"a\", \"q\"]"), "t.toml:9: the link names 'q', which is no node; add [nodes.q]"),
+        (
+            swap("ends = [\"a\", \"r\"]", "ends = [\"a\", \"q\"]"),
+            "t.toml:9: the link names 'q', which is no node; add [nodes.q]",
+        ),
         (swap("ends = [\"a\", \"r\"]", "ends = [\"a\", \"a\"]"), "joins 'a' with itself"),
         (swap("mtu = 1400", "mtu = 1000"), "t.toml:12: mtu = 1000 is out of range; use 1280 to 65535"),
         (swap("mtu = 1400", "rate_mbit = 0"), "rate_mbit = 0"),
@@ -193,11 +197,25 @@ fn contradictions_name_line_cause_and_remedy() {
         (swap("[nodes.a]", "[nodes.a]\nprefixes = [\"10.0.0.0/8\"]"), "has prefixes but is no switch"),
         (swap("[nodes.a]", "[nodes.a]\nsysctls = { \"kernel.panic\" = 1 }"), "'kernel.panic'"),
         (swap("[nodes.a]", "[nodes.a]\nsysctls = { \"net/../kernel/panic\" = 1 }"), "not a parameter"),
-        (swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\", via = \"10.7.0.1\" }]"), "no link of 'a' leads to 10.7.0.1"),
-        (swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\", via = \"fd00:0:1::2\" }]"), "another address family"),
+        (
+            swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\", via = \"10.7.0.1\" }]"),
+            "no link of 'a' leads to 10.7.0.1",
+        ),
+        (
+            swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\", via = \"fd00:0:1::2\" }]"),
+            "another address family",
+        ),
         (swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\" }]"), "leads nowhere"),
-        (swap("active = true", "active = true\nkind = \"switch\""), "the switch 'r' has addresses, routes, neighbours or is active"),
-        (refused(&SWITCHED.replace("ends = [\"a\", \"sw\"]", "ends = [\"a\", \"sw\"]\nprefixes = [\"10.3.0.0/24\"]")), "give them to the switch"),
+        (
+            swap("active = true", "active = true\nkind = \"switch\""),
+            "the switch 'r' has addresses, routes, neighbours or is active",
+        ),
+        (
+            refused(
+                &SWITCHED.replace("ends = [\"a\", \"sw\"]", "ends = [\"a\", \"sw\"]\nprefixes = [\"10.3.0.0/24\"]"),
+            ),
+            "give them to the switch",
+        ),
     ] {
         assert!(text.contains(cause), "{text}\nshould contain\n{cause}");
     }

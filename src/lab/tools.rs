@@ -48,7 +48,12 @@ pub(super) fn offloads(namespace: &Namespace, interface: &str) -> Result<(), Err
     Err(Error::Command { command: format!("ethtool -K {interface} tx off gro on"), message })
 }
 
-fn batch(program: &'static str, namespace: Option<&Namespace>, arguments: &[&str], lines: &[String]) -> Result<Output, Error> {
+fn batch(
+    program: &'static str,
+    namespace: Option<&Namespace>,
+    arguments: &[&str],
+    lines: &[String],
+) -> Result<Output, Error> {
     let mut command = namespace.map_or_else(|| Command::new(program), |namespace| namespace.command(program));
     command.args(arguments);
     let output = run(program, command, lines)?;

@@ -110,8 +110,8 @@ impl Topology {
     /// Resolves the text of a topology file; `path` is only for messages.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Topology, Error> {
         let path = path.as_ref().to_path_buf();
-        let file: File = toml::from_str(text)
-            .map_err(|error| Error::Syntax { path: path.clone(), message: error.to_string() })?;
+        let file: File =
+            toml::from_str(text).map_err(|error| Error::Syntax { path: path.clone(), message: error.to_string() })?;
         let statics = file.static_neighbours;
         let (name, mut nodes, given) = match resolve::resolve(file) {
             Ok(resolved) => resolved,
@@ -148,7 +148,12 @@ impl Topology {
 
     /// The number of links.
     pub fn links(&self) -> usize {
-        self.nodes.iter().flat_map(|node| &node.interfaces).map(|interface| interface.link).collect::<BTreeSet<_>>().len()
+        self.nodes
+            .iter()
+            .flat_map(|node| &node.interfaces)
+            .map(|interface| interface.link)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     /// The name of a node's namespace.
