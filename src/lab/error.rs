@@ -123,11 +123,5 @@ fn foreign_key(message: &str) -> Option<&'static str> {
     wanted.then_some("a lab's links are as fast as the kernel; for delay and loss use `anode sim`")
 }
 
-impl core::error::Error for Error {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Error::File { source, .. } | Error::Tool { source, .. } | Error::System { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+/// Causes are part of the message, so there is no chain of sources to print again.
+impl core::error::Error for Error {}

@@ -79,6 +79,10 @@ pub(super) fn configure(topology: &Topology, node: &Node, here: &Observed) -> Ve
     let mut lines = Vec::new();
     let known = |interface: &str| interface == "lo" || node.interface(interface).is_some();
     lines.extend(here.routes.difference(&wanted.routes).filter(|r| known(&r.interface)).map(|r| route("del", r)));
+    // Before the addresses, with which the kernel drops neighbours itself.
+    for n in here.neighbours.difference(&wanted.neighbours).filter(|n| known(&n.interface)) {
+        lines.push(format!("neighbour del {} dev {}", n.addr, n.interface));
+    }
     for (interface, cidr) in here.addresses.difference(&wanted.addresses) {
         if known(interface) && !is_link_local(cidr) {
             lines.push(format!("address del {cidr} dev {interface}"));
@@ -97,9 +101,6 @@ pub(super) fn configure(topology: &Topology, node: &Node, here: &Observed) -> Ve
         lines.push(format!("address replace {cidr} dev {interface}{nodad}"));
     }
     lines.extend(wanted.routes.difference(&here.routes).map(|r| route("replace", r)));
-    for n in here.neighbours.difference(&wanted.neighbours).filter(|n| known(&n.interface)) {
-        lines.push(format!("neighbour del {} dev {}", n.addr, n.interface));
-    }
     for n in wanted.neighbours.difference(&here.neighbours) {
         lines.push(format!("neighbour replace {} lladdr {} dev {} nud permanent", n.addr, n.mac, n.interface));
     }

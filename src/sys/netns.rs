@@ -93,7 +93,7 @@ impl Namespace {
     pub fn holds(&self, pid: i32) -> bool {
         let Ok(here) = rustix::fs::fstat(&*self.file) else { return false };
         fs::metadata(format!("/proc/{pid}/ns/net"))
-            .is_ok_and(|there| (there.dev(), there.ino()) == (here.st_dev as u64, here.st_ino as u64))
+            .is_ok_and(|there| (there.dev(), there.ino()) == (here.st_dev, here.st_ino))
     }
 }
 
