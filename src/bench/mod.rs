@@ -1,8 +1,8 @@
 //! `anode bench`: experiments beside plain baselines, in a form that others can repeat.
 //!
-//! A benchmark is a line in [`BENCHES`] and a function that fills a [`Report`]. What all share is here and below: rounds in which the
-//! variants take turns ([`Settings::rounds`]), series and targets ([`series`]), statistics ([`stats`]), places and C baselines for gateways
-//! ([`place`], [`gateway`], [`burst`], `benches/c`), calls in this process ([`micro`]), and the result as JSON, markdown and plot ([`report`]).
+//! A benchmark is a line in `BENCHES` and a function that fills a `Report`. What all share is here and below: rounds in which the
+//! variants take turns (`Settings::rounds`), series and targets (`series`), statistics (`stats`), places and C baselines for gateways
+//! (`place`, `gateway`, `burst`, `benches/c`), calls in this process (`micro`), and the result as JSON, markdown and plot (`report`).
 //!
 //! Ratios of variants measured in turns in one run are the product; absolute figures hold for one machine on one day. All traffic
 //! stays on loopback or in own namespaces. Nothing of the packet path depends on this module. docs/bench.md has the reasons.
