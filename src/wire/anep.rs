@@ -53,7 +53,7 @@ pub struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// Checks version, lengths and the chain of options. Bytes behind the packet are left out.
-    #[inline]
+    #[inline(always)]
     pub fn new_checked(bytes: &'a [u8]) -> Result<Packet<'a>> {
         let header = bytes.first_chunk::<HEADER>().ok_or(Error::Truncated)?;
         if header[0] != VERSION {
