@@ -54,7 +54,6 @@ const IO: &[&str] = &[
     "rustix",
     "socket2",
     "crate::sys",
-    "crate::port",
 ];
 const CLOCKS: &[&str] = &["std::time", "Instant", "SystemTime", "rustix::time", "libc::clock_gettime"];
 /// A length of time is not a clock.
