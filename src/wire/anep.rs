@@ -314,6 +314,23 @@ mod tests {
     }
 
     #[test]
+    fn the_bits_of_an_option_are_told_apart() {
+        for (word, private, discard, kind) in [
+            (0x0001, false, false, 1),
+            (0x4001, false, true, 1),
+            (0x8001, true, false, 1),
+            (0xffff, true, true, 0x3fff),
+        ] {
+            let [a, b] = u16::to_be_bytes(word);
+            let bytes = [1, 0, 0, 1, 0, 4, 0, 16, a, b, 0, 2, 1, 2, 3, 4];
+            let packet = Packet::new_checked(&bytes).unwrap();
+            let expected = Opt { private, discard_if_unknown: discard, kind, payload: &[1, 2, 3, 4] };
+            assert_eq!(packet.options().collect::<Vec<_>>(), vec![expected]);
+            assert_eq!(packet.unknown_option_discards(), discard && private, "{word:#x}");
+        }
+    }
+
+    #[test]
     fn an_unknown_option_discards_only_if_it_says_so() {
         let mut bytes = [1, 0, 0, 1, 0, 3, 0, 12, 0x00, 0x77, 0, 1];
         assert!(Repr::parse(&Packet::new_checked(&bytes).unwrap()).is_ok());
