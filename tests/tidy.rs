@@ -15,7 +15,8 @@ use source::Source;
 /// Modules that turn bytes into values and decisions: no I/O and no clock.
 const PURE: &[&str] = &["src/wire/", "src/classify/", "plan/src/"];
 /// The state machine around them: it is told the time.
-const CLOCKLESS: &[&str] = &["src/wire/", "src/classify/", "plan/src/", "src/node.rs", "src/ee/", "src/topology/"];
+const CLOCKLESS: &[&str] =
+    &["src/wire/", "src/classify/", "plan/src/", "src/node.rs", "src/node/", "src/ee/", "src/topology/"];
 /// What runs for every packet.
 const PACKET_PATH: &[&str] = &[
     "src/wire/",
@@ -26,6 +27,7 @@ const PACKET_PATH: &[&str] = &[
     "src/code/run/",
     "src/code/run.rs",
     "src/node.rs",
+    "src/node/",
     "src/topology/",
     "src/nodeos/",
 ];
