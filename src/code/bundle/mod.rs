@@ -71,7 +71,12 @@ impl Bundle {
     /// A bundle of nothing but its manifest, from the manifest's bytes.
     pub fn of_manifest(bytes: &[u8]) -> Result<Bundle, Error> {
         let manifest = Manifest::parse(bytes)?;
-        Ok(Bundle { name: Digest::of(bytes), manifest, manifest_bytes: bytes.into(), representations: [const { None }; 3] })
+        Ok(Bundle {
+            name: Digest::of(bytes),
+            manifest,
+            manifest_bytes: bytes.into(),
+            representations: [const { None }; 3],
+        })
     }
 
     /// Adds a representation; refused unless its length and digest are those of the manifest.

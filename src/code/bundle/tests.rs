@@ -136,7 +136,11 @@ fn mutated_bundles_are_refused_without_panic() {
         }
         if let Ok(bundle) = Bundle::read(&mutant) {
             // Only the manifest itself may differ, and then in name and signature.
-            assert!(mutant == bytes || bundle.manifest().principal() == Err(Error::Signature) || !bundle.manifest().is_signed());
+            assert!(
+                mutant == bytes
+                    || bundle.manifest().principal() == Err(Error::Signature)
+                    || !bundle.manifest().is_signed()
+            );
         }
     }
 }

@@ -1,0 +1,186 @@
+//! From C to bundles: what clang makes of the guests passes every check, the same source gives the
+//! same name, and what cannot be built is refused with cause and remedy. Needs clang and lld.
+
+use anode::code::author::{self, Error, Options};
+use anode::code::bundle::{Bundle, Insn, Kind, Program};
+use anode::code::check;
+use anode::trust::PrincipalKey;
+use std::path::{Path, PathBuf};
+
+fn guest(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests").join(name)
+}
+
+fn build(name: &str) -> Bundle {
+    author::build(&guest(name), &Options::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Builds a C text that is not worth a file.
+fn build_text(text: &str, options: &Options) -> Result<Bundle, Error> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sample.c");
+    std::fs::write(&path, text).unwrap();
+    author::build(&path, options)
+}
+
+fn capsule(body: &str) -> String {
+    format!("#include <anode/capsule.h>\nstruct p {{ be32 x; }};\nAN_CAPSULE(p, struct p) {{ {body} }}\n")
+}
+
+#[test]
+fn every_guest_passes_in_both_representations() {
+    let cases = [("forward.c", 0), ("deliver.c", 0), ("ping.c", 16), ("symbols.c", 16), ("loop.c", 128)];
+    for (name, window) in cases {
+        let bundle = build(name);
+        assert_eq!(bundle.manifest().window(), window, "{name}");
+        assert_eq!(bundle.manifest().title(), name.trim_end_matches(".c"));
+        let report = check::check(&bundle).unwrap();
+        let (wasm, bpf) = (report.wasm.unwrap(), report.bpf.unwrap());
+        assert!(wasm.byte_pages && wasm.memory_bytes <= 1024 + 96 + window + 32, "{name}: {wasm:?}");
+        assert!(wasm.mutable_globals.len() == 1 && !wasm.bulk_memory, "{name}: {wasm:?}");
+        let mut imports: Vec<_> = wasm.imports.iter().map(|symbol| symbol.name).collect();
+        imports.sort_unstable();
+        assert_eq!(imports, bpf.symbols.iter().map(|symbol| symbol.name).collect::<Vec<_>>(), "{name}");
+        assert_eq!(Bundle::read(&bundle.write()).unwrap().name(), bundle.name());
+    }
+}
+
+#[test]
+fn every_symbol_is_reachable_from_c() {
+    let report = check::check(&build("symbols.c")).unwrap();
+    assert_eq!(report.bpf.unwrap().symbols.len(), check::SYMBOLS.len());
+}
+
+#[test]
+fn the_same_source_has_the_same_name_wherever_it_lies() {
+    let first = build("loop.c");
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("loop.c");
+    std::fs::copy(guest("loop.c"), &copy).unwrap();
+    assert_eq!(author::build(&copy, &Options::default()).unwrap().name(), first.name());
+    assert_ne!(build("ping.c").name(), first.name());
+}
+
+#[test]
+fn a_signed_bundle_names_its_principal() {
+    let key = PrincipalKey::from_seed([3; 32]);
+    let id = key.id();
+    let bundle = author::build(&guest("ping.c"), &Options { key: Some(key), ..Options::default() }).unwrap();
+    assert_eq!(check::check(&bundle).unwrap().principal, Some(id));
+    assert_ne!(bundle.name(), build("ping.c").name());
+}
+
+#[test]
+fn functions_of_the_program_are_called_where_they_were_placed() {
+    let text = "#include <anode/capsule.h>\nstruct p { be32 x; };\n\
+        static __attribute__((noinline)) u32 deep(u32 a) { return a * 3 ^ a >> 7; }\n\
+        __attribute__((noinline)) u32 unused(u32 a) { return deep(a); }\n\
+        static __attribute__((noinline)) u32 mid(u32 a) { return deep(a) + deep(a + 1); }\n\
+        AN_CAPSULE(p, struct p) { w->payload.x = mid(w->payload.x) + deep(5); return an_forward(); }\n";
+    let bundle = build_text(text, &Options::default()).unwrap();
+    let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
+    assert_eq!(check::check(&bundle).unwrap().bpf.unwrap().functions, 3, "what nobody calls stays behind");
+    // Each local call hits the first instruction behind an exit.
+    let calls: Vec<(usize, &Insn)> =
+        program.code.iter().enumerate().filter(|(_, insn)| insn.opcode == 0x85 && insn.src == 1).collect();
+    assert!(calls.len() >= 3);
+    for (at, insn) in calls {
+        let target = (at as i64 + 1 + i64::from(insn.imm)) as usize;
+        assert_eq!(program.code[target - 1].opcode, 0x95);
+    }
+}
+
+#[test]
+fn the_compilers_messages_are_shown() {
+    let error = build_text(&capsule("return nonsense;"), &Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Compile { target: "wasm32", .. }));
+    assert!(error.to_string().contains("undeclared identifier 'nonsense'"), "{error}");
+    let error = build_text("int main(void) { return 0; }", &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("AN_CAPSULE"), "{error}");
+    let error = build_text(&capsule("int unused_one; return an_drop();"), &Options::default());
+    assert!(error.is_ok(), "warnings do not refuse");
+}
+
+#[test]
+fn what_bpf_cannot_have_is_refused_by_symbol_and_section() {
+    let only = |kind| Options { only: Some(kind), ..Options::default() };
+    let text = format!("static unsigned long long counter;\n{}", capsule("return counter++ & 1;"));
+    let error = build_text(&text, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("'counter'") && error.contains(".bss"), "{error}");
+
+    let text = "#include <anode/capsule.h>\nstatic const u32 table[4] = {1, 9, 7, 3};\nstruct p { u32 x; };\n\
+        AN_CAPSULE(p, struct p) { return (int)table[w->payload.x & 3]; }\n";
+    let error = build_text(text, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("'table'") && error.contains(".rodata"), "{error}");
+    assert!(build_text(text, &only(Kind::Wasm)).is_ok(), "a constant table is fine in wasm alone");
+
+    let text = format!("extern int an_fly(int);\n{}", capsule("return an_fly(2);"));
+    let error = build_text(&text, &only(Kind::Bpf)).unwrap_err().to_string();
+    assert!(error.contains("'an_fly'") && error.contains("anode.capsule"), "{error}");
+    let error = build_text(&text, &only(Kind::Wasm)).unwrap_err().to_string();
+    assert!(error.contains("undefined symbol: an_fly"), "{error}");
+
+    let text = "#include <anode/capsule.h>\nstruct p { unsigned long x; };\n\
+        AN_CAPSULE(p, struct p) { return (int)w->payload.x; }\n";
+    let error = build_text(text, &Options::default()).unwrap_err();
+    assert!(matches!(error, Error::WindowDiffers { wasm: 4, bpf: 8 }), "{error}");
+}
+
+#[test]
+fn an_oversized_window_is_refused_by_the_compiler() {
+    let text = "#include <anode/capsule.h>\nstruct p { u8 x[513]; };\nAN_CAPSULE(p, struct p) { return 0; }\n";
+    let error = build_text(text, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("at most 512 bytes"), "{error}");
+}
+
+#[test]
+fn modules_of_other_languages_become_wasm_only_bundles() {
+    let text = r#"(module
+        (memory (export "memory") 1)
+        (global $sp (mut i32) (i32.const 4096))
+        (global (export "an_arena") i32 (i32.const 4096))
+        (global (export "__heap_base") i32 (i32.const 4300))
+        (func $capsule (export "capsule") (param i32 i32) (result i32) (global.get $sp))
+        (func (export "_start")))"#;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("other.wat");
+    std::fs::write(&path, text).unwrap();
+    let error = author::build(&path, &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("--window"), "{error}");
+    let options = Options { window: Some(8), ..Options::default() };
+    let bundle = author::build(&path, &options).unwrap();
+    assert!(bundle.representation(Kind::Bpf).is_none());
+    let facts = check::check(&bundle).unwrap().wasm.unwrap();
+    assert_eq!((facts.memory_bytes, facts.mutable_globals.len()), (4300, 1));
+
+    let binary = directory.path().join("other.wasm");
+    std::fs::write(&binary, wat::parse_str(text).unwrap()).unwrap();
+    assert_eq!(author::build(&binary, &options).unwrap().name(), bundle.name());
+
+    std::fs::write(&path, "(module (func (result i32)))").unwrap();
+    assert!(matches!(author::build(&path, &options), Err(Error::Refused { .. } | Error::Module { .. })));
+    std::fs::write(&path, "(module (fun))").unwrap();
+    assert!(matches!(author::build(&path, &options), Err(Error::Text { .. })));
+}
+
+#[test]
+fn hostile_modules_are_refused() {
+    for entry in std::fs::read_dir(guest("hostile")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expected = text.lines().next().unwrap().trim_start_matches(";; refused: ");
+        let refusal = check::wasm(&wat::parse_str(&text).unwrap(), 0).expect_err(expected);
+        assert!(refusal.to_string().contains(expected), "{}: {refusal}", path.display());
+    }
+}
+
+#[test]
+fn without_compiler_the_package_to_install_is_named() {
+    let options = Options { clang: Some("/nonexistent/clang".into()), ..Options::default() };
+    let error = author::build(&guest("ping.c"), &options).unwrap_err().to_string();
+    assert!(error.contains("apt-get install clang lld"), "{error}");
+    let error = author::build(Path::new("/nonexistent/ping.c"), &Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error}");
+    let error = author::build(&guest("ping.rs"), &Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Ending { .. }), "{error}");
+}
