@@ -184,3 +184,70 @@ fn without_compiler_the_package_to_install_is_named() {
     let error = author::build(&guest("ping.rs"), &Options::default()).unwrap_err();
     assert!(matches!(error, Error::Ending { .. }), "{error}");
 }
+
+/// `anode code …`: exit status, standard output and error.
+fn anode(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_anode"))
+        .arg("code")
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_commands_carry_a_bundle_from_source_to_store_and_out_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let done = |arguments: &[&str]| {
+        let (status, out, error) = anode(here, arguments);
+        assert_eq!(status, 0, "{arguments:?}: {error}");
+        out
+    };
+    let json = |arguments: &[&str]| -> serde_json::Value { serde_json::from_str(&done(arguments)).unwrap() };
+    let principal = json(&["new-key", "me.key", "--json"])["principal"].clone();
+    let source = guest("ping.c");
+    let name = done(&["build", source.to_str().unwrap(), "--key", "me.key"]);
+    let name = name.trim();
+
+    let checked = json(&["check", "ping.anb", "--json"]);
+    assert_eq!(checked["name"], name);
+    assert_eq!(checked["principal"], principal);
+    assert_eq!(checked["window_bytes"], 16);
+    assert_eq!(checked["representations"].as_array().unwrap().len(), 2);
+    assert!(done(&["check", "ping.anb"]).contains("title: ping"));
+
+    done(&["add", "ping.anb", "--store", "store"]);
+    let listed = json(&["ls", "--store", "store", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 3);
+    assert!(listed.as_array().unwrap().iter().all(|entry| entry["pinned"] == true));
+    assert!(done(&["ls", "--store", "store"]).contains(name));
+    assert_eq!(json(&["show", &name[..9], "--store", "store", "--json"])["checked"], true);
+    done(&["rm", name, "--store", "store"]);
+    assert_eq!(json(&["ls", "--store", "store", "--json"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_refusal_ends_with_1_and_wrong_usage_with_2() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    std::fs::write(here.join("bad.anb"), "ANB1").unwrap();
+    std::fs::write(here.join("bad.c"), "int x").unwrap();
+    for (arguments, expected, said) in [
+        (&["check", "bad.anb"][..], 1, "ends early"),
+        (&["check", "none.anb"], 1, "none.anb"),
+        (&["build", "bad.c"], 1, "expected ';'"),
+        (&["build", "bad.c", "--key", "none"], 1, "anode code new-key"),
+        (&["show", "abc", "--store", "store"], 1, "nothing in the store is named abc"),
+        (&["ls", "--store", "/dev/null/x"], 1, "--store"),
+        (&["fly"], 2, "unrecognized subcommand"),
+    ] {
+        let (status, out, error) = anode(here, arguments);
+        assert_eq!((status, out.as_str()), (expected, ""), "{arguments:?}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+    let left: Vec<_> = std::fs::read_dir(here).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left.len(), 3, "bad.anb, bad.c and the store: {left:?}");
+}
