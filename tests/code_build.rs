@@ -251,3 +251,51 @@ fn a_refusal_ends_with_1_and_wrong_usage_with_2() {
     let left: Vec<_> = std::fs::read_dir(here).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left.len(), 3, "bad.anb, bad.c and the store: {left:?}");
 }
+
+/// Runs the wasm representation of a guest on a context and a window; the verdict, and both after.
+fn run(bundle: &Bundle, context: &[u8; 64], window: &[u8]) -> (u32, Vec<u8>) {
+    let bytes = bundle.representation(Kind::Wasm).unwrap();
+    let facts = check::wasm(bytes, bundle.manifest().window()).unwrap();
+    let mut config = wasmtime::Config::new();
+    config.wasm_custom_page_sizes(true);
+    let engine = wasmtime::Engine::new(&config).unwrap();
+    let module = wasmtime::Module::new(&engine, bytes).unwrap();
+    let mut store = wasmtime::Store::new(&engine, ());
+    let instance = wasmtime::Instance::new(&mut store, &module, &[]).unwrap();
+    let memory = instance.get_memory(&mut store, "memory").unwrap();
+    assert_eq!(memory.data_size(&store), facts.memory_bytes as usize);
+    let arena = facts.arena as usize;
+    memory.write(&mut store, arena, context).unwrap();
+    memory.write(&mut store, arena + 64, window).unwrap();
+    let entry = instance.get_typed_func::<(u32, u32), u32>(&mut store, "capsule").unwrap();
+    let verdict = entry.call(&mut store, (facts.arena, facts.arena + 64)).unwrap();
+    (verdict, memory.data(&store)[arena + 64..arena + 64 + window.len()].to_vec())
+}
+
+#[test]
+fn context_window_and_verdicts_are_where_the_specification_puts_them() {
+    let mut context = [0; 64];
+    context[..16].fill(0xaa);
+    let ping = build("ping.c");
+    let mut window = [[1; 16], [2; 16], [0; 16]].concat();
+    assert_eq!(run(&ping, &context, &window), (1, window.clone()), "on the way: forward");
+    context[24] = 1;
+    let turned = [&[0xaa; 16][..], &[1; 16], &[0, 0, 0, 0, 1, 0, 0, 0], &[0; 8]].concat();
+    assert_eq!(run(&ping, &context, &window), (1, turned), "at its destination: turns round");
+    window[36] = 1;
+    assert_eq!(run(&ping, &context, &window), (2, window.clone()), "back: deliver");
+    assert_eq!(run(&build("deliver.c"), &context, &window[..32]).0, 2 | 7 << 16);
+}
+
+#[test]
+fn a_large_structure_survives_its_assignment() {
+    let window: Vec<u8> = (0..160).map(|byte| byte as u8).collect();
+    let mix = |a: u32, b: u32| {
+        let a = a ^ b;
+        a.wrapping_mul(2_654_435_761) ^ (a >> 15)
+    };
+    let cells = window[32..].as_chunks::<4>().0;
+    let sum = cells.iter().fold(1, |sum, cell| mix(sum, u32::from_be_bytes(*cell)));
+    let expected: Vec<u8> = (0..32).flat_map(|i| sum.wrapping_add(i).to_be_bytes()).collect();
+    assert_eq!(run(&build("loop.c"), &[0; 64], &window), (sum & 1, [&window[..32], &expected].concat()));
+}

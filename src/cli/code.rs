@@ -306,7 +306,7 @@ fn lines(value: &Value, indent: usize) {
             }
             Value::Array(items) if items.iter().any(Value::is_object) => {
                 for item in items {
-                    println!("{:indent$}{name}:", "");
+                    println!("{:indent$}{}:", "", name.trim_end_matches('s'));
                     lines(item, indent + 2);
                 }
             }

@@ -46,16 +46,22 @@ impl Module {
                 limit("imports", u64::from(reader.count()), SYMBOLS.len() as u64)?;
                 reader.clone().into_imports().try_for_each(|import| self.import(&import?))
             }
-            Payload::FunctionSection(reader) => {
-                each("functions", reader, FUNCTIONS_MAX, |kind| Ok(self.functions.push(kind)))
-            }
+            Payload::FunctionSection(reader) => each("functions", reader, FUNCTIONS_MAX, |kind| {
+                self.functions.push(kind);
+                Ok(())
+            }),
             Payload::TableSection(reader) => each("tables", reader, 1, |table| self.table(table.ty)),
-            Payload::MemorySection(reader) => each("memories", reader, 1, |memory| Ok(self.memory = Some(memory))),
+            Payload::MemorySection(reader) => each("memories", reader, 1, |memory| {
+                self.memory = Some(memory);
+                Ok(())
+            }),
             Payload::GlobalSection(reader) => each("globals", reader, GLOBALS_MAX, |global| {
-                Ok(self.globals.push((global.ty, constant(&global.init_expr))))
+                self.globals.push((global.ty, constant(&global.init_expr)));
+                Ok(())
             }),
             Payload::ExportSection(reader) => each("exports", reader, GLOBALS_MAX + 3, |export| {
-                Ok(self.exports.push((export.name.into(), export.kind, export.index)))
+                self.exports.push((export.name.into(), export.kind, export.index));
+                Ok(())
             }),
             Payload::StartSection { .. } => {
                 let remedy = "build with --no-entry and without constructors";
