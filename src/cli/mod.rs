@@ -3,6 +3,7 @@
 //! Exit status: 0 done, 1 refused or failed, 2 wrong usage.
 
 mod bench;
+mod code;
 mod lab;
 mod node;
 
@@ -32,6 +33,8 @@ macro_rules! nouns {
 nouns! {
     /// Run a node, and ask a running one
     Node = node;
+    /// Code bundles: make, check and keep them
+    Code = code;
     /// Networks of namespaces on this machine
     Lab = lab;
     /// Experiments beside plain baselines
