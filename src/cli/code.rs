@@ -11,7 +11,7 @@ use crate::code::store::{Limits, Store};
 use crate::trust::PrincipalKey;
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What follows `anode code`.
-#[derive(Args)]
-pub(crate) struct Arguments {
+#[derive(clap::Args)]
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -79,7 +79,7 @@ enum Verb {
     },
 }
 
-#[derive(Args)]
+#[derive(clap::Args)]
 struct Build {
     /// The source: .c, .wasm or .wat.
     source: PathBuf,
@@ -111,14 +111,14 @@ enum Only {
     Bpf,
 }
 
-#[derive(Args)]
+#[derive(clap::Args)]
 struct Print {
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Args)]
+#[derive(clap::Args)]
 struct Place {
     /// The store's directory [default: /var/lib/anode for root, else
     /// $XDG_DATA_HOME/anode].
@@ -127,7 +127,7 @@ struct Place {
 }
 
 /// Runs one verb.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     match arguments.verb {
         Verb::NewKey { file, print } => new_key(&file, &print)?,
         Verb::Build(arguments) => build(arguments)?,
