@@ -1,14 +1,72 @@
-mod symbols;
-pub use symbols::*;
+//! Checks of mobile code before anything compiles, links or runs it.
+//!
+//! Whoever can send a packet can name code, so the bytes that come here are hostile until shown
+//! otherwise. [`wasm`] and [`bpf`] are total functions from bytes to facts or a [`Refusal`]; they
+//! allocate in proportion to the input (at most 64 KiB), never panic, and do no I/O. What passes
+//! is well-formed and calls only what exists: whether its principal may call it is the linker's
+//! question, whether it ends in time is that of fuel and of the kernel's verifier.
+//! `docs/bundle.md` states the same rules in words.
 
-pub const MEMORY_MAX: u32 = 65536;
-#[derive(Debug)]
-pub struct Refusal;
-impl core::fmt::Display for Refusal {
-    fn fmt(&self, _: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        Ok(())
+mod bpf;
+mod refusal;
+mod symbols;
+mod wasm;
+
+pub use bpf::{BpfFacts, bpf};
+pub use refusal::{BpfFault, Refusal};
+pub use symbols::{SYMBOLS, Symbol, Type, symbol};
+pub use wasm::{ARENA_CONTEXT, ARENA_WINDOW, MEMORY_MAX, MutableGlobal, Value, WasmFacts, wasm};
+
+use super::bundle::{self, Bundle, Kind};
+use crate::trust::PrincipalId;
+use core::fmt;
+
+/// What [`check`] found out about a bundle.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Who signed it, verified; `None` for unsigned code.
+    pub principal: Option<PrincipalId>,
+    /// Facts of the wasm representation, if it is at hand.
+    pub wasm: Option<WasmFacts>,
+    /// Facts of the bpf representation, if it is at hand.
+    pub bpf: Option<BpfFacts>,
+}
+
+/// Why a bundle is refused: which part, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BundleRefusal {
+    /// The bundle itself: so far only a wrong signature.
+    Bundle(bundle::Error),
+    /// One of its representations.
+    Representation {
+        /// Which.
+        kind: Kind,
+        /// What is wrong.
+        refusal: Refusal,
+    },
+}
+
+impl fmt::Display for BundleRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BundleRefusal::Bundle(error) => error.fmt(f),
+            BundleRefusal::Representation { kind, refusal } => write!(f, "{kind}: {refusal}"),
+        }
     }
 }
-pub fn wasm(_: &[u8], _: u32) -> Result<(), Refusal> {
-    Ok(())
+
+impl core::error::Error for BundleRefusal {}
+
+/// Checks the signature and whatever representations are at hand. Native code is not looked into:
+/// it runs by trust in its principal alone.
+pub fn check(bundle: &Bundle) -> Result<Report, BundleRefusal> {
+    let window = bundle.manifest().window();
+    let because = |kind| move |refusal| BundleRefusal::Representation { kind, refusal };
+    let principal = bundle.manifest().principal().map_err(BundleRefusal::Bundle)?;
+    let wasm = bundle.representation(Kind::Wasm).map(|bytes| wasm(bytes, window).map_err(because(Kind::Wasm)));
+    let bpf = bundle.representation(Kind::Bpf).map(|bytes| bpf(bytes).map_err(because(Kind::Bpf)));
+    Ok(Report { principal, wasm: wasm.transpose()?, bpf: bpf.transpose()? })
 }
+
+#[cfg(test)]
+mod tests;
