@@ -52,6 +52,34 @@ struct copy {
 };
 _Static_assert(sizeof(struct copy) == sizeof(struct an_value), "a copy is described by one entry");
 
+struct cache_window;
+AN_INLINE int answered(const struct an_context *ctx, struct cache_window *w);
+AN_INLINE void keep_copy(const struct an_context *ctx, const struct cache *c);
+AN_INLINE void forget_copy(const struct cache *c);
+
+AN_CAPSULE(cache, struct cache)
+{
+    struct cache *c = &w->payload;
+    int here = ctx->flags & AN_HERE, fresh = c->flags & FRESH;
+
+    if (c->kind == GET && !fresh && answered(ctx, w))
+        return an_forward();
+    if (c->kind == PUT)
+        forget_copy(c);
+    if (c->kind == GET || c->kind == PUT) {
+        if (here)
+            return an_deliver_to(an_be16(c->origin_port));
+        if (c->hops < 255)
+            c->hops++;
+        return an_forward();
+    }
+    if (c->kind == VALUE && !fresh)
+        keep_copy(ctx, c);
+    if (c->kind == VALUE || c->kind == ABSENT || c->kind == STORED)
+        return here ? an_deliver() : an_forward();
+    return an_drop();
+}
+
 AN_INLINE u64 state_key(const struct cache *c) { return c->key[0] ^ an_addr_key(&c->origin); }
 
 AN_INLINE int is_of(const struct copy *copy, const struct cache *c)
@@ -113,27 +141,4 @@ AN_INLINE void forget_copy(const struct cache *c)
 
     if (an_state_get(state_key(c), &nothing) == 0)
         an_state_put(state_key(c), &nothing, 0);
-}
-
-AN_CAPSULE(cache, struct cache)
-{
-    struct cache *c = &w->payload;
-    int here = ctx->flags & AN_HERE, fresh = c->flags & FRESH;
-
-    if (c->kind == GET && !fresh && answered(ctx, w))
-        return an_forward();
-    if (c->kind == PUT)
-        forget_copy(c);
-    if (c->kind == GET || c->kind == PUT) {
-        if (here)
-            return an_deliver_to(an_be16(c->origin_port));
-        if (c->hops < 255)
-            c->hops++;
-        return an_forward();
-    }
-    if (c->kind == VALUE && !fresh)
-        keep_copy(ctx, c);
-    if (c->kind == VALUE || c->kind == ABSENT || c->kind == STORED)
-        return here ? an_deliver() : an_forward();
-    return an_drop();
 }

@@ -119,10 +119,6 @@ AN_INLINE void answer(struct heavy *h)
     an_node_name(&h->name);
 }
 
-struct nothing_more {
-    char none;
-};
-
 AN_CAPSULE(heavy, struct heavy)
 {
     int here = ctx->flags & AN_HERE;

@@ -50,6 +50,21 @@ struct multicast {
 // half[4] the subscriber's application port, 0 for a neighbour.
 #define PORT 4
 
+struct multicast_window;
+AN_INLINE int join(const struct an_context *ctx, struct multicast_window *w);
+AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w);
+
+AN_CAPSULE(multicast, struct multicast)
+{
+    if (w->payload.kind == JOIN)
+        return join(ctx, w);
+    if (!(ctx->flags & AN_HERE))
+        return an_forward();
+    if (w->payload.kind == DATA)
+        return data(ctx, w);
+    return w->payload.kind == JOINED ? an_deliver() : an_drop();
+}
+
 AN_INLINE u64 group_key(const struct multicast *m)
 {
     u64 key = (an_addr_key(&m->root) ^ m->group) * 0x9e3779b97f4a7c15ull;
@@ -180,15 +195,4 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
         an_log(TAG_BOUND, starved);
     w->destination = ctx->here;
     return port ? an_deliver_to((u16)port) : an_drop();
-}
-
-AN_CAPSULE(multicast, struct multicast)
-{
-    if (w->payload.kind == JOIN)
-        return join(ctx, w);
-    if (!(ctx->flags & AN_HERE))
-        return an_forward();
-    if (w->payload.kind == DATA)
-        return data(ctx, w);
-    return w->payload.kind == JOINED ? an_deliver() : an_drop();
 }

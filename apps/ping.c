@@ -24,10 +24,8 @@ struct ping {
 AN_CAPSULE(ping, struct ping)
 {
     if (ctx->flags & AN_HERE) {
-        if (w->payload.turned) {
-            // More than 255 nodes: the counters stay where they are.
+        if (w->payload.turned)
             return an_deliver();
-        }
         w->payload.turned = 1;
         w->destination = w->source;
         w->source = ctx->here;

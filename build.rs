@@ -1,0 +1,62 @@
+//! Compiles the shipped applications (`apps/*.c`) for wasm32 and bpf into `OUT_DIR`, where
+//! `src/apps/mod.rs` takes them from. Same compiler flags as `anode code build`.
+
+#[path = "src/code/author/toolchain.rs"]
+mod toolchain;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    for watched in ["build.rs", "apps", "sdk/anode", "src/code/author/toolchain.rs"] {
+        println!("cargo::rerun-if-changed={watched}");
+    }
+    match compile_all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            for line in why.lines() {
+                println!("cargo::error={line}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compile_all() -> Result<(), String> {
+    let clang = toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let entries = fs::read_dir("apps").map_err(|error| format!("apps: {error}"))?;
+    for entry in entries {
+        let source = entry.map_err(|error| format!("apps: {error}"))?.path();
+        if source.extension().is_some_and(|ending| ending == "c") {
+            compile(&clang, &source, &out)?;
+        }
+    }
+    Ok(())
+}
+
+fn compile(clang: &Path, source: &Path, out: &Path) -> Result<(), String> {
+    let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let at = |ending: &str| out.join(format!("{name}.{ending}")).to_string_lossy().into_owned();
+    let text = source.to_string_lossy().into_owned();
+    let unlinked = at("wasm.o");
+    let compile = ["-I", "sdk", "-c", &text];
+    run(clang, toolchain::COMMON.iter().chain(&toolchain::WASM).chain(&compile), &unlinked)?;
+    run(clang, toolchain::COMMON.iter().chain(&toolchain::BPF).chain(&compile), &at("bpf.o"))?;
+    run(clang, toolchain::LINK.iter().chain(&[unlinked.as_str()]), &at("wasm"))
+}
+
+fn run<'a>(clang: &Path, arguments: impl Iterator<Item = &'a &'a str>, output: &str) -> Result<(), String> {
+    let result = Command::new(clang).args(arguments).args(["-Werror", "-o", output]).env("LC_ALL", "C").output();
+    let result = result.map_err(|error| format!("{}: {error}; {}", clang.display(), toolchain::REMEDY))?;
+    let said = String::from_utf8_lossy(&result.stderr);
+    if result.status.success() {
+        Ok(())
+    } else if toolchain::lacks_linker(&said) {
+        Err(format!("clang finds no linker for wasm; {}", toolchain::REMEDY))
+    } else {
+        Err(format!("clang failed:\n{said}"))
+    }
+}
