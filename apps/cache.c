@@ -16,8 +16,8 @@
 #include <anode/capsule.h>
 
 enum kind { GET = 1, PUT = 2, VALUE = 3, ABSENT = 4, STORED = 5 };
-// Pass the copies by: neither read nor leave any.
-enum flags { FRESH = 1 };
+// FRESH passes the copies by: neither reads nor leaves any. COPY marks a VALUE from a copy.
+enum flags { FRESH = 1, COPY = 2 };
 
 struct cache {
     u8 kind;
@@ -99,6 +99,7 @@ AN_INLINE int answered(const struct an_context *ctx, struct cache_window *w)
     if (an_state_get(~at, (struct an_value *)c->value) != 0)
         return 0;
     c->kind = VALUE;
+    c->flags |= COPY;
     c->length = (u8)copy.length;
     c->version = an_be32(copy.version);
     // The copies it leaves on its way end when this one does.

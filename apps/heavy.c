@@ -3,7 +3,8 @@
 // heavy: every node counts the capsules of this code by their source and finds the sources that
 // send most, in constant memory; a query brings a node's list home.
 //
-// DATA goes to its destination and is delivered; each node on the way counts it. QUERY goes to a
+// DATA goes to its destination and is delivered there, unless its application port is 0; each node
+// on the way counts it. QUERY goes to a
 // node, takes its 8 heaviest sources along, sorted, and comes back as an ANSWER.
 //
 // The sketch is Space-Saving (Metwally, Agrawal, El Abbadi, ICDT 2005) in 32 buckets of 2
@@ -125,7 +126,9 @@ AN_CAPSULE(heavy, struct heavy)
 
     if (w->payload.kind == DATA) {
         count(&w->source);
-        return here ? an_deliver() : an_forward();
+        if (!here)
+            return an_forward();
+        return ctx->app_port ? an_deliver() : an_drop();
     }
     if (w->payload.kind == QUERY) {
         if (!here)

@@ -44,6 +44,8 @@ struct multicast {
     // One run of a sender, and the number of the datum in it.
     be32 stream;
     be32 sequence;
+    // The data follow, at byte 64.
+    u8 reserved[8];
 };
 
 // A branch in soft state: half[0..3] the neighbour, zero for this node's own subscriber;

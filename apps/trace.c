@@ -33,7 +33,8 @@ struct trace {
     u8 count;
     // enum flags.
     u8 flags;
-    u8 reserved;
+    // Records written on the way there, once it has turned.
+    u8 there;
     // Resource bound that each report may spend on its way back; 0: no reports.
     be32 report_bound;
     be32 sequence;
@@ -93,6 +94,7 @@ AN_CAPSULE(trace, struct trace)
     record(ctx, &w->payload, &w->destination, 0);
     if (here) {
         w->payload.phase = BACK;
+        w->payload.there = w->payload.count;
         w->destination = w->source;
         w->source = ctx->here;
         return an_forward();

@@ -6,6 +6,19 @@
 //! command line over a node's local socket and tests in virtual time. Nothing here opens sockets
 //! or prints; that is `cli`'s business.
 
+mod attached;
+pub mod cache;
+pub mod heavy;
+pub mod multicast;
+mod payload;
+pub mod ping;
+mod times;
+pub mod trace;
+pub mod workload;
+
+pub use attached::{Attached, Error, Received, header};
+pub use times::Times;
+
 use crate::code::author;
 use crate::code::bundle::Bundle;
 

@@ -150,7 +150,10 @@ impl fmt::Display for Error {
             Error::Text { output } => write!(f, "not a module:\n{output}"),
             Error::Module { cause } => write!(f, "the module cannot become a representation: {cause}"),
             Error::Object { cause } => {
-                write!(f, "the bpf object file is not that of a capsule: {cause}; begin the program with AN_CAPSULE(name, payload type)")
+                write!(
+                    f,
+                    "the bpf object file is not that of a capsule: {cause}; begin the program with AN_CAPSULE(name, payload type)"
+                )
             }
             Error::Data { symbol, section } => write!(
                 f,

@@ -132,7 +132,9 @@ impl fmt::Display for BpfFault {
             BpfFault::Opcode => "this opcode is not allowed (no packet loads, atomics, may_goto, gotol, callx)",
             BpfFault::Register => "it names a register above r10, or writes r10",
             BpfFault::Field => "a field has a value that the instruction does not allow",
-            BpfFault::Immediate => "only plain 64-bit constants may be loaded, no maps, variables or function addresses",
+            BpfFault::Immediate => {
+                "only plain 64-bit constants may be loaded, no maps, variables or function addresses"
+            }
             BpfFault::Call => "only symbols of the interface and functions of the program may be called",
             BpfFault::SymbolIndex => "it calls by an index that the symbol table does not have",
             BpfFault::Target => "its target is not the beginning of an instruction of the same function",
@@ -147,7 +149,9 @@ const CALLS: &str = "only the calls of anode/capsule.h exist";
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Limit { what, found, limit } => write!(f, "{found} {what}, {limit} are allowed; make the program smaller"),
+            Refusal::Limit { what, found, limit } => {
+                write!(f, "{found} {what}, {limit} are allowed; make the program smaller")
+            }
             Refusal::Invalid { cause, offset } => write!(
                 f,
                 "not a valid module at byte {offset}: {cause}; compile for wasm32 without newer extensions (see docs/bundle.md)"

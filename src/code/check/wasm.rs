@@ -307,7 +307,10 @@ impl Module {
 
     fn memory_bytes(&self) -> Result<u32, Refusal> {
         let Some(memory) = self.memory else {
-            return Err(Refusal::Export { name: "memory".into(), expected: "must be the module's memory, there is none" });
+            return Err(Refusal::Export {
+                name: "memory".into(),
+                expected: "must be the module's memory, there is none",
+            });
         };
         if memory.maximum != Some(memory.initial) || memory.shared || memory.memory64 {
             let remedy = "its maximum must be its minimum; build with: anode code build";
@@ -318,7 +321,10 @@ impl Module {
         limit("bytes of memory", bytes, MEMORY_MAX)?;
         let exported = self.exports.iter().any(|(name, kind, _)| name == "memory" && *kind == ExternalKind::Memory);
         if !exported {
-            return Err(Refusal::Export { name: "memory".into(), expected: "must be the module's memory, it is missing" });
+            return Err(Refusal::Export {
+                name: "memory".into(),
+                expected: "must be the module's memory, it is missing",
+            });
         }
         Ok(bytes as u32)
     }
@@ -342,13 +348,13 @@ impl Module {
     }
 
     fn entry(&self) -> Result<(), Refusal> {
-        let missing = Refusal::Export { name: "capsule".into(), expected: "must be the entry, a function of the module" };
+        let missing =
+            Refusal::Export { name: "capsule".into(), expected: "must be the entry, a function of the module" };
         let index = self.export("capsule", ExternalKind::Func).ok_or(missing.clone())?;
         let own = index.checked_sub(self.imports.len()).and_then(|own| self.functions.get(own)).ok_or(missing)?;
         let found = self.types.get(*own as usize);
-        let same = found.is_some_and(|found| {
-            found.params() == [ValType::I32, ValType::I32] && found.results() == [ValType::I32]
-        });
+        let same = found
+            .is_some_and(|found| found.params() == [ValType::I32, ValType::I32] && found.results() == [ValType::I32]);
         if same {
             return Ok(());
         }
@@ -364,14 +370,12 @@ impl Module {
             }
             let fault = |cause| Refusal::Global { index: index as u32, cause };
             let initial = value.ok_or_else(|| fault("is mutable and does not begin with a plain number"))?;
-            let exported = |(_, kind, at): &&(String, ExternalKind, u32)| {
-                *kind == ExternalKind::Global && *at as usize == index
-            };
-            let (name, _, _) = self
-                .exports
-                .iter()
-                .find(exported)
-                .ok_or_else(|| fault("is mutable and not exported, so it could carry state from packet to packet"))?;
+            let exported =
+                |(_, kind, at): &&(String, ExternalKind, u32)| *kind == ExternalKind::Global && *at as usize == index;
+            let (name, _, _) =
+                self.exports.iter().find(exported).ok_or_else(|| {
+                    fault("is mutable and not exported, so it could carry state from packet to packet")
+                })?;
             found.push(MutableGlobal { name: name.clone(), initial });
         }
         Ok(found)
@@ -410,7 +414,10 @@ impl Module {
 }
 
 fn passive() -> Refusal {
-    Refusal::Forbidden { what: "a passive or declared segment", remedy: "compile without threads and bulk initialisation" }
+    Refusal::Forbidden {
+        what: "a passive or declared segment",
+        remedy: "compile without threads and bulk initialisation",
+    }
 }
 
 /// Whatever would change the size of memory or table, the table itself, or segments.
