@@ -1,5 +1,5 @@
-//! Compiles the shipped applications (`apps/*.c`) for wasm32 and bpf into `OUT_DIR`, where
-//! `src/apps/mod.rs` takes them from. Same compiler flags as `anode code build`.
+//! Compiles the C that the crate carries, with clang, into `OUT_DIR`: programs for the kernel, and
+//! the shipped applications (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`.
 
 #[path = "src/code/author/toolchain.rs"]
 mod toolchain;
@@ -9,10 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// Flags for programs for the kernel.
+const KERNEL: [&str; 6] = ["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra"];
+
 fn main() -> ExitCode {
-    for watched in ["build.rs", "apps", "sdk/anode", "src/code/author/toolchain.rs"] {
+    for watched in ["build.rs", "apps", "bpf", "sdk/anode", "src/code/author/toolchain.rs"] {
         println!("cargo::rerun-if-changed={watched}");
     }
+    println!("cargo::rerun-if-env-changed=CLANG");
     match compile_all() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -25,19 +29,25 @@ fn main() -> ExitCode {
 }
 
 fn compile_all() -> Result<(), String> {
-    let clang = toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?;
+    let clang = match env::var_os("CLANG") {
+        Some(program) => PathBuf::from(program),
+        None => toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?,
+    };
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let guard = out.join("guard.bpf.o").to_string_lossy().into_owned();
+    run(&clang, KERNEL.iter().chain(&["-c", "bpf/guard.bpf.c"]), &guard)?;
     let entries = fs::read_dir("apps").map_err(|error| format!("apps: {error}"))?;
     for entry in entries {
         let source = entry.map_err(|error| format!("apps: {error}"))?.path();
         if source.extension().is_some_and(|ending| ending == "c") {
-            compile(&clang, &source, &out)?;
+            compile_app(&clang, &source, &out)?;
         }
     }
     Ok(())
 }
 
-fn compile(clang: &Path, source: &Path, out: &Path) -> Result<(), String> {
+/// A capsule: linked for wasm32, an object file for bpf.
+fn compile_app(clang: &Path, source: &Path, out: &Path) -> Result<(), String> {
     let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let at = |ending: &str| out.join(format!("{name}.{ending}")).to_string_lossy().into_owned();
     let text = source.to_string_lossy().into_owned();
@@ -50,7 +60,7 @@ fn compile(clang: &Path, source: &Path, out: &Path) -> Result<(), String> {
 
 fn run<'a>(clang: &Path, arguments: impl Iterator<Item = &'a &'a str>, output: &str) -> Result<(), String> {
     let result = Command::new(clang).args(arguments).args(["-Werror", "-o", output]).env("LC_ALL", "C").output();
-    let result = result.map_err(|error| format!("{}: {error}; {}", clang.display(), toolchain::REMEDY))?;
+    let result = result.map_err(|error| format!("cannot run {}: {error}; {}", clang.display(), toolchain::REMEDY))?;
     let said = String::from_utf8_lossy(&result.stderr);
     if result.status.success() {
         Ok(())

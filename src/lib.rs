@@ -23,6 +23,7 @@ pub mod classify;
 pub mod cli;
 pub mod code;
 pub mod ee;
+pub mod kernel;
 pub mod lab;
 pub mod manage;
 pub mod node;

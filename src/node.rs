@@ -390,6 +390,12 @@ impl Node {
         Ok(())
     }
 
+    /// The node's first address: what applications are told.
+    pub fn address(&self) -> Option<Addr> {
+        let ports = &self.env.as_deref()?.topology.ports;
+        ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr).find(|addr| !addr.is_link_local())
+    }
+
     /// An application has opened a port; false if another one has it.
     pub fn open(&mut self, port: u16) -> bool {
         self.applications.insert(port)

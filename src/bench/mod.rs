@@ -1,1 +1,227 @@
-//! bench
+//! `anode bench`: experiments beside plain baselines, in a form that others can repeat.
+//!
+//! A benchmark is a line in `BENCHES` and a function that fills a `Report`. What all share is here and below: rounds in which the
+//! variants take turns (`Settings::rounds`), series and targets (`series`), statistics (`stats`), places and C baselines for gateways
+//! (`place`, `gateway`, `burst`, `benches/c`), calls in this process (`micro`), and the result as JSON, markdown and plot (`report`).
+//!
+//! Ratios of variants measured in turns in one run are the product; absolute figures hold for one machine on one day. All traffic
+//! stays on loopback or in own namespaces. Nothing of the packet path depends on this module. docs/bench.md has the reasons.
+
+mod burst;
+mod compile;
+mod environment;
+mod gateway;
+mod method;
+mod micro;
+mod place;
+mod plot;
+mod report;
+mod series;
+mod stats;
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use place::Cpus;
+pub(crate) use report::Report;
+use series::Row;
+
+/// A benchmark.
+pub(crate) struct Bench {
+    /// Its name on the command line and of its files.
+    pub(crate) name: &'static str,
+    /// What it compares, in a line.
+    pub(crate) help: &'static str,
+    run: fn(&Settings, &mut Report) -> Result<(), Error>,
+}
+
+/// All benchmarks.
+pub(crate) const BENCHES: &[Bench] = &[Bench {
+    name: "method",
+    help: "the way of measuring itself: equal gateways, and one with a known extra cost",
+    run: method::run,
+}];
+
+/// How long and where to measure.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Rounds of each comparison.
+    pub(crate) round_count: usize,
+    /// Fewer circumstances.
+    pub(crate) quick: bool,
+    /// No comparison starts another round after this moment; each has at least [`ROUNDS_MIN`].
+    pub(crate) deadline: Option<Instant>,
+    /// Generator and gateway on two CPUs in the place of one.
+    pub(crate) two_cpus: bool,
+}
+
+/// Rounds of a comparison unless the user says otherwise; enough pairs for an interval (DESIGN §6).
+pub(crate) const ROUNDS: usize = 30;
+/// The fewest rounds that make a result.
+pub(crate) const ROUNDS_MIN: usize = 5;
+/// After this time, `--quick` starts no round beyond the fewest.
+pub(crate) const QUICK: Duration = Duration::from_secs(30);
+
+/// Why a benchmark has no result.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// There is no C compiler.
+    NoCompiler { cc: OsString, cause: io::Error },
+    /// A baseline did not compile.
+    Compile { name: String, log: String },
+    /// A file could not be written.
+    Write { path: PathBuf, cause: io::Error },
+    /// A program could not be started.
+    Start { program: PathBuf, cause: io::Error },
+    /// No namespace may be made.
+    NoNamespace,
+    /// Interfaces could not be set up.
+    Interfaces(String),
+    /// The generator said something unexpected.
+    Protocol(String),
+    /// A gateway forwards nothing, or not every packet.
+    Silent { gateway: String, state: String, log: String },
+    /// A gateway forwards something else.
+    Wrong { gateway: String, what: String },
+}
+
+impl Bench {
+    /// Runs it and returns what it found out.
+    pub(crate) fn run(&self, settings: &Settings) -> Result<Report, Error> {
+        let mut report = Report::new(self.name);
+        (self.run)(settings, &mut report)?;
+        let lossy = |row: &&Row| row.metric == gateway::SHARE && row.summary.min < 1.0;
+        let losses: Vec<String> = report.rows.iter().filter(lossy).map(loss_note).collect();
+        report.notes.extend(losses);
+        Ok(report)
+    }
+}
+
+fn loss_note(row: &Row) -> String {
+    let share = row.summary.min * 100.0;
+    format!(
+        "{}, {}: only {share:.2} % arrived in the worst round; costs are per arrived packet.",
+        row.regime, row.variant
+    )
+}
+
+impl Settings {
+    /// Calls `one` for each round, with the round's number, and shows the progress on a terminal.
+    pub(crate) fn rounds(&self, what: &str, mut one: impl FnMut(usize) -> Result<(), Error>) -> Result<(), Error> {
+        let bar =
+            if io::stderr().is_terminal() { ProgressBar::new(self.round_count as u64) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} round {pos}/{len}, {eta} left") {
+            bar.set_style(style);
+        }
+        bar.set_message(what.to_owned());
+        for round in 0..self.round_count {
+            if round >= ROUNDS_MIN && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                break;
+            }
+            one(round)?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// The CPUs to use: the last this process may run on, and with `two_cpus` the one before for the generator.
+    pub(crate) fn cpus(&self) -> Cpus {
+        let allowed: Vec<usize> = rustix::thread::sched_getaffinity(None)
+            .map(|set| (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+            .unwrap_or_default();
+        let gateway = allowed.last().copied().unwrap_or(0);
+        let other = allowed.iter().rev().nth(1).copied().unwrap_or(gateway);
+        Cpus { generator: if self.two_cpus { other } else { gateway }, gateway }
+    }
+
+    /// Settings for tests: `rounds` rounds and no deadline.
+    #[cfg(test)]
+    pub(crate) fn quiet(rounds: usize) -> Settings {
+        Settings { round_count: rounds, quick: true, deadline: None, two_cpus: false }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::NoCompiler { cc, cause } => {
+                write!(
+                    f,
+                    "the baselines are C and {} does not run ({cause}): install gcc or clang, or set CC",
+                    cc.display()
+                )
+            }
+            Error::Compile { name, log } => {
+                write!(f, "benches/c/{name}.c does not compile; set CC to a C11 compiler:\n{log}")
+            }
+            Error::Write { path, cause } => {
+                write!(
+                    f,
+                    "{} cannot be written ({cause}): choose another folder by --out, XDG_CACHE_HOME or TMPDIR",
+                    path.display()
+                )
+            }
+            Error::Start { program, cause } => {
+                write!(f, "{} does not start ({cause}): is it installed?", program.display())
+            }
+            Error::NoNamespace => write!(f, "no network namespace can be made here: run as root"),
+            Error::Interfaces(log) => write!(f, "the interfaces of the benchmark cannot be set up; ip says:\n{log}"),
+            Error::Protocol(line) => write!(f, "the burst generator failed: {line}"),
+            Error::Silent { gateway, state, log } => {
+                write!(f, "{gateway} does not forward whole bursts ({state}); it printed:\n{log}")
+            }
+            Error::Wrong { gateway, what } => write!(f, "{gateway} forwards wrongly: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_have_help() {
+        for (i, bench) in BENCHES.iter().enumerate() {
+            assert!(!bench.help.is_empty());
+            assert!(BENCHES[..i].iter().all(|other| other.name != bench.name));
+        }
+    }
+
+    #[test]
+    fn after_the_deadline_there_are_still_the_fewest_rounds() {
+        let settings = Settings { deadline: Some(Instant::now()), ..Settings::quiet(30) };
+        let mut count = 0;
+        settings
+            .rounds("x", |round| {
+                assert_eq!(round, count);
+                count += 1;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(count, ROUNDS_MIN);
+    }
+
+    #[test]
+    fn an_error_ends_the_rounds() {
+        let mut count = 0;
+        let failed = Settings::quiet(9).rounds("x", |_| {
+            count += 1;
+            Err(Error::NoNamespace)
+        });
+        assert!(failed.is_err());
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn one_cpu_is_shared_unless_two_are_asked_for() {
+        let cpus = Settings::quiet(1).cpus();
+        assert_eq!(cpus.generator, cpus.gateway);
+    }
+}

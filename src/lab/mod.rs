@@ -1,1 +1,198 @@
-//! lab
+//! Labs: networks of namespaces on this machine, from a TOML topology.
+//!
+//! ```text
+//! topology.toml ─▶ file ─▶ resolve ─▶ route ─▶ Topology
+//!                                                 │ plan: what differs from what observe sees
+//!                                                 ▼
+//!                               build ─▶ tools: ip, tc, ethtool ─▶ namespaces an-LAB-NODE
+//! ```
+//!
+//! A node is a network namespace, a link a veth pair between two of them, a switch a namespace
+//! with a bridge. Nothing is made in the namespace of the caller. `up` changes only what differs,
+//! so it may be repeated, also after a crash; `down` removes what `up` made and nothing else.
+//! Links have no delay and no loss: that is the simulator's.
+//!
+//! ```no_run
+//! use anode::lab::{Lab, Topology};
+//! let topology = Topology::load("examples/line/topology.toml")?.renamed("mytest")?;
+//! let lab = Lab::up(&topology)?.guarded(); // removed when the guard goes
+//! let socket = lab.enter("a", || std::net::UdpSocket::bind("0.0.0.0:0"))?;
+//! let status = lab.command("a", "ping")?.args(["-c1", "10.0.2.2"]).status();
+//! # Ok::<(), anode::lab::Error>(())
+//! ```
+
+mod address;
+mod build;
+mod error;
+mod file;
+mod observe;
+mod plan;
+mod resolve;
+mod route;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod topology;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Serialize;
+
+pub use address::{Cidr, Mac};
+pub use build::Down;
+pub use error::Error;
+pub use file::Kind;
+pub use topology::{Interface, Neighbour, Node, Route, Topology};
+
+use crate::sys::netns::{self, Namespace};
+
+/// A lab that is up.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    topology: Topology,
+    changes: usize,
+}
+
+impl Lab {
+    /// Makes the lab, or what of it is missing. Needs root.
+    pub fn up(topology: &Topology) -> Result<Lab, Error> {
+        let changes = build::up(topology)?;
+        Ok(Lab { topology: topology.clone(), changes })
+    }
+
+    /// A lab that somebody has made.
+    pub fn open(name: &str) -> Result<Lab, Error> {
+        let record = state::read(name).ok_or_else(|| Error::NoLab { name: name.to_owned() })?;
+        let topology = Topology::parse(&record.topology, &record.path)?.renamed(name)?;
+        Ok(Lab { topology, changes: 0 })
+    }
+
+    /// Removes the lab of that name: ends the processes in its namespaces, then removes these.
+    /// It is no error if there is none.
+    pub fn down(name: &str) -> Result<Down, Error> {
+        build::down(name)
+    }
+
+    /// The network.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// How many changes [`Lab::up`] made: 0 if everything was there.
+    pub fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// The namespace of a node.
+    pub fn namespace(&self, node: &str) -> Result<Namespace, Error> {
+        let none = || Error::NoNode { lab: self.topology.name.clone(), node: node.to_owned() };
+        self.topology.node(node).ok_or_else(none)?;
+        Namespace::open(&self.topology.namespace(node)).ok().flatten().ok_or_else(none)
+    }
+
+    /// A command that will run in the node's namespace; all else it shares with us, `/sys` too.
+    pub fn command(&self, node: &str, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+        Ok(self.namespace(node)?.command(program))
+    }
+
+    /// Runs `f` on a new thread in the node's namespace and waits for it. Sockets opened there, and
+    /// threads and programs started there, stay in the namespace.
+    pub fn enter<T: Send>(&self, node: &str, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let what = || format!("entering the namespace of '{node}'");
+        self.namespace(node)?.enter(f).map_err(|source| Error::System { what: what(), source })
+    }
+
+    /// The same lab, removed when the guard is dropped.
+    pub fn guarded(self) -> Guard {
+        Guard(self)
+    }
+}
+
+/// A lab that goes when this value is dropped.
+#[derive(Debug)]
+pub struct Guard(Lab);
+
+impl Deref for Guard {
+    type Target = Lab;
+    fn deref(&self) -> &Lab {
+        &self.0
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Err(error) = Lab::down(&self.0.topology.name) {
+            tracing::warn!(lab = %self.0.topology.name, %error, "a lab could not be removed");
+        }
+    }
+}
+
+/// How much of a lab is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Everything.
+    Up,
+    /// Parts: an `up` was interrupted, or namespaces were removed by hand.
+    Partial,
+    /// The namespaces are there, but no record of them.
+    Unrecorded,
+}
+
+/// A line of the list of labs.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// The lab's name.
+    pub name: String,
+    /// How much of it is there.
+    pub status: Status,
+    /// Its nodes that are there.
+    pub nodes: Vec<String>,
+    /// The topology's file.
+    pub file: Option<PathBuf>,
+}
+
+/// All labs on this machine.
+pub fn list() -> Result<Vec<Summary>, Error> {
+    let names = netns::names().map_err(|source| Error::System { what: "listing namespaces".into(), source })?;
+    let mut labs = state::labs();
+    labs.extend(names.iter().filter_map(|name| Some(name.strip_prefix("an-")?.split_once('-')?.0.to_owned())));
+    Ok(labs.iter().filter_map(|lab| summary(lab, &names)).collect())
+}
+
+fn summary(lab: &str, names: &[String]) -> Option<Summary> {
+    let prefix = topology::namespace(lab, "");
+    let record = state::read(lab);
+    let there: BTreeSet<String> = names.iter().filter(|name| name.starts_with(&prefix)).cloned().collect();
+    let status = match &record {
+        Some(record) if record.complete && record.namespaces.is_subset(&there) => Status::Up,
+        Some(_) => Status::Partial,
+        None if there.iter().any(|name| matches!(state::owner(lab, name, None), Ok(state::Owner::Lab(..)))) => {
+            Status::Unrecorded
+        }
+        None => return None,
+    };
+    let known = |name: &&String| record.as_ref().is_none_or(|record| record.namespaces.contains(*name));
+    let nodes = there.iter().filter(known).map(|name| name.replacen(&prefix, "", 1)).collect();
+    Some(Summary { name: lab.to_owned(), status, nodes, file: record.map(|record| record.path) })
+}
+
+/// The lab's name in a topology file, which need not be correct otherwise.
+pub fn name_in(path: impl AsRef<Path>) -> Result<String, Error> {
+    let path = path.as_ref();
+    let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
+    let table: toml::Table =
+        toml::from_str(&text).map_err(|error| Error::Syntax { path: path.into(), message: error.to_string() })?;
+    let missing = || Error::Topology {
+        path: path.into(),
+        line: 1,
+        what: "the file has no name".into(),
+        remedy: "write name = \"LAB\" at its top".into(),
+    };
+    table.get("name").and_then(|name| name.as_str()).map(str::to_owned).ok_or_else(missing)
+}

@@ -1,1 +1,167 @@
-//! manage
+//! Running a node on this host: configuration, the worker loop, the local sockets.
+//!
+//! [`run`] puts the pieces together: a [`worker`] thread that only moves packets, a [`loader`] for
+//! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
+//! thread that follows the kernel's routes. [`client`] is the other end of the sockets.
+
+pub mod apps;
+pub mod client;
+pub mod config;
+pub mod control;
+pub mod loader;
+pub mod netlink;
+pub mod worker;
+
+use crate::code::run::wasm::{Backstop, Compiler};
+use crate::code::store::Store;
+use crate::sys::poll::Waker;
+use anyhow::{Context, Result, bail};
+use config::{NodeFile, RouteSource};
+use control::Handle;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use worker::{FIRST_APP, Order, Parts, Worker};
+
+/// Period of the clock that stops code which runs too long.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Changes of the kernel's tables are gathered for this long before they are read.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// A node that has been set up and can be run.
+pub struct Assembled {
+    worker: Worker,
+    handle: Handle,
+    stop: Arc<AtomicBool>,
+    sockets: Vec<std::path::PathBuf>,
+}
+
+/// Sets a node up: opens its ports and sockets, starts its helpers.
+pub fn assemble(file: &NodeFile) -> Result<Assembled> {
+    let (config, plans) = file.plan()?;
+    let dir = file.run_dir();
+    claim(&dir)?;
+    let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
+    let store = Store::open(file.store.as_deref(), Default::default())?;
+    let waker = Waker::new()?;
+    let loader = loader::Loader::start(store, compiler.clone(), waker.clone())?;
+    let (orders, inbox) = channel();
+    let handle = Handle::new(orders, waker.clone(), loader.shelf());
+    let apps_path = dir.join("apps.sock");
+    let apps = apps::Apps::listen(&apps_path, FIRST_APP)
+        .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
+    std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
+    let mut sockets = vec![apps_path];
+    let (routing, following) = (config.clone(), plans.clone());
+    let worker = Worker::new(Parts { config, plans, apps, loader, orders: inbox, waker })?;
+    let control_path = dir.join("control.sock");
+    control::serve(&control_path, handle.clone())
+        .with_context(|| format!("cannot listen at {}", control_path.display()))?;
+    sockets.push(control_path);
+    let stop = Arc::new(AtomicBool::new(false));
+    tick(compiler, stop.clone())?;
+    if file.routes == RouteSource::Kernel {
+        follow_routes(file.clone(), routing, following, handle.clone())?;
+    }
+    Ok(Assembled { worker, handle, stop, sockets })
+}
+
+impl Assembled {
+    /// A way to the node from other threads.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(mut self) -> Result<()> {
+        let result = self.worker.run();
+        self.stop.store(true, Ordering::Relaxed);
+        for socket in &self.sockets {
+            // Somebody may have cleaned up before us.
+            let _ = std::fs::remove_file(socket);
+        }
+        Ok(result?)
+    }
+}
+
+/// Makes the run directory ours: sockets of a node that died are taken away, those of a living one
+/// are not.
+fn claim(dir: &Path) -> Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .with_context(|| format!("cannot make {}; set run_dir in the configuration", dir.display()))?;
+    let control = dir.join("control.sock");
+    if UnixStream::connect(&control).is_ok() {
+        bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
+    }
+    for name in ["control.sock", "apps.sock"] {
+        match std::fs::remove_file(dir.join(name)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot replace {}", dir.join(name).display())),
+        }
+    }
+    Ok(())
+}
+
+/// The clock behind the wasm backstop.
+fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
+    std::thread::Builder::new().name("anode-tick".into()).spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(TICK);
+            compiler.tick();
+        }
+    })?;
+    Ok(())
+}
+
+/// Follows the kernel's routes as long as the node lives.
+fn follow_routes(
+    file: NodeFile,
+    config: crate::node::NodeConfig,
+    plans: Vec<config::Plan>,
+    handle: Handle,
+) -> Result<()> {
+    let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
+    std::thread::Builder::new().name("anode-routes".into()).spawn(move || {
+        // The first look finds what changed before the watch began.
+        let mut changed = Ok(());
+        while changed.is_ok() {
+            match file.routes(&config, &plans) {
+                Ok(routes) => {
+                    let routes = Arc::new(routes);
+                    let command = Box::new(move |node: &mut crate::node::Node, _: &mut crate::node::Turn<'_>| {
+                        node.set_routes(routes);
+                    });
+                    if handle.order(Order::Do(command)).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "routes not followed"),
+            }
+            changed = watch.wait();
+            std::thread::sleep(GATHER);
+        }
+    })?;
+    Ok(())
+}
+
+/// Lets the node stop in good order on SIGINT and SIGTERM.
+pub fn stop_on_signals(handle: Handle) -> Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+        .context("cannot wait for signals")?;
+    std::thread::Builder::new().name("anode-signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            // A worker that is gone already needs no telling.
+            let _ = handle.order(Order::Stop);
+        }
+    })?;
+    Ok(())
+}

@@ -1,1 +1,14 @@
-//! sys
+//! Every call to the operating system that is not in the standard library, behind small types.
+//!
+//! Nothing here decides anything: each function is one system call or a handful that belong
+//! together, with its arguments checked and its errors named.
+#![allow(unsafe_code)]
+
+pub mod bpf;
+pub mod clock;
+pub mod mmsg;
+pub mod netns;
+pub mod packet;
+pub mod poll;
+pub mod process;
+pub mod seqpacket;

@@ -43,17 +43,14 @@ pub struct Port {
 }
 
 impl Port {
-    /// The node's address on this port of the same family as `peer`, or any.
+    /// The node's address on this port that `peer` can answer to: of its family, and link-local only
+    /// if `peer` is; any address if there is none such.
     #[inline]
     pub fn address_towards(&self, peer: Addr) -> Addr {
-        let v4 = peer.is_v4();
-        let first = self.addresses.first().map(|(addr, _)| *addr);
-        self.addresses
-            .iter()
-            .map(|(addr, _)| *addr)
-            .find(|addr| addr.is_v4() == v4)
-            .or(first)
-            .unwrap_or(Addr::UNSPECIFIED)
+        let fits = |addr: &Addr| addr.is_v4() == peer.is_v4() && addr.is_link_local() == peer.is_link_local();
+        let mut own = self.addresses.iter().map(|(addr, _)| *addr);
+        let first = self.addresses.first().map_or(Addr::UNSPECIFIED, |(addr, _)| *addr);
+        own.find(fits).unwrap_or(first)
     }
 
     /// Whether `addr` is in a subnet of the port.

@@ -39,6 +39,11 @@ impl Addr {
         *self == Addr::UNSPECIFIED || *self == Addr::v4([0; 4])
     }
 
+    /// Whether this is an IPv6 address that says nothing beyond its link (fe80::/10).
+    pub fn is_link_local(&self) -> bool {
+        self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
+    }
+
     /// The same address as the standard library's type.
     pub fn ip(&self) -> IpAddr {
         match self.octets_v4() {

@@ -21,7 +21,7 @@ use wasmtime::{
 };
 
 /// Octets of the context in front of the window (`struct an_context`).
-const CONTEXT: usize = 64;
+const CONTEXT: usize = check::ARENA_CONTEXT as usize;
 
 /// Steps charged for a failure, since raising one costs the node far more than the steps before it.
 const TRAP_STEPS: u64 = 5_000;

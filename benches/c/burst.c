@@ -1,0 +1,221 @@
+// burst udp GATEWAY_IP:PORT      or      burst packet NETNS_FILE INTERFACE NETNS_FILE INTERFACE
+//
+// Generator and sink in one thread, hence a closed loop: burst k+1 leaves only when burst k has arrived whole, or
+// its time-out was counted as a loss. So no queue ever overflows and no gateway is flooded.
+//
+//   udp     datagrams leave from 127.0.0.1:A to the gateway and are expected at 127.0.0.1:B; prints "ready A B"
+//   packet  whole frames leave through the first interface and are expected on the second; prints "ready"
+//
+// Commands, a line each:
+//   load BURST HEX               packets a burst, bytes of a packet (datagram payload or frame)   → ok
+//   warm WHOLE MS                bursts until WHOLE in a row arrived, at most MS                  → warm 0|1
+//   run PID BURSTS TIMEOUT_MS    measures against the CPU clock of the gateway's process
+//        → run SENT ARRIVED LOST_BURSTS GATEWAY_CPU_NS OWN_CPU_NS WALL_NS SAMPLE_HEX
+// The last four bytes of each packet are overwritten by burst number and index: a late or doubled packet is never
+// taken for another. SAMPLE is the last packet that arrived, so that the caller can check what was done to it.
+#include "bench.h"
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+
+enum { BURST_MAX = 1024, LINE = 2 * ROOM + 64 };
+
+static int out_fd, sink_fd;
+static struct sockaddr_in gateway;
+static unsigned burst = 128, length;
+static uint16_t burst_number;
+static unsigned char packets[BURST_MAX][ROOM], arrived_room[BATCH][ROOM], sample[ROOM], seen[BURST_MAX];
+static struct iovec out_iov[BURST_MAX], in_iov[BATCH];
+static struct mmsghdr out[BURST_MAX], in[BATCH];
+
+static int open_udp(uint16_t *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof at;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) || getsockname(fd, (struct sockaddr *)&at, &size))
+		die("burst: udp socket");
+	deep_buffer(fd);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+static int open_packet(const char *netns, const char *interface, int protocol)
+{
+	int one = 1, ns = open(netns, O_RDONLY | O_CLOEXEC);
+	if (ns < 0 || setns(ns, CLONE_NEWNET))
+		die(netns);
+	close(ns);
+	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol),
+				  .sll_ifindex = (int)if_nametoindex(interface) };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (fd < 0 || !at.sll_ifindex || bind(fd, (struct sockaddr *)&at, sizeof at))
+		die(interface);
+	setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
+	deep_buffer(fd);
+	return fd;
+}
+
+static void load(const char *hex)
+{
+	unsigned byte;
+	for (length = 0; length < ROOM && sscanf(hex + 2 * length, "%2x", &byte) == 1; length++)
+		packets[0][length] = (unsigned char)byte;
+	if (length < 4 || !burst || burst > BURST_MAX)
+		die("burst: load");
+	for (unsigned i = 0; i < burst; i++) {
+		memcpy(packets[i], packets[0], length);
+		out_iov[i] = (struct iovec){ packets[i], length };
+		out[i].msg_hdr = (struct msghdr){ .msg_iov = &out_iov[i], .msg_iovlen = 1 };
+		if (gateway.sin_port)
+			out[i].msg_hdr.msg_name = &gateway, out[i].msg_hdr.msg_namelen = sizeof gateway;
+	}
+}
+
+static void stamp(void)
+{
+	burst_number++;
+	for (unsigned i = 0; i < burst; i++) {
+		uint32_t word = htonl((uint32_t)burst_number << 16 | i);
+		memcpy(packets[i] + length - 4, &word, 4);
+	}
+	memset(seen, 0, burst);
+}
+
+// Takes what has arrived and returns how many packets of this burst are new.
+static unsigned take(void)
+{
+	unsigned fresh = 0;
+	int n = recvmmsg(sink_fd, in, BATCH, MSG_DONTWAIT, 0);
+	for (int i = 0; i < n; i++) {
+		uint32_t word;
+		if (in[i].msg_len != length)
+			continue;
+		memcpy(&word, arrived_room[i] + length - 4, 4);
+		word = ntohl(word);
+		unsigned index = word & 0xffff;
+		if (word >> 16 != burst_number || index >= burst || seen[index])
+			continue;
+		seen[index] = 1;
+		fresh++;
+		if (index == burst - 1)
+			memcpy(sample, arrived_room[i], length);
+	}
+	return fresh;
+}
+
+// One burst: returns how many of its packets arrived before the time-out.
+static unsigned round_trip(int timeout_ms)
+{
+	unsigned arrived = 0;
+	stamp();
+	for (unsigned sent = 0; sent < burst;) {
+		int k = sendmmsg(out_fd, out + sent, burst - sent, 0);
+		if (k <= 0) { // nobody listens yet, or no buffer: this one is lost
+			k = 1;
+			errno = 0;
+		}
+		sent += (unsigned)k;
+	}
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000u;
+	struct pollfd wait = { .fd = sink_fd, .events = POLLIN };
+	while (arrived < burst) {
+		unsigned fresh = take();
+		arrived += fresh;
+		if (fresh)
+			continue;
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+		if (now >= end)
+			break;
+		poll(&wait, 1, (int)((end - now) / 1000000u) + 1);
+	}
+	return arrived;
+}
+
+static void warm(unsigned whole, unsigned ms)
+{
+	unsigned row = 0;
+	for (uint64_t end = clock_ns(CLOCK_MONOTONIC) + ms * 1000000ull; row < whole;) {
+		row = round_trip(20) == burst ? row + 1 : 0;
+		if (clock_ns(CLOCK_MONOTONIC) > end)
+			break;
+	}
+	printf("warm %d\n", row >= whole);
+}
+
+static void run(pid_t pid, unsigned bursts, int timeout_ms)
+{
+	clockid_t gateway_clock;
+	uint64_t sent = 0, arrived = 0, lost = 0;
+	if ((errno = clock_getcpuclockid(pid, &gateway_clock)))
+		die("burst: the gateway is gone");
+	uint64_t gateway_ns = clock_ns(gateway_clock), own_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID),
+		 wall_ns = clock_ns(CLOCK_MONOTONIC);
+	for (unsigned i = 0; i < bursts && lost < 8; i++) {
+		unsigned n = round_trip(timeout_ms);
+		sent += burst;
+		arrived += n;
+		lost += n < burst;
+	}
+	wall_ns = clock_ns(CLOCK_MONOTONIC) - wall_ns;
+	own_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_ns;
+	gateway_ns = clock_ns(gateway_clock) - gateway_ns;
+	printf("run %llu %llu %llu %llu %llu %llu ", (unsigned long long)sent, (unsigned long long)arrived,
+	       (unsigned long long)lost, (unsigned long long)gateway_ns, (unsigned long long)own_ns,
+	       (unsigned long long)wall_ns);
+	for (unsigned i = 0; i < length; i++)
+		printf("%02x", sample[i]);
+	putchar('\n');
+}
+
+static void open_all(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "udp")) {
+		uint16_t from, sink;
+		char *colon = strrchr(argv[2], ':');
+		if (!colon)
+			die(argv[2]);
+		*colon = 0;
+		gateway = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(colon + 1)) };
+		if (inet_pton(AF_INET, argv[2], &gateway.sin_addr) != 1)
+			die(argv[2]);
+		out_fd = open_udp(&from);
+		sink_fd = open_udp(&sink);
+		printf("ready %u %u\n", from, sink);
+	} else if (argc == 6 && !strcmp(argv[1], "packet")) {
+		out_fd = open_packet(argv[2], argv[3], 0);
+		sink_fd = open_packet(argv[4], argv[5], ETH_P_IP);
+		puts("ready");
+	} else {
+		die("burst udp GATEWAY | burst packet NETNS INTERFACE NETNS INTERFACE");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static char line[LINE], hex[LINE];
+	setvbuf(stdout, 0, _IOLBF, 0);
+	open_all(argc, argv);
+	for (int i = 0; i < BATCH; i++) {
+		in_iov[i] = (struct iovec){ arrived_room[i], ROOM };
+		in[i].msg_hdr = (struct msghdr){ .msg_iov = &in_iov[i], .msg_iovlen = 1 };
+	}
+	while (fgets(line, sizeof line, stdin)) {
+		unsigned a, b, c;
+		if (sscanf(line, "load %u %4159s", &burst, hex) == 2) {
+			load(hex);
+			puts("ok");
+		} else if (length && sscanf(line, "warm %u %u", &a, &b) == 2) {
+			warm(a, b);
+		} else if (length && sscanf(line, "run %u %u %u", &a, &b, &c) == 3) {
+			run((pid_t)a, b, (int)c);
+		} else {
+			puts("what?");
+		}
+	}
+}

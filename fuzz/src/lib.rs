@@ -1,0 +1,9 @@
+//! What the fuzz targets share: the parsers, and what must hold for every byte string.
+//!
+//! The parsers are compiled from the node's own source files and not through its crate, because
+//! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/wire.rs` runs
+//! the same checks from `reading.rs` against the crate itself.
+
+pub mod reading;
+#[path = "../../src/wire/mod.rs"]
+pub mod wire;

@@ -1,0 +1,157 @@
+//! The burst generator and sink (`benches/c/burst.c`) as a value: loads a packet, warms a gateway up, measures slices.
+//!
+//! The generator is a process of its own in C, because it must spend little beside the gateway and needs system calls that this
+//! module may not make. It speaks lines over its standard input and output and ends when its input closes. Each answer is checked;
+//! a generator that says something unexpected is an error, never a figure.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::ops::AddAssign;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::Error;
+
+/// Milliseconds after which the rest of a burst counts as lost.
+const LOSS_TIMEOUT_MS: u32 = 200;
+
+/// A running generator.
+#[derive(Debug)]
+pub(crate) struct Generator {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+/// What one slice, or several added up, measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slice {
+    /// Packets sent.
+    pub(crate) sent: u64,
+    /// Packets that came through the gateway.
+    pub(crate) arrived: u64,
+    /// Bursts that did not arrive whole in time.
+    pub(crate) lost_bursts: u64,
+    /// CPU time of the gateway's process, all threads, user and system, in nanoseconds.
+    pub(crate) gateway_ns: u64,
+    /// CPU time of generator and sink, in nanoseconds.
+    pub(crate) own_ns: u64,
+    /// Wall-clock time, in nanoseconds.
+    pub(crate) wall_ns: u64,
+}
+
+impl Generator {
+    /// Starts `program` by `launch`; returns it with the ports it named.
+    pub(crate) fn start(
+        mut launch: Command,
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<(Generator, Vec<u16>), Error> {
+        launch.arg(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = launch.spawn().map_err(|cause| Error::Start { program: program.into(), cause })?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::Protocol("burst has no pipes".into()));
+        };
+        let mut generator = Generator { child, input: Some(input), output: BufReader::new(output) };
+        let line = generator.answer()?;
+        let Some(ports) = line.strip_prefix("ready") else { return Err(Error::Protocol(line)) };
+        let ports = ports.split_whitespace().filter_map(|port| port.parse().ok()).collect();
+        Ok((generator, ports))
+    }
+
+    /// From now on bursts are `burst` copies of `packet`.
+    pub(crate) fn load(&mut self, burst: u32, packet: &[u8]) -> Result<(), Error> {
+        match self.ask(&format!("load {burst} {}", hex::encode(packet)))?.as_str() {
+            "ok" => Ok(()),
+            other => Err(Error::Protocol(other.into())),
+        }
+    }
+
+    /// Sends bursts until `whole` in a row arrived; `false` if that took more than `limit_ms` milliseconds.
+    pub(crate) fn warm(&mut self, whole: u32, limit_ms: u32) -> Result<bool, Error> {
+        match self.ask(&format!("warm {whole} {limit_ms}"))?.as_str() {
+            "warm 1" => Ok(true),
+            "warm 0" => Ok(false),
+            other => Err(Error::Protocol(other.into())),
+        }
+    }
+
+    /// Sends `bursts` bursts and measures; also returns the last packet as it arrived.
+    pub(crate) fn run(&mut self, gateway: u32, bursts: u32) -> Result<(Slice, Vec<u8>), Error> {
+        let line = self.ask(&format!("run {gateway} {bursts} {LOSS_TIMEOUT_MS}"))?;
+        parse_run(&line).ok_or(Error::Protocol(line))
+    }
+
+    fn ask(&mut self, command: &str) -> Result<String, Error> {
+        let gone = |cause: std::io::Error| Error::Protocol(format!("burst has ended: {cause}"));
+        if let Some(input) = &mut self.input {
+            input.write_all(format!("{command}\n").as_bytes()).map_err(gone)?;
+        }
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<String, Error> {
+        let mut line = String::new();
+        let read = self.output.read_line(&mut line);
+        match read {
+            Ok(0) => Err(Error::Protocol("burst has ended; its message is above".into())),
+            Ok(_) => Ok(line.trim().to_owned()),
+            Err(cause) => Err(Error::Protocol(cause.to_string())),
+        }
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl AddAssign for Slice {
+    fn add_assign(&mut self, other: Slice) {
+        self.sent += other.sent;
+        self.arrived += other.arrived;
+        self.lost_bursts += other.lost_bursts;
+        self.gateway_ns += other.gateway_ns;
+        self.own_ns += other.own_ns;
+        self.wall_ns += other.wall_ns;
+    }
+}
+
+fn parse_run(line: &str) -> Option<(Slice, Vec<u8>)> {
+    let mut words = line.strip_prefix("run ")?.split(' ');
+    let mut number = || words.next()?.parse().ok();
+    let slice = Slice {
+        sent: number()?,
+        arrived: number()?,
+        lost_bursts: number()?,
+        gateway_ns: number()?,
+        own_ns: number()?,
+        wall_ns: number()?,
+    };
+    Some((slice, hex::decode(words.next()?).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_line_is_read_whole_or_not_at_all() {
+        let (slice, sample) = parse_run("run 256 255 1 1000 2000 3000 0aff").unwrap();
+        let expected = Slice { sent: 256, arrived: 255, lost_bursts: 1, gateway_ns: 1000, own_ns: 2000, wall_ns: 3000 };
+        assert_eq!((slice, sample), (expected, vec![0x0a, 0xff]));
+        for bad in ["", "run 1 2 3", "run a 255 1 1000 2000 3000 00", "warm 1", "run 1 2 3 4 5 6 zz"] {
+            assert_eq!(parse_run(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn slices_add_up() {
+        let one = Slice { sent: 1, arrived: 1, lost_bursts: 0, gateway_ns: 5, own_ns: 6, wall_ns: 7 };
+        let mut sum = one;
+        sum += one;
+        assert_eq!(sum, Slice { sent: 2, arrived: 2, lost_bursts: 0, gateway_ns: 10, own_ns: 12, wall_ns: 14 });
+    }
+}

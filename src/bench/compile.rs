@@ -1,0 +1,152 @@
+//! Compiles the C baselines of `benches/c` when a benchmark needs them.
+//!
+//! The sources are part of the binary, so that `anode bench` works away from the repository. They are compiled by `cc -O2` (or `$CC`) into
+//! `$XDG_CACHE_HOME/anode/bench/HASH`, where HASH covers sources, flags and the version of the compiler: a change of any compiles
+//! anew, anything else is found there. Programs appear by rename, so two benchmarks may start at the same time.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+use super::Error;
+
+const FLAGS: [&str; 4] = ["-std=gnu11", "-O2", "-Wall", "-Wextra"];
+const HEADER: (&str, &str) = ("bench.h", include_str!("../../benches/c/bench.h"));
+const SOURCES: [(&str, &str); 4] = [
+    ("launch", include_str!("../../benches/c/launch.c")),
+    ("burst", include_str!("../../benches/c/burst.c")),
+    ("udpgw", include_str!("../../benches/c/udpgw.c")),
+    ("packetgw", include_str!("../../benches/c/packetgw.c")),
+];
+
+/// The compiled programs.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// Starts a program in its place (namespace, CPU, scheduling class) and ties it to this process.
+    pub(crate) launch: PathBuf,
+    /// Burst generator and sink.
+    pub(crate) burst: PathBuf,
+    /// Plain UDP gateway.
+    pub(crate) udpgw: PathBuf,
+    /// Plain AF_PACKET forwarder.
+    pub(crate) packetgw: PathBuf,
+}
+
+impl Programs {
+    /// Compiles what is not there yet.
+    pub(crate) fn ready() -> Result<Programs, Error> {
+        Programs::ready_with(&compiler(), &cache())
+    }
+
+    fn ready_with(cc: &OsString, cache: &Path) -> Result<Programs, Error> {
+        let version =
+            Command::new(cc).arg("--version").output().map_err(|cause| Error::NoCompiler { cc: cc.clone(), cause })?;
+        let folder = cache.join(fingerprint(&version.stdout));
+        let failed = |cause| Error::Write { path: folder.clone(), cause };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        for (name, source) in SOURCES {
+            if !folder.join(name).exists() {
+                compile(cc, &folder, name, source)?;
+            }
+        }
+        let at = |name: &str| folder.join(name);
+        Ok(Programs { launch: at("launch"), burst: at("burst"), udpgw: at("udpgw"), packetgw: at("packetgw") })
+    }
+}
+
+impl Programs {
+    /// The scheduling class under which `launch` starts programs here.
+    pub(crate) fn scheduling_class(&self) -> &'static str {
+        let stat = Command::new(&self.launch).args(["-s", "cat", "/proc/self/stat"]).output();
+        let stat = stat.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        // proc_pid_stat(5): the policy is field 41, thus the 39th after the name in parentheses.
+        match stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(38)) {
+            Some("1") => "SCHED_FIFO",
+            Some("3") => "SCHED_BATCH (foreign processes may cut batches: run as root for SCHED_FIFO)",
+            _ => "an unknown scheduling class",
+        }
+    }
+}
+
+/// The C compiler: `$CC` or `cc`.
+pub(crate) fn compiler() -> OsString {
+    std::env::var_os("CC").filter(|cc| !cc.is_empty()).unwrap_or_else(|| "cc".into())
+}
+
+/// The folder of this user for things that can be made again. Never a shared one: its programs are run.
+fn cache() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    base.unwrap_or_else(|| PathBuf::from("target")).join("anode/bench")
+}
+
+fn fingerprint(compiler_version: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(compiler_version);
+    for flag in FLAGS {
+        hash.update(flag);
+    }
+    for (name, text) in SOURCES.iter().chain([&HEADER]) {
+        hash.update(name);
+        hash.update(text);
+    }
+    hex::encode(&hash.finalize()[..12])
+}
+
+fn compile(cc: &OsString, folder: &Path, name: &str, source: &str) -> Result<(), Error> {
+    let work = folder.join(format!("build.{}", std::process::id()));
+    let failed = |cause| Error::Write { path: work.clone(), cause };
+    fs::create_dir_all(&work).map_err(failed)?;
+    fs::write(work.join(HEADER.0), HEADER.1).map_err(failed)?;
+    let (input, output) = (work.join(format!("{name}.c")), work.join(name));
+    fs::write(&input, source).map_err(failed)?;
+    let run = Command::new(cc).args(FLAGS).arg("-o").arg(&output).arg(&input).output();
+    let run = run.map_err(|cause| Error::NoCompiler { cc: cc.clone(), cause })?;
+    if !run.status.success() {
+        let log = String::from_utf8_lossy(&run.stderr).into_owned();
+        return Err(Error::Compile { name: name.into(), log });
+    }
+    fs::rename(&output, folder.join(name)).map_err(failed)?;
+    fs::remove_dir_all(&work).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_compiled_once_and_without_warnings() {
+        let cache = tempfile::tempdir().unwrap();
+        let first = Programs::ready_with(&compiler(), cache.path()).unwrap();
+        let made = first.burst.metadata().unwrap().modified().unwrap();
+        let second = Programs::ready_with(&compiler(), cache.path()).unwrap();
+        assert_eq!(second.burst.metadata().unwrap().modified().unwrap(), made);
+        let folder = first.launch.parent().unwrap();
+        assert_eq!(fs::read_dir(folder).unwrap().count(), SOURCES.len(), "nothing but the programs is left");
+    }
+
+    #[test]
+    fn programs_are_started_in_a_class_that_keeps_batches() {
+        let cache = tempfile::tempdir().unwrap();
+        let class = Programs::ready_with(&compiler(), cache.path()).unwrap().scheduling_class();
+        assert!(class.starts_with("SCHED_"), "{class}");
+    }
+
+    #[test]
+    fn a_missing_compiler_is_named_with_the_remedy() {
+        let cache = tempfile::tempdir().unwrap();
+        let error = Programs::ready_with(&"/nonexistent/cc".into(), cache.path()).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/cc") && error.contains("install"), "{error}");
+    }
+
+    #[test]
+    fn the_log_of_the_compiler_is_part_of_the_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = compile(&compiler(), folder.path(), "bad", "int main( {").unwrap_err().to_string();
+        assert!(error.contains("bad") && error.contains("error:"), "{error}");
+    }
+}

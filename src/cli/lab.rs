@@ -1,0 +1,187 @@
+//! `anode lab`: networks of namespaces from topology files.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::lab::{self, Lab, Node, Topology};
+
+/// The arguments behind `anode lab`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a lab, or repair it; what is there stays
+    Up {
+        /// The topology
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a lab with all that runs in it
+    Down {
+        /// The topology's file, or the lab's name
+        lab: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the labs, or the nodes of one
+    Ls {
+        /// The topology's file, or the lab's name
+        lab: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what a topology means, with all addresses and routes, and make nothing
+    Check {
+        /// The topology
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command in a node; the status is the command's
+    Exec {
+        /// The topology's file, or the lab's name
+        lab: String,
+        /// The node
+        node: String,
+        /// The command and its arguments
+        #[arg(last = true, required = true, num_args = 1..)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Runs `anode lab VERB`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        Verb::Up { file, json } => up(&file, json)?,
+        Verb::Down { lab, json } => down(&lab, json)?,
+        Verb::Ls { lab: None, json } => list(json)?,
+        Verb::Ls { lab: Some(lab), json } => show(Lab::open(&name(&lab)?)?.topology(), json)?,
+        Verb::Check { file, json } => {
+            let topology = Topology::load(file)?;
+            show(&topology, json)?;
+            if !json {
+                routes(&topology);
+            }
+        }
+        Verb::Exec { lab, node, command } => exec(&name(&lab)?, &node, &command)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A lab's name as given, or as its file says.
+fn name(lab: &str) -> anyhow::Result<String> {
+    if is_file(lab) { Ok(lab::name_in(lab)?) } else { Ok(lab.to_owned()) }
+}
+
+fn is_file(lab: &str) -> bool {
+    lab.contains('/') || Path::new(lab).extension().is_some_and(|extension| extension == "toml")
+}
+
+fn up(file: &Path, json: bool) -> anyhow::Result<()> {
+    let topology = Topology::load(file)?;
+    let lab = Lab::up(&topology)?;
+    if json {
+        println!("{}", json!({"lab": topology.name, "changes": lab.changes(), "nodes": topology.nodes}));
+        return Ok(());
+    }
+    let (nodes, links) = (topology.nodes.len(), topology.links());
+    match lab.changes() {
+        0 => println!("{}: {nodes} nodes and {links} links were up already", topology.name),
+        changes => println!("{}: {nodes} nodes and {links} links are up ({changes} changes)", topology.name),
+    }
+    Ok(())
+}
+
+fn down(lab: &str, json: bool) -> anyhow::Result<()> {
+    let name = name(lab)?;
+    let known = is_file(lab) || lab::list()?.iter().any(|summary| summary.name == name);
+    anyhow::ensure!(known, lab::Error::NoLab { name });
+    let down = Lab::down(&name)?;
+    if json {
+        println!("{}", json!({"lab": name, "down": down}));
+        return Ok(());
+    }
+    match down.removed.len() {
+        0 => println!("{name}: was not up"),
+        nodes => println!("{name}: {nodes} nodes removed"),
+    }
+    if !down.ended.is_empty() {
+        println!("{name}: {} processes ended", down.ended.len());
+    }
+    for namespace in &down.left {
+        println!("{name}: left namespace {namespace} alone, which `anode lab` did not make");
+    }
+    Ok(())
+}
+
+fn list(json: bool) -> anyhow::Result<()> {
+    let labs = lab::list()?;
+    if json {
+        println!("{}", json!({"labs": labs}));
+        return Ok(());
+    }
+    for lab in &labs {
+        let status = serde_json::to_value(lab.status)?;
+        let file = lab.file.as_deref().map_or("-".into(), |file| file.display().to_string());
+        println!("{:<16} {:<10} {:>4} nodes  {file}", lab.name, status.as_str().unwrap_or_default(), lab.nodes.len());
+    }
+    Ok(())
+}
+
+fn show(topology: &Topology, json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", json!({"lab": topology.name, "nodes": topology.nodes}));
+        return Ok(());
+    }
+    for node in &topology.nodes {
+        let active = if node.active { ", active" } else { "" };
+        println!("{} ({}{active}) {}", node.name, node.kind, join(&node.addresses));
+        for interface in &node.interfaces {
+            let (peer, peer_interface) = &interface.peer;
+            println!(
+                "  {:<15} {}  {} -> {peer} {peer_interface}",
+                interface.name,
+                interface.mac,
+                join(&interface.addresses)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn join(addresses: &[lab::Cidr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn routes(topology: &Topology) {
+    let line = |node: &Node, route: &lab::Route| {
+        let via = route.via.map_or("on the link".to_owned(), |via| format!("via {via}"));
+        println!("{}: to {} {via} by {}", node.name, route.to, route.interface);
+    };
+    for node in &topology.nodes {
+        node.routes.iter().for_each(|route| line(node, route));
+    }
+}
+
+/// Becomes the command: so its status, its signals and its terminal are really its own.
+fn exec(lab: &str, node: &str, command: &[OsString]) -> anyhow::Result<()> {
+    let lab = Lab::open(lab)?;
+    let (program, arguments) = command.split_first().context("no command given; write it behind --")?;
+    let error = lab.command(node, program)?.args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {} in node '{node}'", program.to_string_lossy()))
+}

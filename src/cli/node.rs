@@ -1,0 +1,285 @@
+//! `anode node`: run a node in the foreground, and ask a running one.
+
+use crate::manage::client::{Control, run_dir};
+use crate::manage::config::NodeFile;
+use crate::nodeos::reason::Reason;
+use clap::Subcommand;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run the node of a configuration file in the foreground
+    Run {
+        /// The configuration, in TOML (docs/node.md)
+        config: PathBuf,
+    },
+    /// Say what a configuration means here, and what is wrong with it
+    Check {
+        /// The configuration, in TOML
+        config: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print all counters of a running node
+    Status {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what changes in the counters of a running node, every second, until interrupted
+    Watch {
+        /// The node's name, or its run directory
+        node: String,
+        /// Seconds between two looks
+        #[arg(long, default_value_t = 1.0)]
+        interval: f64,
+        /// Looks before it ends; 0 for no end
+        #[arg(long, default_value_t = 0)]
+        count: u64,
+        /// Print JSON, one object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what mobile code has logged lately at a running node
+    Log {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop a running node
+    Down {
+        /// The node's name, or its run directory
+        node: String,
+    },
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        Verb::Run { config } => run_node(&NodeFile::read(&config)?)?,
+        Verb::Check { config, json } => check(&NodeFile::read(&config)?, json)?,
+        Verb::Status { node, json } => {
+            let status = Control::connect(&run_dir(&node))?.status()?;
+            if json { println!("{}", serde_json::to_string_pretty(&status)?) } else { print!("{}", describe(&status)) }
+        }
+        Verb::Watch { node, interval, count, json } => watch(&node, interval, count, json)?,
+        Verb::Log { node, json } => log(&node, json)?,
+        Verb::Down { node } => down(&node)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_node(file: &NodeFile) -> anyhow::Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ANODE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        lines.init()
+    } else {
+        lines.json().init()
+    }
+    let node = crate::manage::assemble(file)?;
+    crate::manage::stop_on_signals(node.handle())?;
+    tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
+    node.run()?;
+    tracing::info!(node = file.name, "node is down");
+    Ok(())
+}
+
+fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
+    let (config, _) = file.plan()?;
+    if json {
+        let ports: Vec<Value> = config
+            .ports
+            .iter()
+            .map(|port| {
+                serde_json::json!({
+                    "name": port.name,
+                    "link": format!("{:?}", port.link),
+                    "addresses": port.addresses.iter().map(|(addr, _)| addr).collect::<Vec<_>>(),
+                    "mtu": port.mtu,
+                })
+            })
+            .collect();
+        let routes: Vec<Value> = config
+            .routes
+            .iter()
+            .map(|(to, next)| serde_json::json!({"to": to, "via": next.via, "port": next.port.0}))
+            .collect();
+        let all = serde_json::json!({
+            "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
+            "anyone": config.anyone, "sizes": config.sizes,
+        });
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    println!("node {}, sockets in {}", config.name, file.run_dir().display());
+    for port in &config.ports {
+        let addresses: Vec<_> = port.addresses.iter().map(|(addr, _)| addr.to_string()).collect();
+        println!("  port {}: {:?}, mtu {}, {}", port.name, port.link, port.mtu, addresses.join(", "));
+    }
+    for neighbour in &config.neighbours {
+        println!("  neighbour {} behind port {}", neighbour.addr, config.ports[usize::from(neighbour.port.0)].name);
+    }
+    let mut routes: Vec<_> = config.routes.iter().collect();
+    routes.sort_by_key(|(to, _)| *to);
+    for (to, next) in routes {
+        println!("  route {to} via {} port {}", next.via, config.ports[usize::from(next.port.0)].name);
+    }
+    match &file.store {
+        Some(path) => println!("  code is kept in {}", path.display()),
+        None => println!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
+    }
+    println!("ok");
+    Ok(())
+}
+
+fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
+    let mut control = Control::connect(&run_dir(node))?;
+    let mut before = control.status()?;
+    let mut looks = 0;
+    while count == 0 || looks < count {
+        std::thread::sleep(Duration::from_secs_f64(interval.clamp(0.01, 3600.0)));
+        let now = control.status()?;
+        let mut changes = Vec::new();
+        difference("", &before, &now, &mut changes);
+        if json {
+            let map: serde_json::Map<String, Value> =
+                changes.into_iter().map(|(path, by)| (path, Value::from(by))).collect();
+            println!("{}", Value::Object(map));
+        } else {
+            let texts: Vec<_> = changes.iter().map(|(path, by)| format!("{path} {by:+}")).collect();
+            println!("{}", if texts.is_empty() { "nothing".into() } else { texts.join("  ") });
+        }
+        before = now;
+        looks += 1;
+    }
+    Ok(())
+}
+
+/// Every number that changed, with its path in the tree.
+fn difference(path: &str, before: &Value, now: &Value, changes: &mut Vec<(String, i64)>) {
+    let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match now {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                difference(&join(key), before.get(key).unwrap_or(&Value::Null), value, changes);
+            }
+        }
+        Value::Array(items) => {
+            for (at, value) in items.iter().enumerate() {
+                let label = value.get("title").or_else(|| value.get("name")).and_then(Value::as_str);
+                let label = label.map_or_else(|| at.to_string(), str::to_owned);
+                difference(&join(&label), before.get(at).unwrap_or(&Value::Null), value, changes);
+            }
+        }
+        Value::Number(number) => {
+            let (now, before) = (number.as_i64().unwrap_or(0), before.as_i64().unwrap_or(0));
+            if now != before {
+                changes.push((path.to_owned(), now - before));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn log(node: &str, json: bool) -> anyhow::Result<()> {
+    let lines = Control::connect(&run_dir(node))?.ask(&serde_json::json!({"do": "log"}))?;
+    if json {
+        println!("{lines}");
+        return Ok(());
+    }
+    for line in lines.as_array().into_iter().flatten() {
+        let field = |name: &str| line[name].as_u64().unwrap_or(0);
+        println!(
+            "{:.6} s  domain {}  tag {}  value {}",
+            field("at") as f64 / 1e9,
+            field("domain"),
+            field("tag"),
+            field("value")
+        );
+    }
+    Ok(())
+}
+
+fn down(node: &str) -> anyhow::Result<()> {
+    let dir = run_dir(node);
+    Control::connect(&dir)?.down()?;
+    // The node takes its sockets away as the last thing it does.
+    for _ in 0..500 {
+        if !dir.join("control.sock").exists() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    anyhow::bail!("the node was told to stop but its sockets are still in {}", dir.display())
+}
+
+/// The counter tree for people, with one line of help for every reason that happened.
+fn describe(status: &Value) -> String {
+    let mut text = format!("node {}\n", status["node"].as_str().unwrap_or("?"));
+    let items = |key: &str| status[key].as_array().cloned().unwrap_or_default();
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    for port in items("ports") {
+        let addresses: Vec<_> = port["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let _ = writeln!(
+            text,
+            "  port {:12} in {:>10} frames {:>12} B   out {:>10} frames {:>12} B   {}",
+            port["name"].as_str().unwrap_or("?"),
+            number(&port, "received"),
+            number(&port, "received_bytes"),
+            number(&port, "sent"),
+            number(&port, "sent_bytes"),
+            addresses.join(", ")
+        );
+    }
+    for code in items("codes") {
+        let usage = &code["usage"];
+        let _ = writeln!(
+            text,
+            "  code {:12} {:8} {:.8}…  {} packets, {} forwarded, {} delivered, {} children, {} steps, {} state entries{}",
+            code["title"].as_str().unwrap_or("?"),
+            code["state"].as_str().unwrap_or("?"),
+            code["name"].as_str().unwrap_or("?"),
+            number(usage, "packets"),
+            number(usage, "forwarded"),
+            number(usage, "delivered"),
+            number(usage, "children"),
+            number(usage, "steps"),
+            number(usage, "state_entries"),
+            code["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default()
+        );
+    }
+    let fetch = &status["fetch"];
+    let _ = writeln!(
+        text,
+        "  fetch {} codes on their way, {} capsules wait, {} B of code in memory",
+        number(fetch, "codes"),
+        number(fetch, "capsules"),
+        number(fetch, "object_bytes")
+    );
+    for neighbour in items("neighbours") {
+        let field = |key: &str| neighbour[key].as_str().unwrap_or("?").to_owned();
+        let _ = writeln!(text, "  neighbour {} behind {}", field("addr"), field("port"));
+    }
+    for (name, count) in status["drops"].as_object().into_iter().flatten() {
+        let help = Reason::ALL.iter().find(|reason| reason.name() == name).map_or("", |reason| reason.help());
+        let _ = writeln!(text, "  drop {name:20} {:>8}   {help}", count.as_u64().unwrap_or(0));
+    }
+    text
+}

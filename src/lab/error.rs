@@ -1,0 +1,127 @@
+//! What can go wrong with a lab, each with its cause and the remedy.
+
+use core::fmt;
+use std::path::PathBuf;
+
+/// Why a lab could not be read, built, found or taken down.
+#[derive(Debug)]
+pub enum Error {
+    /// A file could not be read or written.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or has unknown or ill-typed keys; the text shows line and column.
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The parser's message, several lines.
+        message: String,
+    },
+    /// The topology contradicts itself.
+    Topology {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+        /// What to write instead.
+        remedy: String,
+    },
+    /// Namespaces need privileges that this process lacks.
+    NotRoot,
+    /// A namespace of the lab's naming exists and somebody else made it.
+    Foreign {
+        /// Its name.
+        namespace: String,
+    },
+    /// No lab of that name is known here.
+    NoLab {
+        /// The name looked for.
+        name: String,
+    },
+    /// The lab has no such node, or the node's namespace is gone.
+    NoNode {
+        /// The lab.
+        lab: String,
+        /// The node looked for.
+        node: String,
+    },
+    /// A program that the lab is built with could not be started.
+    Tool {
+        /// Its name.
+        program: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// One of its commands was refused.
+    Command {
+        /// The program, where it ran, and the refused command.
+        command: String,
+        /// What the program printed.
+        message: String,
+    },
+    /// A system call of ours was refused.
+    System {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Error::Syntax { path, message } => {
+                write!(f, "{}: {}", path.display(), message.trim_end())?;
+                match foreign_key(message) {
+                    Some(remedy) => write!(f, "\n{remedy}"),
+                    None => Ok(()),
+                }
+            }
+            Error::Topology { path, line, what, remedy } => {
+                write!(f, "{}:{line}: {what}; {remedy}", path.display())
+            }
+            Error::NotRoot => f.write_str("network namespaces need root; run as root, or use `anode sim` without it"),
+            Error::Foreign { namespace } => write!(
+                f,
+                "namespace {namespace} exists and was not made by `anode lab`; rename the lab, or remove it yourself \
+                 with `ip netns del {namespace}`"
+            ),
+            Error::NoLab { name } => {
+                write!(f, "no lab '{name}' here; `anode lab ls` lists them, `anode lab up FILE` makes one")
+            }
+            Error::NoNode { lab, node } => {
+                write!(
+                    f,
+                    "lab '{lab}' has no node '{node}' that is up; `anode lab ls {lab}` lists them, `anode lab up` repairs"
+                )
+            }
+            Error::Tool { program, source } => {
+                write!(f, "cannot run {program}: {source}; install it with `apt-get install iproute2 ethtool`")
+            }
+            Error::Command { command, message } => {
+                write!(
+                    f,
+                    "refused: {command}: {}; `anode lab up` again repairs, `anode lab down` removes",
+                    message.trim()
+                )
+            }
+            Error::System { what, source } => write!(f, "{what}: {source}"),
+        }
+    }
+}
+
+/// The remedy for keys that people expect from other tools.
+fn foreign_key(message: &str) -> Option<&'static str> {
+    let wanted = ["`delay", "`loss", "`jitter", "`latency"].iter().any(|key| message.contains(key));
+    wanted.then_some("a lab's links are as fast as the kernel; for delay and loss use `anode sim`")
+}
+
+/// Causes are part of the message, so there is no chain of sources to print again.
+impl core::error::Error for Error {}

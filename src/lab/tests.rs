@@ -1,0 +1,292 @@
+//! What topology files mean, and which of them are refused.
+
+use std::collections::BTreeMap;
+
+use super::observe::Observed;
+use super::*;
+
+fn parse(text: &str) -> Result<Topology, Error> {
+    Topology::parse(text, "t.toml")
+}
+
+fn refused(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+fn routes(topology: &Topology, node: &str) -> Vec<String> {
+    let text = |r: &Route| format!("{} via {} {}", r.to, r.via.unwrap(), r.interface);
+    topology.node(node).unwrap().routes.iter().map(text).collect()
+}
+
+const LINE: &str = r#"
+name = "line"
+[nodes.a]
+[nodes.r]
+active = true
+anode.workers = 1
+[nodes.b]
+addresses = ["10.0.0.3/32"]
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", { node = "b", interface = "up0", mac = "02:00:00:00:00:09", addresses = ["10.0.2.9/24", "10.0.3.9/24"] }]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+mtu = 1400
+"#;
+
+#[test]
+fn a_line_gets_names_numbers_and_routes() {
+    let line = parse(LINE).unwrap();
+    let kinds: Vec<_> = line.nodes.iter().map(|n| (n.name.as_str(), n.kind, n.active)).collect();
+    assert_eq!(kinds, [("a", Kind::Host, false), ("b", Kind::Host, false), ("r", Kind::Router, true)]);
+    let r = line.node("r").unwrap();
+    assert_eq!(r.anode.as_ref().unwrap()["workers"].as_integer(), Some(1));
+    assert_eq!(r.interfaces[1].name, "to-b");
+    assert_eq!(r.interfaces[1].mac.to_string(), "02:61:6e:00:03:02");
+    assert_eq!(r.interfaces[1].peer, ("b".to_owned(), "up0".to_owned()));
+    assert_eq!(r.interfaces[1].addresses[1].to_string(), "fd00:0:2::1/64");
+    assert_eq!(r.interfaces[1].mtu, 1400);
+    let b = line.node("b").unwrap();
+    assert_eq!(b.interfaces[0].mac.to_string(), "02:00:00:00:00:09");
+    assert_eq!(b.v4().unwrap().to_string(), "10.0.0.3");
+    assert_eq!(b.v6(), None);
+    assert_eq!(
+        routes(&line, "a"),
+        ["10.0.2.0/24 via 10.0.1.2 to-r", "10.0.0.3/32 via 10.0.1.2 to-r", "fd00:0:2::/64 via fd00:0:1::2 to-r"]
+    );
+    assert_eq!(routes(&line, "r"), ["10.0.0.3/32 via 10.0.2.9 to-b"], "10.0.3.0/24 is a host's affair");
+    assert_eq!(line.links(), 2);
+}
+
+#[test]
+fn a_cheaper_detour_beats_a_direct_link_and_ties_go_to_earlier_links() {
+    let diamond = |cost: u32| {
+        parse(&format!(
+            r#"
+            name = "d"
+            [nodes]
+            s = {{}}
+            x = {{}}
+            y = {{}}
+            t = {{ addresses = ["10.9.9.9/32"] }}
+            [[links]]
+            ends = ["s", "x"]
+            prefixes = ["10.0.1.0/24"]
+            cost = {cost}
+            [[links]]
+            ends = ["s", "y"]
+            prefixes = ["10.0.2.0/24"]
+            [[links]]
+            ends = ["x", "t"]
+            prefixes = ["10.0.3.0/24"]
+            [[links]]
+            ends = ["y", "t"]
+            prefixes = ["10.0.4.0/24"]"#
+        ))
+        .unwrap()
+    };
+    assert!(routes(&diamond(1), "s").contains(&"10.9.9.9/32 via 10.0.1.2 to-x".to_owned()));
+    assert!(routes(&diamond(3), "s").contains(&"10.9.9.9/32 via 10.0.2.2 to-y".to_owned()));
+    assert!(routes(&diamond(5), "s").contains(&"10.0.3.0/24 via 10.0.2.2 to-y".to_owned()));
+}
+
+#[test]
+fn hosts_are_not_passed_through() {
+    let text = LINE.replace("active = true", "active = true\nkind = \"host\"");
+    let line = parse(&text).unwrap();
+    assert!(routes(&line, "a").is_empty());
+}
+
+const SWITCHED: &str = r#"
+name = "s"
+static_neighbours = true
+[nodes]
+sw = { kind = "switch", prefixes = ["10.0.0.0/24"] }
+sx = { kind = "switch" }
+a = {}
+b = { addresses = ["10.7.7.7/32"] }
+c = {}
+[[links]]
+ends = ["a", "sw"]
+[[links]]
+ends = ["sw", "b"]
+[[links]]
+ends = ["sx", "sw"]
+[[links]]
+ends = [{ node = "c", addresses = ["10.0.0.200/24"] }, "sx"]
+"#;
+
+#[test]
+fn whoever_is_behind_a_switch_is_a_neighbour() {
+    let lab = parse(SWITCHED).unwrap();
+    let segments: Vec<usize> = lab.nodes.iter().flat_map(|n| n.interfaces.iter().map(|i| i.segment)).collect();
+    assert!(segments.iter().all(|segment| *segment == 0), "{segments:?}");
+    assert_eq!(lab.node("b").unwrap().interfaces[0].addresses[0].to_string(), "10.0.0.2/24");
+    assert_eq!(routes(&lab, "a"), ["10.7.7.7/32 via 10.0.0.2 to-sw"]);
+    let known: Vec<String> =
+        lab.node("a").unwrap().neighbours.iter().map(|n| format!("{} {}", n.addr, n.mac)).collect();
+    assert_eq!(known, ["10.0.0.2 02:61:6e:00:02:01", "10.0.0.200 02:61:6e:00:03:01"]);
+    assert!(lab.node("sw").unwrap().routes.is_empty());
+}
+
+#[test]
+fn links_that_are_not_routed_carry_only_their_own_block() {
+    let text = SWITCHED.replace("ends = [\"sw\", \"b\"]", "ends = [\"sw\", \"b\"]\nrouted = false");
+    assert!(routes(&parse(&text).unwrap(), "a").is_empty());
+    let text = SWITCHED.replace("ends = [\"a\", \"sw\"]", "ends = [\"a\", \"sw\"]\nrouted = false");
+    assert!(routes(&parse(&text).unwrap(), "a").is_empty());
+}
+
+#[test]
+fn given_routes_and_neighbours_replace_computed_ones() {
+    let text = LINE.replace(
+        "[nodes.a]",
+        r#"[nodes.a]
+        routes = [{ to = "0.0.0.0/0", via = "10.0.1.2" }]
+        neighbours = [{ address = "10.0.1.77", mac = "02:00:00:00:00:77" }]
+        sysctls = { "net.ipv4.ip_default_ttl" = 7, "net.ipv4.ip_forward" = true }"#,
+    );
+    let line = parse(&text).unwrap();
+    let a = line.node("a").unwrap();
+    assert_eq!(routes(&line, "a"), ["0.0.0.0/0 via 10.0.1.2 to-r"]);
+    assert_eq!(a.neighbours[0].interface, "to-r");
+    let sysctls = plan::sysctls(a);
+    assert_eq!(sysctls["net/ipv4/ip_default_ttl"], "7");
+    assert_eq!(sysctls["net/ipv4/ip_forward"], "1");
+}
+
+#[test]
+fn parallel_links_get_distinct_interfaces() {
+    let text = "name = 'p'\nnodes.a = {}\nnodes.b = {}\nlinks = [{ ends = ['a', 'b'] }, { ends = ['a', 'b'] }]";
+    let lab = parse(text).unwrap();
+    let peers: Vec<_> = lab.nodes.iter().flat_map(|n| n.interfaces.iter().map(|i| (&*i.name, &*i.peer.1))).collect();
+    assert_eq!(peers, [("to-b", "to-a"), ("to-b-2", "to-a-2"), ("to-a", "to-b"), ("to-a-2", "to-b-2")]);
+}
+
+#[test]
+fn syntax_errors_name_file_line_and_key() {
+    let text = refused("name = \"x\"\n[nodes.a]\ncolour = 1\n");
+    assert!(text.contains("t.toml") && text.contains("line 3") && text.contains("unknown field `colour`"), "{text}");
+    let text = refused(&LINE.replace("mtu = 1400", "delay_ms = 3"));
+    assert!(text.contains("anode sim"), "{text}");
+    let text = refused(&LINE.replace("ends = [\"a\", \"r\"]", "ends = [{ node = \"a\", colour = 1 }, \"r\"]"));
+    assert!(text.contains("colour"), "{text}");
+    assert!(refused(&LINE.replace("10.0.1.0/24", "10.0.1.0/33")).contains("10.0.1.0/33"));
+}
+
+#[test]
+fn contradictions_name_line_cause_and_remedy() {
+    let swap = |from: &str, to: &str| refused(&LINE.replace(from, to));
+    for (text, cause) in [
+        (swap("name = \"line\"", "name = \"my-line\""), "t.toml:2: 'my-line' cannot name a lab; use"),
+        (swap("[nodes.a]", "[nodes.A]"), "t.toml:3: 'A' cannot name a node; use"),
+        (
+            swap("ends = [\"a\", \"r\"]", "ends = [\"a\", \"q\"]"),
+            "t.toml:9: the link names 'q', which is no node; add [nodes.q]",
+        ),
+        (swap("ends = [\"a\", \"r\"]", "ends = [\"a\", \"a\"]"), "joins 'a' with itself"),
+        (swap("mtu = 1400", "mtu = 1000"), "t.toml:12: mtu = 1000 is out of range; use 1280 to 65535"),
+        (swap("mtu = 1400", "rate_mbit = 0"), "rate_mbit = 0"),
+        (swap("mtu = 1400", "cost = 0"), "cost = 0"),
+        (swap("active = true\n", ""), "t.toml:4: node 'r' has an anode section but is not active; write active = true"),
+        (swap("10.0.2.9/24", "10.0.1.1/24"), "10.0.1.1 is given twice"),
+        (swap("[\"10.0.1.0/24\", ", "[\"10.0.1.0/31\", "), "10.0.1.0/31 has no address number 2"),
+        (swap("up0", "lo"), "'lo' cannot name an interface"),
+        (swap("up0", "a-name-too-long-"), "cannot name an interface"),
+        (swap("[nodes.a]", "[nodes.a]\nprefixes = [\"10.0.0.0/8\"]"), "has prefixes but is no switch"),
+        (swap("[nodes.a]", "[nodes.a]\nsysctls = { \"kernel.panic\" = 1 }"), "'kernel.panic'"),
+        (swap("[nodes.a]", "[nodes.a]\nsysctls = { \"net/../kernel/panic\" = 1 }"), "not a parameter"),
+        (
+            swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\", via = \"10.7.0.1\" }]"),
+            "no link of 'a' leads to 10.7.0.1",
+        ),
+        (
+            swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\", via = \"fd00:0:1::2\" }]"),
+            "another address family",
+        ),
+        (swap("[nodes.a]", "[nodes.a]\nroutes = [{ to = \"10.8.0.0/16\" }]"), "leads nowhere"),
+        (
+            swap("active = true", "active = true\nkind = \"switch\""),
+            "the switch 'r' has addresses, routes, neighbours or is active",
+        ),
+        (
+            refused(
+                &SWITCHED.replace("ends = [\"a\", \"sw\"]", "ends = [\"a\", \"sw\"]\nprefixes = [\"10.3.0.0/24\"]"),
+            ),
+            "give them to the switch",
+        ),
+    ] {
+        assert!(text.contains(cause), "{text}\nshould contain\n{cause}");
+    }
+}
+
+#[test]
+fn an_empty_machine_needs_every_line_and_a_complete_one_none() {
+    let line = parse(LINE).unwrap();
+    let nothing = BTreeMap::new();
+    let links = plan::links(&line, &nothing);
+    assert_eq!(
+        links,
+        [
+            "link add to-r netns an-line-a address 02:61:6e:00:01:01 mtu 1500 type veth peer name to-a netns an-line-r address \
+             02:61:6e:00:03:01 mtu 1500",
+            "link add up0 netns an-line-b address 02:00:00:00:00:09 mtu 1400 type veth peer name to-b netns an-line-r address \
+             02:61:6e:00:03:02 mtu 1400"
+        ]
+    );
+    let a = line.node("a").unwrap();
+    let lines = plan::prepare(&line, a, &nothing);
+    assert_eq!(lines, ["link set dev lo alias \"anode lab line\"", "link set dev lo up"]);
+    let here = link_answer("to-r", 2, 2, "02:61:6e:00:01:01", "", "[]");
+    let lines = plan::configure(&line, a, &here);
+    assert_eq!(lines.first().unwrap(), "link set dev to-r alias \"anode lab line: r to-a\"");
+    assert!(lines.contains(&"address replace fd00:0:1::1/64 dev to-r nodad".to_owned()));
+    assert!(lines.contains(&"route replace 10.0.2.0/24 via 10.0.1.2 dev to-r proto 107".to_owned()));
+}
+
+fn link_answer(name: &str, index: u32, peer: u32, mac: &str, alias: &str, addresses: &str) -> Observed {
+    let text = format!(
+        r#"[{{"ifindex":{index},"link_index":{peer},"ifname":"{name}","mtu":1500,"address":"{mac}","ifalias":"{alias}","flags":[],
+            "linkinfo":{{"info_kind":"veth"}},"addr_info":{addresses}}}]"#
+    );
+    observe::parse(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_is_replaced_and_foreign_ones_stay() {
+    let lab = parse("name = 'p'\nnodes.a = {}\nnodes.b = {}\nlinks = [{ ends = ['a', 'b'] }]").unwrap();
+    let (a, b) = ("02:61:6e:00:01:01", "02:61:6e:00:02:01");
+    let at_b = || link_answer("to-a", 3, 2, b, "", "[]");
+    let intact = BTreeMap::from([("a", link_answer("to-b", 2, 3, a, "anode lab p: b to-a", "[]")), ("b", at_b())]);
+    assert!(plan::links(&lab, &intact).is_empty());
+    assert!(plan::stale(&lab, &lab.nodes[0], &intact).is_empty());
+    for wrong in [
+        link_answer("to-b", 2, 4, a, "", "[]"),
+        link_answer("to-b", 2, 3, a, "anode lab p: c to-a", "[]"),
+        link_answer("to-b", 2, 3, "02:61:6e:00:09:09", "", "[]"),
+    ] {
+        let observed = BTreeMap::from([("a", wrong), ("b", at_b())]);
+        assert_eq!(plan::stale(&lab, &lab.nodes[0], &observed), ["link del dev to-b"]);
+        assert_eq!(plan::links(&lab, &observed).len(), 1);
+    }
+    let extra = |mac| BTreeMap::from([("a", link_answer("veth7", 2, 3, mac, "", "[]"))]);
+    assert_eq!(plan::stale(&lab, &lab.nodes[0], &extra("02:61:6e:00:01:07")), ["link del dev veth7"]);
+    assert!(plan::stale(&lab, &lab.nodes[0], &extra("02:00:00:00:00:07")).is_empty(), "made by somebody else");
+}
+
+#[test]
+fn addresses_that_are_no_longer_wanted_go_but_link_local_ones_stay() {
+    let lab = parse("name = 'p'\nnodes.a = {}\nnodes.b = {}\nlinks = [{ ends = ['a', 'b'] }]").unwrap();
+    let addresses = r#"[{"local":"10.9.9.9","prefixlen":24},{"local":"fe80::1","prefixlen":64}]"#;
+    let here = link_answer("to-b", 2, 3, "02:61:6e:00:01:01", "anode lab p: b to-a", addresses);
+    let lines = plan::configure(&lab, &lab.nodes[0], &here);
+    assert_eq!(lines, ["address del 10.9.9.9/24 dev to-b", "link set dev to-b up"]);
+}
+
+#[test]
+fn a_lab_can_be_renamed_within_the_rules() {
+    let line = parse(LINE).unwrap();
+    assert_eq!(line.clone().renamed("t1").unwrap().namespace("a"), "an-t1-a");
+    assert!(line.renamed("a-b").unwrap_err().to_string().contains("cannot name a lab"));
+}

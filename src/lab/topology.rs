@@ -1,0 +1,213 @@
+//! A topology with everything resolved: interfaces, addresses, neighbours and routes of each node.
+//!
+//! [`Topology::parse`] is the only way to one, so whoever holds a topology knows that its names
+//! fit into the kernel, its addresses are distinct, and its routes lead somewhere. It does no I/O
+//! but reading the file; [`super::plan`] turns it into commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::address::{Cidr, Mac};
+use super::error::Error;
+use super::file::{File, Kind};
+use super::{resolve, route};
+use crate::wire::{Addr, Prefix};
+
+/// A lab's network.
+#[derive(Clone, Debug, Serialize)]
+pub struct Topology {
+    /// The lab's name.
+    pub name: String,
+    /// The nodes, sorted by name.
+    pub nodes: Vec<Node>,
+    #[serde(skip)]
+    pub(super) text: String,
+    #[serde(skip)]
+    pub(super) path: PathBuf,
+}
+
+/// A node: one network namespace.
+#[derive(Clone, Debug, Serialize)]
+pub struct Node {
+    /// The node's name.
+    pub name: String,
+    /// What it does with packets that are not for it.
+    pub kind: Kind,
+    /// Whether an anode node is meant to run here.
+    pub active: bool,
+    /// That node's configuration as written in the topology.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anode: Option<toml::Table>,
+    /// Addresses of the node itself, on its loopback interface.
+    pub addresses: Vec<Cidr>,
+    /// The interfaces, in the order of the links.
+    pub interfaces: Vec<Interface>,
+    /// Static routes, besides those to the links' own blocks.
+    pub routes: Vec<Route>,
+    /// Neighbours that need no resolution.
+    pub neighbours: Vec<Neighbour>,
+    /// Kernel parameters that the topology sets, beside the lab's own.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct Interface {
+    /// The interface's name.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Its addresses.
+    pub addresses: Vec<Cidr>,
+    /// The node and the interface at the other end.
+    pub peer: (String, String),
+    /// Number of the link in the file, from 0.
+    pub link: usize,
+    /// Number of the segment: all interfaces that hear each other's broadcasts.
+    pub segment: usize,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// What the stack may send, Mbit/s; unlimited if absent.
+    pub rate_mbit: Option<u32>,
+    /// What the link adds to a path.
+    pub cost: u32,
+    /// Whether computed routes use the link.
+    pub routed: bool,
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Route {
+    /// The destinations.
+    pub to: Prefix,
+    /// The next hop; absent if the destinations are on the link.
+    pub via: Option<Addr>,
+    /// Name of the outgoing interface.
+    pub interface: String,
+}
+
+/// A neighbour that needs no resolution.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Neighbour {
+    /// Its address.
+    pub addr: Addr,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Name of the interface that leads to it.
+    pub interface: String,
+}
+
+impl Topology {
+    /// Reads and resolves a topology file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Topology, Error> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
+        Topology::parse(&text, path)
+    }
+
+    /// Resolves the text of a topology file; `path` is only for messages.
+    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Topology, Error> {
+        let path = path.as_ref().to_path_buf();
+        let file: File =
+            toml::from_str(text).map_err(|error| Error::Syntax { path: path.clone(), message: error.to_string() })?;
+        let statics = file.static_neighbours;
+        let (name, mut nodes, given) = match resolve::resolve(file) {
+            Ok(resolved) => resolved,
+            Err(resolve::Problem { offset, what, remedy }) => {
+                let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
+                return Err(Error::Topology { path, line, what, remedy });
+            }
+        };
+        let computed = route::compute(&nodes);
+        for ((node, computed), given) in nodes.iter_mut().zip(computed).zip(given) {
+            node.routes = given.unwrap_or(computed);
+        }
+        if statics {
+            enter_neighbours(&mut nodes);
+        }
+        Ok(Topology { name, nodes, text: text.to_owned(), path })
+    }
+
+    /// The same network as another lab, so that several can be up at once. The name must be one
+    /// that a topology file may have: small letters, digits and `_`, at most 16.
+    pub fn renamed(mut self, name: &str) -> Result<Topology, Error> {
+        if !resolve::is_lab_name(name) {
+            let (what, remedy) = resolve::lab_name_problem(name);
+            return Err(Error::Topology { path: self.path, line: 1, what, remedy });
+        }
+        self.name = name.to_owned();
+        Ok(self)
+    }
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok().and_then(|at| self.nodes.get(at))
+    }
+
+    /// The number of links.
+    pub fn links(&self) -> usize {
+        self.nodes
+            .iter()
+            .flat_map(|node| &node.interfaces)
+            .map(|interface| interface.link)
+            .collect::<BTreeSet<_>>()
+            .len()
+    }
+
+    /// The name of a node's namespace.
+    pub fn namespace(&self, node: &str) -> String {
+        namespace(&self.name, node)
+    }
+}
+
+/// The name of a node's namespace.
+pub(super) fn namespace(lab: &str, node: &str) -> String {
+    format!("an-{lab}-{node}")
+}
+
+impl Node {
+    /// All addresses, the node's own before those of its interfaces.
+    pub fn all_addresses(&self) -> impl Iterator<Item = Addr> + '_ {
+        let interfaces = self.interfaces.iter().flat_map(|interface| &interface.addresses);
+        self.addresses.iter().chain(interfaces).map(|cidr| cidr.addr)
+    }
+
+    /// The node's first IPv4 address.
+    pub fn v4(&self) -> Option<Addr> {
+        self.all_addresses().find(Addr::is_v4)
+    }
+
+    /// The node's first IPv6 address.
+    pub fn v6(&self) -> Option<Addr> {
+        self.all_addresses().find(|addr| !addr.is_v4())
+    }
+
+    /// The interface of that name.
+    pub fn interface(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.iter().find(|interface| interface.name == name)
+    }
+}
+
+/// Enters every interface of a segment as a neighbour at all others, unless given already.
+fn enter_neighbours(nodes: &mut [Node]) {
+    let mut members: BTreeMap<usize, Vec<(usize, Addr, Mac)>> = BTreeMap::new();
+    for (at, node) in nodes.iter().enumerate() {
+        for interface in &node.interfaces {
+            let segment = members.entry(interface.segment).or_default();
+            segment.extend(interface.addresses.iter().map(|cidr| (at, cidr.addr, interface.mac)));
+        }
+    }
+    for (at, node) in nodes.iter_mut().enumerate() {
+        for interface in &node.interfaces {
+            let on_link = |addr: Addr| interface.addresses.iter().any(|own| own.prefix.contains(addr));
+            for (other, addr, mac) in members.get(&interface.segment).into_iter().flatten() {
+                let known = node.neighbours.iter().any(|n| n.addr == *addr && n.interface == interface.name);
+                if *other != at && on_link(*addr) && !known {
+                    node.neighbours.push(Neighbour { addr: *addr, mac: *mac, interface: interface.name.clone() });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The socket applications attach to.
+//!
+//! `apps.sock` in the node's run directory, sequenced packets. An application attaches to a port,
+//! sends capsules and gets those delivered to its port. The messages (all numbers big endian):
+//!
+//! ```text
+//! application ▶ node   01 port(16)      attach; port 0 takes any free one
+//!                      02 capsule       header and payload; the node fills source and previous in
+//! node ▶ application   81 port(16) address(128)
+//!                      82 capsule       delivered
+//!                      8f text          the last message was refused, and why
+//! ```
+//!
+//! One connection, one port; it is free again when the connection ends. An application that does not
+//! read loses what comes for it, counted; it never holds the node up.
+
+use crate::node::{Delivery, Node, Turn};
+use crate::nodeos::reason::Reason;
+use crate::sys::poll::Poll;
+use crate::sys::seqpacket::SeqPacket;
+use crate::wire::{Addr, capsule};
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+/// Attach to a port.
+pub const ATTACH: u8 = 0x01;
+/// Send a capsule.
+pub const SEND: u8 = 0x02;
+/// Attached.
+pub const ATTACHED: u8 = 0x81;
+/// A capsule was delivered.
+pub const DELIVERED: u8 = 0x82;
+/// Refused.
+pub const REFUSED: u8 = 0x8f;
+
+/// Applications one node serves.
+const APPLICATIONS_MAX: usize = 1024;
+
+/// Messages of one application taken in one go, so that one cannot keep the worker.
+const TAKEN_MAX: usize = 64;
+
+/// Octets of the longest message.
+const MESSAGE: usize = 65_536;
+
+/// The first of the ports given to applications that want any.
+const FIRST_FREE: u16 = 49_152;
+
+struct Application {
+    connection: SeqPacket,
+    port: Option<u16>,
+}
+
+/// The applications of a node.
+pub struct Apps {
+    socket: SeqPacket,
+    applications: HashMap<u64, Application>,
+    by_port: HashMap<u16, u64>,
+    next_token: u64,
+    next_port: u16,
+    trace: u64,
+    buffer: Vec<u8>,
+}
+
+impl Apps {
+    /// Listens at `path`; applications have tokens from `first_token` up.
+    pub fn listen(path: &Path, first_token: u64) -> io::Result<Apps> {
+        Ok(Apps {
+            socket: SeqPacket::listen(path)?,
+            applications: HashMap::new(),
+            by_port: HashMap::new(),
+            next_token: first_token,
+            next_port: FIRST_FREE,
+            trace: 0,
+            buffer: vec![0; MESSAGE],
+        })
+    }
+
+    /// The listening socket.
+    pub fn socket(&self) -> &SeqPacket {
+        &self.socket
+    }
+
+    /// Takes new connections.
+    pub fn accept(&mut self, poll: &Poll) {
+        while let Ok(connection) = self.socket.accept() {
+            if self.applications.len() >= APPLICATIONS_MAX {
+                let _ = connection.send(&refusal("too many applications are attached to this node"));
+                continue;
+            }
+            if poll.add(&connection, self.next_token).is_ok() {
+                self.applications.insert(self.next_token, Application { connection, port: None });
+                self.next_token += 1;
+            }
+        }
+    }
+
+    /// Takes the messages of one application.
+    pub fn receive(&mut self, token: u64, poll: &Poll, node: &mut Node, turn: &mut Turn<'_>) {
+        for _ in 0..TAKEN_MAX {
+            let Some(application) = self.applications.get(&token) else { return };
+            match application.connection.receive(&mut self.buffer) {
+                Ok(0) => return self.end(token, poll, node),
+                Ok(length) => {
+                    if let Err(why) = self.message(token, length, node, turn) {
+                        self.answer(token, &refusal(&why));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.end(token, poll, node),
+            }
+        }
+    }
+
+    /// Hands a delivered capsule to its application.
+    pub fn deliver(&mut self, delivery: Delivery, node: &mut Node, turn: &mut Turn<'_>) {
+        let Delivery { port, mut frame } = delivery;
+        let application = self.by_port.get(&port).and_then(|token| self.applications.get(token));
+        let Some(application) = application else {
+            return node.refused_outside(turn, frame, Reason::NoApplication);
+        };
+        if let Some(room) = frame.prepend(1) {
+            room[0] = DELIVERED;
+        }
+        match application.connection.send(frame.bytes()) {
+            Ok(()) => turn.out.pool.give(frame),
+            Err(_) => node.refused_outside(turn, frame, Reason::ApplicationFull),
+        }
+    }
+
+    fn message(&mut self, token: u64, length: usize, node: &mut Node, turn: &mut Turn<'_>) -> Result<(), String> {
+        match self.buffer[..length] {
+            [ATTACH, high, low] => self.attach(token, u16::from_be_bytes([high, low]), node),
+            [SEND, ..] => {
+                if self.applications.get(&token).is_none_or(|application| application.port.is_none()) {
+                    return Err("attach to a port first".into());
+                }
+                let mut frame = turn.out.pool.take();
+                if length - 1 > frame.capacity() || length - 1 < capsule::HEADER {
+                    turn.out.pool.give(frame);
+                    return Err(format!("a capsule has {} to {} octets", capsule::HEADER, crate::port::frame::FRAME));
+                }
+                frame.fill(&self.buffer[1..length]);
+                self.trace += 1;
+                frame.trace = self.trace;
+                node.inject(turn, frame).map_err(|reason| format!("{}: {}", reason.name(), reason.help()))
+            }
+            _ => Err("unknown message; known are 01 (attach) and 02 (send)".into()),
+        }
+    }
+
+    fn attach(&mut self, token: u64, wanted: u16, node: &mut Node) -> Result<(), String> {
+        let Some(application) = self.applications.get_mut(&token) else { return Ok(()) };
+        if let Some(port) = application.port {
+            return Err(format!("already attached to port {port}"));
+        }
+        let port = if wanted == 0 { free_port(&self.by_port, &mut self.next_port) } else { Some(wanted) };
+        let port = port.ok_or("no application port is free")?;
+        if !node.open(port) {
+            return Err(format!("application port {port} is in use"));
+        }
+        application.port = Some(port);
+        self.by_port.insert(port, token);
+        let mut answer = vec![ATTACHED];
+        answer.extend(port.to_be_bytes());
+        answer.extend(node.address().unwrap_or(Addr::UNSPECIFIED).0);
+        self.answer(token, &answer);
+        Ok(())
+    }
+
+    fn answer(&self, token: u64, message: &[u8]) {
+        if let Some(application) = self.applications.get(&token) {
+            // One that does not read its answers has itself to blame.
+            let _ = application.connection.send(message);
+        }
+    }
+
+    fn end(&mut self, token: u64, poll: &Poll, node: &mut Node) {
+        if let Some(application) = self.applications.remove(&token) {
+            let _ = poll.remove(&application.connection);
+            if let Some(port) = application.port {
+                self.by_port.remove(&port);
+                node.close(port);
+            }
+        }
+    }
+}
+
+fn refusal(why: &str) -> Vec<u8> {
+    let mut message = vec![REFUSED];
+    message.extend(why.bytes());
+    message
+}
+
+fn free_port(used: &HashMap<u16, u64>, next: &mut u16) -> Option<u16> {
+    for _ in FIRST_FREE..u16::MAX {
+        let port = *next;
+        *next = if port >= u16::MAX - 1 { FIRST_FREE } else { port + 1 };
+        if !used.contains_key(&port) {
+            return Some(port);
+        }
+    }
+    None
+}

@@ -1,0 +1,162 @@
+//! The other end of a node's local sockets: for the command line, and for applications.
+
+use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND};
+use super::config::default_run_dir;
+use crate::code::bundle::Bundle;
+use crate::sys::seqpacket::SeqPacket;
+use crate::wire::{Addr, Digest, capsule};
+use serde_json::{Value, json};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Octets of the longest message.
+const MESSAGE: usize = 65_536;
+
+/// How long a node may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a node could not be asked.
+#[derive(Debug)]
+pub enum ClientError {
+    /// Nobody listens.
+    NotRunning(PathBuf, io::Error),
+    /// The connection broke.
+    Broken(io::Error),
+    /// The node says no.
+    Refused(String),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::NotRunning(path, error) => {
+                write!(f, "no node answers at {}: {error}. Is it running? anode node run CONFIG.toml", path.display())
+            }
+            ClientError::Broken(error) => write!(f, "the connection to the node broke: {error}"),
+            ClientError::Refused(why) => write!(f, "the node refuses: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// The run directory of a node given by name or directory.
+pub fn run_dir(node: &str) -> PathBuf {
+    if node.contains('/') { PathBuf::from(node) } else { default_run_dir(node) }
+}
+
+/// A connection to a node's control socket.
+pub struct Control {
+    stream: BufReader<UnixStream>,
+}
+
+impl Control {
+    /// Connects to the node with this run directory.
+    pub fn connect(dir: &Path) -> Result<Control, ClientError> {
+        let path = dir.join("control.sock");
+        let stream = UnixStream::connect(&path).map_err(|error| ClientError::NotRunning(path, error))?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(ClientError::Broken)?;
+        Ok(Control { stream: BufReader::new(stream) })
+    }
+
+    /// Asks, and gives the answer.
+    pub fn ask(&mut self, request: &Value) -> Result<Value, ClientError> {
+        writeln!(self.stream.get_mut(), "{request}").map_err(ClientError::Broken)?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line).map_err(ClientError::Broken)?;
+        let garbled = || ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no whole answer"));
+        let mut answer: Value = serde_json::from_str(&line).map_err(|_| garbled())?;
+        match answer.get_mut("error") {
+            Some(Value::String(why)) => Err(ClientError::Refused(std::mem::take(why))),
+            _ => answer.get_mut("ok").map(Value::take).ok_or_else(garbled),
+        }
+    }
+
+    /// The counter tree.
+    pub fn status(&mut self) -> Result<Value, ClientError> {
+        self.ask(&json!({"do": "status"}))
+    }
+
+    /// Puts a bundle into the node's store; gives its name.
+    pub fn add_code(&mut self, bundle: &Bundle) -> Result<Digest, ClientError> {
+        self.ask(&json!({"do": "add-code", "bundle": hex::encode(bundle.write())}))?;
+        Ok(bundle.name())
+    }
+
+    /// Takes code out of the node.
+    pub fn remove_code(&mut self, name: &Digest) -> Result<(), ClientError> {
+        self.ask(&json!({"do": "remove-code", "name": name.to_string()})).map(drop)
+    }
+
+    /// Stops the node.
+    pub fn down(&mut self) -> Result<(), ClientError> {
+        self.ask(&json!({"do": "down"})).map(drop)
+    }
+}
+
+/// An application attached to a node.
+pub struct Attachment {
+    socket: SeqPacket,
+    port: u16,
+    address: Addr,
+    buffer: Vec<u8>,
+}
+
+impl Attachment {
+    /// Attaches to the node with this run directory, at application port `port` (0: any).
+    pub fn attach(dir: &Path, port: u16) -> Result<Attachment, ClientError> {
+        let path = dir.join("apps.sock");
+        let socket = SeqPacket::connect(&path).map_err(|error| ClientError::NotRunning(path, error))?;
+        let [high, low] = port.to_be_bytes();
+        socket.send(&[ATTACH, high, low]).map_err(ClientError::Broken)?;
+        let mut buffer = vec![0; MESSAGE];
+        let length = socket.receive_within(&mut buffer, PATIENCE).map_err(ClientError::Broken)?.unwrap_or(0);
+        match &buffer[..length] {
+            [ATTACHED, high, low, address @ ..] if address.len() == 16 => {
+                let mut addr = Addr::UNSPECIFIED;
+                addr.0.copy_from_slice(address);
+                Ok(Attachment { port: u16::from_be_bytes([*high, *low]), address: addr, socket, buffer })
+            }
+            [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
+            _ => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no answer"))),
+        }
+    }
+
+    /// The application port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The node's address.
+    pub fn address(&self) -> Addr {
+        self.address
+    }
+
+    /// Sends a capsule. A refusal comes with the next [`Attachment::receive`].
+    pub fn send(&self, header: &capsule::Header, payload: &[u8]) -> Result<(), ClientError> {
+        let mut message = vec![0; 1 + capsule::HEADER];
+        message[0] = SEND;
+        let written = header.emit(&mut message[1..]);
+        debug_assert!(written.is_ok());
+        message.extend(payload);
+        self.socket.send(&message).map_err(ClientError::Broken)
+    }
+
+    /// The next capsule delivered, or nothing within the time.
+    pub fn receive(&mut self, time: Duration) -> Result<Option<(capsule::Header, Vec<u8>)>, ClientError> {
+        let Some(length) = self.socket.receive_within(&mut self.buffer, time).map_err(ClientError::Broken)? else {
+            return Ok(None);
+        };
+        match &self.buffer[..length] {
+            [DELIVERED, bytes @ ..] => match capsule::Header::parse(bytes) {
+                Ok(header) => Ok(Some((header, bytes[capsule::HEADER..].to_vec()))),
+                Err(error) => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error))),
+            },
+            [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
+            _ => Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The configuration file of a node, and how it becomes a node.
+//!
+//! One TOML file describes one node; `anode node check` explains it and `anode node run` runs it.
+//! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there.
+
+use super::netlink::{self, Interface};
+use crate::node::{NodeConfig, Sizes};
+use crate::nodeos::domain::Limits;
+use crate::port::{PeerId, PortId};
+use crate::topology::{Link, Neighbour, NextHop, Port, Routes};
+use crate::wire::{Addr, Prefix};
+use serde::Deserialize;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Octets of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
+/// IPv6 and UDP headers.
+const OVERLAY_MTU: usize = 1452;
+
+/// The file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeFile {
+    /// The node's name: 1 to 32 letters, digits, '-', '_' or '.'.
+    pub name: String,
+    /// Where its sockets are; by default below the user's run directory.
+    pub run_dir: Option<PathBuf>,
+    /// Where its code is kept; by default nowhere but in memory.
+    pub store: Option<PathBuf>,
+    /// Which routes it uses besides those of `route`.
+    #[serde(default)]
+    pub routes: RouteSource,
+    /// What code that nobody signed may use.
+    #[serde(default)]
+    pub anyone: Limits,
+    /// Sizes of its tables.
+    #[serde(default)]
+    pub sizes: Sizes,
+    /// Its ports.
+    #[serde(default, rename = "port")]
+    pub ports: Vec<PortFile>,
+    /// Its static routes.
+    #[serde(default, rename = "route")]
+    pub static_routes: Vec<RouteFile>,
+}
+
+/// Where routes come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteSource {
+    /// The file alone.
+    #[default]
+    Static,
+    /// The kernel's main tables too, followed as they change.
+    Kernel,
+}
+
+/// A port of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortFile {
+    /// Its name; by default that of its interface.
+    pub name: Option<String>,
+    /// An overlay port listens here.
+    pub udp: Option<SocketAddr>,
+    /// A native port is this interface.
+    pub packet: Option<String>,
+    /// The node's addresses on an overlay port, each with its subnet's length.
+    #[serde(default)]
+    pub address: Vec<String>,
+    /// Octets of the largest packet.
+    pub mtu: Option<usize>,
+    /// The link's capacity, for `an_link_load`.
+    #[serde(default)]
+    pub bits_per_second: u64,
+    /// Write all its frames to this capture file.
+    pub pcap: Option<PathBuf>,
+    /// Active nodes behind it.
+    #[serde(default)]
+    pub neighbours: Vec<NeighbourFile>,
+}
+
+/// A neighbour of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeighbourFile {
+    /// Its address.
+    pub address: Addr,
+    /// Where its overlay port listens.
+    pub at: Option<SocketAddr>,
+}
+
+/// A static route of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteFile {
+    /// Where to.
+    pub to: Prefix,
+    /// The next hop, which must be on a subnet or a neighbour of a port.
+    pub via: Addr,
+}
+
+/// What is wrong with a configuration, and what to do.
+#[derive(Debug)]
+pub struct ConfigError(String);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError(why.into()))
+}
+
+/// How a port is opened.
+#[derive(Clone, Debug)]
+pub enum Opening {
+    /// A UDP socket here, with neighbours there.
+    Udp(SocketAddr, Vec<SocketAddr>),
+    /// An AF_PACKET socket on the interface with this index.
+    Packet(u32),
+}
+
+/// A port ready to be opened.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How.
+    pub opening: Opening,
+    /// Its capture file.
+    pub pcap: Option<PathBuf>,
+}
+
+impl NodeFile {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<NodeFile, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError(format!("cannot read {}: {error}", path.display())))?;
+        NodeFile::parse(&text).map_err(|ConfigError(why)| ConfigError(format!("{}: {why}", path.display())))
+    }
+
+    /// Reads the file's text.
+    pub fn parse(text: &str) -> Result<NodeFile, ConfigError> {
+        let file: NodeFile = toml::from_str(text).map_err(|error| ConfigError(error.to_string().trim_end().into()))?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if file.name.is_empty() || file.name.len() > 32 || !file.name.chars().all(plain) || file.name.starts_with('.') {
+            return wrong(format!(
+                "name = '{}': a node's name is 1 to 32 letters, digits, '-', '_' or '.', and does not begin with '.'",
+                file.name
+            ));
+        }
+        if file.ports.is_empty() {
+            return wrong(
+                "no [[port]]: a node needs at least one, with udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\"",
+            );
+        }
+        Ok(file)
+    }
+
+    /// The directory of the node's sockets.
+    pub fn run_dir(&self) -> PathBuf {
+        self.run_dir.clone().unwrap_or_else(|| default_run_dir(&self.name))
+    }
+
+    /// The node and its ports, as the host's interfaces are now.
+    pub fn plan(&self) -> Result<(NodeConfig, Vec<Plan>), ConfigError> {
+        let native = self.ports.iter().any(|port| port.packet.is_some()) || self.routes == RouteSource::Kernel;
+        let interfaces = if native {
+            netlink::interfaces()
+                .map_err(|error| ConfigError(format!("cannot read the host's interfaces by netlink: {error}")))?
+        } else {
+            Vec::new()
+        };
+        let (mut ports, mut plans, mut neighbours) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, file) in self.ports.iter().enumerate() {
+            let id = PortId(at as u16);
+            let (port, plan) = file.plan(&interfaces)?;
+            for (at, neighbour) in file.neighbours.iter().enumerate() {
+                let peer = if file.udp.is_some() { PeerId(at as u16) } else { PeerId::NONE };
+                neighbours.push(Neighbour { addr: neighbour.address, port: id, peer });
+            }
+            ports.push(port);
+            plans.push(plan);
+        }
+        let mut config = NodeConfig {
+            name: self.name.clone(),
+            ports,
+            neighbours,
+            routes: Arc::new(Routes::default()),
+            anyone: self.anyone,
+            sizes: self.sizes,
+            seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), &self.name),
+        };
+        config.routes = Arc::new(self.routes(&config, &plans)?);
+        Ok((config, plans))
+    }
+
+    /// The routing table: static routes first, then the kernel's, then what is on the links.
+    pub fn routes(&self, config: &NodeConfig, plans: &[Plan]) -> Result<Routes, ConfigError> {
+        let mut all = Vec::new();
+        for route in &self.static_routes {
+            let Some(port) = port_towards(config, route.via) else {
+                return wrong(format!(
+                    "route to {} via {}: no port has this next hop in its subnet or as a neighbour",
+                    route.to, route.via
+                ));
+            };
+            all.push((route.to, NextHop { port, via: route.via }));
+        }
+        if self.routes == RouteSource::Kernel {
+            let kernel = netlink::routes()
+                .map_err(|error| ConfigError(format!("cannot read the kernel's routes by netlink: {error}")))?;
+            let port = |interface: u32| {
+                let known = plans.iter().position(|plan| matches!(plan.opening, Opening::Packet(i) if i == interface));
+                known.map(|at| PortId(at as u16))
+            };
+            all.extend(
+                kernel
+                    .iter()
+                    .filter_map(|route| Some((route.to, NextHop { port: port(route.interface)?, via: route.via }))),
+            );
+        }
+        for neighbour in &config.neighbours {
+            all.push((Prefix::host(neighbour.addr), NextHop { port: neighbour.port, via: neighbour.addr }));
+        }
+        for (at, port) in config.ports.iter().enumerate() {
+            // On an overlay there is nobody but the neighbours.
+            if matches!(port.link, Link::Ethernet { .. }) {
+                let hop = NextHop { port: PortId(at as u16), via: Addr::UNSPECIFIED };
+                all.extend(port.addresses.iter().map(|(_, subnet)| (*subnet, hop)));
+            }
+        }
+        Ok(Routes::new(all))
+    }
+}
+
+impl PortFile {
+    fn plan(&self, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
+        match (&self.udp, &self.packet) {
+            (Some(listen), None) => self.plan_udp(*listen),
+            (None, Some(interface)) => self.plan_packet(interface, interfaces),
+            _ => wrong("a [[port]] has either udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\""),
+        }
+    }
+
+    fn plan_udp(&self, listen: SocketAddr) -> Result<(Port, Plan), ConfigError> {
+        let name = self.name.clone().unwrap_or_else(|| format!("udp-{}", listen.port()));
+        let mut addresses = Vec::new();
+        for text in &self.address {
+            let (addr, _) = text.split_once('/').unwrap_or((text, ""));
+            let subnet = text.parse::<Prefix>().map_err(|why| ConfigError(format!("port {name}: {why}")))?;
+            let addr = addr.parse().map_err(|_| ConfigError(format!("port {name}: '{addr}' is no address")))?;
+            addresses.push((addr, subnet));
+        }
+        if addresses.is_empty() {
+            return wrong(format!("port {name}: an overlay port needs address = [\"10.0.0.1/24\"], the node's own"));
+        }
+        let mut peers = Vec::new();
+        for neighbour in &self.neighbours {
+            match neighbour.at {
+                Some(at) => peers.push(at),
+                None => {
+                    return wrong(format!(
+                        "port {name}: neighbour {} of an overlay port needs at = \"ADDRESS:PORT\"",
+                        neighbour.address
+                    ));
+                }
+            }
+        }
+        let port = Port {
+            name,
+            link: Link::Overlay,
+            addresses,
+            mtu: self.mtu.unwrap_or(OVERLAY_MTU),
+            bits_per_second: self.bits_per_second,
+        };
+        Ok((port, Plan { opening: Opening::Udp(listen, peers), pcap: self.pcap.clone() }))
+    }
+
+    fn plan_packet(&self, name: &str, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
+        let Some(interface) = interfaces.iter().find(|interface| interface.name == name) else {
+            let known: Vec<_> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+            return wrong(format!("port packet = \"{name}\": no such interface here; there are {}", known.join(", ")));
+        };
+        let Some(mac) = interface.mac else {
+            return wrong(format!("port packet = \"{name}\": not an Ethernet interface"));
+        };
+        if !self.address.is_empty() || self.neighbours.iter().any(|neighbour| neighbour.at.is_some()) {
+            return wrong(format!(
+                "port packet = \"{name}\": addresses are the interface's own; leave address and at out"
+            ));
+        }
+        let port = Port {
+            name: self.name.clone().unwrap_or_else(|| name.to_owned()),
+            link: Link::Ethernet { mac, answers: false },
+            addresses: interface.addresses.clone(),
+            mtu: self.mtu.unwrap_or(interface.mtu),
+            bits_per_second: self.bits_per_second,
+        };
+        Ok((port, Plan { opening: Opening::Packet(interface.index), pcap: self.pcap.clone() }))
+    }
+}
+
+fn port_towards(config: &NodeConfig, via: Addr) -> Option<PortId> {
+    let neighbour = config.neighbours.iter().find(|neighbour| neighbour.addr == via).map(|neighbour| neighbour.port);
+    neighbour.or_else(|| config.ports.iter().position(|port| port.on_link(via)).map(|at| PortId(at as u16)))
+}
+
+/// Where the sockets of a node of this name are unless its file says otherwise.
+pub fn default_run_dir(name: &str) -> PathBuf {
+    let base = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => PathBuf::from("/run"),
+    };
+    base.join("anode").join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"
+        name = "b"
+        [[port]]
+        udp = "127.0.0.1:4002"
+        address = ["10.0.0.2/24"]
+        neighbours = [
+            { address = "10.0.0.1", at = "127.0.0.1:4001" },
+            { address = "10.0.0.3", at = "127.0.0.1:4003" },
+        ]
+        [[route]]
+        to = "10.9.0.0/16"
+        via = "10.0.0.3"
+    "#;
+
+    #[test]
+    fn an_overlay_node_is_planned_from_its_file() {
+        let (config, plans) = NodeFile::parse(LINE).unwrap().plan().unwrap();
+        assert_eq!(config.neighbours.len(), 2);
+        let next = config.routes.next_hop("10.9.1.1".parse().unwrap()).unwrap();
+        assert_eq!(next.via.to_string(), "10.0.0.3");
+        assert_eq!(config.routes.next_hop("10.0.0.9".parse().unwrap()), None, "nobody else is on an overlay");
+        assert!(matches!(&plans[0].opening, Opening::Udp(_, peers) if peers.len() == 2));
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_cause_and_remedy() {
+        let refusal = |text: &str| match NodeFile::parse(text).and_then(|file| file.plan()) {
+            Ok(_) => panic!("accepted: {text}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(refusal("name = \"a\"\nnme = 1").contains("unknown field `nme`"));
+        assert!(refusal("name = \"a\"").contains("at least one"));
+        assert!(refusal("name = \"../a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("a node's name is"));
+        assert!(refusal("name = \"a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("needs address"));
+        assert!(refusal("name = \"a\"\n[[port]]\npacket=\"nosuch0\"").contains("no such interface"));
+        assert!(refusal("name = \"a\"\n[[port]]\nname=\"x\"").contains("either udp"));
+        assert!(
+            refusal(&LINE.replace("via = \"10.0.0.3\"", "via = \"10.7.0.3\"")).contains("no port has this next hop")
+        );
+        assert!(refusal(&LINE.replace(", at = \"127.0.0.1:4003\"", "")).contains("needs at ="));
+    }
+}

@@ -1,0 +1,128 @@
+//! What the worker must not wait for: the code store on disk, and the wasm compiler.
+//!
+//! One thread takes the worker's effects in order and sends results back. Its queue is bounded by
+//! what a node can have on its way; a worker that finds it full treats the store as empty.
+
+use crate::code::bundle::Bundle;
+use crate::code::run::wasm::{Compiled, Compiler};
+use crate::code::store::Store;
+use crate::node::{Effect, Prepare};
+use crate::sys::poll::Waker;
+use crate::wire::Digest;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+
+/// Effects that can wait.
+const JOBS_MAX: usize = 1024;
+
+/// What somebody on this node asks for.
+pub enum Request {
+    /// Put a bundle into the store and keep it there.
+    Add(Box<Bundle>),
+    /// Take a code's manifest and its representations out.
+    Remove(Digest),
+}
+
+/// A result.
+pub enum Loaded {
+    /// What the store has under a name.
+    Found(Digest, Option<Arc<[u8]>>),
+    /// What the compiler made of a code.
+    Prepared(Digest, Box<Result<Compiled, String>>),
+}
+
+enum Job {
+    Effect(Effect),
+    Request(Request, Sender<Result<(), String>>),
+}
+
+/// The worker's end.
+pub struct Loader {
+    jobs: SyncSender<Job>,
+    results: Receiver<Loaded>,
+}
+
+/// The end of those who add and remove code.
+#[derive(Clone)]
+pub struct Shelf {
+    jobs: SyncSender<Job>,
+}
+
+impl Loader {
+    /// Starts the thread; it ends with the last of its users.
+    pub fn start(store: Store, compiler: Compiler, waker: Waker) -> std::io::Result<Loader> {
+        let (jobs, inbox) = sync_channel(JOBS_MAX);
+        let (outbox, results) = channel();
+        std::thread::Builder::new()
+            .name("anode-loader".into())
+            .spawn(move || serve(store, &compiler, &inbox, &outbox, &waker))?;
+        Ok(Loader { jobs, results })
+    }
+
+    /// For threads that add and remove code.
+    pub fn shelf(&self) -> Shelf {
+        Shelf { jobs: self.jobs.clone() }
+    }
+
+    /// Hands an effect over; gives it back if the queue is full or the thread is gone.
+    pub fn submit(&self, effect: Effect) -> Result<(), Effect> {
+        match self.jobs.try_send(Job::Effect(effect)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(Job::Effect(effect)) | TrySendError::Disconnected(Job::Effect(effect))) => {
+                Err(effect)
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The next result, if there is one.
+    pub fn result(&self) -> Option<Loaded> {
+        self.results.try_recv().ok()
+    }
+}
+
+impl Shelf {
+    /// Asks and waits for the answer.
+    pub fn ask(&self, request: Request) -> Result<(), String> {
+        let gone = || "the node is going down".to_string();
+        let (reply, answer) = channel();
+        self.jobs.send(Job::Request(request, reply)).map_err(|_| gone())?;
+        answer.recv().unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+fn serve(store: Store, compiler: &Compiler, inbox: &Receiver<Job>, outbox: &Sender<Loaded>, waker: &Waker) {
+    while let Ok(job) = inbox.recv() {
+        let result = match job {
+            Job::Effect(Effect::LookUp(digest)) => Some(Loaded::Found(digest, store.object(&digest))),
+            Job::Effect(Effect::Store(bytes)) => {
+                if let Err(error) = store.put(bytes) {
+                    tracing::warn!(%error, "code is kept in memory only");
+                }
+                None
+            }
+            Job::Effect(Effect::Prepare(Prepare { code, wasm, window })) => {
+                let result = compiler.compile(&wasm, window).map_err(|error| error.to_string());
+                Some(Loaded::Prepared(code, Box::new(result)))
+            }
+            Job::Request(request, reply) => {
+                // Whoever asked may have gone away meanwhile.
+                let _ = reply.send(fulfil(&store, request));
+                None
+            }
+        };
+        if let Some(result) = result {
+            if outbox.send(result).is_err() {
+                return;
+            }
+            waker.wake();
+        }
+    }
+}
+
+fn fulfil(store: &Store, request: Request) -> Result<(), String> {
+    match request {
+        Request::Add(bundle) => store.put_bundle(&bundle, true).map_err(|error| error.to_string()),
+        Request::Remove(name) => store.remove_bundle(&name).map(drop).map_err(|error| error.to_string()),
+    }
+}

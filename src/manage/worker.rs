@@ -1,0 +1,380 @@
+//! The worker: one thread that takes frames from the ports through the node and back.
+//!
+//! It runs to completion: a batch of frames is received, each is processed, what came out is sent,
+//! and only then is the next batch looked at. Control reaches it by commands between batches, code
+//! by the loader; it waits for nothing but frames, and takes no lock.
+
+use super::apps::Apps;
+use super::config::{Opening, Plan};
+use super::loader::{Loaded, Loader};
+use crate::code::run::Runtime;
+use crate::node::{Effect, Node, NodeConfig, Output, Turn};
+use crate::nodeos::reason::Reason;
+use crate::port::packet::PacketPort;
+use crate::port::pcap::Tap;
+use crate::port::udp::UdpPort;
+use crate::port::{Frame, FramePool, PortId, SendQueue};
+use crate::sys::clock::Clock;
+use crate::sys::poll::{Poll, Ready, Waker};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::Receiver;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Token of the waker.
+const WAKER: u64 = 0;
+
+/// Token of the applications' socket.
+const APPS: u64 = 1;
+
+/// Token of the first port.
+const PORTS: u64 = 2;
+
+/// Token of the first application: behind all ports.
+pub const FIRST_APP: u64 = 1 << 20;
+
+/// Batches taken from one port before the others have their turn.
+const BATCHES_MAX: usize = 4;
+
+/// Frames ready in the pool from the start.
+const FRAMES_READY: usize = 512;
+
+/// What control asks of the worker: done between two batches, and short.
+pub type Command = Box<dyn FnOnce(&mut Node, &mut Turn<'_>) + Send>;
+
+/// What wakes the worker besides frames.
+pub enum Order {
+    /// Do this.
+    Do(Command),
+    /// Stop.
+    Stop,
+}
+
+enum Socket {
+    Udp(UdpPort),
+    Packet(PacketPort),
+}
+
+struct OpenPort {
+    socket: Socket,
+    tap: Option<Tap>,
+    blocked: bool,
+}
+
+/// The worker of one node.
+pub struct Worker {
+    node: Node,
+    runtime: Runtime,
+    out: Output,
+    ports: Vec<OpenPort>,
+    apps: Apps,
+    loader: Loader,
+    orders: Receiver<Order>,
+    waker: Waker,
+    poll: Poll,
+    clock: Clock,
+    batch: Vec<Frame>,
+}
+
+/// What a worker is made from.
+pub struct Parts {
+    /// The node.
+    pub config: NodeConfig,
+    /// Its ports.
+    pub plans: Vec<Plan>,
+    /// The applications' socket.
+    pub apps: Apps,
+    /// The loader.
+    pub loader: Loader,
+    /// Orders from other threads.
+    pub orders: Receiver<Order>,
+    /// What wakes it.
+    pub waker: Waker,
+}
+
+impl Worker {
+    /// Opens the ports.
+    pub fn new(parts: Parts) -> io::Result<Worker> {
+        let Parts { config, plans, apps, loader, orders, waker } = parts;
+        let clock = Clock::start();
+        let poll = Poll::new()?;
+        poll.add(&waker, WAKER)?;
+        poll.add(apps.socket(), APPS)?;
+        let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+        let mut ports = Vec::new();
+        for (at, plan) in plans.into_iter().enumerate() {
+            let name = &config.ports[at].name;
+            let port = OpenPort::open(PortId(at as u16), plan).map_err(|error| explain(name, error))?;
+            poll.add(port.fd(), PORTS + at as u64)?;
+            ports.push(port);
+        }
+        let pool = FramePool::new(crate::port::frame::FRAME.max(largest + 64), FRAMES_READY);
+        let out = Output { pool, ..Output::default() };
+        let node = Node::new(config);
+        Ok(Worker {
+            node,
+            runtime: Runtime::default(),
+            out,
+            ports,
+            apps,
+            loader,
+            orders,
+            waker,
+            poll,
+            clock,
+            batch: Vec::new(),
+        })
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut ready: Vec<Ready> = Vec::new();
+        let mut busy = false;
+        loop {
+            let now = self.clock.now();
+            let wait = if busy { 0 } else { self.node.next_timer().saturating_sub(now) };
+            self.poll.wait(wait, &mut ready)?;
+            busy = false;
+            for event in &ready {
+                match event.token {
+                    WAKER => {
+                        if self.take_orders() {
+                            return Ok(());
+                        }
+                    }
+                    APPS => self.apps.accept(&self.poll),
+                    token if token >= FIRST_APP => self.serve_application(token),
+                    token => busy |= self.serve_port((token - PORTS) as usize, event)?,
+                }
+            }
+            let now = self.clock.now();
+            if now >= self.node.next_timer() {
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.node.timer(&mut turn);
+                self.ports.iter_mut().for_each(OpenPort::flush_tap);
+            }
+            self.settle(now)?;
+        }
+    }
+
+    /// Takes what a port has; true if there may be more.
+    fn serve_port(&mut self, at: usize, event: &Ready) -> io::Result<bool> {
+        if event.writable {
+            self.send(at)?;
+        }
+        if !event.readable {
+            return Ok(false);
+        }
+        for _ in 0..BATCHES_MAX {
+            let count = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
+            if count == 0 {
+                return Ok(false);
+            }
+            let now = self.clock.now();
+            let mut batch = core::mem::take(&mut self.batch);
+            for frame in batch.drain(..) {
+                self.ports[at].record_in(now, &frame);
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.node.receive(&mut turn, frame);
+            }
+            self.batch = batch;
+            self.settle(now)?;
+            if count < crate::sys::mmsg::BATCH {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn serve_application(&mut self, token: u64) {
+        let now = self.clock.now();
+        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        self.apps.receive(token, &self.poll, &mut self.node, &mut turn);
+    }
+
+    /// Carries out what others ask; true if that is to stop.
+    fn take_orders(&mut self) -> bool {
+        self.waker.rest();
+        let now = self.clock.now();
+        while let Some(loaded) = self.loader.result() {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            match loaded {
+                Loaded::Found(digest, bytes) => self.node.found(&mut turn, digest, bytes),
+                Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
+            }
+        }
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Do(command) => {
+                    let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                    command(&mut self.node, &mut turn);
+                }
+                Order::Stop => return true,
+            }
+        }
+        false
+    }
+
+    /// Does what the node wants done, until it wants nothing more.
+    fn settle(&mut self, now: u64) -> io::Result<()> {
+        while !self.out.deliveries.is_empty() || !self.out.effects.is_empty() || !self.out.frames.is_empty() {
+            self.deliver(now);
+            self.carry_out(now);
+            self.queue_frames(now);
+        }
+        for at in 0..self.ports.len() {
+            if !self.ports[at].queue().is_empty() && !self.ports[at].blocked {
+                self.send(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, now: u64) {
+        let mut deliveries = core::mem::take(&mut self.out.deliveries);
+        for delivery in deliveries.drain(..) {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            self.apps.deliver(delivery, &mut self.node, &mut turn);
+        }
+        self.out.deliveries = deliveries;
+    }
+
+    fn carry_out(&mut self, now: u64) {
+        let mut effects = core::mem::take(&mut self.out.effects);
+        for effect in effects.drain(..) {
+            let Err(effect) = self.loader.submit(effect) else { continue };
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            match effect {
+                Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
+                Effect::Prepare(prepare) => {
+                    self.node.prepared(&mut turn, prepare.code, Err("the node has too much code to load".into()));
+                }
+                Effect::Store(_) => {}
+            }
+        }
+        // What the answers have caused comes behind.
+        effects.append(&mut self.out.effects);
+        self.out.effects = effects;
+    }
+
+    fn queue_frames(&mut self, now: u64) {
+        let mut frames = core::mem::take(&mut self.out.frames);
+        for frame in frames.drain(..) {
+            let port = &mut self.ports[usize::from(frame.port.0)];
+            port.record_out(now, &frame);
+            if let Err(frame) = port.queue().push(frame) {
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.node.refused_outside(&mut turn, frame, Reason::QueueFull);
+            }
+        }
+        frames.append(&mut self.out.frames);
+        self.out.frames = frames;
+    }
+
+    /// Sends what a port has queued, and asks to be told when it can take the rest.
+    fn send(&mut self, at: usize) -> io::Result<()> {
+        let port = &mut self.ports[at];
+        port.flush(&mut self.out.pool)?;
+        let waiting = !port.queue().is_empty();
+        let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
+        if waiting != port.blocked {
+            self.poll.want_write(port.fd(), PORTS + at as u64, waiting)?;
+            port.blocked = waiting;
+            self.node.set_queue(PortId(at as u16), bytes);
+        }
+        Ok(())
+    }
+}
+
+impl OpenPort {
+    fn open(id: PortId, plan: Plan) -> io::Result<OpenPort> {
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let (socket, tap) = match plan.opening {
+            Opening::Udp(listen, peers) => {
+                let tap = plan.pcap.map(|path| Tap::overlay(&path, epoch)).transpose()?;
+                (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
+            }
+            Opening::Packet(interface) => {
+                let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
+                (Socket::Packet(PacketPort::open(id, interface)?), tap)
+            }
+        };
+        Ok(OpenPort { socket, tap, blocked: false })
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Udp(port) => port.as_fd(),
+            Socket::Packet(port) => port.as_fd(),
+        }
+    }
+
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
+        match &mut self.socket {
+            Socket::Udp(port) => port.receive(pool, into),
+            Socket::Packet(port) => port.receive(pool, into),
+        }
+    }
+
+    fn queue(&mut self) -> &mut SendQueue {
+        match &mut self.socket {
+            Socket::Udp(port) => port.queue(),
+            Socket::Packet(port) => port.queue(),
+        }
+    }
+
+    fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
+        match &mut self.socket {
+            Socket::Udp(port) => port.flush(pool),
+            Socket::Packet(port) => port.flush(pool),
+        }
+    }
+
+    fn record_in(&mut self, now: u64, frame: &Frame) {
+        self.record(now, frame, true);
+    }
+
+    fn record_out(&mut self, now: u64, frame: &Frame) {
+        self.record(now, frame, false);
+    }
+
+    /// Writes a frame to the capture file; a file that cannot be written to is given up.
+    fn record(&mut self, now: u64, frame: &Frame, inward: bool) {
+        let Some(tap) = &mut self.tap else { return };
+        let written = match &self.socket {
+            Socket::Packet(_) => tap.frame(now, frame.bytes()),
+            Socket::Udp(port) => match (port.local(), port.peer(frame.peer)) {
+                (Ok(own), Some(peer)) => {
+                    let (from, to) = if inward { (peer, own) } else { (own, peer) };
+                    tap.datagram(now, from, to, frame.bytes())
+                }
+                _ => Ok(()),
+            },
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, "capture file given up");
+            self.tap = None;
+        }
+    }
+
+    fn flush_tap(&mut self) {
+        if let Some(tap) = &mut self.tap
+            && let Err(error) = tap.flush()
+        {
+            tracing::error!(%error, "capture file given up");
+            self.tap = None;
+        }
+    }
+}
+
+fn explain(port: &str, error: io::Error) -> io::Error {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            ". A packet port needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF (root has them); an overlay port (udp = …) needs no privilege"
+        }
+        io::ErrorKind::AddrInUse => ". Another process listens there",
+        io::ErrorKind::AddrNotAvailable => ". The address is not one of this host's",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("cannot open port {port}: {error}{remedy}"))
+}

@@ -1,0 +1,95 @@
+//! Overlay ports: ANEP packets in UDP datagrams between configured neighbours.
+//!
+//! Needs no privilege. A datagram from anybody but a neighbour keeps [`PeerId::NONE`], and the node
+//! drops it.
+
+use super::queue::SendQueue;
+use super::{Frame, FramePool, PeerId, PortId};
+use crate::sys::mmsg::{BATCH, Batch, RawAddr};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Octets of datagrams the kernel may keep for the socket.
+const BUFFER: usize = 8 << 20;
+
+/// A UDP socket between this node and its neighbours.
+pub struct UdpPort {
+    socket: UdpSocket,
+    id: PortId,
+    peers: Vec<RawAddr>,
+    batch: Batch,
+    queue: SendQueue,
+}
+
+impl UdpPort {
+    /// Opens the port `id` at `listen`; neighbours are known by their position in `peers`.
+    pub fn open(id: PortId, listen: SocketAddr, peers: &[SocketAddr]) -> io::Result<UdpPort> {
+        let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_only_v6(false)?;
+        socket.set_nonblocking(true)?;
+        // The system's limit applies; what it grants is enough for shorter bursts.
+        let _ = socket.set_recv_buffer_size(BUFFER);
+        let _ = socket.set_send_buffer_size(BUFFER);
+        let at = RawAddr::new(listen).mapped();
+        socket.bind(&at.into())?;
+        let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
+        Ok(UdpPort { socket: socket.into(), id, peers, batch: Batch::default(), queue: SendQueue::default() })
+    }
+
+    /// Where the port listens.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr().map(|addr| RawAddr::new(addr).addr())
+    }
+
+    /// Where a neighbour listens.
+    pub fn peer(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.peers.get(usize::from(peer.0)).map(RawAddr::addr)
+    }
+
+    /// Receives what is there, at most one batch.
+    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
+        let first = into.len();
+        into.extend((0..BATCH).map(|_| pool.take()));
+        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room));
+        let count = match got {
+            Ok(count) => count,
+            // Nothing there, or an earlier datagram of ours was refused somewhere: not our loss.
+            Err(error) => {
+                into.drain(first..).for_each(|frame| pool.give(frame));
+                return if super::queue::is_passing(&error) { Ok(0) } else { Err(error) };
+            }
+        };
+        for at in 0..count {
+            let sender = self.batch.sender(at);
+            let peer = self.peers.iter().position(|peer| peer.same(sender));
+            let frame = &mut into[first + at];
+            frame.received(self.batch.length(at));
+            frame.port = self.id;
+            frame.peer = peer.map_or(PeerId::NONE, |peer| PeerId(peer as u16));
+        }
+        into.drain(first + count..).for_each(|frame| pool.give(frame));
+        Ok(count)
+    }
+
+    /// The frames on their way out.
+    pub fn queue(&mut self) -> &mut SendQueue {
+        &mut self.queue
+    }
+
+    /// Sends what is queued, as far as the socket takes it.
+    pub fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
+        let UdpPort { socket, batch, queue, peers, .. } = self;
+        queue.flush(pool, |frames| {
+            let to = |frame: &Frame| peers.get(usize::from(frame.peer.0)).copied().unwrap_or(RawAddr::NONE);
+            batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), to(frame))))
+        })
+    }
+}
+
+impl AsFd for UdpPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,143 @@
+//! AF_PACKET sockets (packet(7)): the frames of one interface.
+//!
+//! A classic BPF filter lets only what an active node looks at into the socket, so other traffic
+//! costs it nothing; the socket sees what comes in, not what goes out.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Octets of frames the kernel may keep for the socket.
+const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+
+/// A raw socket on one interface.
+pub struct PacketSocket {
+    fd: OwnedFd,
+}
+
+impl PacketSocket {
+    /// Opens the interface with this index for frames that pass the filter.
+    pub fn open(interface: u32) -> io::Result<PacketSocket> {
+        // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
+        let raw =
+            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made and nobody else has it.
+        let socket = PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(raw) } };
+        socket.attach_filter()?;
+        socket.option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // The queueing discipline would be one more queue behind ours.
+        socket.option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        // Without the privilege the system's limit stays, which only makes bursts shorter.
+        let _ = socket.option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER);
+        let _ = socket.option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, RECEIVE_BUFFER);
+        socket.bind(interface)?;
+        Ok(socket)
+    }
+
+    /// Frames the kernel has dropped since the last call because nobody took them.
+    pub fn overflows(&self) -> io::Result<u32> {
+        // SAFETY: all-zero octets are a valid value of this C structure.
+        let mut stats: libc::tpacket_stats = unsafe { core::mem::zeroed() };
+        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` octets into `stats`, which is that long.
+        let done = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut stats).cast(),
+                &raw mut length,
+            )
+        };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(stats.tp_drops) }
+    }
+
+    fn bind(&self, interface: u32) -> io::Result<()> {
+        // SAFETY: all-zero octets are a valid value of this C structure.
+        let mut addr: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
+        addr.sll_family = libc::AF_PACKET as u16;
+        addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        addr.sll_ifindex = interface as i32;
+        // SAFETY: the address is a whole sockaddr_ll and its length is given.
+        let done = unsafe {
+            libc::bind(self.fd.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+        };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    fn option(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: the option's value is one integer, and its length is given.
+        let done = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                name,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    fn attach_filter(&self) -> io::Result<()> {
+        let mut filter = filter();
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the program points to `filter`, which outlives the call; the kernel copies it.
+        let done = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_FILTER,
+                (&raw const program).cast(),
+                size_of::<libc::sock_fprog>() as libc::socklen_t,
+            )
+        };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The filter: untagged ARP, ICMPv6, IP protocol 107 and UDP to port 3322 that is no fragment. The
+/// guard in front of the Linux stack (`bpf/guard.bpf.c`) takes the same capsules away from it.
+fn filter() -> Vec<libc::sock_filter> {
+    const VLAN_PRESENT: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
+    let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let (load_half, load_byte) =
+        (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, libc::BPF_LD | libc::BPF_B | libc::BPF_ABS);
+    let load_indirect = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+    let ip_length = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+    let (equal, any) = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K);
+    let give = libc::BPF_RET | libc::BPF_K;
+    // Jumps count from the instruction behind; 20 takes the frame, 21 leaves it.
+    vec![
+        op(load_byte, 0, 0, VLAN_PRESENT), // 0
+        op(equal, 0, 19, 0),               // 1
+        op(load_half, 0, 0, 12),           // 2 ethertype
+        op(equal, 16, 0, 0x0806),          // 3 ARP: take
+        op(equal, 0, 8, 0x0800),           // 4 IPv4, else 13
+        op(load_half, 0, 0, 20),           // 5 fragment word
+        op(any, 14, 0, 0x3fff),            // 6
+        op(load_byte, 0, 0, 23),           // 7 protocol
+        op(equal, 11, 0, 107),             // 8
+        op(equal, 0, 11, 17),              // 9
+        op(ip_length, 0, 0, 14),           // 10
+        op(load_indirect, 0, 0, 16),       // 11 UDP destination port
+        op(equal, 7, 8, 3322),             // 12
+        op(equal, 0, 7, 0x86dd),           // 13 IPv6
+        op(load_byte, 0, 0, 20),           // 14 next header
+        op(equal, 4, 0, 107),              // 15
+        op(equal, 3, 0, 58),               // 16
+        op(equal, 0, 3, 17),               // 17
+        op(load_half, 0, 0, 56),           // 18
+        op(equal, 0, 1, 3322),             // 19
+        op(give, 0, 0, u32::MAX),          // 20
+        op(give, 0, 0, 0),                 // 21
+    ]
+}

@@ -1,0 +1,107 @@
+//! Ending processes that we do not own as children, by pidfd, so that a recycled number is never hit.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// Whether this process has the effective user id 0.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// This process and its ancestors.
+pub fn ancestry() -> Vec<i32> {
+    let mut line = vec![std::process::id() as i32];
+    while let Some(parent) = line.last().copied().and_then(parent_of).filter(|parent| *parent > 0) {
+        line.push(parent);
+    }
+    line
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+/// Asks the processes of which `still` holds to end (SIGTERM), waits up to `grace` for all of them together, then
+/// kills the rest. `still` is asked after the pidfd is open, so it speaks of the process that the signal will hit.
+pub fn terminate(pids: &[i32], grace: Duration, still: impl Fn(i32) -> bool) -> io::Result<()> {
+    let mut open = Vec::new();
+    for pid in pids {
+        let Some(number) = Pid::from_raw(*pid) else { continue };
+        match pidfd_open(number, PidfdFlags::empty()) {
+            Ok(process) if still(*pid) => open.push(process),
+            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    signal(&open, Signal::TERM)?;
+    if wait(&mut open, grace)? {
+        return Ok(());
+    }
+    signal(&open, Signal::KILL)?;
+    wait(&mut open, grace)?;
+    Ok(())
+}
+
+fn signal(processes: &[OwnedFd], signal: Signal) -> io::Result<()> {
+    for process in processes {
+        match pidfd_send_signal(process, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Drops the ended processes from the list; true when none is left.
+fn wait(processes: &mut Vec<OwnedFd>, grace: Duration) -> io::Result<bool> {
+    let end = Instant::now() + grace;
+    while !processes.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut polls: Vec<PollFd<'_>> = processes.iter().map(|p| PollFd::new(p, PollFlags::IN)).collect();
+        match poll(&mut polls, Some(&timeout)) {
+            Ok(0) => return Ok(false),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ended: Vec<bool> = polls.iter().map(|p| p.revents().intersects(PollFlags::IN | PollFlags::HUP)).collect();
+        let mut ended = ended.into_iter();
+        processes.retain(|_| !ended.next().unwrap_or(false));
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_ignores_the_request_is_killed() {
+        let mut deaf = Command::new("sh");
+        deaf.args(["-c", "trap '' TERM; echo; while :; do read x; done"]);
+        let mut child = deaf.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 1]).unwrap();
+        terminate(&[child.id() as i32], Duration::from_millis(50), |_| true).unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_process_that_is_no_longer_meant_is_spared() {
+        let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        terminate(&[child.id() as i32], Duration::from_millis(50), |_| false).unwrap();
+        assert!(child.wait().unwrap().success(), "it ends by the end of its input only");
+    }
+
+    #[test]
+    fn our_ancestry_ends_at_the_first_process() {
+        let line = ancestry();
+        assert_eq!(line[0], std::process::id() as i32);
+        assert!(line.len() >= 2);
+    }
+}
