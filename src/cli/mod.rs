@@ -2,9 +2,15 @@
 //!
 //! Exit status: 0 done, 1 refused or failed, 2 wrong usage.
 
+mod attach;
 mod bench;
+mod cache;
+mod heavy;
 mod lab;
+mod multicast;
 mod node;
+mod ping;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,6 +40,16 @@ nouns! {
     Node = node;
     /// Networks of namespaces on this machine
     Lab = lab;
+    /// Round-trip times to a node, by capsule
+    Ping = ping;
+    /// Every node on the way to a destination and back
+    Trace = trace;
+    /// Send to a group and listen to one: packets branch in the network
+    Multicast = multicast;
+    /// Values of an origin, with copies in the nodes
+    Cache = cache;
+    /// Which sources send most, counted in the nodes
+    Heavy = heavy;
     /// Experiments beside plain baselines
     Bench = bench;
 }
