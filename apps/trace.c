@@ -91,7 +91,7 @@ AN_CAPSULE(trace, struct trace)
 
     if (w->payload.phase != THERE)
         return an_drop();
-    record(ctx, &w->payload, &w->destination, 0);
+    record(ctx, &w->payload, here ? &w->source : &w->destination, 0);
     if (here) {
         w->payload.phase = BACK;
         w->payload.there = w->payload.count;

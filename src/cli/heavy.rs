@@ -65,6 +65,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Send { to, place, count, rate, port, bound, json } => {
             let (mut node, code) = place.attach(&HEAVY, 0)?;
+            // Capsules that wait for code on the way are few, so the code goes ahead of the crowd.
+            if query(&mut node, code, to, token(), 3, Duration::from_secs(1))?.is_none() {
+                anyhow::bail!("{to} does not answer; see where the way ends: anode trace {to}");
+            }
             let begin = Instant::now();
             for sent in 0..count {
                 if sent % BURST == 0 {

@@ -67,12 +67,15 @@ fn describe(to: Addr, found: &trace::Trace) -> String {
     }
     match found.rtt_ns {
         Some(rtt) => text += &format!("back from {to} after {} ms\n", ms(rtt)),
-        None => {
-            let last = found.there.last().map_or("nowhere".into(), |hop| format!("{} ({})", hop.node, hop.name));
-            text += &format!(
-                "{to} does not answer; the way is known as far as {last}: see the drops there (anode node status)\n"
-            );
-        }
+        None => match found.there.last() {
+            Some(hop) => {
+                text += &format!("{to} does not answer; the way is known as far as {} ({}): ", hop.node, hop.name);
+                text += "see the drops there (anode node status)\n";
+            }
+            None => {
+                text += &format!("{to} does not answer, nor does any node on the way: see the drops of this node\n")
+            }
+        },
     }
     text
 }
