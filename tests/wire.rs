@@ -15,8 +15,10 @@ fn parse_as_everything(bytes: &[u8]) {
     TARGETS.iter().for_each(|(_, read)| read(bytes));
 }
 
+type Target = (&'static str, fn(&[u8]));
+
 /// The fuzz targets: a parser each.
-const TARGETS: [(&str, fn(&[u8])); 10] = [
+const TARGETS: &[Target] = &[
     ("ethernet", reading::ethernet),
     ("arp", reading::arp),
     ("ipv4", reading::ipv4),
@@ -28,6 +30,44 @@ const TARGETS: [(&str, fn(&[u8])); 10] = [
     ("fetch", reading::fetch),
     ("checksum", reading::checksum),
 ];
+
+/// Byte strings made to break a parser, or that once did, and the rule they are about.
+const REGRESSIONS: &[(&str, &str)] = &[
+    ("an ANEP option of length zero must not be read for ever", "01000ac0 0003 000c 00770000"),
+    ("an ANEP header longer than its packet is no header", "01000ac0 ffff 0008"),
+    ("an ANEP checksum option without room for a checksum is refused", "01000ac0 0003 000c 00030001"),
+    ("an IPv4 option of length zero ends the list", "46000018 00000000 40110000 0a000001 0a000002 07000000"),
+    (
+        "IPv6 extension headers that are all the same end somewhere",
+        "60000000 0050 3c 40 20010db8000000000000000000000001 20010db8000000000000000000000002 3c000000000000003c000000000000003c000000000000003c000000000000003c000000000000003c000000000000003c000000000000003c000000000000003c000000000000003c00000000000000",
+    ),
+    (
+        "an IPv6 authentication header may reach behind the packet",
+        "60000000 0008 33 40 20010db8000000000000000000000001 20010db8000000000000000000000002 11ff000000000000",
+    ),
+    ("a UDP length below its header is refused", "0cfa0cfa00070000"),
+    (
+        "a neighbour option of length zero must not be read for ever",
+        "8700000000000000 fe800000000000000000000000000002 0100000000000000",
+    ),
+    (
+        "a part behind the object's end is refused",
+        "0102ffff00000000 0000000000000000000000000000000000000000000000000000000000000000 00010000",
+    ),
+    (
+        "an object of no bytes has no parts",
+        "0102000000000000 0000000000000000000000000000000000000000000000000000000000000000 00000000",
+    ),
+];
+
+#[test]
+fn what_once_broke_a_parser_does_so_no_more() {
+    for (rule, bytes) in REGRESSIONS {
+        let bytes = hex(bytes);
+        assert!(!bytes.is_empty(), "{rule}");
+        parse_as_everything(&bytes);
+    }
+}
 
 #[test]
 fn every_parser_has_a_fuzz_target() {

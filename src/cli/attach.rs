@@ -1,6 +1,7 @@
 //! How the applications' commands reach a node: find it, give it the code, attach to it.
 
 use crate::apps::{App, Attached, Error, Received};
+use crate::code::bundle::Bundle;
 use crate::manage::client::{Attachment, ClientError, Control, run_dir};
 use crate::wire::capsule::Header;
 use crate::wire::{Addr, Digest};
@@ -20,14 +21,26 @@ pub(crate) struct Place {
 impl Place {
     /// Gives the node the application's code and attaches to `port` (0: any).
     pub(crate) fn attach(&self, app: &App, port: u16) -> anyhow::Result<(Seat, Digest)> {
-        let dir = match &self.node {
-            Some(node) => run_dir(node),
-            None => the_only_node()?,
-        };
         let bundle = app.bundle().context("the embedded application is broken; build anode again")?;
-        let code = Control::connect(&dir)?.add_code(&bundle)?;
-        let seat = Seat { attachment: Attachment::attach(&dir, port)?, begin: Instant::now() };
-        Ok((seat, code))
+        self.attach_with(&bundle, port)
+    }
+
+    /// Gives the node a bundle and attaches to `port` (0: any).
+    pub(crate) fn attach_with(&self, bundle: &Bundle, port: u16) -> anyhow::Result<(Seat, Digest)> {
+        let code = Control::connect(&self.dir()?)?.add_code(bundle)?;
+        Ok((self.seat(port)?, code))
+    }
+
+    /// Attaches to `port` (0: any).
+    pub(crate) fn seat(&self, port: u16) -> anyhow::Result<Seat> {
+        Ok(Seat { attachment: Attachment::attach(&self.dir()?, port)?, begin: Instant::now() })
+    }
+
+    fn dir(&self) -> anyhow::Result<PathBuf> {
+        match &self.node {
+            Some(node) => Ok(run_dir(node)),
+            None => the_only_node(),
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 mod attach;
 mod bench;
 mod cache;
+mod capsule;
+mod code;
 mod heavy;
 mod lab;
 mod multicast;
@@ -38,8 +40,12 @@ macro_rules! nouns {
 nouns! {
     /// Run a node, and ask a running one
     Node = node;
+    /// Code bundles: make, check and keep them
+    Code = code;
     /// Networks of namespaces on this machine
     Lab = lab;
+    /// Send capsules of any code, and receive them
+    Capsule = capsule;
     /// Round-trip times to a node, by capsule
     Ping = ping;
     /// Every node on the way to a destination and back

@@ -190,6 +190,11 @@ impl Fetch {
         }
     }
 
+    /// Whether all objects of the code are here and it is being prepared.
+    pub fn is_preparing(&self, code: &Digest) -> bool {
+        self.pending.iter().any(|pending| pending.code == *code && matches!(pending.stage, Stage::Preparing))
+    }
+
     /// The code can run, or never will: gives the capsules that waited for it.
     pub fn settle(&mut self, code: Digest) -> impl Iterator<Item = Frame> + use<> {
         let at = self.pending.iter().position(|pending| pending.code == code);

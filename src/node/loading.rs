@@ -108,7 +108,9 @@ impl Node {
 
     /// The answer to [`Effect::Prepare`]: the code runs from now on, or is refused.
     pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Compiled, String>) {
-        let Some(Code::Coming(coming)) = self.codes.of(&code) else { return };
+        let Some(Code::Coming(coming)) = self.codes.of(&code) else {
+            return self.forgotten(turn, code);
+        };
         let coming = coming.clone();
         let compiled = match result {
             Ok(compiled) => compiled,
@@ -126,6 +128,15 @@ impl Node {
         tracing::info!(node = self.name, code = %code.short(), "code ready");
         for frame in self.fetch.settle(code) {
             self.process_again(turn, frame);
+        }
+    }
+
+    /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.
+    fn forgotten(&mut self, turn: &mut Turn<'_>, code: Digest) {
+        if self.fetch.is_preparing(&code) {
+            for frame in self.fetch.settle(code) {
+                self.drop(turn, frame, Reason::FetchFull);
+            }
         }
     }
 

@@ -41,7 +41,7 @@ impl Node {
         if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
             place.copy_from_slice(&previous.0);
         }
-        frame.envelope.hop_limit -= 1;
+        frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
         if frame.envelope.hop_limit == 0 {
             return self.drop_in(turn, frame, Reason::TimeToLive, domain);
         }

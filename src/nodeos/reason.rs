@@ -105,6 +105,13 @@ impl Drops {
         self.0[reason as usize] += 1;
     }
 
+    /// Adds the counts of others.
+    pub fn add(&mut self, others: &Drops) {
+        for (sum, count) in self.0.iter_mut().zip(others.0) {
+            *sum += count;
+        }
+    }
+
     /// Drops under this reason so far.
     pub fn of(&self, reason: Reason) -> u64 {
         self.0[reason as usize]

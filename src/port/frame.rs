@@ -185,11 +185,13 @@ impl FramePool {
         }
     }
 
-    /// Takes a frame back.
+    /// Takes a frame back, and forgets what it was.
     #[inline]
     pub fn give(&mut self, mut frame: Frame) {
         if self.free.len() < POOL_MAX && frame.capacity() >= self.capacity {
             frame.clear();
+            frame.trace = 0;
+            frame.envelope = Envelope::FRESH;
             self.free.push(frame);
         }
     }
@@ -213,6 +215,15 @@ mod tests {
         assert_eq!(frame.bytes(), b"yload");
         frame.truncate(2);
         assert_eq!(frame.bytes(), b"yl");
+    }
+
+    #[test]
+    fn a_frame_from_the_pool_is_no_packet_yet() {
+        let mut pool = FramePool::default();
+        let mut frame = pool.take();
+        frame.trace = 7;
+        pool.give(frame);
+        assert_eq!((pool.ready(), pool.take().trace), (1, 0));
     }
 
     #[test]

@@ -16,25 +16,27 @@ impl Addr {
     pub const UNSPECIFIED: Addr = Addr([0; 16]);
 
     /// An IPv4 address in mapped form.
+    #[inline]
     pub const fn v4(octets: [u8; 4]) -> Addr {
-        let [a, b, c, d] = octets;
-        Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+        // Through one wide number and not byte by byte: addresses are made and compared for every packet.
+        Addr((0xffff_0000_0000 | u32::from_be_bytes(octets) as u128).to_be_bytes())
     }
 
     /// The four octets if this is an IPv4-mapped address.
+    #[inline]
     pub fn octets_v4(&self) -> Option<[u8; 4]> {
-        match self.0 {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
-            _ => None,
-        }
+        let [.., a, b, c, d] = self.0;
+        self.is_v4().then_some([a, b, c, d])
     }
 
     /// Whether this is an IPv4-mapped address.
+    #[inline]
     pub fn is_v4(&self) -> bool {
-        self.octets_v4().is_some()
+        u128::from_be_bytes(self.0) >> 32 == 0xffff
     }
 
     /// Whether no address is given.
+    #[inline]
     pub fn is_unspecified(&self) -> bool {
         *self == Addr::UNSPECIFIED || *self == Addr::v4([0; 4])
     }

@@ -53,7 +53,7 @@ pub struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// Checks version, lengths and the chain of options. Bytes behind the packet are left out.
-    #[inline]
+    #[inline(always)]
     pub fn new_checked(bytes: &'a [u8]) -> Result<Packet<'a>> {
         let header = bytes.first_chunk::<HEADER>().ok_or(Error::Truncated)?;
         if header[0] != VERSION {
@@ -310,6 +310,23 @@ mod tests {
         ];
         for (bytes, error) in cases {
             assert_eq!(Packet::new_checked(bytes), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn the_bits_of_an_option_are_told_apart() {
+        for (word, private, discard, kind) in [
+            (0x0001, false, false, 1),
+            (0x4001, false, true, 1),
+            (0x8001, true, false, 1),
+            (0xffff, true, true, 0x3fff),
+        ] {
+            let [a, b] = u16::to_be_bytes(word);
+            let bytes = [1, 0, 0, 1, 0, 4, 0, 16, a, b, 0, 2, 1, 2, 3, 4];
+            let packet = Packet::new_checked(&bytes).unwrap();
+            let expected = Opt { private, discard_if_unknown: discard, kind, payload: &[1, 2, 3, 4] };
+            assert_eq!(packet.options().collect::<Vec<_>>(), vec![expected]);
+            assert_eq!(packet.unknown_option_discards(), discard && private, "{word:#x}");
         }
     }
 

@@ -178,7 +178,7 @@ pub struct Header {
 
 impl Header {
     /// Reads the header at the beginning of `bytes`; the payload behind it may have any length.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Header> {
         let packet = Packet::new_checked(bytes)?;
         Ok(Header {

@@ -8,7 +8,11 @@
 use super::Addr;
 
 /// A running one's complement sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// RFC 1071 §2: the sum does not depend on the byte order in which words are added, and wider words
+/// may be added as long as the carries are folded in at the end. So this adds 32-bit words in the
+/// machine's own order, and [`Sum::finish`] alone folds and swaps.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sum(u64);
 
 impl Sum {
@@ -22,21 +26,22 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Sum {
-        // RFC 1071 §2: the sum does not depend on the byte order in which the words are added, and
-        // 32-bit words may be added as long as the carries are folded in at the end.
         let (words, rest) = bytes.as_chunks::<4>();
-        let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-        let mut last = [0; 4];
-        last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        sum += u64::from(u32::from_ne_bytes(last));
-        self.word(u16::from_be(fold(sum)))
+        let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+        let last = match *rest {
+            [a, b, c] => [a, b, c, 0],
+            [a, b] => [a, b, 0, 0],
+            [a] => [a, 0, 0, 0],
+            _ => [0; 4],
+        };
+        Sum(self.0 + sum + u32::from_ne_bytes(last) as u64)
     }
 
     /// Adds one 16-bit word.
     #[inline]
     #[must_use]
     pub const fn word(self, word: u16) -> Sum {
-        Sum(self.0 + word as u64)
+        Sum(self.0 + word.to_be() as u64)
     }
 
     /// Adds the pseudo-header that UDP and ICMPv6 put before their own bytes (RFC 768, RFC 8200 §8.1).
@@ -46,18 +51,14 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn pseudo_header(self, source: Addr, destination: Addr, protocol: u8, length: u32) -> Sum {
-        let [a, b, c, d] = length.to_be_bytes();
-        self.bytes(&source.0)
-            .bytes(&destination.0)
-            .word(u16::from_be_bytes([a, b]))
-            .word(u16::from_be_bytes([c, d]))
-            .word(u16::from(protocol))
+        let Sum(sum) = self.bytes(&source.0).bytes(&destination.0).word(u16::from(protocol));
+        Sum(sum + u64::from(length.to_be()))
     }
 
     /// The checksum: the complement of the sum. Zero if the bytes held their own right checksum.
     #[inline]
     pub const fn finish(self) -> u16 {
-        !fold(self.0)
+        !u16::from_be(fold(self.0))
     }
 }
 

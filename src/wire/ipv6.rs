@@ -50,11 +50,19 @@ pub struct Fragment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     header: &'a [u8; HEADER],
-    extensions_len: usize,
+    chain: Chain,
+    payload: &'a [u8],
+}
+
+/// What the extension headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Chain {
+    /// Their length in bytes.
+    length: usize,
     fragment: Option<Fragment>,
     segments_left: u8,
+    /// What follows them.
     protocol: u8,
-    payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
@@ -68,48 +76,21 @@ impl<'a> Packet<'a> {
         }
         let length = usize::from(u16::from_be_bytes(field::<PAYLOAD_LENGTH, _, _>(header)));
         let payload = rest.get(..length).ok_or(Error::Truncated)?;
-        let protocol = header[NEXT_HEADER];
-        let packet = Packet { header, extensions_len: 0, fragment: None, segments_left: 0, protocol, payload };
-        if packet.source().is_v4() || packet.destination().is_v4() {
+        if mapped::<SOURCE>(header) || mapped::<DESTINATION>(header) {
             return Err(Error::Malformed);
         }
-        if is_extension(protocol) { packet.walk() } else { Ok(packet) }
-    }
-
-    /// Goes along the chain until something comes that is no extension header.
-    fn walk(mut self) -> Result<Packet<'a>> {
-        let whole = self.payload.len();
-        for at in 0..EXTENSIONS_MAX {
-            if self.protocol == next_header::HOP_BY_HOP && at != 0 {
-                return Err(Error::Malformed);
-            }
-            let first = self.payload.first_chunk::<8>().ok_or(Error::Truncated)?;
-            let units = usize::from(first[1]);
-            let length = match self.protocol {
-                next_header::FRAGMENT => 8,
-                next_header::AUTHENTICATION => (units + 2) * 4,
-                _ => (units + 1) * 8,
-            };
-            match self.protocol {
-                next_header::FRAGMENT => self.fragment = Some(fragment(first)),
-                next_header::ROUTING => self.segments_left = first[3],
-                _ => {}
-            }
-            self.protocol = first[0];
-            self.payload = self.payload.get(length..).ok_or(Error::Truncated)?;
-            // In a later fragment the chain's end lies in the first: what follows is mere data.
-            if !is_extension(self.protocol) || self.fragment.is_some_and(|fragment| fragment.offset != 0) {
-                self.extensions_len = whole - self.payload.len();
-                return Ok(self);
-            }
-        }
-        Err(Error::Malformed)
+        let chain = match header[NEXT_HEADER] {
+            first if is_extension(first) => walk(first, payload)?,
+            protocol => Chain { length: 0, fragment: None, segments_left: 0, protocol },
+        };
+        let payload = payload.get(chain.length..).ok_or(Error::Truncated)?;
+        Ok(Packet { header, chain, payload })
     }
 
     /// Length in bytes of the fixed header and the extension headers that were walked.
     #[inline]
     pub fn header_len(&self) -> usize {
-        HEADER + self.extensions_len
+        HEADER + self.chain.length
     }
 
     /// Length of the packet in bytes.
@@ -151,26 +132,26 @@ impl<'a> Packet<'a> {
     /// Receivers that a routing header still has in store.
     #[inline]
     pub fn segments_left(&self) -> u8 {
-        self.segments_left
+        self.chain.segments_left
     }
 
     /// The fragment header, if there is one.
     #[inline]
     pub fn fragment(&self) -> Option<Fragment> {
-        self.fragment
+        self.chain.fragment
     }
 
     /// Whether the packet is a piece of a datagram. A fragment header around a whole datagram
     /// (RFC 6946) does not make it one.
     #[inline]
     pub fn is_fragment(&self) -> bool {
-        self.fragment.is_some_and(|fragment| fragment.offset != 0 || fragment.more)
+        self.chain.fragment.is_some_and(|fragment| fragment.offset != 0 || fragment.more)
     }
 
     /// What the payload is: the number at the end of the chain.
     #[inline]
     pub fn protocol(&self) -> u8 {
-        self.protocol
+        self.chain.protocol
     }
 
     /// What follows the extension headers.
@@ -178,6 +159,43 @@ impl<'a> Packet<'a> {
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
+}
+
+/// Goes along the chain until something comes that is no extension header. Kept out of the way of
+/// packets that have none, and so are read without a detour over memory.
+#[inline(never)]
+fn walk(first: u8, payload: &[u8]) -> Result<Chain> {
+    let mut chain = Chain { length: 0, fragment: None, segments_left: 0, protocol: first };
+    for at in 0..EXTENSIONS_MAX {
+        if chain.protocol == next_header::HOP_BY_HOP && at != 0 {
+            return Err(Error::Malformed);
+        }
+        let rest = payload.get(chain.length..).ok_or(Error::Truncated)?;
+        let header = rest.first_chunk::<8>().ok_or(Error::Truncated)?;
+        let units = usize::from(header[1]);
+        chain.length += match chain.protocol {
+            next_header::FRAGMENT => 8,
+            next_header::AUTHENTICATION => (units + 2) * 4,
+            _ => (units + 1) * 8,
+        };
+        match chain.protocol {
+            next_header::FRAGMENT => chain.fragment = Some(fragment(header)),
+            next_header::ROUTING => chain.segments_left = header[3],
+            _ => {}
+        }
+        chain.protocol = header[0];
+        // In a later fragment the chain's end lies in the first: what follows is mere data.
+        if !is_extension(chain.protocol) || chain.fragment.is_some_and(|fragment| fragment.offset != 0) {
+            return Ok(chain);
+        }
+    }
+    Err(Error::Malformed)
+}
+
+/// Whether the address at `AT` is an IPv4-mapped one.
+#[inline]
+fn mapped<const AT: usize>(header: &[u8; HEADER]) -> bool {
+    Addr(field::<AT, _, _>(header)).is_v4()
 }
 
 #[inline]

@@ -97,11 +97,12 @@ fn targets(code: &[Insn], slots: &[Slot]) -> Result<(), Refusal> {
             function
         })
         .collect();
+    let split = |slot: &Slot| slot.second && slot.function;
+    if let Some(at) = slots.iter().position(split) {
+        return Err(Refusal::Bpf { at, opcode: code[at].opcode, fault: BpfFault::Target });
+    }
     for (at, slot) in slots.iter().enumerate() {
         let fault = |fault| Err(Refusal::Bpf { at, opcode: code[at].opcode, fault });
-        if slot.function && slot.second {
-            return fault(BpfFault::Target);
-        }
         if slot.jump.is_some_and(|to| slots[to].second || owner[to] != owner[at]) {
             return fault(BpfFault::Target);
         }

@@ -9,6 +9,7 @@
 
 mod bpf;
 mod refusal;
+mod sections;
 mod symbols;
 mod wasm;
 

@@ -5,12 +5,12 @@
 //! (every segment lies inside) and reset to its beginning: memory and table keep their sizes, and
 //! each mutable global is exported so that the node can restore it.
 
-use super::{Refusal, SYMBOLS, Symbol, Type, symbol};
+use super::sections::{Module, describe, limit};
+use super::{Refusal, Symbol};
 use crate::code::bundle::{REPRESENTATION_MAX, WINDOW_MAX};
 use wasmparser::{
-    BinaryReaderError, ConstExpr, DataKind, Element, ElementItems, ElementKind, Export, ExternalKind, FuncType,
-    FuncValidatorAllocations, FunctionBody, GlobalType, MemoryType, Operator, Parser, Payload, TableType, TypeRef,
-    ValType, ValidPayload, Validator, WasmFeatures,
+    BinaryReaderError, ExternalKind, FuncValidatorAllocations, GlobalType, Parser, ValType, ValidPayload, Validator,
+    WasmFeatures,
 };
 
 /// Bytes of the context at the beginning of the arena.
@@ -19,15 +19,6 @@ pub const ARENA_CONTEXT: u32 = 64;
 pub const ARENA_WINDOW: u32 = 32;
 /// The most bytes of memory.
 pub const MEMORY_MAX: u64 = 65536;
-
-/// More than any program needs; less than makes a compiler slow.
-const FUNCTIONS_MAX: u64 = 1024;
-const TYPES_MAX: u64 = 1024;
-const VALUES_MAX: u64 = 32;
-const LOCALS_MAX: u64 = 1024;
-const GLOBALS_MAX: u64 = 64;
-const TABLE_MAX: u64 = 1024;
-const SEGMENTS_MAX: u64 = 256;
 
 /// What the check found out about a wasm representation.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,174 +103,7 @@ impl From<BinaryReaderError> for Refusal {
     }
 }
 
-fn limit(what: &'static str, found: u64, limit: u64) -> Result<(), Refusal> {
-    if found > limit { Err(Refusal::Limit { what, found, limit }) } else { Ok(()) }
-}
-
-/// What has been read of a module so far.
-#[derive(Default)]
-struct Module {
-    types: Vec<FuncType>,
-    imports: Vec<&'static Symbol>,
-    functions: Vec<u32>,
-    table: Option<u32>,
-    memory: Option<MemoryType>,
-    globals: Vec<(GlobalType, Option<Value>)>,
-    exports: Vec<(String, ExternalKind, u32)>,
-    data: Vec<(u32, usize)>,
-    elements: Vec<(u32, u32)>,
-    bulk_memory: bool,
-}
-
 impl Module {
-    fn section(&mut self, payload: &Payload<'_>) -> Result<(), Refusal> {
-        match payload {
-            Payload::TypeSection(reader) => {
-                limit("types", u64::from(reader.count()), TYPES_MAX)?;
-                for kind in reader.clone().into_iter_err_on_gc_types() {
-                    let kind = kind?;
-                    limit("parameters", kind.params().len() as u64, VALUES_MAX)?;
-                    limit("results", kind.results().len() as u64, VALUES_MAX)?;
-                    self.types.push(kind);
-                }
-            }
-            Payload::ImportSection(reader) => {
-                limit("imports", u64::from(reader.count()), SYMBOLS.len() as u64)?;
-                for import in reader.clone().into_imports() {
-                    let import = import?;
-                    self.import(import.module, import.name, import.ty)?;
-                }
-            }
-            Payload::FunctionSection(reader) => {
-                limit("functions", u64::from(reader.count()), FUNCTIONS_MAX)?;
-                self.functions = reader.clone().into_iter().collect::<Result<_, _>>()?;
-            }
-            Payload::TableSection(reader) => {
-                limit("tables", u64::from(reader.count()), 1)?;
-                for table in reader.clone() {
-                    self.table(table?.ty)?;
-                }
-            }
-            Payload::MemorySection(reader) => {
-                limit("memories", u64::from(reader.count()), 1)?;
-                for memory in reader.clone() {
-                    self.memory = Some(memory?);
-                }
-            }
-            Payload::GlobalSection(reader) => {
-                limit("globals", u64::from(reader.count()), GLOBALS_MAX)?;
-                for global in reader.clone() {
-                    let global = global?;
-                    self.globals.push((global.ty, constant(&global.init_expr)));
-                }
-            }
-            Payload::ExportSection(reader) => {
-                limit("exports", u64::from(reader.count()), GLOBALS_MAX + 3)?;
-                for export in reader.clone() {
-                    let Export { name, kind, index } = export?;
-                    self.exports.push((name.into(), kind, index));
-                }
-            }
-            Payload::StartSection { .. } => {
-                let remedy = "build with --no-entry and without constructors";
-                return Err(Refusal::Forbidden { what: "a start function", remedy });
-            }
-            Payload::ElementSection(reader) => {
-                limit("element segments", u64::from(reader.count()), SEGMENTS_MAX)?;
-                for element in reader.clone() {
-                    self.element(element?)?;
-                }
-            }
-            Payload::DataSection(reader) => {
-                limit("data segments", u64::from(reader.count()), SEGMENTS_MAX)?;
-                for data in reader.clone() {
-                    let data = data?;
-                    let DataKind::Active { memory_index: 0, offset_expr } = data.kind else { return Err(passive()) };
-                    self.data.push((self.offset(&offset_expr, self.data.len())?, data.data.len()));
-                }
-            }
-            Payload::CodeSectionEntry(body) => self.body(body)?,
-            Payload::TagSection(_) => {
-                let remedy = "compile without exceptions";
-                return Err(Refusal::Forbidden { what: "exception tags", remedy });
-            }
-            // Custom sections mean nothing here, and the validator refuses what is unknown.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn import(&mut self, module: &str, name: &str, kind: TypeRef) -> Result<(), Refusal> {
-        let unknown = || Refusal::Import { name: format!("{module}.{name}").chars().take(80).collect() };
-        let TypeRef::Func(index) = kind else { return Err(unknown()) };
-        if module != "anode" {
-            return Err(unknown());
-        }
-        let symbol = symbol(name).ok_or_else(unknown)?;
-        let found = self.types.get(index as usize);
-        let wide = |kind: &Type| match kind {
-            Type::I32 => ValType::I32,
-            Type::I64 => ValType::I64,
-        };
-        let same = found.is_some_and(|found| {
-            found.params().iter().copied().eq(symbol.arguments.iter().map(wide))
-                && found.results() == [wide(&symbol.result)]
-        });
-        if !same {
-            let (found, expected) = (found.map(describe).unwrap_or_default(), symbol.to_string());
-            return Err(Refusal::Signature { name: name.into(), found, expected });
-        }
-        self.imports.push(symbol);
-        Ok(())
-    }
-
-    fn table(&mut self, table: TableType) -> Result<(), Refusal> {
-        limit("table elements", table.initial, TABLE_MAX)?;
-        if table.table64 || table.shared || !table.element_type.is_func_ref() {
-            let remedy = "only one table of functions, for indirect calls";
-            return Err(Refusal::Forbidden { what: "a table of another kind", remedy });
-        }
-        self.table = u32::try_from(table.initial).ok();
-        Ok(())
-    }
-
-    fn element(&mut self, element: Element<'_>) -> Result<(), Refusal> {
-        let ElementKind::Active { table_index: None | Some(0), offset_expr } = element.kind else {
-            return Err(passive());
-        };
-        let offset = self.offset(&offset_expr, self.elements.len())?;
-        let count = match element.items {
-            ElementItems::Functions(items) => items.count(),
-            ElementItems::Expressions(_, items) => items.count(),
-        };
-        self.elements.push((offset, count));
-        Ok(())
-    }
-
-    fn offset(&self, expression: &ConstExpr<'_>, index: usize) -> Result<u32, Refusal> {
-        match constant(expression) {
-            Some(Value::I32(offset)) => Ok(offset as u32),
-            _ => Err(Refusal::Segment { index: index as u32, cause: "has no constant offset" }),
-        }
-    }
-
-    fn body(&mut self, body: &FunctionBody<'_>) -> Result<(), Refusal> {
-        let mut locals = 0;
-        for group in body.get_locals_reader()? {
-            locals += u64::from(group?.0);
-            limit("locals in a function", locals, LOCALS_MAX)?;
-        }
-        let mut operators = body.get_operators_reader()?;
-        while !operators.eof() {
-            let (operator, offset) = operators.read_with_offset()?;
-            if let Some(name) = forbidden(&operator) {
-                return Err(Refusal::Instruction { name, offset });
-            }
-            self.bulk_memory |= matches!(operator, Operator::MemoryCopy { .. } | Operator::MemoryFill { .. });
-        }
-        Ok(())
-    }
-
     /// The rules that concern several sections; the module is valid WebAssembly here.
     fn facts(self, bytes: usize, window: u32) -> Result<WasmFacts, Refusal> {
         let memory = self.memory_bytes()?;
@@ -411,45 +235,4 @@ impl Module {
         }
         Ok(())
     }
-}
-
-fn passive() -> Refusal {
-    Refusal::Forbidden {
-        what: "a passive or declared segment",
-        remedy: "compile without threads and bulk initialisation",
-    }
-}
-
-/// Whatever would change the size of memory or table, the table itself, or segments.
-fn forbidden(operator: &Operator<'_>) -> Option<&'static str> {
-    Some(match operator {
-        Operator::MemoryGrow { .. } => "memory.grow",
-        Operator::MemoryInit { .. } => "memory.init",
-        Operator::DataDrop { .. } => "data.drop",
-        Operator::ElemDrop { .. } => "elem.drop",
-        Operator::TableSet { .. } => "table.set",
-        Operator::TableGrow { .. } => "table.grow",
-        Operator::TableFill { .. } => "table.fill",
-        Operator::TableCopy { .. } => "table.copy",
-        Operator::TableInit { .. } => "table.init",
-        _ => return None,
-    })
-}
-
-/// The value of an initialiser that is one constant.
-fn constant(expression: &ConstExpr<'_>) -> Option<Value> {
-    let mut operators = expression.get_operators_reader();
-    let value = match operators.read().ok()? {
-        Operator::I32Const { value } => Value::I32(value),
-        Operator::I64Const { value } => Value::I64(value),
-        Operator::F32Const { value } => Value::F32(value.bits()),
-        Operator::F64Const { value } => Value::F64(value.bits()),
-        _ => return None,
-    };
-    matches!(operators.read(), Ok(Operator::End)).then_some(value)
-}
-
-fn describe(kind: &FuncType) -> String {
-    let list = |types: &[ValType]| types.iter().map(ValType::to_string).collect::<Vec<_>>().join(", ");
-    format!("({}) -> ({})", list(kind.params()), list(kind.results()))
 }

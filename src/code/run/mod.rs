@@ -63,7 +63,8 @@ struct Slot {
 pub struct Runtime {
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
-    by_name: HashMap<Digest, usize>,
+    /// By representation and window: two manifests may list one module with different windows.
+    by_name: HashMap<(Digest, usize), usize>,
     live: usize,
     clock: u64,
 }
@@ -73,10 +74,10 @@ pub struct Runtime {
 pub struct SlotId(usize);
 
 impl Runtime {
-    /// Takes prepared code; the same representation always gets the same slot. To be given back by
-    /// [`Runtime::release`].
+    /// Takes prepared code; the same representation with the same window always gets the same slot. To
+    /// be given back by [`Runtime::release`].
     pub fn install(&mut self, compiled: Compiled) -> SlotId {
-        let name = compiled.name();
+        let name = (compiled.name(), compiled.window());
         if let Some(&at) = self.by_name.get(&name) {
             if let Some(slot) = &mut self.slots[at] {
                 slot.holders += 1;
@@ -105,7 +106,7 @@ impl Runtime {
         slot.holders -= 1;
         if slot.holders == 0 {
             self.live -= usize::from(slot.instance.is_some());
-            self.by_name.remove(&slot.compiled.name());
+            self.by_name.remove(&(slot.compiled.name(), slot.compiled.window()));
             *place = None;
             self.free.push(id.0);
         }

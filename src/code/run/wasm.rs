@@ -126,6 +126,11 @@ impl Compiled {
         self.name
     }
 
+    /// Payload octets in its window.
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
     /// Makes it ready to run, or nothing if the process has no room for another instance.
     pub(super) fn instantiate(&self) -> Option<Instance> {
         let mut store = Store::new(self.pre.module().engine(), Guest::default());

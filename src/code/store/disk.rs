@@ -122,29 +122,33 @@ impl Disk {
             self.books().remove(digest);
             return if self.unlink(digest).is_ok() { Found::Corrupt } else { Found::Failed };
         }
-        self.used(digest, bytes.len() as u64, &file);
+        self.found(digest, bytes.len() as u64);
         Found::Object(bytes.into())
     }
 
-    /// Notes a use, and that the object is here if another process put it.
-    fn used(&self, digest: &Digest, size: u64, file: &File) {
+    /// Notes a use, and about once an hour on disk too, for the order after the next start.
+    pub(super) fn used(&self, digest: &Digest) {
         let now = SystemTime::now();
         let mut books = self.books();
-        let written = match books.touch(digest) {
-            Some(written) => written,
-            None => {
-                let victims = books.insert(*digest, size, now);
-                drop(books);
-                victims.into_iter().flatten().for_each(|victim| drop(self.unlink(&victim)));
-                return;
-            }
-        };
+        let Some(written) = books.touch(digest) else { return };
         if now.duration_since(*written).is_ok_and(|since| since >= TOUCH_EVERY) {
             *written = now;
             drop(books);
-            // Without it only the order after the next start is less exact.
-            let _ = file.set_modified(now);
+            // If it fails, the order after the next start is less exact, and no more.
+            let _ = File::open(self.object(digest)).and_then(|file| file.set_modified(now));
         }
+    }
+
+    /// Notes a use of an object that was read; if another process put it, that it is here.
+    fn found(&self, digest: &Digest, size: u64) {
+        let mut books = self.books();
+        if books.peek(digest).is_some() {
+            drop(books);
+            return self.used(digest);
+        }
+        let victims = books.insert(*digest, size, SystemTime::now());
+        drop(books);
+        victims.into_iter().flatten().for_each(|victim| drop(self.unlink(&victim)));
     }
 
     /// The object's bytes if they are right; nothing is noted.

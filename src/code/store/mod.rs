@@ -115,6 +115,11 @@ impl Store {
         let mut memory = self.memory();
         if let Some(bytes) = memory.objects.touch(digest).cloned() {
             memory.stats.memory_hits += 1;
+            drop(memory);
+            // What is used stays on disk too.
+            if let Some(disk) = &self.disk {
+                disk.used(digest);
+            }
             return Some(bytes);
         }
         drop(memory);

@@ -1,0 +1,346 @@
+//! `anode code`: what authors and operators do with mobile code.
+//!
+//! Authors make a key once, then build and check bundles (`.anb` files). Operators add bundles to
+//! a node's store, where they stay, and look at what it holds. Everything here works on files; no
+//! node has to run. `docs/bundle.md` explains what the output means.
+
+use crate::code::author::{self, Options};
+use crate::code::bundle::{Bundle, Kind};
+use crate::code::check::{self, Report};
+use crate::code::store::{Limits, Store};
+use crate::trust::PrincipalKey;
+use crate::wire::Digest;
+use anyhow::{Context as _, Result, bail};
+use clap::{Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What follows `anode code`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a principal's key to sign bundles with.
+    NewKey {
+        /// The file to write; it must not exist.
+        file: PathBuf,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Build a bundle from C, or from a module of another language.
+    Build(Build),
+    /// Check a bundle as a node would, without running it: name, sizes, symbols, limits.
+    Check {
+        /// The bundle file.
+        file: PathBuf,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Add a bundle to a store, where it stays until it is removed.
+    Add {
+        /// The bundle file.
+        file: PathBuf,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// List the objects of a store.
+    Ls {
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Show one bundle of a store.
+    Show {
+        /// The code name, or its first digits.
+        name: String,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Remove a bundle or another object from a store.
+    Rm {
+        /// The name, or its first digits.
+        name: String,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+}
+
+#[derive(clap::Args)]
+struct Build {
+    /// The source: .c, .wasm or .wat.
+    source: PathBuf,
+    /// The bundle file to write [default: the source's name with .anb, in this directory].
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Sign with this key.
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Payload bytes in the window; C sources say it themselves.
+    #[arg(long, value_name = "BYTES")]
+    window: Option<u32>,
+    /// The title in the manifest [default: the source's name].
+    #[arg(long)]
+    title: Option<String>,
+    /// Build only this representation.
+    #[arg(long)]
+    only: Option<Only>,
+    /// The compiler [default: clang, or the newest clang-N].
+    #[arg(long, value_name = "PROGRAM")]
+    clang: Option<PathBuf>,
+    #[command(flatten)]
+    print: Print,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Only {
+    Wasm,
+    Bpf,
+}
+
+#[derive(clap::Args)]
+struct Print {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Place {
+    /// The store's directory [default: /var/lib/anode for root, else
+    /// $XDG_DATA_HOME/anode].
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+}
+
+/// Runs one verb.
+pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
+    match arguments.verb {
+        Verb::NewKey { file, print } => new_key(&file, &print)?,
+        Verb::Build(arguments) => build(arguments)?,
+        Verb::Check { file, print } => {
+            let bundle = read(&file)?;
+            let report = check::check(&bundle).with_context(|| file.display().to_string())?;
+            print.show(&describe(&bundle, Some(&report)));
+        }
+        Verb::Add { file, place, print } => {
+            let bundle = read(&file)?;
+            check::check(&bundle).with_context(|| file.display().to_string())?;
+            place.open()?.put_bundle(&bundle, true)?;
+            print.show(&json!({"name": bundle.name().to_string()}));
+        }
+        Verb::Ls { place, print } => list(&place.open()?, &print),
+        Verb::Show { name, place, print } => {
+            let store = place.open()?;
+            let name = resolve(&store, &name)?;
+            match store.bundle(&name) {
+                Some(bundle) => print.show(&describe(&bundle, check::check(&bundle).ok().as_ref())),
+                None => print.show(&json!({
+                    "name": name.to_string(),
+                    "kind": "object",
+                    "bytes": store.object(&name).context("the object is gone or was rotten")?.len(),
+                })),
+            }
+        }
+        Verb::Rm { name, place, print } => {
+            let store = place.open()?;
+            let name = resolve(&store, &name)?;
+            store.remove_bundle(&name)?;
+            print.show(&json!({"name": name.to_string()}));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new_key(file: &Path, print: &Print) -> Result<()> {
+    let key = PrincipalKey::new()?;
+    key.save(file)?;
+    print.show(&json!({"principal": key.id().to_string()}));
+    Ok(())
+}
+
+fn build(arguments: Build) -> Result<()> {
+    let key = arguments.key.as_deref().map(PrincipalKey::load).transpose()?;
+    let only = arguments.only.map(|only| match only {
+        Only::Wasm => Kind::Wasm,
+        Only::Bpf => Kind::Bpf,
+    });
+    let options = Options { key, title: arguments.title, window: arguments.window, only, clang: arguments.clang };
+    let (bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
+    eprint!("{warnings}");
+    let output = match arguments.output {
+        Some(output) => output,
+        None => Path::new(arguments.source.file_name().context("the source has no name")?).with_extension("anb"),
+    };
+    replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
+    if arguments.print.json {
+        let mut value = describe(&bundle, check::check(&bundle).ok().as_ref());
+        value["file"] = json!(output.display().to_string());
+        arguments.print.show(&value);
+    } else {
+        println!("{}", bundle.name());
+    }
+    Ok(())
+}
+
+/// Writes a file beside and renames it, so that an interrupted build leaves the old bundle.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
+    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
+    if renamed.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    renamed
+}
+
+fn read(file: &Path) -> Result<Bundle> {
+    let mut bytes = Vec::new();
+    let limit = Bundle::FILE_MAX as u64 + 1;
+    File::open(file)
+        .and_then(|open| open.take(limit).read_to_end(&mut bytes))
+        .with_context(|| file.display().to_string())?;
+    Bundle::read(&bytes).with_context(|| file.display().to_string())
+}
+
+fn list(store: &Store, print: &Print) {
+    let entries = store.list();
+    if print.json {
+        let entry = |entry: &crate::code::store::Entry| {
+            let (name, size) = (entry.digest.to_string(), entry.size);
+            json!({"name": name, "bytes": size, "pinned": entry.pinned, "title": entry.title})
+        };
+        return print.show(&entries.iter().map(entry).collect());
+    }
+    for entry in entries {
+        let pinned = if entry.pinned { "pinned" } else { "-" };
+        println!("{} {:>6} B  {pinned:6}  {}", entry.digest, entry.size, entry.title.as_deref().unwrap_or("-"));
+    }
+}
+
+/// The object whose name begins with these digits.
+fn resolve(store: &Store, text: &str) -> Result<Digest> {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text).to_ascii_lowercase();
+    let found: Vec<_> =
+        store.list().into_iter().filter(|entry| entry.digest.to_string().starts_with(&digits)).collect();
+    // A bundle goes before representations that happen to begin alike.
+    let bundles: Vec<_> = found.iter().filter(|entry| entry.title.is_some()).collect();
+    match (&found[..], &bundles[..]) {
+        _ if digits.is_empty() => bail!("a name has at least one digit"),
+        ([one], _) => Ok(one.digest),
+        (_, [one]) => Ok(one.digest),
+        ([], _) => bail!("nothing in the store is named {text}; list it with: anode code ls"),
+        _ => bail!("{} objects have names that begin with {text}; write more digits", found.len()),
+    }
+}
+
+/// Everything about a bundle, for people and programs alike.
+fn describe(bundle: &Bundle, report: Option<&Report>) -> Value {
+    let manifest = bundle.manifest();
+    let layer = |layer: &crate::code::bundle::Layer| {
+        let mut value =
+            json!({"kind": layer.kind.to_string(), "digest": layer.digest.to_string(), "bytes": layer.size});
+        let at_hand = bundle.representation(layer.kind).is_some();
+        value["at_hand"] = json!(at_hand);
+        match (layer.kind, report) {
+            (Kind::Wasm, Some(Report { wasm: Some(facts), .. })) => {
+                value["functions"] = json!(facts.functions);
+                value["memory_bytes"] = json!(facts.memory_bytes);
+                value["symbols"] = facts.imports.iter().map(|symbol| symbol.name).collect();
+            }
+            (Kind::Bpf, Some(Report { bpf: Some(facts), .. })) => {
+                value["functions"] = json!(facts.functions);
+                value["instructions"] = json!(facts.instructions);
+                value["symbols"] = facts.symbols.iter().map(|symbol| symbol.name).collect();
+            }
+            _ => {}
+        }
+        value
+    };
+    json!({
+        "name": bundle.name().to_string(),
+        "kind": "bundle",
+        "title": manifest.title(),
+        "window_bytes": manifest.window(),
+        "principal": report.and_then(|report| report.principal).map(|id| id.to_string()),
+        "manifest_bytes": bundle.manifest_bytes().len(),
+        "representations": manifest.layers().iter().map(layer).collect::<Value>(),
+        "limits": {
+            "window_bytes": crate::code::bundle::WINDOW_MAX,
+            "manifest_bytes": crate::code::bundle::MANIFEST_MAX,
+            "representation_bytes": crate::code::bundle::REPRESENTATION_MAX,
+            "memory_bytes": check::MEMORY_MAX,
+        },
+        "checked": report.is_some(),
+    })
+}
+
+impl Print {
+    fn show(&self, value: &Value) {
+        if self.json { println!("{value}") } else { lines(value, 0) }
+    }
+}
+
+/// A value as lines of `name: value`, what is inside indented.
+fn lines(value: &Value, indent: usize) {
+    let Value::Object(fields) = value else { return println!("{:indent$}{}", "", plain(value)) };
+    for (name, value) in fields {
+        match value {
+            Value::Object(_) => {
+                println!("{:indent$}{name}:", "");
+                lines(value, indent + 2);
+            }
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                for item in items {
+                    println!("{:indent$}{}:", "", name.trim_end_matches('s'));
+                    lines(item, indent + 2);
+                }
+            }
+            _ => println!("{:indent$}{name}: {}", "", plain(value)),
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        Value::Array(items) if items.is_empty() => "-".into(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}
+
+impl Place {
+    fn open(&self) -> Result<Store> {
+        let path = match &self.store {
+            Some(path) => path.clone(),
+            None => default_store()?,
+        };
+        Ok(Store::open(Some(&path), Limits::default())?)
+    }
+}
+
+fn default_store() -> Result<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("/var/lib/anode".into());
+    }
+    let data = std::env::var_os("XDG_DATA_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
+    let data = data.or_else(home).context("neither XDG_DATA_HOME nor HOME is set; give --store DIR")?;
+    Ok(data.join("anode"))
+}

@@ -1,0 +1,87 @@
+//! A place in the network: a node that is up or down, or something that only looks like one.
+
+use super::Application;
+use super::packets::Packets;
+use super::paths::End;
+use crate::node::{Node, NodeConfig};
+use crate::port::Frame;
+use crate::wire::Digest;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Something in the place of a node that answers as it likes: a liar, a stranger, a flood.
+pub trait Actor {
+    /// A frame has come in by its port number `port` at `now` (nanoseconds); it puts frames it
+    /// sends, with their ports, into `send`.
+    fn receive(&mut self, now: u64, port: usize, frame: &[u8], send: &mut Vec<(usize, Vec<u8>)>);
+}
+
+/// Who reads the capsules of an application port.
+pub(super) enum Sink {
+    /// Nobody: they are counted.
+    Count,
+    /// A test, later.
+    Keep,
+    /// An application.
+    Application(Box<dyn Application>),
+}
+
+/// Who is at a place.
+pub(super) enum Inmate {
+    Node(Box<Node>),
+    Actor(Box<dyn Actor>),
+    Down,
+}
+
+pub(super) struct Host {
+    pub(super) inmate: Inmate,
+    /// What its node is made of, again after a crash.
+    pub(super) config: NodeConfig,
+    /// What its ports are ends of.
+    pub(super) ends: Vec<End>,
+    /// The number of its first outgoing direction; they are in the order of its ports.
+    pub(super) first_direction: usize,
+    /// Whether frames ever wait at one of its ports.
+    pub(super) limited: bool,
+    /// When it is called for its timers next, in nanoseconds.
+    pub(super) timer_at: u64,
+    /// Counts its lives: answers to an earlier one are not for it.
+    pub(super) life: u32,
+    pub(super) store: HashMap<Digest, Arc<[u8]>, foldhash::fast::FixedState>,
+    pub(super) sinks: BTreeMap<u16, Sink>,
+}
+
+impl Host {
+    pub(super) fn node(&self) -> Option<&Node> {
+        match &self.inmate {
+            Inmate::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    pub(super) fn node_mut(&mut self) -> Option<&mut Node> {
+        match &mut self.inmate {
+            Inmate::Node(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// A new life begins, with the ports open that its applications have. `number` is one that no
+    /// other life in the simulation has.
+    pub(super) fn start(&mut self, seed: u64, number: u32) {
+        let mut config = self.config.clone();
+        // The lower half of a node's seed begins the identities of its children.
+        config.seed = seed << 32 | u64::from(number);
+        let mut node = Box::new(Node::new(config));
+        for port in self.sinks.keys() {
+            node.open(*port);
+        }
+        self.inmate = Inmate::Node(node);
+        self.timer_at = u64::MAX;
+    }
+}
+
+/// A frame becomes one of the simulation: packets that come from outside get an identity.
+pub(super) fn adopt(frame: &mut Frame, packets: &mut Packets, now: u64, node: usize) {
+    frame.trace = packets.begin(now, node);
+}

@@ -1,0 +1,329 @@
+//! The network a simulation is of: nodes, the links between them, and what both are like.
+//!
+//! Node number i (from 0) has the address 10.0.0.0 + i + 1, or fd00:: + i + 1, or both. An overlay
+//! port has that address alone. A port of an Ethernet link is in a subnet of its own besides
+//! (172.16.0.0 + 4k/30 and fd01:0:0:k::/64 for link k), as on real interfaces, and its neighbour's
+//! hardware address must be resolved first.
+
+use super::shape::Shape;
+use crate::node::Sizes;
+use crate::nodeos::domain::Limits;
+use crate::wire::{Addr, Prefix};
+use core::fmt;
+use rand_core::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::Deserialize;
+
+/// Ethernet links that the IPv4 subnets suffice for.
+const ETHERNET_LINKS_MAX: usize = 1 << 18;
+
+/// What travels on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carries {
+    /// ANEP packets between two known ends.
+    #[default]
+    Overlay,
+    /// Ethernet frames: capsules travel natively in IP, after address resolution.
+    Ethernet,
+}
+
+/// What a link is like, in each of its directions.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Line {
+    /// What travels on it.
+    pub carries: Carries,
+    /// Time from end to end, in milliseconds.
+    pub delay_ms: f64,
+    /// Capacity in Mbit/s; 0 when nothing ever waits.
+    pub rate_mbit: f64,
+    /// Octets that can wait for a link of limited capacity; more are dropped as `queue-full`.
+    pub queue_bytes: u32,
+    /// Share of frames that are lost, 0 to 1.
+    pub loss: f64,
+    /// Share of frames that arrive twice, 0 to 1.
+    pub duplicate: f64,
+    /// Share of frames that are held back and may be overtaken, 0 to 1.
+    pub reorder: f64,
+    /// For how long at most they are held back, in milliseconds.
+    pub reorder_ms: f64,
+    /// Octets of the largest IP or ANEP packet.
+    pub mtu: usize,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line {
+            carries: Carries::Overlay,
+            delay_ms: 1.0,
+            rate_mbit: 0.0,
+            queue_bytes: 256 << 10,
+            loss: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_ms: 10.0,
+            mtu: 1500,
+        }
+    }
+}
+
+/// Which addresses the nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+    /// Both; traffic takes turns.
+    Both,
+}
+
+impl Family {
+    /// Whether nodes have IPv4 addresses.
+    pub fn has_v4(self) -> bool {
+        self != Family::V6
+    }
+
+    /// Whether nodes have IPv6 addresses.
+    pub fn has_v6(self) -> bool {
+        self != Family::V4
+    }
+}
+
+/// A link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// One end: the number of a node.
+    pub a: usize,
+    /// The other end.
+    pub b: usize,
+    /// What it is like.
+    pub line: Line,
+}
+
+/// A network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// The nodes' names, by number.
+    pub names: Vec<String>,
+    /// The links. The ports of a node are numbered in their order.
+    pub links: Vec<Link>,
+    /// Which addresses nodes have.
+    pub family: Family,
+    /// Sizes of the nodes' tables.
+    pub sizes: Sizes,
+    /// What code that nobody signed may use.
+    pub anyone: Limits,
+    /// Time from a representation's arrival until it can run, in nanoseconds.
+    pub prepare_ns: u64,
+    /// Time a look into a node's store takes, in nanoseconds.
+    pub look_up_ns: u64,
+}
+
+/// Why there can be no such network.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// Too few or too many nodes.
+    Nodes {
+        /// How many were asked for.
+        nodes: usize,
+    },
+    /// The shape's numbers contradict each other.
+    Shape {
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// A link to nowhere, or to its own beginning.
+    Link {
+        /// Its ends.
+        ends: (usize, usize),
+    },
+    /// A line's number is out of range.
+    Line {
+        /// Which one.
+        field: &'static str,
+        /// What was given.
+        found: f64,
+        /// What is possible.
+        expected: &'static str,
+    },
+    /// More Ethernet links than subnets.
+    Subnets,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = super::shape::NODES_MAX;
+        match self {
+            Problem::Nodes { nodes } => write!(f, "a network of {nodes} nodes: between 1 and {most} are possible"),
+            Problem::Shape { needs } => f.write_str(needs),
+            Problem::Link { ends: (a, b) } => {
+                write!(f, "a link between nodes {a} and {b}: link two different nodes that exist")
+            }
+            Problem::Line { field, found, expected } => write!(f, "a link's {field} is {found}; give {expected}"),
+            Problem::Subnets => {
+                write!(f, "more than {ETHERNET_LINKS_MAX} Ethernet links have no subnets: make some overlay links")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Problem {}
+
+impl Network {
+    /// A network of `nodes` nodes n0, n1 … without links.
+    pub fn unlinked(nodes: usize) -> Network {
+        Network {
+            names: (0..nodes).map(|number| format!("n{number}")).collect(),
+            links: Vec::new(),
+            family: Family::V4,
+            sizes: Sizes { codes: 256, object_bytes: 1 << 20, state_entries: 1024, ..Sizes::default() },
+            anyone: Limits::default(),
+            prepare_ns: 2_000_000,
+            look_up_ns: 50_000,
+        }
+    }
+
+    /// A network of this shape with the same line everywhere; `seed` chooses random links.
+    pub fn new(shape: Shape, line: Line, seed: u64) -> Result<Network, Problem> {
+        let (nodes, links) = shape.links(&mut Xoshiro256PlusPlus::seed_from_u64(seed))?;
+        let mut network = Network::unlinked(nodes);
+        network.links = links.into_iter().map(|(a, b)| Link { a, b, line }).collect();
+        Ok(network)
+    }
+
+    /// Adds a link.
+    pub fn link(&mut self, a: usize, b: usize, line: Line) -> &mut Network {
+        self.links.push(Link { a, b, line });
+        self
+    }
+
+    /// The number of the node with this name.
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
+    /// The address of a node: IPv4 unless it has none.
+    pub fn address(&self, node: usize) -> Addr {
+        if self.family.has_v4() { v4(node) } else { v6(node) }
+    }
+
+    /// The IPv4 and the IPv6 address of a node, as far as it has them.
+    pub fn addresses(&self, node: usize) -> impl Iterator<Item = Addr> + use<> {
+        let one = self.family.has_v4().then(|| v4(node));
+        one.into_iter().chain(self.family.has_v6().then(|| v6(node)))
+    }
+
+    /// Says what is wrong with it, if anything.
+    pub fn check(&self) -> Result<(), Problem> {
+        let nodes = self.names.len();
+        if nodes == 0 || nodes > super::shape::NODES_MAX {
+            return Err(Problem::Nodes { nodes });
+        }
+        for &Link { a, b, line } in &self.links {
+            if a == b || a >= nodes || b >= nodes {
+                return Err(Problem::Link { ends: (a, b) });
+            }
+            line.check()?;
+        }
+        let ethernet = self.links.iter().filter(|link| link.line.carries == Carries::Ethernet);
+        if ethernet.count() > ETHERNET_LINKS_MAX { Err(Problem::Subnets) } else { Ok(()) }
+    }
+
+    /// The addresses of one end of a link, each with its subnet, the address others use first.
+    pub(super) fn port_addresses(&self, link: usize, node: usize) -> Vec<(Addr, Prefix)> {
+        let own = self.addresses(node).map(|addr| (addr, Prefix::host(addr)));
+        match self.links[link].line.carries {
+            Carries::Overlay => own.collect(),
+            Carries::Ethernet => self.subnet_addresses(link, node).chain(own).collect(),
+        }
+    }
+
+    /// The addresses in the link's own subnets of one of its ends.
+    pub(super) fn subnet_addresses(&self, link: usize, node: usize) -> impl Iterator<Item = (Addr, Prefix)> + use<> {
+        let end = if self.links[link].a == node { 1 } else { 2 };
+        let [_, high, middle, low] = (4 * link as u32 + end).to_be_bytes();
+        let four = Addr::v4([172, 16 + high, middle, low]);
+        let mut six = [0; 16];
+        six[..2].copy_from_slice(&[0xfd, 0x01]);
+        six[4..8].copy_from_slice(&(link as u32).to_be_bytes());
+        six[15] = end as u8;
+        let four = self.family.has_v4().then(|| (four, Prefix::new(four, 96 + 30)));
+        let six = self.family.has_v6().then(|| (Addr(six), Prefix::new(Addr(six), 64)));
+        four.into_iter().chain(six)
+    }
+}
+
+impl Line {
+    fn check(&self) -> Result<(), Problem> {
+        let share = "a share from 0 to 1";
+        let time = "milliseconds from 0 to 3600000";
+        let fields = [
+            ("loss", self.loss, 1.0, share),
+            ("duplicate", self.duplicate, 1.0, share),
+            ("reorder", self.reorder, 1.0, share),
+            ("delay_ms", self.delay_ms, 3.6e6, time),
+            ("reorder_ms", self.reorder_ms, 3.6e6, time),
+            ("rate_mbit", self.rate_mbit, 1e6, "Mbit/s from 0 (no limit) to 1000000"),
+            ("mtu", self.mtu as f64, 1944.0, "octets up to 1944"),
+        ];
+        for (field, found, most, expected) in fields {
+            if !(0.0..=most).contains(&found) {
+                return Err(Problem::Line { field, found, expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn v4(node: usize) -> Addr {
+    let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
+    Addr::v4([10, high, middle, low])
+}
+
+fn v6(node: usize) -> Addr {
+    let mut octets = [0; 16];
+    octets[0] = 0xfd;
+    octets[12..].copy_from_slice(&(node as u32 + 1).to_be_bytes());
+    Addr(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_an_ethernet_link_share_their_subnets_with_nobody_else() {
+        let line = Line { carries: Carries::Ethernet, ..Line::default() };
+        let mut network = Network::new(Shape::Line { nodes: 300 }, line, 0).unwrap();
+        network.family = Family::Both;
+        let ends = |link: usize| {
+            let link_ends = network.links[link];
+            [link_ends.a, link_ends.b].map(|node| network.subnet_addresses(link, node).collect::<Vec<_>>())
+        };
+        for link in 0..299 {
+            let [a, b] = ends(link);
+            for ((one, subnet), (other, same)) in a.into_iter().zip(b) {
+                assert!(one != other && subnet == same && subnet.contains(one) && subnet.contains(other));
+            }
+        }
+        assert_eq!(network.port_addresses(1, 2)[0].0.to_string(), "172.16.0.6");
+        assert_eq!(network.port_addresses(1, 2)[2].0.to_string(), "10.0.0.3");
+        assert_eq!(network.port_addresses(298, 299)[1].0.to_string(), "fd01:0:0:12a::2");
+    }
+
+    #[test]
+    fn impossible_networks_are_refused() {
+        let mut network = Network::unlinked(2);
+        assert_eq!(network.check(), Ok(()));
+        network.link(0, 2, Line::default());
+        assert_eq!(network.check(), Err(Problem::Link { ends: (0, 2) }));
+        network.links.clear();
+        network.link(0, 1, Line { loss: 1.5, ..Line::default() });
+        assert!(matches!(network.check(), Err(Problem::Line { field: "loss", .. })));
+        assert_eq!(Network::unlinked(0).check(), Err(Problem::Nodes { nodes: 0 }));
+    }
+}

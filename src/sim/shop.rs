@@ -1,0 +1,45 @@
+//! Where simulated nodes have their code compiled: once per process.
+//!
+//! What comes out depends on nothing but the octets that go in, so all simulations of a process
+//! share one compiler and what it has made. How long a node waits for its code is virtual.
+
+use crate::code::run::wasm::{Backstop, Compiled, Compiler};
+use crate::wire::Digest;
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Results kept; beyond, the shop starts anew.
+const RESULTS_MAX: usize = 512;
+
+type Made = Result<Compiled, String>;
+
+struct Shop {
+    compiler: Result<Compiler, String>,
+    made: HashMap<(Digest, u32), Made>,
+}
+
+static SHOP: OnceLock<Mutex<Shop>> = OnceLock::new();
+
+/// The compiled representation, or why there is none.
+pub(super) fn compile(wasm: &[u8], window: u32) -> Made {
+    let open = || {
+        let compiler = Compiler::new(Backstop::FuelOnly).map_err(|error| format!("no compiler: {error:#}"));
+        Mutex::new(Shop { compiler, made: HashMap::new() })
+    };
+    // A panic elsewhere cannot leave a half-made result: they are put in whole.
+    let mut shop = SHOP.get_or_init(open).lock().unwrap_or_else(PoisonError::into_inner);
+    let Shop { compiler, made } = &mut *shop;
+    let key = (Digest::of(wasm), window);
+    if let Some(result) = made.get(&key) {
+        return result.clone();
+    }
+    if made.len() >= RESULTS_MAX {
+        made.clear();
+    }
+    let result = match compiler {
+        Ok(compiler) => compiler.compile(wasm, window).map_err(|error| error.to_string()),
+        Err(why) => Err(why.clone()),
+    };
+    made.insert(key, result.clone());
+    result
+}
