@@ -1,25 +1,72 @@
-//! Compiles the C that the crate carries: programs for the kernel, with clang.
+//! Compiles the C that the crate carries, with clang, into `OUT_DIR`: programs for the kernel, and
+//! the shipped applications (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`.
 
+#[path = "src/code/author/toolchain.rs"]
+mod toolchain;
+
+use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-fn main() {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    compile(
-        Path::new("bpf/guard.bpf.c"),
-        &out.join("guard.bpf.o"),
-        &["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra", "-Werror", "-c"],
-    );
+/// Flags for programs for the kernel.
+const KERNEL: [&str; 6] = ["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra"];
+
+fn main() -> ExitCode {
+    for watched in ["build.rs", "apps", "bpf", "sdk/anode", "src/code/author/toolchain.rs"] {
+        println!("cargo::rerun-if-changed={watched}");
+    }
+    println!("cargo::rerun-if-env-changed=CLANG");
+    match compile_all() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            for line in why.lines() {
+                println!("cargo::error={line}");
+            }
+            ExitCode::FAILURE
+        }
+    }
 }
 
-fn compile(source: &Path, object: &Path, flags: &[&str]) {
-    println!("cargo::rerun-if-changed={}", source.display());
-    let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    match Command::new(&clang).args(flags).arg(source).arg("-o").arg(object).status() {
-        Ok(status) if status.success() => {}
-        Ok(status) => panic!("clang could not compile {}: {status}", source.display()),
-        Err(error) => {
-            panic!("cannot run {}: {error}. Install clang and lld (Debian: apt install clang lld).", clang.display())
+fn compile_all() -> Result<(), String> {
+    let clang = match env::var_os("CLANG") {
+        Some(program) => PathBuf::from(program),
+        None => toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?,
+    };
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let guard = out.join("guard.bpf.o").to_string_lossy().into_owned();
+    run(&clang, KERNEL.iter().chain(&["-c", "bpf/guard.bpf.c"]), &guard)?;
+    let entries = fs::read_dir("apps").map_err(|error| format!("apps: {error}"))?;
+    for entry in entries {
+        let source = entry.map_err(|error| format!("apps: {error}"))?.path();
+        if source.extension().is_some_and(|ending| ending == "c") {
+            compile_app(&clang, &source, &out)?;
         }
+    }
+    Ok(())
+}
+
+/// A capsule: linked for wasm32, an object file for bpf.
+fn compile_app(clang: &Path, source: &Path, out: &Path) -> Result<(), String> {
+    let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let at = |ending: &str| out.join(format!("{name}.{ending}")).to_string_lossy().into_owned();
+    let text = source.to_string_lossy().into_owned();
+    let unlinked = at("wasm.o");
+    let compile = ["-I", "sdk", "-c", &text];
+    run(clang, toolchain::COMMON.iter().chain(&toolchain::WASM).chain(&compile), &unlinked)?;
+    run(clang, toolchain::COMMON.iter().chain(&toolchain::BPF).chain(&compile), &at("bpf.o"))?;
+    run(clang, toolchain::LINK.iter().chain(&[unlinked.as_str()]), &at("wasm"))
+}
+
+fn run<'a>(clang: &Path, arguments: impl Iterator<Item = &'a &'a str>, output: &str) -> Result<(), String> {
+    let result = Command::new(clang).args(arguments).args(["-Werror", "-o", output]).env("LC_ALL", "C").output();
+    let result = result.map_err(|error| format!("cannot run {}: {error}; {}", clang.display(), toolchain::REMEDY))?;
+    let said = String::from_utf8_lossy(&result.stderr);
+    if result.status.success() {
+        Ok(())
+    } else if toolchain::lacks_linker(&said) {
+        Err(format!("clang finds no linker for wasm; {}", toolchain::REMEDY))
+    } else {
+        Err(format!("clang failed:\n{said}"))
     }
 }

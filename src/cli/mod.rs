@@ -2,10 +2,17 @@
 //!
 //! Exit status: 0 done, 1 refused or failed, 2 wrong usage.
 
+mod attach;
 mod bench;
+mod cache;
+mod capsule;
 mod code;
+mod heavy;
 mod lab;
+mod multicast;
 mod node;
+mod ping;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -37,6 +44,18 @@ nouns! {
     Code = code;
     /// Networks of namespaces on this machine
     Lab = lab;
+    /// Send capsules of any code, and receive them
+    Capsule = capsule;
+    /// Round-trip times to a node, by capsule
+    Ping = ping;
+    /// Every node on the way to a destination and back
+    Trace = trace;
+    /// Send to a group and listen to one: packets branch in the network
+    Multicast = multicast;
+    /// Values of an origin, with copies in the nodes
+    Cache = cache;
+    /// Which sources send most, counted in the nodes
+    Heavy = heavy;
     /// Experiments beside plain baselines
     Bench = bench;
 }

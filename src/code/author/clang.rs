@@ -1,11 +1,10 @@
 //! Runs clang for both targets, in a directory of its own that is removed afterwards.
 //!
 //! The header is the one this binary was built with, so program and node speak the same version.
-//! The flags leave nothing to the version of clang that would change the meaning: plain
-//! WebAssembly plus mutable globals and sign extension, BPF instructions of version 3, no debug
-//! information, no paths in the output.
+//! The flags are in [`super::toolchain`].
 
 use super::Error;
+use super::toolchain::{self, BPF, COMMON, LINK, WASM};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -15,31 +14,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const HEADER: &str = include_str!("../../../sdk/anode/capsule.h");
-
-/// Bytes of stack of a wasm program; bpf has 512.
-const STACK: &str = "-Wl,-z,stack-size=1024";
-
-const COMMON: [&str; 7] =
-    ["-O2", "-std=gnu17", "-ffreestanding", "-Wall", "-Wextra", "-fno-ident", "-fno-asynchronous-unwind-tables"];
-const WASM: [&str; 5] = ["--target=wasm32", "-mcpu=mvp", "-mmutable-globals", "-msign-ext", "-fvisibility=hidden"];
-const BPF: [&str; 4] = ["--target=bpfel", "-mcpu=v3", "-ffunction-sections", "-fno-jump-tables"];
-const LINK: [&str; 11] = [
-    "--target=wasm32",
-    "-nostdlib",
-    "-Wl,--no-entry",
-    "-Wl,--stack-first",
-    "-Wl,--gc-sections",
-    "-Wl,--strip-all",
-    "-Wl,--export=capsule",
-    "-Wl,--export=an_arena",
-    "-Wl,--export=__stack_pointer",
-    "-Wl,--export=__heap_base",
-    STACK,
-];
-
-/// The newest version of clang that is looked for by number.
-const NEWEST: u32 = 30;
-const OLDEST: u32 = 14;
 
 /// A compiler and its working directory.
 pub(super) struct Clang {
@@ -53,7 +27,7 @@ impl Clang {
     pub(super) fn new(program: Option<&Path>) -> Result<Clang, Error> {
         let program = match program {
             Some(program) => program.into(),
-            None => find()?,
+            None => toolchain::find().ok_or_else(|| Error::NoClang { tried: "clang".into() })?,
         };
         let clang = Clang { program, directory: directory()?, warnings: Vec::new() };
         let sdk = clang.directory.join("anode");
@@ -112,7 +86,7 @@ impl Clang {
             self.warnings.push(said);
             return fs::read(&path).map_err(|cause| Error::Temporary { path, cause });
         }
-        if said.contains("wasm-ld") && (said.contains("unable to execute") || said.contains("posix_spawn")) {
+        if toolchain::lacks_linker(&said) {
             return Err(Error::NoLinker { output: said });
         }
         Err(Error::Compile { target, output: said })
@@ -124,16 +98,6 @@ impl Drop for Clang {
         // Nothing depends on it: a directory that stays behind is only untidy.
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-/// `clang`, or the newest `clang-N` on the path.
-fn find() -> Result<PathBuf, Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    core::iter::once("clang".to_owned())
-        .chain((OLDEST..=NEWEST).rev().map(|version| format!("clang-{version}")))
-        .find_map(|name| directories.iter().map(|directory| directory.join(&name)).find(|program| program.is_file()))
-        .ok_or_else(|| Error::NoClang { tried: "clang".into() })
 }
 
 /// A new directory that only this user can enter.

@@ -1,5 +1,6 @@
 //! Why a program cannot be built, and what its author can do.
 
+use super::toolchain::REMEDY;
 use crate::code::bundle::{self, Kind};
 use crate::code::check::Refusal;
 use core::fmt;
@@ -137,7 +138,7 @@ impl fmt::Display for Error {
             ),
             Error::NothingToBuild => f.write_str("a C source is built for wasm and bpf only; leave --only out"),
             Error::NoClang { tried } => {
-                write!(f, "no C compiler ({tried} not found); install it: apt-get install clang lld")
+                write!(f, "no C compiler ({tried} not found); {REMEDY}")
             }
             Error::NoLinker { output } => {
                 write!(f, "clang finds no linker for wasm; install it: apt-get install lld\n{output}")

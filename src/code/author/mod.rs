@@ -14,6 +14,7 @@ mod clang;
 mod error;
 mod module;
 mod program;
+mod toolchain;
 
 pub use error::Error;
 
@@ -61,6 +62,27 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
         Some(title) => title.clone(),
         None => source.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
+    let bundle = bundle(&title, parts, options.key.as_ref())?;
+    Ok((bundle, warnings))
+}
+
+/// Makes an unsigned bundle of what the compiler and linker made: the linked module for wasm32 and
+/// the object file for bpf. The result is that of [`build`] on the same source.
+pub fn from_compiled(title: &str, module: &[u8], object: &[u8]) -> Result<Bundle, Error> {
+    let wasm = module::normalise(module)?;
+    let program::Converted { program, window } = program::convert(object)?;
+    bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()) }, None)
+}
+
+/// The representations of one program.
+struct Parts {
+    window: u32,
+    wasm: Option<Vec<u8>>,
+    bpf: Option<Vec<u8>>,
+}
+
+/// Checks the representations as a node will, and names them.
+fn bundle(title: &str, parts: Parts, key: Option<&PrincipalKey>) -> Result<Bundle, Error> {
     let Parts { window, wasm, bpf } = parts;
     let mut representations: Vec<(Kind, Arc<[u8]>)> = Vec::new();
     if let Some(bytes) = wasm {
@@ -71,15 +93,7 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
         check::bpf(&bytes).map_err(|refusal| Error::Refused { kind: Kind::Bpf, refusal })?;
         representations.push((Kind::Bpf, bytes.into()));
     }
-    let bundle = Bundle::build(&title, window, &representations, options.key.as_ref()).map_err(Error::Bundle)?;
-    Ok((bundle, warnings))
-}
-
-/// The representations of one program.
-struct Parts {
-    window: u32,
-    wasm: Option<Vec<u8>>,
-    bpf: Option<Vec<u8>>,
+    Bundle::build(title, window, &representations, key).map_err(Error::Bundle)
 }
 
 fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Parts, Error> {

@@ -1,0 +1,87 @@
+//! `anode ping`: round-trip times to a node, by capsule.
+
+use super::attach::{Place, destination, ms, seconds, token};
+use crate::apps::{Attached as _, PING, ping};
+use crate::wire::Addr;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to, an address or name
+    #[arg(value_parser = destination)]
+    to: Addr,
+    #[command(flatten)]
+    place: Place,
+    /// Capsules to send
+    #[arg(long, short, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// Seconds from one to the next
+    #[arg(long, short, default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// Payload bytes
+    #[arg(long, short, default_value_t = 64, value_parser = clap::value_parser!(u16).range(ping::SIZE_MIN as i64..=8192))]
+    size: u16,
+    /// Seconds after which an unanswered capsule counts as lost
+    #[arg(long, short, default_value = "2", value_parser = seconds)]
+    timeout: Duration,
+    /// Links a capsule may pass, there and back together
+    #[arg(long, default_value_t = 255)]
+    bound: u32,
+    /// Print JSON, when all is done
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (mut node, code) = args.place.attach(&PING, 0)?;
+    let options = ping::Options {
+        count: args.count,
+        interval: args.interval,
+        size: args.size.into(),
+        timeout: args.timeout,
+        bound: args.bound,
+        token: token(),
+    };
+    let own = node.address();
+    if !args.json {
+        println!("ping {} from {own}, {} bytes, code {}", args.to, args.size, code.short());
+    }
+    let mut replies = Vec::new();
+    let summary = ping::run(&mut node, code, args.to, &options, &mut |reply| {
+        if args.json {
+            replies.push(reply.clone());
+            return;
+        }
+        println!(
+            "{} bytes from {}: seq {}, {} + {} hops, {} ms{}",
+            reply.bytes,
+            reply.from,
+            reply.sequence,
+            reply.hops_there,
+            reply.hops_back,
+            ms(reply.rtt_ns),
+            if reply.duplicate { " (duplicate)" } else { "" }
+        );
+    })?;
+    if args.json {
+        let all = json!({"from": own, "to": args.to, "code": code.to_string(), "replies": replies, "summary": summary});
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        let duplicates =
+            if summary.duplicates > 0 { format!(", {} duplicates", summary.duplicates) } else { String::new() };
+        println!(
+            "{} sent, {} received, {:.1} % lost{duplicates}",
+            summary.sent, summary.received, summary.loss_percent
+        );
+        let rtt = &summary.rtt;
+        if rtt.count > 0 {
+            let times = [rtt.min_ns, rtt.median_ns, rtt.mean_ns, rtt.max_ns, rtt.deviation_ns].map(ms);
+            println!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
+        } else {
+            println!("nothing came back; see where it ends: anode trace {}", args.to);
+        }
+    }
+    Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

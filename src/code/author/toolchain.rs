@@ -1,0 +1,54 @@
+//! How clang is found and called: for `anode code build` and, through `build.rs`, for the shipped
+//! applications, so that both make the same bytes of the same source.
+//!
+//! The flags leave nothing to the version of clang that would change the meaning: plain
+//! WebAssembly plus mutable globals and sign extension, BPF instructions of version 3, no debug
+//! information, no paths in the output. Uses the standard library only.
+
+use std::path::PathBuf;
+
+/// Flags of both targets.
+pub(crate) const COMMON: [&str; 7] =
+    ["-O2", "-std=gnu17", "-ffreestanding", "-Wall", "-Wextra", "-fno-ident", "-fno-asynchronous-unwind-tables"];
+
+/// Flags for an object file for wasm32.
+pub(crate) const WASM: [&str; 5] =
+    ["--target=wasm32", "-mcpu=mvp", "-mmutable-globals", "-msign-ext", "-fvisibility=hidden"];
+
+/// Flags for an object file for bpf.
+pub(crate) const BPF: [&str; 4] = ["--target=bpfel", "-mcpu=v3", "-ffunction-sections", "-fno-jump-tables"];
+
+/// Flags for linking the object file for wasm32 to a module; 1024 bytes of stack (bpf has 512).
+pub(crate) const LINK: [&str; 11] = [
+    "--target=wasm32",
+    "-nostdlib",
+    "-Wl,--no-entry",
+    "-Wl,--stack-first",
+    "-Wl,--gc-sections",
+    "-Wl,--strip-all",
+    "-Wl,--export=capsule",
+    "-Wl,--export=an_arena",
+    "-Wl,--export=__stack_pointer",
+    "-Wl,--export=__heap_base",
+    "-Wl,-z,stack-size=1024",
+];
+
+/// What to do if there is no clang or no linker.
+pub(crate) const REMEDY: &str = "install it: apt-get install clang lld";
+
+/// The versions of clang that are looked for by number.
+const VERSIONS: core::ops::RangeInclusive<u32> = 14..=30;
+
+/// `clang`, or the newest `clang-N` on the path.
+pub(crate) fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    core::iter::once("clang".to_owned())
+        .chain(VERSIONS.rev().map(|version| format!("clang-{version}")))
+        .find_map(|name| directories.iter().map(|directory| directory.join(&name)).find(|program| program.is_file()))
+}
+
+/// Whether what clang said means that it found no linker for wasm.
+pub(crate) fn lacks_linker(said: &str) -> bool {
+    said.contains("wasm-ld") && (said.contains("unable to execute") || said.contains("posix_spawn"))
+}
