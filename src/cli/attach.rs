@@ -71,6 +71,13 @@ pub(crate) struct Seat {
     begin: Instant,
 }
 
+impl Seat {
+    /// A place at `port` (0: any) of the node with this run directory.
+    pub(crate) fn at(dir: &Path, port: u16) -> Result<Seat, ClientError> {
+        Ok(Seat { attachment: Attachment::attach(dir, port)?, begin: Instant::now() })
+    }
+}
+
 impl Attached for Seat {
     fn address(&self) -> Addr {
         self.attachment.address()

@@ -7,6 +7,7 @@ mod bench;
 mod cache;
 mod capsule;
 mod code;
+mod demo;
 mod heavy;
 mod lab;
 mod multicast;
@@ -38,6 +39,8 @@ macro_rules! nouns {
 }
 
 nouns! {
+    /// The two-minute tour
+    Demo = demo;
     /// Run a node, and ask a running one
     Node = node;
     /// Code bundles: make, check and keep them

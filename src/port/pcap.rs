@@ -88,6 +88,20 @@ impl Tap {
     }
 }
 
+/// The packets of a capture file of this host, as far as it is whole.
+pub fn read(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let bytes = std::fs::read(path)?;
+    let mut packets = Vec::new();
+    let mut rest = bytes.get(24..).unwrap_or_default();
+    while let Some((header, behind)) = rest.split_first_chunk::<16>() {
+        let [.., a, b, c, d, _, _, _, _] = *header;
+        let Some((packet, behind)) = behind.split_at_checked(u32::from_ne_bytes([a, b, c, d]) as usize) else { break };
+        packets.push(packet.to_vec());
+        rest = behind;
+    }
+    Ok(packets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +121,6 @@ mod tests {
         let packet = ipv4::Packet::new_checked(&bytes[40..]).unwrap();
         assert!(packet.verify_checksum());
         assert_eq!(udp::Packet::new_checked(packet.payload()).unwrap().payload(), b"anep");
+        assert_eq!(read(&path).unwrap(), [&bytes[40..]]);
     }
 }
