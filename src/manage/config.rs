@@ -225,14 +225,18 @@ impl NodeFile {
                     .filter_map(|route| Some((route.to, NextHop { port: port(route.interface)?, via: route.via }))),
             );
         }
-        for neighbour in &config.neighbours {
-            all.push((Prefix::host(neighbour.addr), NextHop { port: neighbour.port, via: neighbour.addr }));
-        }
         for (at, port) in config.ports.iter().enumerate() {
-            // On an overlay there is nobody but the neighbours.
-            if matches!(port.link, Link::Ethernet { .. }) {
-                let hop = NextHop { port: PortId(at as u16), via: Addr::UNSPECIFIED };
-                all.extend(port.addresses.iter().map(|(_, subnet)| (*subnet, hop)));
+            let id = PortId(at as u16);
+            match port.link {
+                Link::Ethernet { .. } => {
+                    let hop = NextHop { port: id, via: Addr::UNSPECIFIED };
+                    all.extend(port.addresses.iter().map(|(_, subnet)| (*subnet, hop)));
+                }
+                // On an overlay there is nobody but the neighbours.
+                Link::Overlay => {
+                    let known = config.neighbours.iter().filter(|neighbour| neighbour.port == id);
+                    all.extend(known.map(|n| (Prefix::host(n.addr), NextHop { port: id, via: n.addr })));
+                }
             }
         }
         Ok(Routes::new(all))

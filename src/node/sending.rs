@@ -59,7 +59,16 @@ impl Node {
         };
         let own = port.address_towards(to.addr);
         frame.envelope = Envelope { hop_limit: 64, ..Envelope::FRESH };
-        let next = NextHop { port: to.port, via: to.addr };
+        // A native neighbour may be behind routers that are not active.
+        let near = port.link == Link::Overlay || port.on_link(to.addr);
+        let next = if near {
+            Some(NextHop { port: to.port, via: to.addr })
+        } else {
+            self.env.as_deref().and_then(|env| env.topology.routes.next_hop(to.addr))
+        };
+        let Some(next) = next else {
+            return self.drop(turn, frame, Reason::NoRoute);
+        };
         if let Err((frame, reason)) = self.send(turn, frame, type_id, next, own, to.addr) {
             self.drop(turn, frame, reason);
         }

@@ -1,0 +1,197 @@
+//! Nodes as real processes on real interfaces: capsules travel natively in IP, beside the Linux stack.
+
+use anode::lab::nodes::Daemon;
+use anode::lab::{Guard, Lab, Topology};
+use anode::manage::client::Control;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const ANODE: &str = env!("CARGO_BIN_EXE_anode");
+
+/// A lab with its nodes, ended with the test.
+struct Running {
+    lab: Guard,
+    daemons: Vec<Daemon>,
+}
+
+impl Running {
+    /// Without root: says so, and fails where tests must run.
+    fn up(name: &str, topology: &str) -> Option<Running> {
+        if !anode::sys::process::is_root() {
+            assert!(std::env::var_os("CI").is_none(), "namespaces need root, and continuous integration must run this");
+            println!("SKIPPED: network namespaces need root");
+            return None;
+        }
+        let name = format!("{name}{}", std::process::id());
+        let topology = Topology::parse(topology, Path::new("test")).unwrap().renamed(&name).unwrap();
+        let lab = Lab::up(&topology).unwrap().guarded();
+        let daemons = lab.start_nodes(Path::new(ANODE), &|_, _| {}).unwrap();
+        Some(Running { lab, daemons })
+    }
+
+    fn dir(&self, node: &str) -> &Path {
+        &self.daemons.iter().find(|daemon| daemon.node == node).unwrap().run_dir
+    }
+
+    fn status(&self, node: &str) -> Value {
+        Control::connect(self.dir(node)).unwrap().status().unwrap()
+    }
+
+    /// Pings from a node by capsule; the summary.
+    fn ping(&self, from: &str, to: &str, count: u32) -> Value {
+        let dir = self.dir(from).to_str().unwrap();
+        let count = count.to_string();
+        let output = Command::new(ANODE)
+            .args(["ping", "--node", dir, "-c", &count, "-i", "0.005", "--json", to])
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            // The node may be gone already; the lab's end takes what is left.
+            let _ = daemon.kill();
+        }
+    }
+}
+
+const LINE: &str = r#"
+name = "t"
+nodes.a.active = true
+nodes.r.active = true
+nodes.b.active = true
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+"#;
+
+#[test]
+fn capsules_pass_once_though_the_kernel_forwards_too() {
+    let Some(net) = Running::up("once", LINE) else { return };
+    for to in ["10.0.2.2", "fd00:0:2::2"] {
+        let pinged = net.ping("a", to, 50);
+        assert_eq!(pinged["summary"]["received"], 50, "{pinged}");
+        assert_eq!(pinged["summary"]["duplicates"], 0, "{pinged}");
+        assert_eq!(pinged["replies"][0]["hops_there"], 2, "the node in the middle ran the code: {pinged}");
+    }
+    let status = net.status("b");
+    assert_eq!(status["codes"][0]["usage"]["packets"], 100, "each capsule came to b once: {status}");
+    assert!(status["drops"].as_object().is_some_and(|drops| drops.is_empty()), "{status}");
+}
+
+#[test]
+fn other_traffic_is_undisturbed() {
+    let Some(net) = Running::up("other", LINE) else { return };
+    let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:5000").unwrap()).unwrap();
+    let data: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+    let sent = data.clone();
+    let writer = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut got = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+            got
+        });
+        net.lab
+            .enter("a", || {
+                let mut stream = TcpStream::connect("10.0.2.2:5000").unwrap();
+                stream.write_all(&sent).unwrap();
+            })
+            .unwrap();
+        reader.join().unwrap()
+    });
+    assert_eq!(writer, data);
+
+    let (a, b) = (
+        net.lab.enter("a", || UdpSocket::bind("10.0.1.1:0").unwrap()).unwrap(),
+        net.lab.enter("b", || UdpSocket::bind("10.0.2.2:5001").unwrap()).unwrap(),
+    );
+    b.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    a.send_to(b"hello", "10.0.2.2:5001").unwrap();
+    let mut buffer = [0; 16];
+    assert_eq!(b.recv(&mut buffer).unwrap(), 5);
+    let status = net.status("r");
+    assert_eq!(status["drops"], Value::Object(Default::default()), "{status}");
+
+    // Noise to our own port is counted where it comes in and goes nowhere.
+    a.send_to(&[0xff; 40], "10.0.2.2:3322").unwrap();
+    let ours = |status: &Value| status["drops"]["malformed"] == 1;
+    for _ in 0..1000 {
+        if ours(&net.status("r")) {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(ours(&net.status("r")));
+    assert!(!ours(&net.status("b")));
+}
+
+#[test]
+fn a_router_that_is_not_active_forwards_capsules_like_any_packet() {
+    let passive = r#"
+name = "t"
+nodes.r = {}
+[nodes.a]
+active = true
+anode.port = [{ packet = "to-r", neighbours = [{ address = "10.0.2.2" }, { address = "fd00:0:2::2" }] }]
+[nodes.b]
+active = true
+anode.port = [{ packet = "to-r", neighbours = [{ address = "10.0.1.1" }, { address = "fd00:0:1::1" }] }]
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+"#;
+    let Some(net) = Running::up("pass", passive) else { return };
+    for to in ["10.0.2.2", "fd00:0:2::2"] {
+        let pinged = net.ping("a", to, 5);
+        assert_eq!(pinged["summary"]["received"], 5, "{pinged}");
+        assert_eq!(pinged["replies"][0]["hops_there"], 1, "nobody between ran the code: {pinged}");
+    }
+}
+
+#[test]
+fn a_node_that_is_killed_leaves_forwarding_to_linux_and_comes_back() {
+    let Some(mut net) = Running::up("kill", LINE) else { return };
+    assert_eq!(net.ping("a", "10.0.2.2", 3)["summary"]["received"], 3);
+    let r = net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap();
+    r.kill().unwrap();
+    let pinged = net.ping("a", "10.0.2.2", 3);
+    assert_eq!(pinged["summary"]["received"], 3, "without its node r is a plain router: {pinged}");
+    assert_eq!(pinged["replies"][0]["hops_there"], 1, "{pinged}");
+    net.daemons.retain(|daemon| daemon.node != "r");
+    let back = net.lab.start_nodes(Path::new(ANODE), &|_, _| {}).unwrap();
+    assert_eq!(back.len(), 1, "only r was to be started");
+    net.daemons.extend(back);
+    let pinged = net.ping("a", "10.0.2.2", 3);
+    assert_eq!(pinged["replies"][2]["hops_there"], 2, "{pinged}");
+}
+
+#[test]
+fn routes_of_the_kernel_are_followed() {
+    let Some(net) = Running::up("route", LINE) else { return };
+    assert_eq!(net.ping("a", "10.0.2.2", 1)["summary"]["received"], 1);
+    let before = net.status("a")["routes"].as_u64().unwrap();
+    let ip = |arguments: &[&str]| {
+        let status = net.lab.command("a", "ip").unwrap().args(arguments).status().unwrap();
+        assert!(status.success());
+    };
+    ip(&["route", "add", "192.0.2.0/24", "via", "10.0.1.2"]);
+    let followed = (0..100_000).any(|_| {
+        std::thread::yield_now();
+        net.status("a")["routes"].as_u64() == Some(before + 1)
+    });
+    assert!(followed, "{}", net.status("a"));
+}

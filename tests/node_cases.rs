@@ -1,0 +1,346 @@
+//! One node, one packet, data in and data out: what every input does, and that it moves one counter.
+//!
+//! Each case gives the node a capsule (or garbage) and says what must come of it: a frame sent, a
+//! delivery, or a drop under exactly one reason. The code is real wasm, compiled and run.
+
+use anode::code::bundle::{Bundle, Kind};
+use anode::code::run::Runtime;
+use anode::code::run::wasm::{Backstop, Compiler};
+use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::nodeos::domain::Limits;
+use anode::nodeos::reason::Reason;
+use anode::port::{Frame, PeerId, PortId};
+use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule, fetch};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const HERE: Addr = Addr::v4([10, 0, 0, 2]);
+const LEFT: Addr = Addr::v4([10, 0, 0, 1]);
+const RIGHT: Addr = Addr::v4([10, 0, 0, 3]);
+const FAR: Addr = Addr::v4([10, 0, 0, 9]);
+
+/// A node between two neighbours, its store, and all that came out of it.
+struct Bench {
+    node: Node,
+    runtime: Runtime,
+    out: Output,
+    compiler: Compiler,
+    store: HashMap<Digest, Arc<[u8]>>,
+    now: u64,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let port = |name: &str| Port {
+            name: name.into(),
+            link: Link::Overlay,
+            addresses: vec![(HERE, Prefix::host(HERE))],
+            mtu: 1452,
+            bits_per_second: 0,
+        };
+        let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
+        let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
+        let routes = [hop(LEFT, 0, LEFT), hop(RIGHT, 1, RIGHT), hop(FAR, 1, RIGHT)];
+        let node = Node::new(NodeConfig {
+            name: "bench".into(),
+            ports: vec![port("left"), port("right")],
+            neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
+            routes: Arc::new(Routes::new(routes)),
+            anyone: Limits::default(),
+            sizes: Sizes { state_entries: 256, ..Sizes::default() },
+            seed: 7,
+        });
+        let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
+        let (runtime, out) = (Runtime::default(), Output::default());
+        Bench { node, runtime, out, compiler, store: HashMap::new(), now: 1 }
+    }
+
+    /// Puts code made from WAT into the store.
+    fn add(&mut self, window: u32, wat: &str) -> Digest {
+        let wasm = wat::parse_str(wat).unwrap();
+        let bundle = Bundle::build("case", window, &[(Kind::Wasm, wasm.into())], None).unwrap();
+        for object in bundle.objects() {
+            self.store.insert(Digest::of(object), object.clone());
+        }
+        bundle.name()
+    }
+
+    fn receive(&mut self, port: u16, bytes: &[u8]) {
+        let mut frame = Frame::from_bytes(bytes);
+        (frame.port, frame.peer) = (PortId(port), PeerId(0));
+        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive(&mut turn, frame);
+        self.settle();
+    }
+
+    /// Does what the node wants of the outside.
+    fn settle(&mut self) {
+        while let Some(effect) = self.out.effects.pop() {
+            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+            match effect {
+                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
+                Effect::Store(_) => {}
+                Effect::Prepare(prepare) => {
+                    let compiled = self.compiler.compile(&prepare.wasm, prepare.window).map_err(|e| e.to_string());
+                    self.node.prepared(&mut turn, prepare.code, compiled);
+                }
+            }
+        }
+    }
+
+    /// The one thing that came of what was given: frames out, deliveries, drops by reason.
+    fn outcome(&mut self) -> (usize, usize, Vec<(Reason, u64)>) {
+        let drops = self.node.drops().happened().collect();
+        (self.out.frames.len(), self.out.deliveries.len(), drops)
+    }
+}
+
+fn header(code: Digest) -> capsule::Header {
+    capsule::Header { app_port: 5, bound: 8, code, previous: LEFT, source: LEFT, destination: FAR }
+}
+
+fn packet(header: &capsule::Header, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
+    header.emit(&mut bytes[anep::HEADER..]).unwrap();
+    bytes.extend(payload);
+    let length = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
+    bytes
+}
+
+/// A module with the usual exports around a body; the window is at 64.
+fn module(imports: &str, rest: &str, body: &str) -> String {
+    format!(
+        "(module {imports} (memory (export \"memory\") 1 1) (global (export \"an_arena\") i32 (i32.const 0)) {rest}
+           (func (export \"capsule\") (param $ctx i32) (param $w i32) (result i32) {body}))"
+    )
+}
+
+fn drops_one(reason: Reason) -> (usize, usize, Vec<(Reason, u64)>) {
+    (0, 0, vec![(reason, 1)])
+}
+
+#[test]
+fn verdicts_are_carried_out() {
+    for (body, expected) in [
+        ("i32.const 0", drops_one(Reason::Code)),
+        ("i32.const 1", (1, 0, vec![])),
+        ("i32.const 2", (0, 1, vec![])),
+        ("i32.const 0x70002", drops_one(Reason::NoApplication)),
+        ("i32.const 0x50002", (0, 1, vec![])),
+        ("i32.const 3", drops_one(Reason::Verdict)),
+        ("i32.const -1", drops_one(Reason::Verdict)),
+    ] {
+        let mut bench = Bench::new();
+        bench.node.open(5);
+        let code = bench.add(0, &module("", "", body));
+        bench.receive(0, &packet(&header(code), b"x"));
+        assert_eq!(bench.outcome(), expected, "{body}");
+    }
+}
+
+#[test]
+fn code_that_misbehaves_is_stopped_and_counted() {
+    let grow = "(memory.grow (i32.const 1)) drop i32.const 1";
+    let send = "(import \"anode\" \"an_send\" (func $send (param i32) (result i32)))";
+    for (name, imports, rest, body, reason) in [
+        ("loops", "", "", "(loop $l br $l) i32.const 1", Reason::Fuel),
+        ("calls itself for ever", "", "(func $f (result i32) call $f)", "call $f", Reason::Fuel),
+        (
+            "moves more octets than it may take steps",
+            "",
+            "",
+            "(memory.fill (i32.const 1024) (i32.const 1) (i32.const 60000)) i32.const 1",
+            Reason::Fuel,
+        ),
+        ("unreachable", "", "", "unreachable", Reason::Trap),
+        ("divides by zero", "", "", "(i32.div_u (i32.const 1) (i32.const 0))", Reason::Trap),
+        ("reads outside", "", "", "(i32.load (i32.const 65533))", Reason::Trap),
+        ("writes outside", "", "", "(i32.store (i32.const -4) (i32.const 1)) i32.const 1", Reason::Trap),
+        ("grows", "", "", grow, Reason::CodeRefused),
+        ("imports a stranger", "(import \"env\" \"x\" (func))", "", "i32.const 1", Reason::CodeRefused),
+        ("imports an unknown call", "(import \"anode\" \"an_root\" (func))", "", "i32.const 1", Reason::CodeRefused),
+        ("imports with a wrong type", "(import \"anode\" \"an_now\" (func))", "", "i32.const 1", Reason::CodeRefused),
+        ("hides a global", "", "(global $g (mut i32) (i32.const 0))", "i32.const 1", Reason::CodeRefused),
+        ("starts by itself", "", "(func $s) (start $s)", "i32.const 1", Reason::CodeRefused),
+        (
+            "points outside",
+            "(import \"anode\" \"an_node_name\" (func $n (param i32) (result i32)))",
+            "",
+            "(call $n (i32.const 65530))",
+            Reason::Trap,
+        ),
+        ("fails after sending", send, "", "(drop (call $send (i32.const 1))) unreachable", Reason::Trap),
+        ("forges its source", "", "", "(i32.store (i32.const 76) (i32.const 99)) i32.const 1", Reason::Source),
+    ] {
+        let mut bench = Bench::new();
+        let code = bench.add(0, &module(imports, rest, body));
+        bench.receive(0, &packet(&header(code), b"x"));
+        assert_eq!(bench.outcome(), drops_one(reason), "{name}");
+        // The node serves others as before.
+        let good = bench.add(0, &module("", "", "i32.const 1"));
+        bench.receive(0, &packet(&header(good), b"x"));
+        assert_eq!(bench.outcome().0, 1, "after code that {name}");
+    }
+}
+
+#[test]
+fn malformed_packets_move_one_counter_and_nothing_else() {
+    let mut bench = Bench::new();
+    let code = bench.add(16, &module("", "", "i32.const 1"));
+    let good = packet(&header(code), &[0; 16]);
+    let with = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        edit(&mut bytes);
+        bytes
+    };
+    for (name, bytes, reason) in [
+        ("nothing", vec![], Reason::Malformed),
+        ("noise", vec![0xff; 60], Reason::Malformed),
+        ("a truncated ANEP header", good[..7].to_vec(), Reason::Malformed),
+        ("a packet shorter than it says", good[..50].to_vec(), Reason::Malformed),
+        ("a header longer than the packet", with(&|b| b[4..6].copy_from_slice(&[0xff, 0xff])), Reason::Malformed),
+        ("another ANEP version", with(&|b| b[0] = 9), Reason::Malformed),
+        ("another capsule version", with(&|b| b[8] = 2), Reason::Malformed),
+        ("unknown capsule flags", with(&|b| b[9] = 1), Reason::Malformed),
+        ("a capsule cut in its header", packet(&header(code), b"")[..40].to_vec(), Reason::Malformed),
+        ("an unknown type to be discarded", with(&|b| (b[1], b[2], b[3]) = (0x80, 0x99, 0x99)), Reason::UnknownType),
+        ("an unknown type for nobody", with(&|b| (b[2], b[3]) = (0x99, 0x99)), Reason::UnknownType),
+        ("a payload shorter than the window", packet(&header(code), &[0; 15]), Reason::Window),
+        ("no resource bound", packet(&capsule::Header { bound: 0, ..header(code) }, &[0; 16]), Reason::Bound),
+        (
+            "no route",
+            packet(&capsule::Header { destination: Addr::v4([192, 0, 2, 1]), ..header(code) }, &[0; 16]),
+            Reason::NoRoute,
+        ),
+        ("more than the link carries", packet(&header(code), &[0; 1400]), Reason::TooBig),
+    ] {
+        let before: u64 = bench.node.drops().total();
+        let counted = bench.node.drops().of(reason);
+        bench.receive(0, &bytes);
+        assert_eq!(bench.node.drops().of(reason), counted + 1, "{name}");
+        assert_eq!(bench.node.drops().total(), before + 1, "{name}");
+        assert!(bench.out.frames.is_empty() && bench.out.deliveries.is_empty(), "{name}");
+    }
+    bench.receive(0, &good);
+    assert_eq!(bench.out.frames.len(), 1);
+}
+
+#[test]
+fn a_stranger_is_not_listened_to() {
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module("", "", "i32.const 1"));
+    let mut frame = Frame::from_bytes(&packet(&header(code), b"x"));
+    frame.peer = PeerId::NONE;
+    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+    bench.node.receive(&mut turn, frame);
+    assert_eq!(bench.outcome(), drops_one(Reason::Stranger));
+}
+
+#[test]
+fn a_capsule_to_the_node_itself_runs_once_and_is_delivered() {
+    let mut bench = Bench::new();
+    bench.node.open(5);
+    let code = bench.add(0, &module("", "", "i32.const 1"));
+    let to_itself = capsule::Header { source: Addr::UNSPECIFIED, destination: HERE, bound: 0, ..header(code) };
+    let mut bytes = vec![0; capsule::HEADER];
+    to_itself.emit(&mut bytes).unwrap();
+    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+    bench.node.inject(&mut turn, Frame::from_bytes(&bytes)).unwrap();
+    bench.settle();
+    assert_eq!(bench.outcome(), (0, 1, vec![]));
+}
+
+#[test]
+fn every_hop_spends_the_bound_and_children_split_it() {
+    let send = "(import \"anode\" \"an_send\" (func $send (param i32) (result i32)))";
+    let mut bench = Bench::new();
+    let body = "(drop (call $send (i32.const 3))) (drop (call $send (i32.const 99))) i32.const 1";
+    let code = bench.add(0, &module(send, "", body));
+    bench.receive(0, &packet(&header(code), b"x"));
+    let bounds: Vec<u32> = bench
+        .out
+        .frames
+        .iter()
+        .map(|frame| capsule::Header::parse(&frame.bytes()[anep::HEADER..]).unwrap().bound)
+        .collect();
+    // 8 came in: the child took 3 and has spent 1 on its hop, the rest spent 1 too.
+    assert_eq!(bounds, [2, 4]);
+}
+
+#[test]
+fn nothing_but_soft_state_survives_a_packet() {
+    // Tries to count packets in a global, in memory, in the arena and on the other end of the page,
+    // and forwards only if it sees none of them.
+    let rest = "(global $g (export \"g\") (mut i32) (i32.const 0))";
+    let body = "
+        (if (i32.or (i32.or (global.get $g) (i32.load (i32.const 4096)))
+                    (i32.or (i32.load (i32.const 65532)) (i32.load (i32.const 200))))
+            (then (return (i32.const 0))))
+        (global.set $g (i32.const 1))
+        (i32.store (i32.const 4096) (i32.const 1))
+        (i32.store (i32.const 65532) (i32.const 1))
+        (i32.store (i32.const 200) (i32.const 1))
+        i32.const 1";
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module("", rest, body));
+    for _ in 0..10 {
+        bench.receive(0, &packet(&header(code), b"x"));
+    }
+    assert_eq!(bench.outcome(), (10, 0, vec![]));
+    // Nor after a packet whose code failed half-way.
+    let failing = module("", rest, &format!("{body} drop unreachable"));
+    let code = bench.add(0, &failing);
+    bench.receive(0, &packet(&header(code), b"x"));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.node.drops().happened().collect::<Vec<_>>(), [(Reason::Trap, 2)]);
+}
+
+#[test]
+fn soft_state_is_kept_for_its_time_and_per_code() {
+    let add = "(import \"anode\" \"an_state_add\" (func $add (param i64 i64 i32) (result i64)))";
+    // Forwards the first packet only, and counts for 10 ms.
+    let body = "(i64.eq (call $add (i64.const 1) (i64.const 1) (i32.const 10)) (i64.const 1))";
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module(add, "", body));
+    for (at, sent) in [(1, 1), (2, 1), (9_000_000, 1), (30_000_000, 2)] {
+        bench.now = at;
+        bench.receive(0, &packet(&header(code), b"x"));
+        assert_eq!(bench.out.frames.len(), sent, "at {at} ns");
+    }
+    let other = bench.add(0, &module(add, "(func)", body));
+    assert_ne!(code, other);
+    bench.receive(0, &packet(&header(other), b"x"));
+    assert_eq!(bench.out.frames.len(), 3, "another code has a state of its own");
+}
+
+#[test]
+fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
+    let mut bench = Bench::new();
+    bench.receive(0, &packet(&header(Digest([9; 32])), b"x"));
+    let mut requests = 0;
+    while bench.node.drops().total() == 0 {
+        for frame in bench.out.frames.drain(..) {
+            assert_eq!((frame.port, frame.peer), (PortId(0), PeerId(0)));
+            let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
+            assert!(matches!(fetch::Message::parse(anep.payload()), Ok(fetch::Message::Request { missing: 1, .. })));
+            requests += 1;
+        }
+        bench.now = bench.node.next_timer();
+        let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
+        bench.node.timer(&mut turn);
+    }
+    assert!((2..20).contains(&requests), "{requests} requests");
+    assert_eq!(bench.outcome(), drops_one(Reason::FetchTimeout));
+}
+
+#[test]
+fn two_nodes_in_one_process_share_nothing_but_the_run_time() {
+    let (mut a, mut b) = (Bench::new(), Bench::new());
+    let code = a.add(0, &module("", "", "i32.const 1"));
+    a.receive(0, &packet(&header(code), b"x"));
+    b.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(a.outcome(), (1, 0, vec![]));
+    assert_eq!(b.node.status().fetch.capsules, 1, "the other one does not know the code");
+}
