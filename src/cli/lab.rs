@@ -24,6 +24,9 @@ enum Verb {
     Up {
         /// The topology
         file: PathBuf,
+        /// Also run an anode node in every active node; `--node LAB.NODE` then finds it
+        #[arg(long)]
+        nodes: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -67,7 +70,7 @@ enum Verb {
 /// Runs `anode lab VERB`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
-        Verb::Up { file, json } => up(&file, json)?,
+        Verb::Up { file, nodes, json } => up(&file, nodes, json)?,
         Verb::Down { lab, json } => down(&lab, json)?,
         Verb::Ls { lab: None, json } => list(json)?,
         Verb::Ls { lab: Some(lab), json } => show(Lab::open(&name(&lab)?)?.topology(), json)?,
@@ -92,17 +95,25 @@ fn is_file(lab: &str) -> bool {
     lab.contains('/') || Path::new(lab).extension().is_some_and(|extension| extension == "toml")
 }
 
-fn up(file: &Path, json: bool) -> anyhow::Result<()> {
+fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     let topology = Topology::load(file)?;
     let lab = Lab::up(&topology)?;
+    let started = if run_nodes { lab.start_nodes(&std::env::current_exe()?, &|_, _| {})? } else { Vec::new() };
+    let started: Vec<_> = started.iter().map(|daemon| format!("{}.{}", topology.name, daemon.node)).collect();
     if json {
-        println!("{}", json!({"lab": topology.name, "changes": lab.changes(), "nodes": topology.nodes}));
+        let all = json!({
+            "lab": topology.name, "changes": lab.changes(), "nodes": topology.nodes, "started": started,
+        });
+        println!("{all}");
         return Ok(());
     }
     let (nodes, links) = (topology.nodes.len(), topology.links());
     match lab.changes() {
         0 => println!("{}: {nodes} nodes and {links} links were up already", topology.name),
         changes => println!("{}: {nodes} nodes and {links} links are up ({changes} changes)", topology.name),
+    }
+    for node in &started {
+        println!("node {node} runs");
     }
     Ok(())
 }

@@ -50,6 +50,13 @@ pub enum Error {
         /// The node looked for.
         node: String,
     },
+    /// An active node ended, or did not answer, after it was started.
+    NodeFailed {
+        /// The node.
+        node: String,
+        /// What it wrote.
+        said: String,
+    },
     /// A program that the lab is built with could not be started.
     Tool {
         /// Its name.
@@ -104,6 +111,9 @@ impl fmt::Display for Error {
             }
             Error::Tool { program, source } => {
                 write!(f, "cannot run {program}: {source}; install it with `apt-get install iproute2 ethtool`")
+            }
+            Error::NodeFailed { node, said } => {
+                write!(f, "the anode node of {node} does not run; it wrote: {}", said.trim_end())
             }
             Error::Command { command, message } => {
                 write!(

@@ -25,6 +25,7 @@ mod address;
 mod build;
 mod error;
 mod file;
+pub mod nodes;
 mod observe;
 mod plan;
 mod resolve;
@@ -75,7 +76,10 @@ impl Lab {
     /// Removes the lab of that name: ends the processes in its namespaces, then removes these.
     /// It is no error if there is none.
     pub fn down(name: &str) -> Result<Down, Error> {
-        build::down(name)
+        let nodes = Lab::open(name).map(|lab| lab.topology.nodes).unwrap_or_default();
+        let down = build::down(name)?;
+        nodes::forget(name, &nodes);
+        Ok(down)
     }
 
     /// The network.

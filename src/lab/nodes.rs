@@ -1,0 +1,139 @@
+//! The active nodes of a lab: one `anode node run` in each namespace whose node is active.
+//!
+//! Unless the topology says otherwise a node has a packet port on every interface of its namespace
+//! and follows the kernel's routes there. Its sockets, its configuration and its log are in
+//! `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is left alone.
+
+use super::{Error, Lab, Node};
+use crate::manage::client::Control;
+use crate::manage::config::default_run_dir;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use toml::{Table, Value};
+
+/// For how long a node may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks whether it answers.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A node that was started.
+pub struct Daemon {
+    /// The node's name in the topology.
+    pub node: String,
+    /// Where its sockets are; what `--node` takes.
+    pub run_dir: PathBuf,
+    /// What it writes.
+    pub log: PathBuf,
+    child: Child,
+}
+
+impl Daemon {
+    /// Waits for a node that was told to stop.
+    pub fn wait(&mut self) -> io::Result<()> {
+        self.child.wait().map(drop)
+    }
+
+    /// Ends the node at once.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.wait()
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+/// The configuration of an active node: what the topology says, over what it need not say.
+pub fn configuration(lab: &str, node: &Node) -> Table {
+    let mut config = Table::new();
+    let name = format!("{lab}.{}", node.name);
+    config.insert("run_dir".into(), Value::String(default_run_dir(&name).display().to_string()));
+    config.insert("name".into(), Value::String(name));
+    config.insert("routes".into(), Value::String("kernel".into()));
+    let port = |interface: &super::Interface| {
+        Value::Table(Table::from_iter([("packet".to_owned(), Value::String(interface.name.clone()))]))
+    };
+    config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
+    config.extend(node.anode.clone().into_iter().flatten());
+    config
+}
+
+impl Lab {
+    /// Starts every active node that does not run yet, with `program` (the `anode` binary), and waits
+    /// until all answer. `adjust` may change a node's configuration before.
+    pub fn start_nodes(&self, program: &Path, adjust: &dyn Fn(&str, &mut Table)) -> Result<Vec<Daemon>, Error> {
+        let mut started = Vec::new();
+        for node in self.topology().nodes.iter().filter(|node| node.active) {
+            let mut config = configuration(&self.topology().name, node);
+            adjust(&node.name, &mut config);
+            let run_dir = match config.get("run_dir") {
+                Some(Value::String(dir)) => PathBuf::from(dir),
+                _ => default_run_dir(&node.name),
+            };
+            if Control::connect(&run_dir).is_err() {
+                started.push(self.start(program, node, &config, run_dir)?);
+            }
+        }
+        for daemon in &mut started {
+            daemon.await_answer()?;
+        }
+        Ok(started)
+    }
+
+    fn start(&self, program: &Path, node: &Node, config: &Table, run_dir: PathBuf) -> Result<Daemon, Error> {
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::File { path, source }
+        };
+        fs::create_dir_all(&run_dir).map_err(at(&run_dir))?;
+        let (file, log) = (run_dir.join("node.toml"), run_dir.join("node.log"));
+        fs::write(&file, config.to_string()).map_err(at(&file))?;
+        let output = File::create(&log).map_err(at(&log))?;
+        let errors = output.try_clone().map_err(at(&log))?;
+        let child = self
+            .command(&node.name, program)?
+            .args(["node", "run"])
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(|source| Error::Tool { program: "anode", source })?;
+        Ok(Daemon { node: node.name.clone(), run_dir, log, child })
+    }
+}
+
+impl Daemon {
+    fn await_answer(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
+        while Control::connect(&self.run_dir).is_err() {
+            let gone = self.child.try_wait().ok().flatten().is_some();
+            if gone || begin.elapsed() > PATIENCE {
+                let said = fs::read_to_string(&self.log).unwrap_or_default();
+                return Err(Error::NodeFailed { node: self.node.clone(), said });
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+/// Takes away what nodes of a lab that is gone have left in the run directory.
+pub fn forget(lab: &str, nodes: &[Node]) {
+    for node in nodes.iter().filter(|node| node.active) {
+        let dir = default_run_dir(&format!("{lab}.{}", node.name));
+        for name in ["apps.sock", "control.sock", "node.toml", "node.log"] {
+            // What is not there needs no taking away.
+            let _ = fs::remove_file(dir.join(name));
+        }
+        let _ = fs::remove_dir(&dir);
+    }
+}
