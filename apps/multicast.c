@@ -26,7 +26,8 @@
 enum kind { JOIN = 1, DATA = 2, JOINED = 3 };
 // The subscriber wants to hear where its join ended.
 enum flags { CONFIRM = 1 };
-// Tags in the node's log: more than 16 branches, and a bound too small for all of them.
+// Tags in the node's log, with the group as value: more than 16 branches, and a bound (or a limit
+// of children) too small for all of them.
 enum tag { TAG_BRANCHES = 1, TAG_BOUND = 2 };
 
 struct multicast {
@@ -167,7 +168,7 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
 {
     struct an_value branch;
     u64 key = group_key(&w->payload);
-    u32 left = 0, port = 0, starved = 0;
+    u32 left = 0, port = 0;
 
     if (seen_before(&w->payload, key))
         return an_drop();
@@ -191,10 +192,8 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
             return an_forward();
         left--;
         if (an_send(share) != 0)
-            starved++;
+            an_log(TAG_BOUND, an_be64(w->payload.group));
     }
-    if (starved)
-        an_log(TAG_BOUND, starved);
     w->destination = ctx->here;
     return port ? an_deliver_to((u16)port) : an_drop();
 }

@@ -13,6 +13,8 @@ mod net;
 mod ping;
 #[path = "apps/trace.rs"]
 mod trace;
+#[path = "apps/vectors.rs"]
+mod vectors;
 
 /// Three nodes in a line.
 const LINE: &[(usize, usize)] = &[(0, 1), (1, 2)];
