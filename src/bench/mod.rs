@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) two_cpus: bool,
 }
 
-/// Rounds of a comparison unless the user says otherwise; enough pairs for an interval (DESIGN §6).
+/// Rounds of a comparison unless the user says otherwise; enough pairs for an interval.
 pub(crate) const ROUNDS: usize = 30;
 /// The fewest rounds that make a result.
 pub(crate) const ROUNDS_MIN: usize = 5;

@@ -47,6 +47,7 @@ impl Tap {
         for word in [MAGIC, 4 << 16 | 2, 0, 0, SNAP, link] {
             file.write_all(&word.to_ne_bytes())?;
         }
+        file.flush()?;
         Ok(Tap { file, epoch })
     }
 

@@ -1,3 +1,5 @@
+//! Bundles that are right, and every way in which bytes are none.
+
 use super::*;
 use crate::trust::PrincipalKey;
 use rand_core::{Rng as _, SeedableRng as _};
