@@ -1,6 +1,6 @@
 //! Running a node on this host: configuration, the worker loop, the local sockets.
 //!
-//! [`run`] puts the pieces together: a [`worker`] thread that only moves packets, a [`loader`] for
+//! [`assemble`] puts the pieces together: a [`worker`] thread that only moves packets, a [`loader`] for
 //! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
 //! thread that follows the kernel's routes. [`client`] is the other end of the sockets.
 

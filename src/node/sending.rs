@@ -344,7 +344,7 @@ fn envelop(mut frame: Frame, port: &Port, source: Addr, destination: Addr) -> Re
 fn put_udp(frame: &mut Frame, source: Addr, destination: Addr) -> bool {
     let payload = frame.len();
     let header = udp::Repr { source_port: anep::UDP_PORT, destination_port: anep::UDP_PORT, payload_len: payload };
-    if !frame.prepend(udp::HEADER).is_some_and(|room| header.emit(room).is_ok()) {
+    if frame.prepend(udp::HEADER).is_none_or(|room| header.emit(room).is_err()) {
         return false;
     }
     if !destination.is_v4()

@@ -187,7 +187,7 @@ mod tests {
         let mut batch = Batch::default();
         let data: Vec<Vec<u8>> = (1..=5u8).map(|n| vec![n; usize::from(n)]).collect();
         assert_eq!(batch.send(a.as_fd(), data.iter().map(|d| (&d[..], to))).unwrap(), 5);
-        let mut buffers = vec![[0u8; 4]; 10];
+        let mut buffers = [[0u8; 4]; 10];
         let got = batch.receive(b.as_fd(), buffers.iter_mut().map(|buffer| &mut buffer[..])).unwrap();
         assert_eq!(got, 5);
         assert_eq!(batch.length(2), 3);

@@ -51,7 +51,7 @@ impl Gauge {
         // Only the window that has just ended says something about now.
         let bits = if window == self.window + 1 { self.window_bytes * 8 } else { 0 };
         let capacity = bits_per_second / (1_000_000_000 / WINDOW);
-        self.load_permille = if capacity == 0 { 0 } else { (bits * 1000 / capacity).min(1000) as u32 };
+        self.load_permille = (bits * 1000).checked_div(capacity).unwrap_or(0).min(1000) as u32;
         self.window = window;
         self.window_bytes = 0;
     }

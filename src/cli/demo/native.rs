@@ -99,7 +99,7 @@ impl Stage for Native {
         for node in ["a", "r", "b"] {
             let log = std::fs::read_to_string(self.dir(node).join("node.log"))?;
             let ready = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(|line| {
-                line["fields"]["message"] == "code ready" && line["fields"]["code"] == Value::from(code.short())
+                line["fields"]["message"] == "code ready" && line["fields"]["code"] == code.short()
             });
             let at = ready.as_ref().and_then(|line| line["timestamp"].as_str()).and_then(seconds);
             if let Some(at) = at {
