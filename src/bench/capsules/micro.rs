@@ -1,7 +1,7 @@
 //! One warm capsule without I/O: the whole way through [`Node::receive`], and its parts alone.
 //!
-//! The node has one overlay port and two neighbours; the clock advances as if packets came at a steady rate. Each call refills a frame,
-//! hands it to the node and takes the frame that comes out for the next call: what a worker does between two system calls.
+//! The node has one overlay port and two neighbours; the clock advances as if packets came at a steady rate. As in a worker, frames come in
+//! batches of 64: after the last of a batch has come out, all are refilled, which is part of the figure.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -21,6 +21,7 @@ use crate::ee::capsule::env::{Env, NONE, Packet};
 use crate::node::{Effect, Node, NodeConfig, Output, Prepare, Sizes, Turn};
 use crate::nodeos::domain::{Domain, Domains, Limits};
 use crate::port::{Frame, PeerId, PortId};
+use crate::sys::mmsg::BATCH;
 use crate::topology::{Gauge, Link, Neighbour, NextHop, Port, Routes, Topology};
 use crate::wire::{Addr, Prefix, anep, capsule};
 use rand_core::SeedableRng;
@@ -28,8 +29,8 @@ use rand_core::SeedableRng;
 const REGIME: &str = "micro";
 /// Octets of the ANEP packet.
 const SIZE: usize = 100;
-/// Nanoseconds between two packets: within every budget.
-const GAP: u64 = 400;
+/// Nanoseconds between two batches: within every budget.
+const GAP: u64 = 64 * 400;
 
 /// The whole way of a capsule.
 const WHOLE: &str = "forward, whole way";
@@ -45,17 +46,22 @@ pub(super) fn whole() -> Key {
 pub(super) fn run(settings: &Settings, guests: &Guests) -> Result<Series, Error> {
     let (mut forward, mut ping) = (Stand::new(&guests.forward)?, Stand::new(&guests.ping)?);
     let part = RefCell::new(RunAlone::new(&guests.forward)?);
-    let (mut refilled, mut parsed) = (Frame::from_bytes(&[]), Frame::from_bytes(&[]));
-    let bytes = forward.packet.clone();
+    let mut parsed = Frames::new(&forward.frames.packet);
+    let mut refilled = Frames::new(&forward.frames.packet);
     let micro = Micro::new(REGIME, Some(SIZE as u32 + 28))
         .variant(WHOLE, || forward.pass())
         .variant("ping, whole way", || ping.pass())
         .variant("Runtime::run alone", || part.borrow_mut().run())
         .variant("classify and parse alone", || {
-            parsed.fill(&bytes);
-            parse(black_box(&parsed))
+            let (frame, _) = parsed.take();
+            let parsed_header = frame.as_ref().and_then(parse);
+            parsed.done.extend(frame);
+            parsed_header.map(|header| header.bound)
         })
-        .variant(FRAME, || refilled.fill(black_box(&bytes)));
+        .variant(FRAME, || {
+            let (frame, _) = refilled.take();
+            refilled.done.extend(frame);
+        });
     let series = micro.run(settings)?;
     forward.balanced()?;
     ping.balanced()?;
@@ -69,27 +75,55 @@ fn parse(frame: &Frame) -> Option<capsule::Header> {
     capsule::Header::parse(packet.payload()).ok()
 }
 
-/// A node with a code ready, and a packet for it.
+/// A batch of frames that are filled with the same packet again and again.
+struct Frames {
+    packet: Vec<u8>,
+    waiting: Vec<Frame>,
+    done: Vec<Frame>,
+}
+
+impl Frames {
+    fn new(packet: &[u8]) -> Frames {
+        let frames = || (0..BATCH).map(|_| Frame::from_bytes(packet));
+        Frames { packet: packet.to_vec(), waiting: Vec::with_capacity(BATCH), done: frames().collect() }
+    }
+
+    /// The next frame, and whether it begins a batch. Every frame taken goes to `done`.
+    #[inline]
+    fn take(&mut self) -> (Option<Frame>, bool) {
+        let begins = self.waiting.is_empty();
+        if begins {
+            for frame in &mut self.done {
+                frame.fill(black_box(&self.packet));
+                frame.port = PortId(0);
+                frame.peer = PeerId(0);
+            }
+            core::mem::swap(&mut self.waiting, &mut self.done);
+        }
+        (self.waiting.pop(), begins)
+    }
+}
+
+/// A node with a code ready, and packets for it.
 struct Stand {
     node: Node,
     runtime: Runtime,
     out: Output,
-    packet: Vec<u8>,
-    frame: Option<Frame>,
+    frames: Frames,
     now: u64,
-    passed: u64,
+    lost: u64,
 }
 
 impl Stand {
     fn new(bundle: &Bundle) -> Result<Stand, Error> {
+        let length = SIZE.max(anep::HEADER + capsule::HEADER + bundle.manifest().window() as usize);
         let mut stand = Stand {
             node: Node::new(config()),
             runtime: Runtime::default(),
             out: Output::default(),
-            packet: packet(bundle, SIZE.max(anep::HEADER + capsule::HEADER + bundle.manifest().window() as usize)),
-            frame: Some(Frame::from_bytes(&[])),
+            frames: Frames::new(&packet(bundle, length)),
             now: 0,
-            passed: 0,
+            lost: 0,
         };
         stand.load(bundle)?;
         Ok(stand)
@@ -113,17 +147,15 @@ impl Stand {
                 Effect::Store(_) => {}
             }
         }
-        self.frame = self.out.frames.pop();
-        if self.frame.is_none() { Err(Error::Node("the first capsule did not come out".into())) } else { Ok(()) }
+        self.frames.done.append(&mut self.out.frames);
+        self.balanced()
     }
 
     #[inline]
     fn receive(&mut self) {
-        let Some(mut frame) = self.frame.take() else { return };
-        frame.fill(&self.packet);
-        frame.port = PortId(0);
-        frame.peer = PeerId(0);
-        self.now += GAP;
+        let (frame, begins) = self.frames.take();
+        self.now += if begins { GAP } else { 0 };
+        let Some(frame) = frame else { return };
         let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
         self.node.receive(&mut turn, frame);
     }
@@ -132,15 +164,23 @@ impl Stand {
     #[inline]
     fn pass(&mut self) {
         self.receive();
-        self.frame = self.out.frames.pop();
-        self.passed += u64::from(self.frame.is_some());
+        match self.out.frames.pop() {
+            Some(frame) => self.frames.done.push(frame),
+            None => self.lose(),
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self) {
+        self.lost += 1;
+        self.frames.done.push(self.out.pool.take());
     }
 
     /// Whether all capsules went through.
     fn balanced(&self) -> Result<(), Error> {
-        match &self.frame {
-            Some(_) => Ok(()),
-            None => Err(Error::Node(format!("a capsule was dropped after {} had passed", self.passed))),
+        match (self.lost, self.frames.waiting.len() + self.frames.done.len()) {
+            (0, BATCH) => Ok(()),
+            (lost, _) => Err(Error::Node(format!("{lost} capsules of the micro-benchmark were dropped, or are kept"))),
         }
     }
 }
