@@ -194,9 +194,7 @@ impl Node {
         };
         if header.previous != source.addr {
             header.previous = source.addr;
-            if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
-                place.copy_from_slice(&source.addr.0);
-            }
+            set_previous(&mut frame, source.addr);
         }
         self.process(turn, frame, header, Some(source));
     }
@@ -469,9 +467,21 @@ struct ReadyCode {
 }
 
 fn set_bound(frame: &mut Frame, bound: u32) {
-    if let Some(place) = frame.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
-        place.copy_from_slice(&bound.to_be_bytes());
+    if let Some(place) = field(frame, capsule::BOUND) {
+        *place = bound.to_be_bytes();
     }
+}
+
+fn set_previous(frame: &mut Frame, previous: Addr) {
+    if let Some(place) = field(frame, capsule::PREVIOUS) {
+        *place = previous.0;
+    }
+}
+
+/// A field of the capsule header in a frame, as an array: writing it is a store, not a call to copy.
+#[inline]
+fn field<const LENGTH: usize>(frame: &mut Frame, at: usize) -> Option<&mut [u8; LENGTH]> {
+    frame.bytes_mut().get_mut(at..)?.first_chunk_mut()
 }
 
 fn destination(frame: &Frame) -> Addr {

@@ -38,9 +38,7 @@ impl Node {
             return self.drop_in(turn, frame, Reason::NoRoute, domain);
         };
         let previous = port.address_towards(header.destination);
-        if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
-            place.copy_from_slice(&previous.0);
-        }
+        super::set_previous(&mut frame, previous);
         frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
         if frame.envelope.hop_limit == 0 {
             return self.drop_in(turn, frame, Reason::TimeToLive, domain);
