@@ -220,7 +220,7 @@ impl RunAlone {
         let env = Env {
             name: [0; 16],
             gauges: vec![Gauge::default()],
-            topology: Topology { ports, neighbours: Default::default(), routes },
+            topology: Topology::new(ports, Default::default(), routes),
             domains,
             state: crate::nodeos::state_store::StateStore::new(1),
             log: Default::default(),

@@ -215,7 +215,7 @@ impl Env {
         if self.topology.is_own(to) {
             return Err(CallError::Here);
         }
-        let next = self.topology.routes.next_hop(to).ok_or(CallError::Absent)?;
+        let next = self.topology.routes().next_hop(to).ok_or(CallError::Absent)?;
         Ok((next.port, if next.via.is_unspecified() { to } else { next.via }))
     }
 
