@@ -82,7 +82,7 @@ impl Node {
         let env = Env {
             name: short,
             gauges: vec![Gauge::default(); ports.len()],
-            topology: Topology { ports, neighbours: known, routes },
+            topology: Topology::new(ports, known, routes),
             domains: Domains::default(),
             state: StateStore::new(sizes.state_entries),
             log: Default::default(),
@@ -188,41 +188,52 @@ impl Node {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        let source = match self.source_of(&frame, header.previous, native.is_some()) {
-            Ok(source) => source,
+        let (source, from) = match self.source_of(&frame, header.previous, native.is_some()) {
+            Ok(found) => found,
             Err(reason) => return self.drop(turn, frame, reason),
         };
         if header.previous != source.addr {
             header.previous = source.addr;
-            if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
-                place.copy_from_slice(&source.addr.0);
-            }
+            set_previous(&mut frame, source.addr);
         }
-        self.process(turn, frame, header, Some(source));
+        self.process(turn, frame, &header, Some(source), from);
     }
 
-    /// Who sent a frame: the peer of an overlay port, or the previous node of a native capsule.
-    fn source_of(&mut self, frame: &Frame, previous: Addr, native: bool) -> Result<Source, Reason> {
+    /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
+    /// previous node of a native capsule.
+    fn source_of(&mut self, frame: &Frame, previous: Addr, native: bool) -> Result<(Source, u32), Reason> {
         let Some(env) = self.env.as_deref_mut() else { return Err(Reason::Stranger) };
         let port = frame.port;
         if !native {
-            let (_, known) = env.topology.neighbours.of_peer(port, frame.peer).ok_or(Reason::Stranger)?;
-            return Ok(Source { port, peer: frame.peer, addr: known.addr });
+            let (index, known) = env.topology.neighbours.of_peer(port, frame.peer).ok_or(Reason::Stranger)?;
+            return Ok((Source { port, peer: frame.peer, addr: known.addr }, index));
         }
         // A native previous hop is learned when it is on the link: only then can it be asked.
-        if env.topology.port(port).is_some_and(|port| port.on_link(previous)) {
-            env.topology.neighbours.add(Neighbour { addr: previous, port, peer: PeerId::NONE });
-        }
-        Ok(Source { port, peer: PeerId::NONE, addr: previous })
+        let source = Source { port, peer: PeerId::NONE, addr: previous };
+        let known = match env.topology.neighbours.index(port, previous) {
+            Some(index) => Some(index),
+            None if env.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
+                env.topology.neighbours.add(Neighbour { addr: previous, port, peer: PeerId::NONE })
+            }
+            None => None,
+        };
+        Ok((source, known.unwrap_or(NONE)))
     }
 
-    /// Runs a capsule's code, or lets it wait for it.
-    fn process(&mut self, turn: &mut Turn<'_>, frame: Frame, header: capsule::Header, source: Option<Source>) {
+    /// Runs a capsule's code, or lets it wait for it. `from` is the source's index among the
+    /// neighbours, or [`NONE`].
+    fn process(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        source: Option<Source>,
+        from: u32,
+    ) {
         match self.codes.find(&header.code, turn.now) {
             Found::Ready { slot, domain, window, steps } => {
-                let from = self.neighbour_index(source);
                 let ready = ReadyCode { slot, domain, window, steps };
-                self.run(turn, frame, &header, ready, source, from);
+                self.run(turn, frame, header, ready, source, from);
             }
             Found::Refused => self.drop(turn, frame, Reason::CodeRefused),
             Found::Absent => self.wait_for_code(turn, frame, header.code, source),
@@ -254,14 +265,14 @@ impl Node {
             self.env = Some(env);
             return self.drop_in(turn, frame, reason, code.domain);
         }
-        let own = env.topology.is_own(header.destination);
-        let here = if own { header.destination } else { env.topology.address_towards(header.destination) };
+        let way = env.topology.way(header.destination);
+        let here = if way.here { header.destination } else { way.own };
         let trace = frame.trace;
         env.packet = Some(Packet {
             now: turn.now,
             domain: code.domain,
             here,
-            flags: if own { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
+            flags: if way.here { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
             in_port: source.map_or(NONE, |source| u32::from(source.port.0)),
             from,
             bound: header.bound,
@@ -345,13 +356,14 @@ impl Node {
         if !honest {
             return self.drop_in(turn, frame, Reason::Source, domain);
         }
-        if env.topology.is_own(after.destination) {
+        let way = env.topology.way(after.destination);
+        if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
         }
         if let Some(domain) = env.domains.of(domain) {
             domain.usage.forwarded += 1;
         }
-        self.transmit_capsule(turn, frame, &after, domain);
+        self.transmit_capsule(turn, frame, after.source, way, domain);
     }
 
     /// Hands a capsule to the application at `port`.
@@ -386,7 +398,7 @@ impl Node {
         }
         frame.envelope = Envelope::FRESH;
         turn.out.event(frame.trace, EventKind::Injected);
-        self.process(turn, frame, header, None);
+        self.process(turn, frame, &header, None, NONE);
         Ok(())
     }
 
@@ -409,7 +421,7 @@ impl Node {
     /// New routes.
     pub fn set_routes(&mut self, routes: Arc<Routes>) {
         if let Some(env) = self.env.as_deref_mut() {
-            env.topology.routes = routes;
+            env.topology.set_routes(routes);
         }
     }
 
@@ -469,9 +481,21 @@ struct ReadyCode {
 }
 
 fn set_bound(frame: &mut Frame, bound: u32) {
-    if let Some(place) = frame.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
-        place.copy_from_slice(&bound.to_be_bytes());
+    if let Some(place) = field(frame, capsule::BOUND) {
+        *place = bound.to_be_bytes();
     }
+}
+
+fn set_previous(frame: &mut Frame, previous: Addr) {
+    if let Some(place) = field(frame, capsule::PREVIOUS) {
+        *place = previous.0;
+    }
+}
+
+/// A field of the capsule header in a frame, as an array: writing it is a store, not a call to copy.
+#[inline]
+fn field<const LENGTH: usize>(frame: &mut Frame, at: usize) -> Option<&mut [u8; LENGTH]> {
+    frame.bytes_mut().get_mut(at..)?.first_chunk_mut()
 }
 
 fn destination(frame: &Frame) -> Addr {

@@ -1,10 +1,11 @@
-// burst udp GATEWAY_IP:PORT      or      burst packet NETNS_FILE INTERFACE NETNS_FILE INTERFACE
+// burst udp GATEWAY_IP:PORT      or      burst packet NETNS_FILE INTERFACE NETNS_FILE INTERFACE MAC
 //
 // Generator and sink in one thread, hence a closed loop: burst k+1 leaves only when burst k has arrived whole, or
 // its time-out was counted as a loss. So no queue ever overflows and no gateway is flooded.
 //
 //   udp     datagrams leave from 127.0.0.1:A to the gateway and are expected at 127.0.0.1:B; prints "ready A B"
-//   packet  whole frames leave through the first interface and are expected on the second; prints "ready"
+//   packet  whole frames leave through the first interface and are expected on the second; prints "ready".
+//           Whoever asks there by ARP for any address is told MAC
 //
 // Commands, a line each:
 //   load BURST HEX               packets a burst, bytes of a packet (datagram payload or frame)   → ok
@@ -25,7 +26,8 @@
 
 enum { BURST_MAX = 1024, LINE = 2 * ROOM + 64 };
 
-static int out_fd, sink_fd;
+static int out_fd, sink_fd, arp_fd = -1;
+static unsigned char mac[ETH_ALEN];
 static struct sockaddr_in gateway;
 static unsigned burst = 128, length;
 static uint16_t burst_number;
@@ -109,6 +111,24 @@ static unsigned take(void)
 	return fresh;
 }
 
+// Stands for the next hop: tells whoever asks that every address is at `mac`.
+static void answer_arp(void)
+{
+	enum { OPERATION = 21, SENDER = 22, TARGET = 32, HALF = ETH_ALEN + 4, ARP = 42 };
+	unsigned char f[ROOM], ends[2 * HALF];
+	if (recv(arp_fd, f, sizeof f, MSG_DONTWAIT) < ARP || f[OPERATION] != 1)
+		return;
+	memcpy(ends, mac, ETH_ALEN);
+	memcpy(ends + ETH_ALEN, f + TARGET + ETH_ALEN, 4);
+	memcpy(ends + HALF, f + SENDER, HALF);
+	memcpy(f, f + SENDER, ETH_ALEN);
+	memcpy(f + ETH_ALEN, mac, ETH_ALEN);
+	f[OPERATION] = 2;
+	memcpy(f + SENDER, ends, sizeof ends);
+	if (send(arp_fd, f, ARP, 0) < 0)
+		errno = 0; // it will ask again
+}
+
 // One burst: returns how many of its packets arrived before the time-out.
 static unsigned round_trip(int timeout_ms)
 {
@@ -123,7 +143,7 @@ static unsigned round_trip(int timeout_ms)
 		sent += (unsigned)k;
 	}
 	uint64_t end = clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000u;
-	struct pollfd wait = { .fd = sink_fd, .events = POLLIN };
+	struct pollfd wait[2] = { { .fd = sink_fd, .events = POLLIN }, { .fd = arp_fd, .events = POLLIN } };
 	while (arrived < burst) {
 		unsigned fresh = take();
 		arrived += fresh;
@@ -132,7 +152,9 @@ static unsigned round_trip(int timeout_ms)
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		if (now >= end)
 			break;
-		poll(&wait, 1, (int)((end - now) / 1000000u) + 1);
+		poll(wait, 2, (int)((end - now) / 1000000u) + 1);
+		if (wait[1].revents)
+			answer_arp();
 	}
 	return arrived;
 }
@@ -187,12 +209,16 @@ static void open_all(int argc, char **argv)
 		out_fd = open_udp(&from);
 		sink_fd = open_udp(&sink);
 		printf("ready %u %u\n", from, sink);
-	} else if (argc == 6 && !strcmp(argv[1], "packet")) {
+	} else if (argc == 7 && !strcmp(argv[1], "packet")) {
 		out_fd = open_packet(argv[2], argv[3], 0);
 		sink_fd = open_packet(argv[4], argv[5], ETH_P_IP);
+		arp_fd = open_packet(argv[4], argv[5], ETH_P_ARP);
+		if (sscanf(argv[6], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4,
+			   mac + 5) != 6)
+			die(argv[6]);
 		puts("ready");
 	} else {
-		die("burst udp GATEWAY | burst packet NETNS INTERFACE NETNS INTERFACE");
+		die("burst udp GATEWAY | burst packet NETNS INTERFACE NETNS INTERFACE MAC");
 	}
 }
 

@@ -105,7 +105,8 @@ impl Variant<'_> {
     }
 }
 
-fn thread_time() -> Duration {
+/// CPU time of this thread so far.
+pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

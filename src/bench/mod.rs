@@ -8,6 +8,7 @@
 //! stays on loopback or in own namespaces. Nothing of the packet path depends on this module. docs/bench.md has the reasons.
 
 mod burst;
+mod capsules;
 mod compile;
 mod environment;
 mod gateway;
@@ -40,11 +41,18 @@ pub(crate) struct Bench {
 }
 
 /// All benchmarks.
-pub(crate) const BENCHES: &[Bench] = &[Bench {
-    name: "method",
-    help: "the way of measuring itself: equal gateways, and one with a known extra cost",
-    run: method::run,
-}];
+pub(crate) const BENCHES: &[Bench] = &[
+    Bench {
+        name: "method",
+        help: "the way of measuring itself: equal gateways, and one with a known extra cost",
+        run: method::run,
+    },
+    Bench {
+        name: "capsules",
+        help: "wasm capsules beside plain C gateways, one capsule taken apart, loading, memory, the simulator",
+        run: capsules::run,
+    },
+];
 
 /// How long and where to measure.
 #[derive(Clone, Debug)]
@@ -87,6 +95,10 @@ pub(crate) enum Error {
     Silent { gateway: String, state: String, log: String },
     /// A gateway forwards something else.
     Wrong { gateway: String, what: String },
+    /// A capsule to be measured cannot be built.
+    Guest(String),
+    /// A node does not do what a benchmark asks.
+    Node(String),
 }
 
 impl Bench {
@@ -176,6 +188,8 @@ impl std::fmt::Display for Error {
                 write!(f, "{gateway} does not forward whole bursts ({state}); it printed:\n{log}")
             }
             Error::Wrong { gateway, what } => write!(f, "{gateway} forwards wrongly: {what}"),
+            Error::Guest(why) => write!(f, "the benchmark's capsules cannot be built: {why}"),
+            Error::Node(why) => write!(f, "a node of the benchmark failed: {why}"),
         }
     }
 }

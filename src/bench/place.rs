@@ -51,12 +51,7 @@ pub(crate) struct Side {
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
     /// Datagrams come from `previous` to `listen` and must leave for `next`.
-    Udp {
-        listen: SocketAddr,
-        #[expect(dead_code, reason = "the plain gateway does not ask who sends")]
-        previous: SocketAddr,
-        next: SocketAddr,
-    },
+    Udp { listen: SocketAddr, previous: SocketAddr, next: SocketAddr },
     /// Frames come in on one interface and must leave on the other.
     Packet { ingress: Side, egress: Side },
 }
@@ -121,7 +116,7 @@ impl Place {
         s.ip(programs, &for_s)?;
         d.ip(programs, &for_d)?;
         r.ip(programs, &for_r)?;
-        let arguments = ["packet".into(), s.netns(), "s0".into(), d.netns(), "d0".into()];
+        let arguments = ["packet".into(), s.netns(), "s0".into(), d.netns(), "d0".into(), D_MAC.into()];
         let (generator, _) = Generator::start(launch(programs, cpus.generator, None), &programs.burst, &arguments)?;
         let way = Way::Packet { ingress: INGRESS, egress: EGRESS };
         Place::assemble(way, generator, programs, cpus, vec![r, s, d])
@@ -230,7 +225,8 @@ fn launch(programs: &Programs, cpu: usize, netns: Option<&OsStr>) -> Command {
     command
 }
 
-fn free_port() -> Result<SocketAddr, Error> {
+/// A port of 127.0.0.1 that nobody has.
+pub(crate) fn free_port() -> Result<SocketAddr, Error> {
     let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
     probe.map_err(|cause| Error::Protocol(format!("no free UDP port on 127.0.0.1: {cause}")))
 }

@@ -208,7 +208,9 @@ impl Node {
         };
         let injected = header.previous.is_unspecified();
         let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
-        self.process(turn, frame, header, (!injected).then_some(source));
+        let source = (!injected).then_some(source);
+        let from = self.neighbour_index(source);
+        self.process(turn, frame, &header, source, from);
     }
 }
 

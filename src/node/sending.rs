@@ -13,41 +13,35 @@ use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame, PeerId, PortId};
 use crate::topology::resolve::Resolution;
-use crate::topology::{Link, NextHop, Port};
+use crate::topology::{Link, NextHop, Port, Way};
 use crate::wire::ethernet::{self, Mac, ethertype};
-use crate::wire::{Addr, anep, arp, capsule, icmp, ipv4, ipv6, udp};
+use crate::wire::{Addr, anep, arp, icmp, ipv4, ipv6, udp};
 use core::ops::Range;
 
 /// UDP in an IP header.
 const UDP: u8 = 17;
 
 impl Node {
-    /// Sends a capsule (header and payload in the frame) towards its destination.
+    /// Sends a capsule (header and payload in the frame) on the way to its destination.
     pub(super) fn transmit_capsule(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
-        header: &capsule::Header,
+        source: Addr,
+        way: Way,
         domain: DomainId,
     ) {
-        let Some(env) = self.env.as_deref() else { return };
-        let Some(next) = env.topology.routes.next_hop(header.destination) else {
+        let Some(next) = way.next else {
             return self.drop_in(turn, frame, Reason::NoRoute, domain);
         };
-        let Some(port) = env.topology.port(next.port) else {
-            return self.drop_in(turn, frame, Reason::NoRoute, domain);
-        };
-        let previous = port.address_towards(header.destination);
-        if let Some(place) = frame.bytes_mut().get_mut(capsule::PREVIOUS..capsule::PREVIOUS + 16) {
-            place.copy_from_slice(&previous.0);
-        }
+        super::set_previous(&mut frame, way.own);
         frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
         if frame.envelope.hop_limit == 0 {
             return self.drop_in(turn, frame, Reason::TimeToLive, domain);
         }
         let trace = frame.trace;
-        match self.send(turn, frame, anep::type_id::CAPSULE, next, header.source, header.destination) {
-            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.port, header.destination)),
+        match self.send(turn, frame, anep::type_id::CAPSULE, (next, way.peer), source, way.to) {
+            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.port, way.to)),
             Err((frame, reason)) => self.drop_in(turn, frame, reason, domain),
         }
     }
@@ -69,7 +63,7 @@ impl Node {
         let Some(next) = next else {
             return self.drop(turn, frame, Reason::NoRoute);
         };
-        if let Err((frame, reason)) = self.send(turn, frame, type_id, next, own, to.addr) {
+        if let Err((frame, reason)) = self.send(turn, frame, type_id, (next, to.peer), own, to.addr) {
             self.drop(turn, frame, reason);
         }
     }
@@ -86,11 +80,12 @@ impl Node {
                 None => return self.drop(turn, frame, Reason::UnknownType),
             },
         };
-        let Some(env) = self.env.as_deref() else { return };
-        if env.topology.is_own(destination) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let way = env.topology.way(destination);
+        if way.here {
             return self.drop(turn, frame, Reason::UnknownType);
         }
-        let Some(next) = env.topology.routes.next_hop(destination) else {
+        let Some(next) = way.next else {
             return self.drop(turn, frame, Reason::NoRoute);
         };
         frame.envelope = envelope;
@@ -99,7 +94,7 @@ impl Node {
             return self.drop(turn, frame, Reason::TimeToLive);
         }
         let trace = frame.trace;
-        match self.send_anep(turn, frame, next, source, destination) {
+        match self.send_anep(turn, frame, (next, way.peer), source, destination) {
             Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.port, destination)),
             Err((frame, reason)) => self.drop(turn, frame, reason),
         }
@@ -111,7 +106,7 @@ impl Node {
         turn: &mut Turn<'_>,
         mut frame: Frame,
         type_id: u16,
-        next: NextHop,
+        next: (NextHop, PeerId),
         source: Addr,
         destination: Addr,
     ) -> Result<(), (Frame, Reason)> {
@@ -128,18 +123,19 @@ impl Node {
         &mut self,
         turn: &mut Turn<'_>,
         frame: Frame,
-        next: NextHop,
+        next: (NextHop, PeerId),
         source: Addr,
         destination: Addr,
     ) -> Result<(), (Frame, Reason)> {
         let Some(env) = self.env.as_deref_mut() else { return Err((frame, Reason::NoRoute)) };
+        let (next, peer) = next;
         let Some(port) = env.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
         let via = if next.via.is_unspecified() { destination } else { next.via };
         match port.link {
             Link::Overlay => {
-                let index = env.topology.neighbours.index(next.port, via);
-                let peer = index.and_then(|index| env.topology.neighbours.of(index)).map(|known| known.peer);
-                let Some(peer) = peer else { return Err((frame, Reason::NoNeighbour)) };
+                if peer == PeerId::NONE {
+                    return Err((frame, Reason::NoNeighbour));
+                }
                 if frame.len() > port.mtu {
                     return Err((frame, Reason::TooBig));
                 }

@@ -108,7 +108,7 @@ impl Node {
                 object_bytes: self.objects.bytes(),
             },
             neighbours: self.neighbour_status(),
-            routes: env.map_or(0, |env| env.topology.routes.len()),
+            routes: env.map_or(0, |env| env.topology.routes().len()),
             applications,
         }
     }

@@ -4,13 +4,16 @@ pub mod gauge;
 pub mod neighbours;
 pub mod resolve;
 pub mod routes;
+mod way;
 
-use crate::port::PortId;
+use crate::port::{PeerId, PortId};
 use crate::wire::Addr;
 pub use gauge::Gauge;
 pub use neighbours::{Link, Neighbour, Neighbours, Port};
 pub use routes::{NextHop, Routes};
 use std::sync::Arc;
+pub use way::Way;
+use way::Ways;
 
 /// Ports, neighbours and routes of one node.
 #[derive(Clone, Debug)]
@@ -19,11 +22,52 @@ pub struct Topology {
     pub ports: Vec<Port>,
     /// Active nodes next to this one.
     pub neighbours: Neighbours,
-    /// The routing table: replaced whole by control.
-    pub routes: Arc<Routes>,
+    routes: Arc<Routes>,
+    ways: Ways,
 }
 
 impl Topology {
+    /// What is known at the start. Overlay neighbours stay what they are; Ethernet ones can be added.
+    pub fn new(ports: Vec<Port>, neighbours: Neighbours, routes: Arc<Routes>) -> Topology {
+        Topology { ports, neighbours, routes, ways: Ways::default() }
+    }
+
+    /// The routing table.
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Control replaces the routing table.
+    pub fn set_routes(&mut self, routes: Arc<Routes>) {
+        self.routes = routes;
+        self.ways.clear();
+    }
+
+    /// What the node knows of a destination.
+    #[inline]
+    pub fn way(&mut self, to: Addr) -> Way {
+        match self.ways.place(to) {
+            Some(way) if way.to == to => *way,
+            _ => self.find_way(to),
+        }
+    }
+
+    #[cold]
+    fn find_way(&mut self, to: Addr) -> Way {
+        let next = self.routes.next_hop(to);
+        let peer = next.map_or(PeerId::NONE, |next| self.peer(next, to));
+        let way = Way { to, here: self.is_own(to), own: self.address_towards(to), next, peer };
+        *self.ways.place(to) = Some(way);
+        way
+    }
+
+    /// The overlay peer behind a next hop towards `to`.
+    pub fn peer(&self, next: NextHop, to: Addr) -> PeerId {
+        let via = if next.via.is_unspecified() { to } else { next.via };
+        let index = self.neighbours.index(next.port, via);
+        index.and_then(|index| self.neighbours.of(index)).map_or(PeerId::NONE, |known| known.peer)
+    }
+
     /// The port with this index.
     #[inline]
     pub fn port(&self, id: PortId) -> Option<&Port> {
@@ -43,5 +87,40 @@ impl Topology {
             Some(port) => port.address_towards(peer),
             None => Addr::UNSPECIFIED,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Prefix;
+
+    #[test]
+    fn a_way_is_as_searched_for_until_routes_change() {
+        let addr = |n: u8| Addr::v4([10, 0, 0, n]);
+        let port = Port {
+            name: "p".into(),
+            link: Link::Overlay,
+            addresses: vec![(addr(1), Prefix::new(addr(1), 120))],
+            mtu: 1500,
+            bits_per_second: 0,
+        };
+        let mut neighbours = Neighbours::default();
+        neighbours.add(Neighbour { addr: addr(2), port: PortId(0), peer: PeerId(0) });
+        neighbours.add(Neighbour { addr: addr(3), port: PortId(0), peer: PeerId(1) });
+        let via =
+            |n| Arc::new(Routes::new([("10.0.0.0/24".parse().unwrap(), NextHop { port: PortId(0), via: addr(n) })]));
+        let mut topology = Topology::new(vec![port], neighbours, via(2));
+        for (n, peer) in [(2, PeerId(0)), (3, PeerId(1))] {
+            topology.set_routes(via(n));
+            for _ in 0..2 {
+                for to in 1..=255 {
+                    let way = topology.way(addr(to));
+                    let next = Some(NextHop { port: PortId(0), via: addr(n) });
+                    assert_eq!(way, Way { to: addr(to), here: to == 1, own: addr(1), next, peer });
+                }
+            }
+        }
+        assert_eq!(topology.way(Addr::v4([9, 9, 9, 9])).next, None);
     }
 }

@@ -59,14 +59,15 @@ impl core::error::Error for Error {}
 #[inline(always)]
 fn field<const AT: usize, const LEN: usize, const N: usize>(header: &[u8; N]) -> [u8; LEN] {
     const { assert!(AT + LEN <= N, "the field lies outside the header") };
-    let mut value = [0; LEN];
-    value.copy_from_slice(&header[AT..AT + LEN]);
-    value
+    // As an array, so that it is a load and never a call to copy.
+    header[AT..].first_chunk().copied().unwrap_or([0; LEN])
 }
 
 /// Writes the `LEN` bytes at offset `AT` of a header; an offset outside the header does not compile.
 #[inline(always)]
 fn put<const AT: usize, const LEN: usize, const N: usize>(header: &mut [u8; N], value: [u8; LEN]) {
     const { assert!(AT + LEN <= N, "the field lies outside the header") };
-    header[AT..AT + LEN].copy_from_slice(&value);
+    if let Some(place) = header[AT..].first_chunk_mut() {
+        *place = value;
+    }
 }

@@ -32,6 +32,8 @@ pub(super) struct Module {
     pub(super) data: Vec<(u32, usize)>,
     pub(super) elements: Vec<(u32, u32)>,
     pub(super) bulk_memory: bool,
+    /// Whether any instruction changes a global.
+    pub(super) sets_globals: bool,
 }
 
 impl Module {
@@ -161,6 +163,7 @@ impl Module {
                 return Err(Refusal::Instruction { name, offset });
             }
             self.bulk_memory |= matches!(operator, Operator::MemoryCopy { .. } | Operator::MemoryFill { .. });
+            self.sets_globals |= matches!(operator, Operator::GlobalSet { .. });
         }
         Ok(())
     }

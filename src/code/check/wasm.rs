@@ -41,6 +41,8 @@ pub struct WasmFacts {
     pub table: u32,
     /// Whether it has memory.copy or memory.fill, whose cost depends on their operands.
     pub bulk_memory: bool,
+    /// Whether any instruction changes a global.
+    pub sets_globals: bool,
 }
 
 /// A mutable global that the module exports.
@@ -126,6 +128,7 @@ impl Module {
             functions: self.functions.len() as u32,
             table: self.table.unwrap_or(0),
             bulk_memory: self.bulk_memory,
+            sets_globals: self.sets_globals,
         })
     }
 

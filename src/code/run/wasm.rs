@@ -6,22 +6,22 @@
 //! the packet that comes next cannot tell which ones came before. Memories are a few hundred octets
 //! (one-octet wasm pages), so this costs about as much as one cache miss.
 
+#![allow(unsafe_code)]
+
 use super::calls;
 use super::{Outcome, Verdict};
 use crate::code::check;
-use crate::ee::capsule::env::Env;
+use crate::ee::capsule::env::{CONTEXT, Env};
 use crate::nodeos::reason::Reason;
 use crate::wire::{Addr, Digest, capsule};
 use core::fmt;
 use core::ops::Range;
+use core::ptr::NonNull;
 use std::sync::Arc;
 use wasmtime::{
     Config, Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability,
     PoolingAllocationConfig, Store, Trap, TypedFunc, Val,
 };
-
-/// Octets of the context in front of the window (`struct an_context`).
-const CONTEXT: usize = check::ARENA_CONTEXT as usize;
 
 /// Steps charged for a failure, since raising one costs the node far more than the steps before it.
 const TRAP_STEPS: u64 = 5_000;
@@ -76,6 +76,7 @@ pub struct Compiled {
     name: Digest,
     window: usize,
     ticked: bool,
+    sets_globals: bool,
     pre: InstancePre<Guest>,
 }
 
@@ -108,10 +109,11 @@ impl Compiler {
 
     /// Checks and compiles a representation whose window shows `window` octets of payload.
     pub fn compile(&self, wasm: &[u8], window: u32) -> Result<Compiled, CompileError> {
-        check::wasm(wasm, window).map_err(CompileError::Refused)?;
+        let facts = check::wasm(wasm, window).map_err(CompileError::Refused)?;
         let module = Module::new(&self.engine, wasm).map_err(CompileError::Compiler)?;
         let pre = self.linker.instantiate_pre(&module).map_err(CompileError::Compiler)?;
-        Ok(Compiled { name: Digest::of(wasm), window: window as usize, ticked: self.ticked, pre })
+        let sets_globals = facts.sets_globals;
+        Ok(Compiled { name: Digest::of(wasm), window: window as usize, ticked: self.ticked, sets_globals, pre })
     }
 
     /// One tick of the backstop.
@@ -146,7 +148,7 @@ impl Compiled {
         let exported: Vec<Global> = instance.exports(&mut store).filter_map(|export| export.into_global()).collect();
         let mut globals = Vec::new();
         for global in exported {
-            if global.ty(&store).mutability() == Mutability::Var {
+            if self.sets_globals && global.ty(&store).mutability() == Mutability::Var {
                 globals.push((global, global.get(&mut store)));
             }
         }
@@ -157,7 +159,35 @@ impl Compiled {
             return None;
         }
         *store.data_mut() = Guest { env: None, memory: Some(memory), window: window.clone() };
+        let memory = FixedMemory::of(memory, &store)?;
         Some(Instance { store, entry, memory, globals, image, arena, window, ticked: self.ticked })
+    }
+}
+
+/// The memory of an instance, found once: it never moves and never changes its size.
+struct FixedMemory {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the octets belong to the store beside which this is kept, in an `Instance`; a store may go from thread to thread.
+unsafe impl Send for FixedMemory {}
+
+impl FixedMemory {
+    fn of(memory: Memory, store: &Store<Guest>) -> Option<FixedMemory> {
+        let kind = memory.ty(store);
+        // The check has refused every module whose memory can grow; wasmtime moves memories only then.
+        let fixed = kind.maximum() == Some(kind.minimum());
+        let start = NonNull::new(memory.data_ptr(store))?;
+        fixed.then_some(FixedMemory { start, length: memory.data_size(store) })
+    }
+
+    /// The octets, between two calls of the code.
+    #[inline]
+    fn bytes<'a>(&'a mut self, _store: &'a mut Store<Guest>) -> &'a mut [u8] {
+        // SAFETY: `of` took pointer and length from a memory of this store that can neither grow nor move; the store lives,
+        // and nobody else reads or writes through it, as long as it is borrowed for the slice.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
 
@@ -165,7 +195,7 @@ impl Compiled {
 pub(super) struct Instance {
     store: Store<Guest>,
     entry: TypedFunc<(u32, u32), i32>,
-    memory: Memory,
+    memory: FixedMemory,
     globals: Vec<(Global, Val)>,
     image: Box<[u8]>,
     arena: usize,
@@ -177,7 +207,7 @@ impl Instance {
     /// Runs the code on the packet in `env`.
     #[inline]
     pub(super) fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
-        let memory = self.memory.data_mut(&mut self.store);
+        let memory = self.memory.bytes(&mut self.store);
         let placed = env.packet.as_ref().is_some_and(|packet| place(memory, self.arena, &self.window, packet));
         if !placed {
             return (env, Outcome { verdict: Err(Reason::Window), steps: 0 });
@@ -197,7 +227,7 @@ impl Instance {
         };
         let env = self.store.data_mut().env.take();
         let mut env = env.unwrap_or_else(|| unreachable!("calls borrow the environment and never take it"));
-        let memory = self.memory.data_mut(&mut self.store);
+        let memory = self.memory.bytes(&mut self.store);
         if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
             && let Some(packet) = &mut env.packet
         {
@@ -211,7 +241,7 @@ impl Instance {
     /// Gives memory and globals their first contents back: nothing of a packet stays.
     #[inline]
     fn reset(&mut self) {
-        self.memory.data_mut(&mut self.store).copy_from_slice(&self.image);
+        self.memory.bytes(&mut self.store).copy_from_slice(&self.image);
         for (global, first) in &self.globals {
             let restored = global.set(&mut self.store, *first);
             debug_assert!(restored.is_ok());
@@ -226,7 +256,9 @@ fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate:
     if source.len() != window.len() {
         return false;
     }
-    memory[arena..arena + CONTEXT].copy_from_slice(&packet.context());
+    let context = memory.get_mut(arena..).and_then(|arena| arena.first_chunk_mut());
+    let Some(context) = context else { return false };
+    packet.write_context(context);
     memory[window.clone()].copy_from_slice(source);
     true
 }
@@ -239,4 +271,5 @@ fn failure(error: &wasmtime::Error) -> Reason {
     }
 }
 
+const _: () = assert!(CONTEXT == check::ARENA_CONTEXT as usize);
 const _: () = assert!(capsule::HEADER - capsule::LOCKED == 2 * size_of::<Addr>());

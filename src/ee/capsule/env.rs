@@ -17,6 +17,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Children one packet can send, whatever its domain's limit says.
 pub const CHILDREN_MAX: usize = 64;
 
+/// Octets of the context structure.
+pub const CONTEXT: usize = 64;
+
 /// "There is none", where a call gives 32 bits.
 pub const NONE: u32 = u32::MAX;
 
@@ -84,11 +87,13 @@ impl Packet {
         &self.frame.bytes()[capsule::LOCKED..capsule::HEADER + self.window]
     }
 
-    /// The context structure of the header file (`struct an_context`), in its memory form.
+    /// Writes the context structure of the header file (`struct an_context`) in its memory form.
     #[inline]
-    pub fn context(&self) -> [u8; 64] {
-        let mut context = [0; 64];
-        context[..16].copy_from_slice(&self.here.0);
+    pub fn write_context(&self, to: &mut [u8; CONTEXT]) {
+        let (here, rest) = to.split_at_mut(16);
+        if let Some(place) = here.first_chunk_mut() {
+            *place = self.here.0;
+        }
         let fields = [
             self.payload_length() as u32,
             self.window as u32,
@@ -97,11 +102,15 @@ impl Packet {
             self.from,
             self.bound,
             u32::from(self.app_port),
+            0,
+            0,
+            0,
+            0,
+            0,
         ];
-        for (at, field) in context[16..].chunks_exact_mut(4).zip(fields) {
-            at.copy_from_slice(&field.to_le_bytes());
+        for (word, field) in rest.as_chunks_mut::<4>().0.iter_mut().zip(fields) {
+            *word = field.to_le_bytes();
         }
-        context
     }
 }
 
@@ -206,7 +215,7 @@ impl Env {
         if self.topology.is_own(to) {
             return Err(CallError::Here);
         }
-        let next = self.topology.routes.next_hop(to).ok_or(CallError::Absent)?;
+        let next = self.topology.routes().next_hop(to).ok_or(CallError::Absent)?;
         Ok((next.port, if next.via.is_unspecified() { to } else { next.via }))
     }
 

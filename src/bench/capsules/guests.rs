@@ -1,0 +1,138 @@
+//! The capsules that are measured: built from C by clang when the benchmark starts, or generated.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::sync::Arc;
+
+use super::super::Error;
+use super::super::place::{EGRESS, INGRESS, Scratch};
+use crate::code::author::{self, Options};
+use crate::code::bundle::{Bundle, Kind};
+use crate::wire::{Addr, anep, capsule};
+
+/// Octets of IPv4 and UDP headers.
+const IP_UDP: usize = 28;
+/// Octets of a generated module.
+pub(super) const MODULE: usize = 2048;
+
+/// The application port of capsules that are delivered.
+pub(super) const APP_PORT: u16 = 7;
+
+/// Bundles to be measured.
+pub(super) struct Guests {
+    /// Goes on to its destination.
+    pub(super) forward: Bundle,
+    /// Goes there and back.
+    pub(super) ping: Bundle,
+}
+
+impl Guests {
+    /// Compiles them.
+    pub(super) fn build() -> Result<Guests, Error> {
+        let forward = compile("forward", include_str!("../../../tests/guests/forward.c"))?;
+        let ping = compile("ping", include_str!("../../../tests/guests/ping.c"))?;
+        Ok(Guests { forward, ping })
+    }
+
+    /// An ANEP packet with a forward capsule from the one end of a place to the other, as the payload of an IP packet of `ip_length`.
+    pub(super) fn packet(&self, ip_length: usize) -> Vec<u8> {
+        packet(&self.forward, ip_length - IP_UDP)
+    }
+}
+
+/// An ANEP packet of so many octets with a capsule of this code.
+pub(super) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
+    let header = header(bundle, Addr::from(std::net::IpAddr::V4(EGRESS.peer)));
+    let mut bytes = vec![0x5a; length];
+    let inside = length - anep::HEADER;
+    let written = anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, inside)
+        .and_then(|_| header.emit(&mut bytes[anep::HEADER..]));
+    debug_assert_eq!(written, Ok(capsule::HEADER));
+    // What a code keeps in its first payload octets (ping: whether it has turned round) begins as zero.
+    let start = anep::HEADER + capsule::HEADER;
+    let end = length.min(start + 16);
+    bytes[start..end].fill(0);
+    bytes
+}
+
+/// The header of a capsule of this code.
+pub(super) fn header(bundle: &Bundle, destination: Addr) -> capsule::Header {
+    let source = Addr::from(std::net::IpAddr::V4(INGRESS.peer));
+    capsule::Header { app_port: APP_PORT, bound: 16, code: bundle.name(), previous: source, source, destination }
+}
+
+fn compile(name: &str, source: &str) -> Result<Bundle, Error> {
+    let scratch = Scratch::new()?;
+    let path = scratch.path().join(format!("{name}.c"));
+    fs::write(&path, source).map_err(|cause| Error::Write { path: path.clone(), cause })?;
+    author::build(&path, &Options::default()).map_err(|error| Error::Guest(error.to_string()))
+}
+
+/// A bundle with a module of about [`MODULE`] octets, nearly all code: functions that mix their argument, branch and loop. Every number
+/// gives another one.
+pub(super) fn generated(number: u32) -> Result<Bundle, Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::Guest(format!("generated module: {error}"));
+    let mut functions = 0;
+    let mut wasm = Vec::new();
+    while wasm.len() < MODULE {
+        functions += 1;
+        wasm = wat::parse_str(text(number, functions)).map_err(|error| failed(&error))?;
+    }
+    let wasm: Arc<[u8]> = wasm.into();
+    Bundle::build(&format!("generated-{number}"), 0, &[(Kind::Wasm, wasm)], None).map_err(|error| failed(&error))
+}
+
+fn text(number: u32, functions: u32) -> String {
+    let mut text = String::from(
+        r#"(module (memory (export "memory") 1024 1024 (pagesize 1)) (global (export "an_arena") i32 (i32.const 0))"#,
+    );
+    let mut calls = String::new();
+    for at in 0..functions {
+        let salt = number.wrapping_mul(2_654_435_761) ^ at;
+        let _ = write!(
+            text,
+            r#"(func $f{at} (param $x i32) (result i32) (local $i i32)
+                (local.set $i (i32.const 3))
+                (loop $again
+                    (if (i32.and (local.get $x) (i32.const 1))
+                        (then (local.set $x (i32.add (i32.mul (local.get $x) (i32.const {salt})) (i32.const {at}))))
+                        (else (local.set $x (i32.xor (i32.shr_u (local.get $x) (i32.const 3)) (i32.const {salt})))))
+                    (i32.store (i32.const {slot}) (i32.add (local.get $x) (i32.load (i32.const {slot}))))
+                    (br_if $again (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+                (local.get $x))"#,
+            salt = salt as i32,
+            slot = 512 + at * 4
+        );
+        let _ = write!(calls, "(drop (call $f{at} (local.get $ctx)))");
+    }
+    let _ = write!(
+        text,
+        r#"(func (export "capsule") (param $ctx i32) (param $window i32) (result i32) {calls}
+            (if (i32.and (i32.load offset=24 (local.get $ctx)) (i32.const 1)) (then (return (i32.const 2))))
+            (i32.const 1)))"#
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_modules_differ_and_have_their_size() {
+        let (one, other) = (generated(1).unwrap(), generated(2).unwrap());
+        assert_ne!(one.name(), other.name());
+        let wasm = one.representation(Kind::Wasm).unwrap();
+        assert!((MODULE..MODULE + 200).contains(&wasm.len()), "{}", wasm.len());
+        crate::code::check::wasm(wasm, 0).unwrap();
+    }
+
+    #[test]
+    fn a_packet_is_a_capsule_of_its_code() {
+        let bundle = generated(3).unwrap();
+        let bytes = packet(&bundle, 100);
+        let anep = anep::Packet::new_checked(&bytes).unwrap();
+        assert_eq!((anep.type_id(), anep.bytes().len()), (anep::type_id::CAPSULE, 100));
+        assert_eq!(capsule::Header::parse(anep.payload()).unwrap().code, bundle.name());
+    }
+}

@@ -1,0 +1,278 @@
+//! One warm capsule without I/O: the whole way through [`Node::receive`], and its parts alone.
+//!
+//! The node has one overlay port and two neighbours; the clock advances as if packets came at a steady rate. As in a worker, frames come in
+//! batches of 64: after the last of a batch has come out, all are refilled, which is part of the figure.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::super::micro::{COST, Micro};
+use super::super::place::{EGRESS, INGRESS};
+use super::super::series::{Key, Series};
+use super::super::{Error, Settings};
+use super::guests::{Guests, packet};
+use crate::classify::classify;
+use crate::code::bundle::{Bundle, Kind};
+use crate::code::run::wasm::{Backstop, Compiler};
+use crate::code::run::{Runtime, SlotId};
+use crate::ee::capsule::env::{Env, NONE, Packet};
+use crate::node::{Effect, Node, NodeConfig, Output, Prepare, Sizes, Turn};
+use crate::nodeos::domain::{Domain, Domains, Limits};
+use crate::port::{Frame, PeerId, PortId};
+use crate::sys::mmsg::BATCH;
+use crate::topology::{Gauge, Link, Neighbour, NextHop, Port, Routes, Topology};
+use crate::wire::{Addr, Prefix, anep, capsule};
+use rand_core::SeedableRng;
+
+const REGIME: &str = "micro";
+/// Octets of the ANEP packet.
+const SIZE: usize = 100;
+/// Nanoseconds between two batches: within every budget.
+const GAP: u64 = 64 * 400;
+
+/// The whole way of a capsule.
+const WHOLE: &str = "forward, whole way";
+/// What every variant spends on a fresh frame: the benchmark's own part.
+pub(super) const FRAME: &str = "refill a frame";
+
+/// Key of the figure with a target.
+pub(super) fn whole() -> Key {
+    Key { variant: WHOLE.into(), size: Some(SIZE as u32 + 28), regime: REGIME.into(), metric: COST, unit: "ns" }
+}
+
+/// Runs it.
+pub(super) fn run(settings: &Settings, guests: &Guests) -> Result<Series, Error> {
+    let (mut forward, mut ping) = (Stand::new(&guests.forward)?, Stand::new(&guests.ping)?);
+    let part = RefCell::new(RunAlone::new(&guests.forward)?);
+    let mut parsed = Frames::new(&forward.frames.packet);
+    let mut refilled = Frames::new(&forward.frames.packet);
+    let micro = Micro::new(REGIME, Some(SIZE as u32 + 28))
+        .variant(WHOLE, || forward.pass())
+        .variant("ping, whole way", || ping.pass())
+        .variant("Runtime::run alone", || part.borrow_mut().run())
+        .variant("classify and parse alone", || {
+            let (frame, _) = parsed.take();
+            let parsed_header = frame.as_ref().and_then(parse);
+            parsed.done.extend(frame);
+            parsed_header.map(|header| header.bound)
+        })
+        .variant(FRAME, || {
+            let (frame, _) = refilled.take();
+            refilled.done.extend(frame);
+        });
+    let series = micro.run(settings)?;
+    forward.balanced()?;
+    ping.balanced()?;
+    Ok(series)
+}
+
+fn parse(frame: &Frame) -> Option<capsule::Header> {
+    let class = classify(Link::Overlay, frame.bytes()).ok()?;
+    let crate::classify::Class::Anep(range, _) = class else { return None };
+    let packet = anep::Packet::new_checked(&frame.bytes()[range]).ok()?;
+    capsule::Header::parse(packet.payload()).ok()
+}
+
+/// A batch of frames that are filled with the same packet again and again.
+struct Frames {
+    packet: Vec<u8>,
+    waiting: Vec<Frame>,
+    done: Vec<Frame>,
+}
+
+impl Frames {
+    fn new(packet: &[u8]) -> Frames {
+        let frames = || (0..BATCH).map(|_| Frame::from_bytes(packet));
+        Frames { packet: packet.to_vec(), waiting: Vec::with_capacity(BATCH), done: frames().collect() }
+    }
+
+    /// The next frame, and whether it begins a batch. Every frame taken goes to `done`.
+    #[inline]
+    fn take(&mut self) -> (Option<Frame>, bool) {
+        let begins = self.waiting.is_empty();
+        if begins {
+            for frame in &mut self.done {
+                frame.fill(black_box(&self.packet));
+                frame.port = PortId(0);
+                frame.peer = PeerId(0);
+            }
+            core::mem::swap(&mut self.waiting, &mut self.done);
+        }
+        (self.waiting.pop(), begins)
+    }
+}
+
+/// A node with a code ready, and packets for it.
+struct Stand {
+    node: Node,
+    runtime: Runtime,
+    out: Output,
+    frames: Frames,
+    now: u64,
+    lost: u64,
+}
+
+impl Stand {
+    fn new(bundle: &Bundle) -> Result<Stand, Error> {
+        let length = SIZE.max(anep::HEADER + capsule::HEADER + bundle.manifest().window() as usize);
+        let mut stand = Stand {
+            node: Node::new(config()),
+            runtime: Runtime::default(),
+            out: Output::default(),
+            frames: Frames::new(&packet(bundle, length)),
+            now: 0,
+            lost: 0,
+        };
+        stand.load(bundle)?;
+        Ok(stand)
+    }
+
+    /// Sends a first capsule and answers what the node asks, until it has come out.
+    fn load(&mut self, bundle: &Bundle) -> Result<(), Error> {
+        let compiler = compiler()?;
+        self.receive();
+        while let Some(effect) = self.out.effects.pop() {
+            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+            match effect {
+                Effect::LookUp(digest) => {
+                    let object = bundle.objects().find(|object| crate::wire::Digest::of(object) == digest).cloned();
+                    self.node.found(&mut turn, digest, object);
+                }
+                Effect::Prepare(Prepare { code, wasm, window }) => {
+                    let compiled = compiler.compile(&wasm, window).map_err(|error| error.to_string());
+                    self.node.prepared(&mut turn, code, compiled);
+                }
+                Effect::Store(_) => {}
+            }
+        }
+        self.frames.done.append(&mut self.out.frames);
+        self.balanced()
+    }
+
+    #[inline]
+    fn receive(&mut self) {
+        let (frame, begins) = self.frames.take();
+        self.now += if begins { GAP } else { 0 };
+        let Some(frame) = frame else { return };
+        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive(&mut turn, frame);
+    }
+
+    /// One capsule through the node.
+    #[inline]
+    fn pass(&mut self) {
+        self.receive();
+        match self.out.frames.pop() {
+            Some(frame) => self.frames.done.push(frame),
+            None => self.lose(),
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self) {
+        self.lost += 1;
+        self.frames.done.push(self.out.pool.take());
+    }
+
+    /// Whether all capsules went through.
+    fn balanced(&self) -> Result<(), Error> {
+        match (self.lost, self.frames.waiting.len() + self.frames.done.len()) {
+            (0, BATCH) => Ok(()),
+            (lost, _) => Err(Error::Node(format!("{lost} capsules of the micro-benchmark were dropped, or are kept"))),
+        }
+    }
+}
+
+/// The run-time with one packet that is never let go.
+struct RunAlone {
+    runtime: Runtime,
+    slot: SlotId,
+    env: Option<Box<Env>>,
+}
+
+impl RunAlone {
+    fn new(bundle: &Bundle) -> Result<RunAlone, Error> {
+        let wasm = bundle.representation(Kind::Wasm).ok_or_else(|| Error::Guest("no wasm".into()))?;
+        let compiled = compiler()?.compile(wasm, bundle.manifest().window());
+        let mut runtime = Runtime::default();
+        let slot = runtime.install(compiled.map_err(|error| Error::Guest(error.to_string()))?);
+        let NodeConfig { ports, routes, .. } = config();
+        let mut domains = Domains::default();
+        let Some(domain) = domains.create(Domain::new("bench".into(), Limits::default())) else {
+            return Err(Error::Node("no domain".into()));
+        };
+        let mut frame = Frame::from_bytes(&packet(bundle, SIZE));
+        frame.strip(anep::HEADER);
+        let packet = Packet {
+            now: 1,
+            frame,
+            domain,
+            here: own(),
+            flags: 0,
+            in_port: 0,
+            from: NONE,
+            bound: 9,
+            app_port: 7,
+            window: bundle.manifest().window() as usize,
+        };
+        let env = Env {
+            name: [0; 16],
+            gauges: vec![Gauge::default()],
+            topology: Topology::new(ports, Default::default(), routes),
+            domains,
+            state: crate::nodeos::state_store::StateStore::new(1),
+            log: Default::default(),
+            rng: rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0),
+            pool: Default::default(),
+            packet: Some(packet),
+            children: Vec::new(),
+            next_trace: 0,
+        };
+        Ok(RunAlone { runtime, slot, env: Some(Box::new(env)) })
+    }
+
+    #[inline]
+    fn run(&mut self) -> u64 {
+        let Some(env) = self.env.take() else { return 0 };
+        let (env, outcome) = self.runtime.run(self.slot, env, 20_000);
+        self.env = Some(env);
+        outcome.steps
+    }
+}
+
+fn compiler() -> Result<Compiler, Error> {
+    Compiler::new(Backstop::Ticker).map_err(|error| Error::Node(format!("no wasm compiler: {error:#}")))
+}
+
+fn own() -> Addr {
+    Addr::from(IpAddr::V4(EGRESS.address))
+}
+
+fn config() -> NodeConfig {
+    let subnet = |addr: Addr| Prefix::new(addr, 96 + 24);
+    let neighbours: Vec<Neighbour> = [INGRESS.peer, EGRESS.peer]
+        .into_iter()
+        .enumerate()
+        .map(|(at, addr)| Neighbour { addr: Addr::from(IpAddr::V4(addr)), port: PortId(0), peer: PeerId(at as u16) })
+        .collect();
+    let route =
+        |neighbour: &Neighbour| (Prefix::host(neighbour.addr), NextHop { port: neighbour.port, via: neighbour.addr });
+    let port = Port {
+        name: "overlay".into(),
+        link: Link::Overlay,
+        addresses: vec![(own(), subnet(own()))],
+        mtu: 1452,
+        bits_per_second: 0,
+    };
+    NodeConfig {
+        name: "bench".into(),
+        ports: vec![port],
+        routes: Arc::new(Routes::new(neighbours.iter().map(route))),
+        neighbours,
+        anyone: Limits::default(),
+        sizes: Sizes::default(),
+        seed: 1,
+    }
+}

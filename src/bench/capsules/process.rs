@@ -1,0 +1,133 @@
+//! A running `anode node run` as a benchmark sees it: its configuration, its control socket, its applications.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::super::Error;
+use super::super::compile::Programs;
+use super::super::gateway::Running;
+use super::super::place::{Scratch, free_port};
+use super::guests::{APP_PORT, header};
+use crate::code::bundle::Bundle;
+use crate::manage::client::{Attachment, ClientError, Control};
+use crate::wire::{Addr, capsule};
+
+/// For how long a node may take to come up, or a capsule to arrive.
+const PATIENCE: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// The socket side of a node that is up.
+pub(super) struct Up {
+    dir: PathBuf,
+    control: Control,
+}
+
+/// A node of the benchmark's own, with one overlay port and one neighbour.
+pub(super) struct Process {
+    up: Up,
+    running: Running,
+    _scratch: Scratch,
+}
+
+impl Up {
+    /// Waits until the node with this run directory answers.
+    pub(super) fn wait(dir: &Path) -> Result<Up, Error> {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            match Control::connect(dir) {
+                Ok(control) => return Ok(Up { dir: dir.into(), control }),
+                Err(ClientError::NotRunning(..)) if Instant::now() < limit => std::thread::sleep(AGAIN),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Puts code into its store.
+    pub(super) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
+        self.control.add_code(bundle).map(drop).map_err(failed)
+    }
+}
+
+impl Process {
+    /// Two nodes that are neighbours of each other.
+    pub(super) fn pair(programs: &Programs) -> Result<[Process; 2], Error> {
+        let (near, far) = ((free_port()?, "10.0.0.1"), (free_port()?, "10.0.0.2"));
+        Ok([Process::start(programs, near, far)?, Process::start(programs, far, near)?])
+    }
+
+    fn start(programs: &Programs, own: (SocketAddr, &str), other: (SocketAddr, &str)) -> Result<Process, Error> {
+        let scratch = Scratch::new()?;
+        let (dir, config) = (scratch.path().join("run"), scratch.path().join("node.toml"));
+        let text = format!(
+            "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\nudp = \"{}\"\naddress = [\"{}/24\"]\n\
+             neighbours = [{{ address = \"{}\", at = \"{}\" }}]\n",
+            own.0, own.1, other.1, other.0
+        );
+        std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
+        let log = scratch.path().join("log");
+        let file = File::create(&log).map_err(|cause| Error::Write { path: log.clone(), cause })?;
+        let mut command = Command::new(&programs.launch);
+        command.arg(program()?).args(["node", "run"]).arg(&config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let child = command.spawn().map_err(|cause| Error::Start { program: programs.launch.clone(), cause })?;
+        let running = Running::new(child, log);
+        Ok(Process { up: Up::wait(&dir)?, running, _scratch: scratch })
+    }
+
+    /// Puts code into its store.
+    pub(super) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
+        self.up.add(bundle)
+    }
+
+    /// Attaches the application of [`APP_PORT`].
+    pub(super) fn attach(&self) -> Result<Attachment, Error> {
+        Attachment::attach(&self.up.dir, APP_PORT).map_err(failed)
+    }
+
+    /// Its memory in RAM, in MiB.
+    pub(super) fn resident_mib(&self) -> Result<f64, Error> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
+        kib.map(|kib| kib / 1024.0).ok_or_else(|| Error::Node("it has ended".into()))
+    }
+}
+
+/// This program.
+pub(super) fn program() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(|cause| Error::Start { program: "anode".into(), cause })
+}
+
+/// Sends a capsule of this code from one application to another and waits for it; gives the time it took.
+pub(super) fn cross(from: &Attachment, to: &mut Attachment, bundle: &Bundle) -> Result<Duration, Error> {
+    let start = Instant::now();
+    send(from, to.address(), bundle)?;
+    arrives(to)?;
+    Ok(start.elapsed())
+}
+
+/// Sends a capsule of this code to the node it starts from, so that the code is ready there.
+pub(super) fn make_ready(at: &mut Attachment, bundle: &Bundle) -> Result<(), Error> {
+    send(at, at.address(), bundle)?;
+    arrives(at)
+}
+
+fn send(from: &Attachment, to: Addr, bundle: &Bundle) -> Result<(), Error> {
+    let header = capsule::Header { source: Addr::UNSPECIFIED, ..header(bundle, to) };
+    from.send(&header, &[]).map_err(failed)
+}
+
+fn arrives(at: &mut Attachment) -> Result<(), Error> {
+    match at.receive(PATIENCE) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Error::Node(format!("no capsule came within {} s", PATIENCE.as_secs()))),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn failed(error: ClientError) -> Error {
+    Error::Node(error.to_string())
+}

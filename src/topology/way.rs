@@ -1,0 +1,56 @@
+//! Ways: all that a capsule needs to know of its destination, found once and remembered.
+//!
+//! The routing table, the node's own addresses and its neighbours are each searched for a capsule's
+//! destination, some of them twice. A [`Ways`] remembers the answers for the destinations seen last,
+//! each in the one place its address falls on, until the routes change. Two destinations that fall
+//! on the same place displace each other and cost what they would have cost without.
+
+use super::NextHop;
+use crate::port::PeerId;
+use crate::wire::Addr;
+
+/// Destinations remembered.
+const WAYS_MAX: usize = 64;
+
+/// What a node knows of a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The destination.
+    pub to: Addr,
+    /// Whether that is this node.
+    pub here: bool,
+    /// The node's address towards it: that of the outgoing port, or the first one of the family.
+    pub own: Addr,
+    /// The route to it, if there is one.
+    pub next: Option<NextHop>,
+    /// The overlay peer that is the next hop, [`PeerId::NONE`] if there is none.
+    pub peer: PeerId,
+}
+
+/// Ways remembered.
+#[derive(Clone, Debug)]
+pub(super) struct Ways {
+    places: Box<[Option<Way>; WAYS_MAX]>,
+}
+
+impl Default for Ways {
+    fn default() -> Ways {
+        Ways { places: Box::new([None; WAYS_MAX]) }
+    }
+}
+
+impl Ways {
+    /// The place where the way to `to` is if it is remembered.
+    #[inline]
+    pub(super) fn place(&mut self, to: Addr) -> &mut Option<Way> {
+        // The product's upper bits depend on all bits of the address.
+        let wide = u128::from_be_bytes(to.0);
+        let mixed = ((wide >> 64) as u64 ^ wide as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.places[(mixed >> (64 - WAYS_MAX.ilog2())) as usize]
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.places.fill(None);
+    }
+}
