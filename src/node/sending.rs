@@ -58,7 +58,7 @@ impl Node {
         let next = if near {
             Some(NextHop { port: to.port, via: to.addr })
         } else {
-            self.env.as_deref().and_then(|env| env.topology.routes.next_hop(to.addr))
+            self.env.as_deref().and_then(|env| env.topology.routes().next_hop(to.addr))
         };
         let Some(next) = next else {
             return self.drop(turn, frame, Reason::NoRoute);
