@@ -98,9 +98,10 @@ impl Stage for Native {
         let mut loads = Vec::new();
         for node in ["a", "r", "b"] {
             let log = std::fs::read_to_string(self.dir(node).join("node.log"))?;
-            let ready = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find(|line| {
-                line["fields"]["message"] == "code ready" && line["fields"]["code"] == code.short()
-            });
+            let ready = log
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+                .find(|line| line["fields"]["message"] == "code ready" && line["fields"]["code"] == code.short());
             let at = ready.as_ref().and_then(|line| line["timestamp"].as_str()).and_then(seconds);
             if let Some(at) = at {
                 loads.push((node.to_owned(), (at - began.rem_euclid(86_400.0)) * 1e3));

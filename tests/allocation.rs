@@ -1,0 +1,132 @@
+//! In steady state a packet allocates nothing: counted by an allocator that counts.
+
+use anode::code::bundle::{Bundle, Kind};
+use anode::code::run::Runtime;
+use anode::code::run::wasm::{Backstop, Compiler};
+use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::nodeos::domain::Limits;
+use anode::port::{PeerId, PortId};
+use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The system's allocator, counting what the current thread asks of it.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local cell
+// that neither allocates nor drops.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const HERE: Addr = Addr::v4([10, 0, 0, 2]);
+const LEFT: Addr = Addr::v4([10, 0, 0, 1]);
+const RIGHT: Addr = Addr::v4([10, 0, 0, 3]);
+
+/// Uses soft state, sends a child, reads the clock, and forwards.
+const BUSY: &str = r#"(module
+    (import "anode" "an_now" (func $now (result i64)))
+    (import "anode" "an_state_add" (func $add (param i64 i64 i32) (result i64)))
+    (import "anode" "an_send" (func $send (param i32) (result i32)))
+    (memory (export "memory") 1 1)
+    (global (export "an_arena") i32 (i32.const 0))
+    (func (export "capsule") (param i32 i32) (result i32)
+        (drop (call $now))
+        (drop (call $add (i64.const 1) (i64.const 1) (i32.const 1000)))
+        (drop (call $send (i32.const 2)))
+        i32.const 1))"#;
+
+#[test]
+fn packets_in_steady_state_allocate_nothing() {
+    let wasm = wat::parse_str(BUSY).unwrap();
+    let bundle = Bundle::build("busy", 8, &[(Kind::Wasm, wasm.into())], None).unwrap();
+    let store: HashMap<Digest, Arc<[u8]>> = bundle.objects().map(|o| (Digest::of(o), o.clone())).collect();
+    let port = |name: &str| Port {
+        name: name.into(),
+        link: Link::Overlay,
+        addresses: vec![(HERE, Prefix::host(HERE))],
+        mtu: 1452,
+        bits_per_second: 1_000_000_000,
+    };
+    let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
+    let hop = |to, port| (Prefix::host(to), NextHop { port: PortId(port), via: to });
+    let mut node = Node::new(NodeConfig {
+        name: "steady".into(),
+        ports: vec![port("left"), port("right")],
+        neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
+        routes: Arc::new(Routes::new([hop(LEFT, 0), hop(RIGHT, 1)])),
+        anyone: Limits::default(),
+        sizes: Sizes::default(),
+        seed: 1,
+    });
+    let compiler = Compiler::new(Backstop::Ticker).unwrap();
+    let (mut runtime, mut out) = (Runtime::default(), Output::default());
+    let header = capsule::Header {
+        app_port: 1,
+        bound: 10,
+        code: bundle.name(),
+        previous: LEFT,
+        source: LEFT,
+        destination: RIGHT,
+    };
+    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
+    header.emit(&mut bytes[anep::HEADER..]).unwrap();
+    bytes.extend([0; 100]);
+    let length = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
+
+    let mut now = 0;
+    let mut sent = 0;
+    let mut one = |counted: bool| -> u64 {
+        let before = COUNT.with(Cell::get);
+        now += 1000;
+        let mut frame = out.pool.take();
+        frame.fill(&bytes);
+        (frame.port, frame.peer) = (PortId(0), PeerId(0));
+        node.receive(&mut Turn { now, runtime: &mut runtime, out: &mut out }, frame);
+        if now >= node.next_timer() {
+            node.timer(&mut Turn { now, runtime: &mut runtime, out: &mut out });
+        }
+        while let Some(effect) = out.effects.pop() {
+            assert!(!counted, "the code is here");
+            let mut turn = Turn { now, runtime: &mut runtime, out: &mut out };
+            match effect {
+                Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
+                Effect::Store(_) => {}
+                Effect::Prepare(p) => {
+                    let compiled = compiler.compile(&p.wasm, p.window).map_err(|error| error.to_string());
+                    node.prepared(&mut turn, p.code, compiled);
+                }
+            }
+        }
+        while let Some(frame) = out.frames.pop() {
+            sent += 1;
+            out.pool.give(frame);
+        }
+        COUNT.with(Cell::get) - before
+    };
+    let warm: u64 = (0..1000).map(|_| one(false)).sum();
+    assert!(warm > 0, "the allocator counts");
+    let steady: u64 = (0..100_000).map(|_| one(true)).sum();
+    assert_eq!(steady, 0, "allocations in 100,000 packets");
+    assert_eq!(sent, 2 * 101_000, "each packet and its child left");
+}
