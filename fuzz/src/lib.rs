@@ -7,3 +7,7 @@
 pub mod reading;
 #[path = "../../src/wire/mod.rs"]
 pub mod wire;
+
+pub mod code;
+#[path = "../../src/trust/mod.rs"]
+pub mod trust;
