@@ -13,6 +13,7 @@ mod lab;
 mod multicast;
 mod node;
 mod ping;
+mod sim;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +48,8 @@ nouns! {
     Code = code;
     /// Networks of namespaces on this machine
     Lab = lab;
+    /// Networks in virtual time, from a seed
+    Sim = sim;
     /// Send capsules of any code, and receive them
     Capsule = capsule;
     /// Round-trip times to a node, by capsule

@@ -20,11 +20,11 @@ pub const PENDING_MAX: usize = 64;
 /// Capsules that can wait for one code.
 pub const WAITING_PER_CODE_MAX: usize = 16;
 
-/// Time until a request without an answer is repeated; it doubles each time.
+/// Time until a request without an answer is repeated; it doubles each time, up to eightfold.
 const RETRY: u64 = 100_000_000;
 
 /// Requests without any progress after which the previous hop counts as silent.
-const TRIES_MAX: u32 = 6;
+const TRIES_MAX: u32 = 10;
 
 /// Objects with a wrong digest after which a code is given up.
 const FAILURES_MAX: u32 = 3;
@@ -85,8 +85,8 @@ struct Assembly {
 }
 
 enum Stage {
-    /// The store is being asked.
-    LookingUp(Digest),
+    /// The store is being asked for an object, whose length is known if a manifest said it.
+    LookingUp(Digest, Option<u32>),
     /// The previous hop is being asked.
     Fetching(Assembly),
     /// All is here; the code is being prepared.
@@ -164,7 +164,7 @@ impl Fetch {
         }
         self.pending.push_back(Pending {
             code,
-            stage: Stage::LookingUp(code),
+            stage: Stage::LookingUp(code, None),
             sources: source.into_iter().collect(),
             nonce: 0,
             tries: 0,
@@ -175,11 +175,11 @@ impl Fetch {
         (Some(Step::LookUp(code)), displaced)
     }
 
-    /// The next object of a code whose last one has been understood, e.g. the representation its
-    /// manifest names.
-    pub fn next_object(&mut self, code: Digest, digest: Digest) -> Option<Step> {
+    /// The next object of a code whose last one has been understood: the representation its manifest
+    /// names, with its length, so that all its parts can be asked for at once.
+    pub fn next_object(&mut self, code: Digest, digest: Digest, length: u32) -> Option<Step> {
         let pending = self.pending.iter_mut().find(|pending| pending.code == code)?;
-        pending.stage = Stage::LookingUp(digest);
+        pending.stage = Stage::LookingUp(digest, Some(length));
         Some(Step::LookUp(digest))
     }
 
@@ -207,7 +207,8 @@ impl Fetch {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
         let mut orphans = Vec::new();
         for pending in &mut self.pending {
-            if !matches!(pending.stage, Stage::LookingUp(wanted) if wanted == digest) {
+            let Stage::LookingUp(wanted, length) = pending.stage else { continue };
+            if wanted != digest {
                 continue;
             }
             if let Some(bytes) = found {
@@ -215,7 +216,7 @@ impl Fetch {
             } else if pending.sources.is_empty() {
                 orphans.push(pending.code);
             } else {
-                pending.stage = Stage::Fetching(Assembly::new(digest));
+                pending.stage = Stage::Fetching(Assembly::new(digest, length));
                 pending.tries = 0;
                 pending.ask(now, &mut self.next_nonce, &mut steps);
             }
@@ -272,6 +273,10 @@ impl Fetch {
                 let frames = gone.into_iter().flat_map(|pending| pending.waiting);
                 given.extend(frames.map(|frame| Given { frame, reason: Reason::FetchTimeout }));
             } else {
+                // Who has not answered twice may never: the others have their turn.
+                if pending.tries > 0 && pending.tries.is_multiple_of(2) {
+                    pending.sources.rotate_left(1);
+                }
                 pending.ask(now, &mut self.next_nonce, &mut steps);
                 at += 1;
             }
@@ -284,7 +289,7 @@ impl Fetch {
 fn answered(pending: &mut VecDeque<Pending>, from: Source, nonce: u32, digest: Digest) -> Option<&mut Pending> {
     pending.iter_mut().find(|pending| {
         pending.nonce == nonce
-            && pending.sources.front() == Some(&from)
+            && pending.sources.contains(&from)
             && matches!(&pending.stage, Stage::Fetching(assembly) if assembly.digest == digest)
     })
 }
@@ -334,14 +339,14 @@ impl Pending {
             }
             steps.push(Step::Request { source, nonce: self.nonce, digest: assembly.digest, missing });
         }
-        self.deadline = now + (RETRY << self.tries.min(5));
+        self.deadline = now + (RETRY << self.tries.min(3));
         self.tries += 1;
     }
 
     /// The object was not what it was asked for as: forget it and ask the next source, or after a
     /// few such failures nobody.
     fn start_over(&mut self, digest: Digest) {
-        self.stage = Stage::Fetching(Assembly::new(digest));
+        self.stage = Stage::Fetching(Assembly::new(digest, None));
         self.failures += 1;
         self.nonce = 0;
         self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { 1 };
@@ -350,8 +355,20 @@ impl Pending {
 }
 
 impl Assembly {
-    fn new(digest: Digest) -> Assembly {
-        Assembly { digest, total: None, missing: 1, outstanding: 0, bytes: Vec::new() }
+    /// Nothing of an object yet. Without its length only part 0 can be asked for.
+    fn new(digest: Digest, length: Option<u32>) -> Assembly {
+        let mut assembly = Assembly { digest, total: None, missing: 1, outstanding: 0, bytes: Vec::new() };
+        if let Some(length) = length.filter(|&length| length as usize <= fetch::MAX_OBJECT) {
+            assembly.expect(length);
+        }
+        assembly
+    }
+
+    fn expect(&mut self, length: u32) {
+        let parts = fetch::parts(length);
+        self.total = Some(length);
+        self.missing = if parts >= 64 { u64::MAX } else { (1 << parts) - 1 };
+        self.bytes = vec![0; length as usize];
     }
 
     /// Takes a part in; false if it was there already.
@@ -363,10 +380,7 @@ impl Assembly {
             return Err(Reason::Malformed);
         }
         if self.total.is_none() {
-            self.total = Some(part.total);
-            let parts = fetch::parts(part.total);
-            self.missing = if parts >= 64 { u64::MAX } else { (1 << parts) - 1 };
-            self.bytes = vec![0; part.total as usize];
+            self.expect(part.total);
         }
         let bit = 1u64 << part.part;
         if self.missing & bit == 0 {

@@ -33,6 +33,8 @@ pub struct Coming {
     pub title: String,
     /// The wasm representation.
     pub wasm: Digest,
+    /// Octets of the wasm representation.
+    pub size: u32,
     /// Payload octets in the window.
     pub window: u32,
     /// Who signed it, in hexadecimal.

@@ -78,7 +78,7 @@ impl Node {
                 Ok(manifest) => match coming(&manifest) {
                     Ok(coming) => {
                         self.keep_object(turn, digest, bytes);
-                        let next = self.fetch.next_object(code, coming.wasm);
+                        let next = self.fetch.next_object(code, coming.wasm, coming.size);
                         self.enter(turn, code, Code::Coming(coming));
                         self.take_steps(turn, next);
                     }
@@ -221,6 +221,7 @@ fn coming(manifest: &Manifest) -> Result<Coming, String> {
     Ok(Coming {
         title: manifest.title().to_owned(),
         wasm: wasm.digest,
+        size: wasm.size,
         window: manifest.window(),
         principal: principal.map(|key| key.to_string()),
     })

@@ -10,9 +10,11 @@
 //! became of one packet.
 
 pub mod explain;
+mod faults;
 mod histogram;
 mod host;
 mod line;
+mod links;
 pub mod network;
 mod packets;
 mod paths;
@@ -22,14 +24,16 @@ mod run;
 pub mod scenario;
 mod shape;
 mod shop;
+mod simulation;
 pub mod trace;
 pub mod traffic;
 
 pub use histogram::{Histogram, Summary};
 pub use host::Actor;
 pub use network::{Carries, Family, Line, Link, Network, Problem};
-pub use run::Simulation;
+
 pub use shape::{NODES_MAX, Shape};
+pub use simulation::{SendError, Simulation};
 pub use traffic::{To, Traffic};
 
 use crate::wire::capsule;

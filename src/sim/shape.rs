@@ -129,7 +129,7 @@ fn ordered(a: usize, b: usize) -> (usize, usize) {
 
 /// A number below `limit`; the bias of the remainder is below 2^-40 for every limit used here.
 pub(super) fn below(rng: &mut Xoshiro256PlusPlus, limit: usize) -> usize {
-    (u128::from(rng.next_u64()) * limit as u128 >> 64) as usize
+    ((u128::from(rng.next_u64()) * limit as u128) >> 64) as usize
 }
 
 /// Whether every node reaches every other one.

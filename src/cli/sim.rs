@@ -1,0 +1,154 @@
+//! `anode sim`: networks in virtual time from scenario files.
+
+use crate::code::author;
+use crate::code::bundle::Bundle;
+use crate::sim::report::Report;
+use crate::sim::scenario::{CodeFile, Scenario};
+use crate::sim::{SECOND, Simulation, explain};
+use anyhow::Context;
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Steps in which the progress bar moves.
+const SLICES: u64 = 200;
+
+/// The arguments behind `anode sim`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run a scenario; the same seed gives the same result
+    Run {
+        /// The scenario
+        scenario: PathBuf,
+        /// Where chance begins; chosen and printed if not given
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Write the history of all packets here
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell what became of a packet
+    Explain {
+        /// Its number in the history
+        packet: u64,
+        /// The history, written by run --trace
+        #[arg(long, value_name = "FILE")]
+        trace: PathBuf,
+        /// Print JSON, an entry on each line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A result with what this machine took for it, which differs from run to run.
+#[derive(Serialize)]
+struct Output<'a> {
+    scenario: String,
+    result: &'a Report,
+    machine: Machine,
+}
+
+#[derive(Serialize)]
+struct Machine {
+    wall_s: f64,
+    packet_hops_per_second: f64,
+}
+
+/// Runs `anode sim VERB`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        Verb::Run { scenario, seed, trace, json } => simulate(&scenario, seed, trace.as_deref(), json)?,
+        Verb::Explain { packet, trace, json } => tell(packet, &trace, json)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn simulate(path: &Path, seed: Option<u64>, trace: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let scenario = Scenario::parse(&text).with_context(|| path.display().to_string())?;
+    let seed = seed.unwrap_or_else(chosen);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut simulation = scenario
+        .simulation(seed, |code| load(folder, code).map_err(|error| format!("{error:#}")))
+        .with_context(|| path.display().to_string())?;
+    if let Some(trace) = trace {
+        let file = File::create(trace).with_context(|| format!("cannot write {}", trace.display()))?;
+        simulation.trace(Box::new(BufWriter::new(file)));
+    }
+    let start = Instant::now();
+    pass(&mut simulation, &scenario);
+    let wall_s = start.elapsed().as_secs_f64();
+    simulation.finish_trace().context("the history could not be written; is the disk full?")?;
+    let result = simulation.report();
+    let machine = Machine { wall_s, packet_hops_per_second: result.totals.packet_hops as f64 / wall_s.max(1e-9) };
+    if json {
+        let output = Output { scenario: path.display().to_string(), result: &result, machine };
+        println!("{}", serde_json::to_string_pretty(&output)?);
+    } else {
+        print!("{result}");
+        let Machine { wall_s, packet_hops_per_second } = machine;
+        println!("this machine: {wall_s:.2} s, {packet_hops_per_second:.0} packet-hops/s");
+    }
+    Ok(())
+}
+
+/// Lets the scenario's time pass, with a bar on a terminal.
+fn pass(simulation: &mut Simulation, scenario: &Scenario) {
+    let bar = ProgressBar::new(scenario.duration / 1_000_000);
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    for slice in 1..=SLICES {
+        simulation.run_until((u128::from(scenario.duration) * u128::from(slice) / u128::from(SLICES)) as u64);
+        bar.set_position(simulation.now() / 1_000_000);
+        bar.set_message(format!(
+            "{:.1} s, {} delivered",
+            simulation.now() as f64 / SECOND as f64,
+            simulation.totals().delivered
+        ));
+    }
+    bar.finish_and_clear();
+    simulation.drain(scenario.duration.saturating_add(scenario.drain));
+}
+
+/// The bundle behind a code of a scenario.
+fn load(folder: &Path, code: &CodeFile) -> anyhow::Result<Bundle> {
+    let path = folder.join(&code.file);
+    if path.extension().is_some_and(|extension| extension == "anb") {
+        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(Bundle::read(&bytes)?);
+    }
+    Ok(author::build(&path, &author::Options { window: code.window, ..Default::default() })?)
+}
+
+/// A seed nobody chose: it is printed with the result, and gives the same one again.
+fn chosen() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one("seed") >> 32
+}
+
+fn tell(packet: u64, trace: &Path, json: bool) -> anyhow::Result<()> {
+    let open = || File::open(trace).map(BufReader::new);
+    let story = explain::story(packet, open).with_context(|| trace.display().to_string())?;
+    if json {
+        for entry in &story {
+            println!("{}", serde_json::to_string(entry)?);
+        }
+    } else {
+        print!("{}", explain::words(&story));
+    }
+    Ok(())
+}
