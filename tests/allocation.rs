@@ -23,12 +23,14 @@ thread_local! {
 // SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local cell
 // that neither allocates nor drops.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait asks, and as the caller promises.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as the trait asks, and as the caller promises.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(at, layout) }

@@ -28,11 +28,11 @@ fn the_heaviest_sources_are_found_and_the_counts_bound_the_truth() {
     let mut sent = vec![0u64; 201];
     // Source n sends 2000/n capsules, interleaved.
     for round in 0..2000 {
-        for source in 1..=200 {
+        for (source, sent) in sent.iter_mut().enumerate().skip(1) {
             if round < 2000 / source {
                 let mut node = attach_again(&net, source, 81);
                 send(&mut node, code, addr(sink), 0, 16).unwrap();
-                sent[source] += 1;
+                *sent += 1;
             }
         }
         net.borrow_mut().run(Duration::from_millis(5));
