@@ -344,3 +344,21 @@ fn two_nodes_in_one_process_share_nothing_but_the_run_time() {
     assert_eq!(a.outcome(), (1, 0, vec![]));
     assert_eq!(b.node.status().fetch.capsules, 1, "the other one does not know the code");
 }
+
+#[test]
+fn keeping_soft_state_for_no_time_removes_it() {
+    let imports = "(import \"anode\" \"an_state_put\" (func $put (param i64 i32 i32) (result i32)))
+        (import \"anode\" \"an_state_get\" (func $get (param i64 i32) (result i32)))";
+    // Forwards if the key was there, is not after it was put for no time, and neither call failed.
+    let body = "
+        (if (call $put (i64.const 1) (i32.const 1024) (i32.const 1000)) (then (return (i32.const 0))))
+        (if (call $get (i64.const 1) (i32.const 2048)) (then (return (i32.const 0))))
+        (if (call $put (i64.const 1) (i32.const 1024) (i32.const 0)) (then (return (i32.const 0))))
+        (i32.eq (call $get (i64.const 1) (i32.const 2048)) (i32.const -1))";
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module(imports, "", body));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.outcome(), (1, 0, vec![]));
+    let usage = bench.node.status().codes[0].usage.clone().unwrap();
+    assert_eq!(usage.state_entries, 0);
+}
