@@ -74,6 +74,7 @@ pub struct Worker {
     poll: Poll,
     clock: Clock,
     batch: Vec<Frame>,
+    refused: Vec<Frame>,
 }
 
 /// What a worker is made from.
@@ -123,6 +124,7 @@ impl Worker {
             poll,
             clock,
             batch: Vec::new(),
+            refused: Vec::new(),
         })
     }
 
@@ -274,13 +276,17 @@ impl Worker {
     /// Sends what a port has queued, and asks to be told when it can take the rest.
     fn send(&mut self, at: usize) -> io::Result<()> {
         let port = &mut self.ports[at];
-        port.flush(&mut self.out.pool)?;
+        port.flush(&mut self.out.pool, &mut self.refused);
         let waiting = !port.queue().is_empty();
         let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
         if waiting != port.blocked {
             self.poll.want_write(port.fd(), PORTS + at as u64, waiting)?;
             port.blocked = waiting;
-            self.node.set_queue(PortId(at as u16), bytes);
+        }
+        self.node.set_queue(PortId(at as u16), bytes);
+        for frame in self.refused.drain(..) {
+            let mut turn = Turn { now: self.clock.now(), runtime: &mut self.runtime, out: &mut self.out };
+            self.node.refused_outside(&mut turn, frame, Reason::NotSent);
         }
         Ok(())
     }
@@ -323,10 +329,10 @@ impl OpenPort {
         }
     }
 
-    fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
+    fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         match &mut self.socket {
-            Socket::Udp(port) => port.flush(pool),
-            Socket::Packet(port) => port.flush(pool),
+            Socket::Udp(port) => port.flush(pool, refused),
+            Socket::Packet(port) => port.flush(pool, refused),
         }
     }
 
