@@ -225,7 +225,14 @@ impl Worker {
             self.queue_frames(now);
         }
         for at in 0..self.ports.len() {
-            if !self.ports[at].queue().is_empty() && !self.ports[at].blocked {
+            let queue = self.ports[at].queue();
+            if queue.is_empty() {
+                continue;
+            }
+            let bytes = queue.bytes().min(u64::from(u32::MAX)) as u32;
+            if self.ports[at].blocked {
+                self.node.set_queue(PortId(at as u16), bytes);
+            } else {
                 self.send(at)?;
             }
         }
