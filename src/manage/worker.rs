@@ -36,6 +36,9 @@ pub const FIRST_APP: u64 = 1 << 20;
 /// Batches taken from one port before the others have their turn.
 const BATCHES_MAX: usize = 4;
 
+/// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
+const ORDERS_MAX: usize = 8;
+
 /// Frames ready in the pool from the start.
 const FRAMES_READY: usize = 512;
 
@@ -145,7 +148,7 @@ impl Worker {
                         }
                     }
                     APPS => self.apps.accept(&self.poll),
-                    token if token >= FIRST_APP => self.serve_application(token),
+                    token if token >= FIRST_APP => self.serve_application(token)?,
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
@@ -188,10 +191,12 @@ impl Worker {
         Ok(true)
     }
 
-    fn serve_application(&mut self, token: u64) {
+    fn serve_application(&mut self, token: u64) -> io::Result<()> {
         let now = self.clock.now();
         let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
         self.apps.receive(token, &self.poll, &mut self.node, &mut turn);
+        // Now, so that what waits to be sent is bounded by what one application may bring.
+        self.settle(now)
     }
 
     /// Carries out what others ask; true if that is to stop.
@@ -205,7 +210,8 @@ impl Worker {
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
             }
         }
-        while let Ok(order) = self.orders.try_recv() {
+        for _ in 0..ORDERS_MAX {
+            let Ok(order) = self.orders.try_recv() else { return false };
             match order {
                 Order::Do(command) => {
                     let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
@@ -214,6 +220,7 @@ impl Worker {
                 Order::Stop => return true,
             }
         }
+        self.waker.wake();
         false
     }
 
