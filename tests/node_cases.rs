@@ -362,3 +362,28 @@ fn keeping_soft_state_for_no_time_removes_it() {
     let usage = bench.node.status().codes[0].usage.clone().unwrap();
     assert_eq!(usage.state_entries, 0);
 }
+
+#[test]
+fn code_that_cannot_be_prepared_now_is_not_refused_later() {
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module("", "", "i32.const 1"));
+    let mut frame = Frame::from_bytes(&packet(&header(code), b"x"));
+    frame.peer = PeerId(0);
+    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+    bench.node.receive(&mut turn, frame);
+    let mut overloaded = 0;
+    while let Some(effect) = bench.out.effects.pop() {
+        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+        match effect {
+            Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
+            Effect::Store(_) => {}
+            Effect::Prepare(prepare) => {
+                bench.node.unprepared(&mut turn, prepare.code);
+                overloaded += 1;
+            }
+        }
+    }
+    assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.out.frames.len(), 1);
+}

@@ -262,9 +262,7 @@ impl Worker {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, Err("the node has too much code to load".into()));
-                }
+                Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Store(_) => {}
             }
         }
