@@ -11,7 +11,7 @@ use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PeerId, PortId};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
-use anode::wire::{Addr, Digest, Prefix, anep, capsule, fetch};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -386,4 +386,45 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
     assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
     bench.receive(0, &packet(&header(code), b"x"));
     assert_eq!(bench.out.frames.len(), 1);
+}
+
+#[test]
+fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
+    for (previous, reason) in [(Addr::v4([203, 0, 113, 7]), Reason::CodeUnknown), (LEFT, Reason::FetchTimeout)] {
+        let mut bench = Bench::new();
+        let here = (HERE, "10.0.0.0/24".parse().unwrap());
+        let mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
+        bench.node = Node::new(NodeConfig {
+            name: "native".into(),
+            ports: vec![Port {
+                name: "eth".into(),
+                link: Link::Ethernet { mac, answers: false },
+                addresses: vec![here],
+                mtu: 1500,
+                bits_per_second: 0,
+            }],
+            neighbours: vec![],
+            routes: Arc::new(Routes::new([("0.0.0.0/0".parse().unwrap(), NextHop { port: PortId(0), via: RIGHT })])),
+            anyone: Limits::default(),
+            sizes: Sizes { state_entries: 256, ..Sizes::default() },
+            seed: 7,
+        });
+        let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
+        let mut bytes = vec![0; 14 + 20 + 8];
+        bytes[..6].copy_from_slice(&mac.0);
+        bytes[12] = 8;
+        let ip = ipv4::Repr::new([10, 0, 0, 1], [10, 0, 0, 9], 17, 64, 8 + anep.len());
+        ip.emit(&mut bytes[14..34]).unwrap();
+        let udp = udp::Repr { source_port: 3322, destination_port: 3322, payload_len: anep.len() };
+        udp.emit(&mut bytes[34..]).unwrap();
+        bytes.extend(anep);
+        bench.receive(0, &bytes);
+        while bench.node.drops().total() == 0 {
+            bench.now = bench.node.next_timer();
+            let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
+            bench.node.timer(&mut turn);
+        }
+        assert!(bench.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
+        assert_eq!(bench.out.frames.is_empty(), reason == Reason::CodeUnknown);
+    }
 }

@@ -20,7 +20,7 @@ impl Node {
     /// A capsule waits for its code.
     pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
         turn.out.event(frame.trace, EventKind::Waiting(code));
-        let source = source.filter(|source| !source.addr.is_unspecified());
+        let source = source.filter(|source| self.is_near(source.port, source.addr));
         let (step, displaced) = self.fetch.wait(code, frame, source);
         if !displaced.is_empty() {
             self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
