@@ -364,6 +364,22 @@ fn keeping_soft_state_for_no_time_removes_it() {
 }
 
 #[test]
+fn a_request_that_gives_way_to_others_is_counted() {
+    let mut bench = Bench::new();
+    for n in 0..33u8 {
+        let message = fetch::Message::Request { nonce: 1, digest: Digest([n; 32]), missing: 1, requester: LEFT };
+        let mut bytes = vec![0; anep::HEADER + message.len()];
+        message.emit(&mut bytes[anep::HEADER..]).unwrap();
+        anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
+        let mut frame = Frame::from_bytes(&bytes);
+        frame.peer = PeerId(0);
+        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+        bench.node.receive(&mut turn, frame);
+    }
+    assert_eq!(bench.outcome(), drops_one(Reason::FetchRate));
+}
+
+#[test]
 fn code_that_cannot_be_prepared_now_is_not_refused_later() {
     let mut bench = Bench::new();
     let code = bench.add(0, &module("", "", "i32.const 1"));

@@ -111,6 +111,7 @@ impl Node {
         }
         if self.serving.asked.len() == ASKED_MAX {
             self.serving.asked.pop_front();
+            self.drops.count(Reason::FetchRate);
         }
         self.serving.asked.push_back(request);
         turn.out.effects.push(Effect::LookUp(request.digest));
