@@ -364,6 +364,30 @@ fn keeping_soft_state_for_no_time_removes_it() {
 }
 
 #[test]
+fn an_unknown_type_does_not_go_back_to_where_it_came_from() {
+    let mut bench = Bench::new();
+    let mut repr = anep::Repr {
+        type_id: 0x9999,
+        discard_if_unknown: false,
+        source: None,
+        destination: Some(anep::Identifier::Ip(FAR)),
+        authentication: None,
+        checksum: false,
+        payload: b"x",
+    };
+    let mut bytes = vec![0; repr.len()];
+    repr.emit(&mut bytes).unwrap();
+    bench.receive(0, &bytes);
+    assert_eq!(bench.outcome(), (1, 0, vec![]));
+    bench.out.frames.clear();
+    repr.destination = Some(anep::Identifier::Ip(LEFT));
+    let mut bytes = vec![0; repr.len()];
+    repr.emit(&mut bytes).unwrap();
+    bench.receive(0, &bytes);
+    assert_eq!(bench.outcome(), drops_one(Reason::TimeToLive));
+}
+
+#[test]
 fn a_request_that_gives_way_to_others_is_counted() {
     let mut bench = Bench::new();
     for n in 0..33u8 {
