@@ -364,6 +364,19 @@ fn keeping_soft_state_for_no_time_removes_it() {
 }
 
 #[test]
+fn code_delivers_no_forged_source_either() {
+    for (body, bound) in [("i32.const 2", 8), ("i32.const 1", 0)] {
+        let mut bench = Bench::new();
+        bench.node.open(5);
+        let body = format!("(i32.store (i32.const 76) (i32.const 99)) {body}");
+        let code = bench.add(0, &module("", "", &body));
+        let to_here = capsule::Header { destination: HERE, bound, ..header(code) };
+        bench.receive(0, &packet(&to_here, b"x"));
+        assert_eq!(bench.outcome(), drops_one(Reason::Source), "{body}");
+    }
+}
+
+#[test]
 fn an_unknown_type_does_not_go_back_to_where_it_came_from() {
     let mut bench = Bench::new();
     let mut repr = anep::Repr {
