@@ -450,6 +450,13 @@ impl Node {
         }
     }
 
+    /// The system has thrown away frames that came in by a port because nobody took them in time.
+    pub fn count_missed(&mut self, port: PortId, frames: u32) {
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+            gauge.missed += u64::from(frames);
+        }
+    }
+
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);

@@ -156,9 +156,18 @@ impl Worker {
             if now >= self.node.next_timer() {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
-                self.ports.iter_mut().for_each(OpenPort::flush_tap);
+                self.look_after_ports();
             }
             self.settle(now)?;
+        }
+    }
+
+    fn look_after_ports(&mut self) {
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            port.flush_tap();
+            if let Socket::Packet(socket) = &port.socket {
+                self.node.count_missed(PortId(at as u16), socket.overflows());
+            }
         }
     }
 
