@@ -322,6 +322,9 @@ impl Node {
             Ok(Verdict::Drop) => self.drop_in(turn, frame, Reason::Code, domain),
             Ok(Verdict::Deliver(port)) => {
                 set_bound(&mut frame, bound);
+                if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
+                    return self.drop_in(turn, frame, Reason::Source, domain);
+                }
                 self.deliver(turn, frame, port.unwrap_or(before.app_port), domain);
             }
             Ok(Verdict::Forward) => match bound.checked_sub(1) {
@@ -329,7 +332,7 @@ impl Node {
                     set_bound(&mut frame, left);
                     self.send_on(turn, frame, before, here, domain);
                 }
-                None => self.forward_without_bound(turn, frame, before, domain),
+                None => self.forward_without_bound(turn, frame, before, here, domain),
             },
             Err(reason) => self.drop_in(turn, frame, reason, domain),
         }
@@ -337,13 +340,29 @@ impl Node {
 
     /// A packet without bound can still end where it is.
     #[cold]
-    fn forward_without_bound(&mut self, turn: &mut Turn<'_>, frame: Frame, before: &capsule::Header, domain: DomainId) {
-        let to = destination(&frame);
-        if self.env.as_deref().is_some_and(|env| env.topology.is_own(to)) {
+    fn forward_without_bound(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        before: &capsule::Header,
+        here: Addr,
+        domain: DomainId,
+    ) {
+        let to = address(&frame, capsule::DESTINATION);
+        if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
+            self.drop_in(turn, frame, Reason::Source, domain);
+        } else if self.env.as_deref().is_some_and(|env| env.topology.is_own(to)) {
             self.deliver(turn, frame, before.app_port, domain);
         } else {
             self.drop_in(turn, frame, Reason::Bound, domain);
         }
+    }
+
+    /// Whether code left a source that may be there: the packet's own, or this node's.
+    #[inline]
+    fn is_honest(&self, source: Addr, before: &capsule::Header, here: Addr) -> bool {
+        let own = || self.env.as_deref().is_some_and(|env| env.topology.is_own(source));
+        source == before.source || source == here || own()
     }
 
     /// Sends a packet or child that code let go, after a look at what the code wrote into it.
@@ -351,11 +370,10 @@ impl Node {
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
             return self.drop_in(turn, frame, Reason::Malformed, domain);
         };
-        let Some(env) = self.env.as_deref_mut() else { return };
-        let honest = after.source == before.source || after.source == here || env.topology.is_own(after.source);
-        if !honest {
+        if !self.is_honest(after.source, before, here) {
             return self.drop_in(turn, frame, Reason::Source, domain);
         }
+        let Some(env) = self.env.as_deref_mut() else { return };
         let way = env.topology.way(after.destination);
         if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
@@ -432,6 +450,13 @@ impl Node {
         }
     }
 
+    /// The system has thrown away frames that came in by a port because nobody took them in time.
+    pub fn count_missed(&mut self, port: PortId, frames: u32) {
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+            gauge.missed += u64::from(frames);
+        }
+    }
+
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
@@ -498,10 +523,9 @@ fn field<const LENGTH: usize>(frame: &mut Frame, at: usize) -> Option<&mut [u8; 
     frame.bytes_mut().get_mut(at..)?.first_chunk_mut()
 }
 
-fn destination(frame: &Frame) -> Addr {
-    let mut addr = Addr::UNSPECIFIED;
-    if let Some(bytes) = frame.bytes().get(capsule::DESTINATION..capsule::DESTINATION + 16) {
-        addr.0.copy_from_slice(bytes);
-    }
-    addr
+/// An address of the capsule header in a frame.
+#[inline]
+fn address(frame: &Frame, at: usize) -> Addr {
+    let field = frame.bytes().get(at..).and_then(|rest| rest.first_chunk());
+    field.map_or(Addr::UNSPECIFIED, |octets| Addr(*octets))
 }

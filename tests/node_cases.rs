@@ -11,7 +11,7 @@ use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PeerId, PortId};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
-use anode::wire::{Addr, Digest, Prefix, anep, capsule, fetch};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -343,4 +343,141 @@ fn two_nodes_in_one_process_share_nothing_but_the_run_time() {
     b.receive(0, &packet(&header(code), b"x"));
     assert_eq!(a.outcome(), (1, 0, vec![]));
     assert_eq!(b.node.status().fetch.capsules, 1, "the other one does not know the code");
+}
+
+#[test]
+fn keeping_soft_state_for_no_time_removes_it() {
+    let imports = "(import \"anode\" \"an_state_put\" (func $put (param i64 i32 i32) (result i32)))
+        (import \"anode\" \"an_state_get\" (func $get (param i64 i32) (result i32)))";
+    // Forwards if the key was there, is not after it was put for no time, and neither call failed.
+    let body = "
+        (if (call $put (i64.const 1) (i32.const 1024) (i32.const 1000)) (then (return (i32.const 0))))
+        (if (call $get (i64.const 1) (i32.const 2048)) (then (return (i32.const 0))))
+        (if (call $put (i64.const 1) (i32.const 1024) (i32.const 0)) (then (return (i32.const 0))))
+        (i32.eq (call $get (i64.const 1) (i32.const 2048)) (i32.const -1))";
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module(imports, "", body));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.outcome(), (1, 0, vec![]));
+    let usage = bench.node.status().codes[0].usage.clone().unwrap();
+    assert_eq!(usage.state_entries, 0);
+}
+
+#[test]
+fn code_delivers_no_forged_source_either() {
+    for (body, bound) in [("i32.const 2", 8), ("i32.const 1", 0)] {
+        let mut bench = Bench::new();
+        bench.node.open(5);
+        let body = format!("(i32.store (i32.const 76) (i32.const 99)) {body}");
+        let code = bench.add(0, &module("", "", &body));
+        let to_here = capsule::Header { destination: HERE, bound, ..header(code) };
+        bench.receive(0, &packet(&to_here, b"x"));
+        assert_eq!(bench.outcome(), drops_one(Reason::Source), "{body}");
+    }
+}
+
+#[test]
+fn an_unknown_type_does_not_go_back_to_where_it_came_from() {
+    let mut bench = Bench::new();
+    let mut repr = anep::Repr {
+        type_id: 0x9999,
+        discard_if_unknown: false,
+        source: None,
+        destination: Some(anep::Identifier::Ip(FAR)),
+        authentication: None,
+        checksum: false,
+        payload: b"x",
+    };
+    let mut bytes = vec![0; repr.len()];
+    repr.emit(&mut bytes).unwrap();
+    bench.receive(0, &bytes);
+    assert_eq!(bench.outcome(), (1, 0, vec![]));
+    bench.out.frames.clear();
+    repr.destination = Some(anep::Identifier::Ip(LEFT));
+    let mut bytes = vec![0; repr.len()];
+    repr.emit(&mut bytes).unwrap();
+    bench.receive(0, &bytes);
+    assert_eq!(bench.outcome(), drops_one(Reason::TimeToLive));
+}
+
+#[test]
+fn a_request_that_gives_way_to_others_is_counted() {
+    let mut bench = Bench::new();
+    for n in 0..33u8 {
+        let message = fetch::Message::Request { nonce: 1, digest: Digest([n; 32]), missing: 1, requester: LEFT };
+        let mut bytes = vec![0; anep::HEADER + message.len()];
+        message.emit(&mut bytes[anep::HEADER..]).unwrap();
+        anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
+        let mut frame = Frame::from_bytes(&bytes);
+        frame.peer = PeerId(0);
+        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+        bench.node.receive(&mut turn, frame);
+    }
+    assert_eq!(bench.outcome(), drops_one(Reason::FetchRate));
+}
+
+#[test]
+fn code_that_cannot_be_prepared_now_is_not_refused_later() {
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module("", "", "i32.const 1"));
+    let mut frame = Frame::from_bytes(&packet(&header(code), b"x"));
+    frame.peer = PeerId(0);
+    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+    bench.node.receive(&mut turn, frame);
+    let mut overloaded = 0;
+    while let Some(effect) = bench.out.effects.pop() {
+        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+        match effect {
+            Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
+            Effect::Store(_) => {}
+            Effect::Prepare(prepare) => {
+                bench.node.unprepared(&mut turn, prepare.code);
+                overloaded += 1;
+            }
+        }
+    }
+    assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.out.frames.len(), 1);
+}
+
+#[test]
+fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
+    for (previous, reason) in [(Addr::v4([203, 0, 113, 7]), Reason::CodeUnknown), (LEFT, Reason::FetchTimeout)] {
+        let mut bench = Bench::new();
+        let here = (HERE, "10.0.0.0/24".parse().unwrap());
+        let mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
+        bench.node = Node::new(NodeConfig {
+            name: "native".into(),
+            ports: vec![Port {
+                name: "eth".into(),
+                link: Link::Ethernet { mac, answers: false },
+                addresses: vec![here],
+                mtu: 1500,
+                bits_per_second: 0,
+            }],
+            neighbours: vec![],
+            routes: Arc::new(Routes::new([("0.0.0.0/0".parse().unwrap(), NextHop { port: PortId(0), via: RIGHT })])),
+            anyone: Limits::default(),
+            sizes: Sizes { state_entries: 256, ..Sizes::default() },
+            seed: 7,
+        });
+        let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
+        let mut bytes = vec![0; 14 + 20 + 8];
+        bytes[..6].copy_from_slice(&mac.0);
+        bytes[12] = 8;
+        let ip = ipv4::Repr::new([10, 0, 0, 1], [10, 0, 0, 9], 17, 64, 8 + anep.len());
+        ip.emit(&mut bytes[14..34]).unwrap();
+        let udp = udp::Repr { source_port: 3322, destination_port: 3322, payload_len: anep.len() };
+        udp.emit(&mut bytes[34..]).unwrap();
+        bytes.extend(anep);
+        bench.receive(0, &bytes);
+        while bench.node.drops().total() == 0 {
+            bench.now = bench.node.next_timer();
+            let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
+            bench.node.timer(&mut turn);
+        }
+        assert!(bench.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
+        assert_eq!(bench.out.frames.is_empty(), reason == Reason::CodeUnknown);
+    }
 }

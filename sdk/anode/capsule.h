@@ -195,8 +195,8 @@ AN_CALL(an_neighbour) int an_neighbour(u32 index, struct an_addr *addr);
  *  unless there is a next hop. */
 AN_CALL(an_route) int an_route(const struct an_addr *to, struct an_addr *next);
 
-/** How busy the link behind `port` is, 0 to 1000 (permille of its rate over the last second).
- *  AN_NONE if there is no such port or its rate is not known. */
+/** How busy the link behind `port` is, 0 to 1000 (permille of its rate over the last
+ *  tenth of a second). AN_NONE if there is no such port or its rate is not known. */
 AN_CALL(an_link_load) u32 an_link_load(u32 port);
 
 /** Bytes waiting to leave by `port`. AN_NONE if there is no such port or it does not say. */

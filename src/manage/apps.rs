@@ -34,8 +34,12 @@ pub const DELIVERED: u8 = 0x82;
 /// Refused.
 pub const REFUSED: u8 = 0x8f;
 
-/// Applications one node serves.
-const APPLICATIONS_MAX: usize = 1024;
+/// Applications one node serves: fewer than the descriptors a process usually may have, since the
+/// node's files and sockets need some too.
+const APPLICATIONS_MAX: usize = 512;
+
+/// Connections taken in one go.
+const ACCEPTED_MAX: usize = 64;
 
 /// Messages of one application taken in one go, so that one cannot keep the worker.
 const TAKEN_MAX: usize = 64;
@@ -83,7 +87,8 @@ impl Apps {
 
     /// Takes new connections.
     pub fn accept(&mut self, poll: &Poll) {
-        while let Ok(connection) = self.socket.accept() {
+        for _ in 0..ACCEPTED_MAX {
+            let Ok(connection) = self.socket.accept() else { return };
             if self.applications.len() >= APPLICATIONS_MAX {
                 let _ = connection.send(&refusal("too many applications are attached to this node"));
                 continue;

@@ -36,6 +36,9 @@ pub const FIRST_APP: u64 = 1 << 20;
 /// Batches taken from one port before the others have their turn.
 const BATCHES_MAX: usize = 4;
 
+/// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
+const ORDERS_MAX: usize = 8;
+
 /// Frames ready in the pool from the start.
 const FRAMES_READY: usize = 512;
 
@@ -74,6 +77,7 @@ pub struct Worker {
     poll: Poll,
     clock: Clock,
     batch: Vec<Frame>,
+    refused: Vec<Frame>,
 }
 
 /// What a worker is made from.
@@ -123,6 +127,7 @@ impl Worker {
             poll,
             clock,
             batch: Vec::new(),
+            refused: Vec::new(),
         })
     }
 
@@ -143,7 +148,7 @@ impl Worker {
                         }
                     }
                     APPS => self.apps.accept(&self.poll),
-                    token if token >= FIRST_APP => self.serve_application(token),
+                    token if token >= FIRST_APP => self.serve_application(token)?,
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
@@ -151,9 +156,18 @@ impl Worker {
             if now >= self.node.next_timer() {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
-                self.ports.iter_mut().for_each(OpenPort::flush_tap);
+                self.look_after_ports();
             }
             self.settle(now)?;
+        }
+    }
+
+    fn look_after_ports(&mut self) {
+        for (at, port) in self.ports.iter_mut().enumerate() {
+            port.flush_tap();
+            if let Socket::Packet(socket) = &port.socket {
+                self.node.count_missed(PortId(at as u16), socket.overflows());
+            }
         }
     }
 
@@ -186,10 +200,12 @@ impl Worker {
         Ok(true)
     }
 
-    fn serve_application(&mut self, token: u64) {
+    fn serve_application(&mut self, token: u64) -> io::Result<()> {
         let now = self.clock.now();
         let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
         self.apps.receive(token, &self.poll, &mut self.node, &mut turn);
+        // Now, so that what waits to be sent is bounded by what one application may bring.
+        self.settle(now)
     }
 
     /// Carries out what others ask; true if that is to stop.
@@ -203,7 +219,8 @@ impl Worker {
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
             }
         }
-        while let Ok(order) = self.orders.try_recv() {
+        for _ in 0..ORDERS_MAX {
+            let Ok(order) = self.orders.try_recv() else { return false };
             match order {
                 Order::Do(command) => {
                     let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
@@ -212,6 +229,7 @@ impl Worker {
                 Order::Stop => return true,
             }
         }
+        self.waker.wake();
         false
     }
 
@@ -223,7 +241,14 @@ impl Worker {
             self.queue_frames(now);
         }
         for at in 0..self.ports.len() {
-            if !self.ports[at].queue().is_empty() && !self.ports[at].blocked {
+            let queue = self.ports[at].queue();
+            if queue.is_empty() {
+                continue;
+            }
+            let bytes = queue.bytes().min(u64::from(u32::MAX)) as u32;
+            if self.ports[at].blocked {
+                self.node.set_queue(PortId(at as u16), bytes);
+            } else {
                 self.send(at)?;
             }
         }
@@ -246,9 +271,7 @@ impl Worker {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, Err("the node has too much code to load".into()));
-                }
+                Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Store(_) => {}
             }
         }
@@ -274,13 +297,17 @@ impl Worker {
     /// Sends what a port has queued, and asks to be told when it can take the rest.
     fn send(&mut self, at: usize) -> io::Result<()> {
         let port = &mut self.ports[at];
-        port.flush(&mut self.out.pool)?;
+        port.flush(&mut self.out.pool, &mut self.refused);
         let waiting = !port.queue().is_empty();
         let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
         if waiting != port.blocked {
             self.poll.want_write(port.fd(), PORTS + at as u64, waiting)?;
             port.blocked = waiting;
-            self.node.set_queue(PortId(at as u16), bytes);
+        }
+        self.node.set_queue(PortId(at as u16), bytes);
+        for frame in self.refused.drain(..) {
+            let mut turn = Turn { now: self.clock.now(), runtime: &mut self.runtime, out: &mut self.out };
+            self.node.refused_outside(&mut turn, frame, Reason::NotSent);
         }
         Ok(())
     }
@@ -323,10 +350,10 @@ impl OpenPort {
         }
     }
 
-    fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
+    fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         match &mut self.socket {
-            Socket::Udp(port) => port.flush(pool),
-            Socket::Packet(port) => port.flush(pool),
+            Socket::Udp(port) => port.flush(pool, refused),
+            Socket::Packet(port) => port.flush(pool, refused),
         }
     }
 

@@ -1,8 +1,8 @@
 //! How absent code gets here: look into the store, ask the previous hop, check, prepare.
 //!
 //! [`crate::code::fetch`] knows what is on its way; this carries its steps out and decides what an
-//! object that has arrived means. Nothing is run, stored or served before its digest, its manifest and
-//! its rules have been checked.
+//! object that has arrived means. Nothing is stored or served before its digest has been checked and a
+//! manifest names it, and nothing is run before the rules of representations have been checked too.
 
 use super::Node;
 use super::codes::{Code, Coming, REFUSED_FOR, Ready};
@@ -20,7 +20,7 @@ impl Node {
     /// A capsule waits for its code.
     pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
         turn.out.event(frame.trace, EventKind::Waiting(code));
-        let source = source.filter(|source| !source.addr.is_unspecified());
+        let source = source.filter(|source| self.is_near(source.port, source.addr));
         let (step, displaced) = self.fetch.wait(code, frame, source);
         if !displaced.is_empty() {
             self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
@@ -129,6 +129,14 @@ impl Node {
         for frame in self.fetch.settle(code) {
             self.process_again(turn, frame);
         }
+    }
+
+    /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
+    /// against it; the next capsule begins anew.
+    pub fn unprepared(&mut self, turn: &mut Turn<'_>, code: Digest) {
+        self.forgotten(turn, code);
+        let fetch = &self.fetch;
+        self.codes.forget_coming(|code| fetch.is_pending(code));
     }
 
     /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.

@@ -88,6 +88,10 @@ impl Node {
         let Some(next) = way.next else {
             return self.drop(turn, frame, Reason::NoRoute);
         };
+        // An overlay has no time to live: at least no two nodes throw a packet to and fro.
+        if native.is_none() && (next.port, way.peer) == (frame.port, frame.peer) {
+            return self.drop(turn, frame, Reason::TimeToLive);
+        }
         frame.envelope = envelope;
         frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
         if frame.envelope.hop_limit == 0 {

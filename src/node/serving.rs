@@ -10,7 +10,7 @@ use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::reason::Reason;
-use crate::port::Frame;
+use crate::port::{Frame, PortId};
 use crate::wire::{Addr, Digest, anep, fetch};
 use std::collections::{HashMap, VecDeque};
 
@@ -95,9 +95,14 @@ impl Node {
         if claimed != native.source || !env.topology.is_own(native.destination) {
             return None;
         }
-        let known = env.topology.neighbours.index(port, claimed).is_some();
-        let near = known || env.topology.port(port)?.on_link(claimed);
-        near.then_some(Source { port, peer, addr: claimed })
+        self.is_near(port, claimed).then_some(Source { port, peer, addr: claimed })
+    }
+
+    /// Whether code may be asked of a node, or served to it: a known neighbour, or one on the link.
+    pub(super) fn is_near(&self, port: PortId, addr: Addr) -> bool {
+        let Some(env) = self.env.as_deref() else { return false };
+        let known = env.topology.neighbours.index(port, addr).is_some();
+        known || env.topology.port(port).is_some_and(|port| port.on_link(addr))
     }
 
     fn serve(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
@@ -106,6 +111,7 @@ impl Node {
         }
         if self.serving.asked.len() == ASKED_MAX {
             self.serving.asked.pop_front();
+            self.drops.count(Reason::FetchRate);
         }
         self.serving.asked.push_back(request);
         turn.out.effects.push(Effect::LookUp(request.digest));

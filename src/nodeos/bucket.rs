@@ -7,12 +7,14 @@ pub struct TokenBucket {
     burst: u64,
     tokens: u64,
     at: u64,
+    /// What has come back of the next token, in parts of 10⁹.
+    part: u64,
 }
 
 impl TokenBucket {
     /// A full bucket that gains `rate` tokens a second and holds `burst`.
     pub fn new(rate: u64, burst: u64) -> TokenBucket {
-        TokenBucket { rate, burst, tokens: burst, at: 0 }
+        TokenBucket { rate, burst, tokens: burst, at: 0, part: 0 }
     }
 
     /// Takes `amount` tokens at `now` (nanoseconds) if they are there.
@@ -52,11 +54,11 @@ impl TokenBucket {
         if passed < 1_000 {
             return;
         }
-        let gained = u128::from(passed) * u128::from(self.rate) / 1_000_000_000;
-        if gained > 0 {
-            self.tokens = self.burst.min(self.tokens.saturating_add(gained.min(u128::from(u64::MAX)) as u64));
-            self.at = now;
-        }
+        let gained = u128::from(passed) * u128::from(self.rate) + u128::from(self.part);
+        let (whole, part) = (gained / 1_000_000_000, gained % 1_000_000_000);
+        self.tokens = self.burst.min(self.tokens.saturating_add(whole.min(u128::from(u64::MAX)) as u64));
+        self.part = if self.tokens == self.burst { 0 } else { part as u64 };
+        self.at = now;
     }
 }
 
@@ -73,6 +75,16 @@ mod tests {
         assert!(bucket.take(100_000_000, 1));
         assert!(bucket.take(10_000_000_000, 5));
         assert!(!bucket.take(10_000_000_000, 1));
+    }
+
+    #[test]
+    fn parts_of_tokens_are_not_lost() {
+        let mut bucket = TokenBucket::new(10, 1);
+        assert!(bucket.take(0, 1));
+        // Ten a second, asked for every 150 ms: each time one is there, and half a one stays.
+        let mut bucket = TokenBucket { burst: 100, ..bucket };
+        let taken = (1..=20u64).filter(|n| bucket.take(n * 75_000_000, 1)).count();
+        assert_eq!(taken, 15, "1.5 s at 10 a second");
     }
 
     #[test]

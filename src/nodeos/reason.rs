@@ -84,6 +84,8 @@ reasons! {
     Budget = "budget", "the domain of the code is over its budget of packets or steps per second";
     /// A port's output queue is full.
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
+    /// The system would not send a frame.
+    NotSent = "not-sent", "the system refused to send a frame: its interface is down or gone, a link carries less than the port's mtu, or a firewall; see the log";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
 }

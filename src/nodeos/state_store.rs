@@ -54,7 +54,8 @@ impl StateStore {
             .map(|entry| &entry.value)
     }
 
-    /// Keeps `value` under `key` for `keep_ms` milliseconds, at most the domain's longest time.
+    /// Keeps `value` under `key` for `keep_ms` milliseconds, at most the domain's longest time. Kept for
+    /// no time at all, it is removed.
     pub fn put(
         &mut self,
         domains: &mut Domains,
@@ -65,7 +66,12 @@ impl StateStore {
         now: u64,
     ) -> Result<(), Full> {
         let Some(domain) = domains.of(owner) else { return Err(Full) };
-        let expires = now + u64::from(keep_ms.min(domain.limits.keep_ms_max)) * 1_000_000;
+        let keep_ms = keep_ms.min(domain.limits.keep_ms_max);
+        if keep_ms == 0 {
+            self.remove(domains, owner, key);
+            return Ok(());
+        }
+        let expires = now + u64::from(keep_ms) * 1_000_000;
         let (quota, used) = (domain.limits.state_entries, domain.usage.state_entries);
         let at_quota = used >= quota;
         let Some(slot) = self.slot(owner, key, at_quota, now) else {
@@ -78,6 +84,14 @@ impl StateStore {
         }
         self.entries[slot] = Entry { owner: owner.0, key, expires, value: *value };
         Ok(())
+    }
+
+    fn remove(&mut self, domains: &mut Domains, owner: DomainId, key: u64) {
+        let set = self.set(owner, key);
+        let holds = |entry: &Entry| entry.owner == owner.0 && entry.key == key;
+        if let Some(way) = self.entries[set..set + WAYS].iter().position(holds) {
+            self.release(domains, set + way);
+        }
     }
 
     /// Frees a share of the entries whose time is over; call it regularly. `share` entries are looked
@@ -175,6 +189,19 @@ mod tests {
         assert!(domains.of(a).unwrap().usage.state_entries <= 4);
         store.sweep(&mut domains, 2_000_000_000, 1024);
         assert_eq!(domains.of(a).unwrap().usage.state_entries, 0);
+    }
+
+    #[test]
+    fn keeping_for_no_time_removes_the_entry_and_no_other() {
+        let (mut domains, a, _) = two_domains(2);
+        let mut store = StateStore::new(8);
+        store.put(&mut domains, a, 1, &[1; VALUE], 1000, 0).unwrap();
+        store.put(&mut domains, a, 2, &[2; VALUE], 1000, 0).unwrap();
+        assert_eq!(store.put(&mut domains, a, 3, &[3; VALUE], 0, 0), Ok(()), "what is not there is gone already");
+        assert_eq!((store.value(a, 1, 0), store.value(a, 2, 0)), (Some(&[1; VALUE]), Some(&[2; VALUE])));
+        store.put(&mut domains, a, 1, &[1; VALUE], 0, 0).unwrap();
+        assert_eq!((store.value(a, 1, 0), store.value(a, 2, 0)), (None, Some(&[2; VALUE])));
+        assert_eq!(domains.of(a).unwrap().usage.state_entries, 1);
     }
 
     #[test]

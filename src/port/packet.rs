@@ -62,10 +62,12 @@ impl PacketPort {
         &mut self.queue
     }
 
-    /// Sends what is queued, as far as the interface takes it.
-    pub fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
+    /// Sends what is queued, as far as the interface takes it; frames that cannot leave go into `refused`.
+    pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         let PacketPort { socket, batch, queue, .. } = self;
-        queue.flush(pool, |frames| batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE))))
+        queue.flush(pool, refused, |frames| {
+            batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
+        });
     }
 }
 

@@ -12,6 +12,7 @@ const FRAMES_MAX: usize = 1024;
 pub struct SendQueue {
     frames: VecDeque<Frame>,
     bytes: u64,
+    lost: Option<io::Error>,
 }
 
 impl SendQueue {
@@ -36,27 +37,40 @@ impl SendQueue {
     }
 
     /// Sends from the front with `send`, which takes frames and says how many it has sent, until
-    /// nothing waits or nothing more is taken.
+    /// nothing waits or nothing more is taken. Frames that cannot leave (the interface is down or gone,
+    /// a link on the way carries less, a firewall says no) go into `refused`: what keeps one frame
+    /// from leaving must not keep the others.
     pub(super) fn flush(
         &mut self,
         pool: &mut FramePool,
+        refused: &mut Vec<Frame>,
         mut send: impl FnMut(&mut dyn Iterator<Item = &Frame>) -> io::Result<usize>,
-    ) -> io::Result<()> {
+    ) {
         while !self.frames.is_empty() {
             let sent = match send(&mut self.frames.iter()) {
-                Ok(0) => return Ok(()),
+                Ok(0) => return,
                 Ok(sent) => sent,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // What keeps one frame from leaving must not keep the others: it goes.
-                Err(error) if is_passing(&error) => 1,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    self.release(pool, 1);
-                    return Err(error);
+                    if let Some(frame) = self.frames.pop_front() {
+                        self.bytes -= frame.len() as u64;
+                        refused.push(frame);
+                    }
+                    self.tell(error);
+                    continue;
                 }
             };
             self.release(pool, sent);
         }
-        Ok(())
+    }
+
+    /// Writes to the log why frames do not leave, once for each cause in a row.
+    fn tell(&mut self, error: io::Error) {
+        if self.lost.as_ref().is_none_or(|last| last.raw_os_error() != error.raw_os_error()) {
+            tracing::warn!(%error, "frames cannot leave a port");
+        }
+        self.lost = Some(error);
     }
 
     fn release(&mut self, pool: &mut FramePool, count: usize) {
@@ -73,7 +87,10 @@ pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         WouldBlock | Interrupted | ConnectionRefused | HostUnreachable | NetworkUnreachable | NetworkDown
-    ) || error.raw_os_error() == Some(libc::ENOBUFS)
+    ) || matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::ENOMEM | libc::ENODEV | libc::ENXIO | libc::EHOSTDOWN | libc::EMSGSIZE)
+    )
 }
 
 #[cfg(test)]
@@ -91,19 +108,38 @@ mod tests {
         assert_eq!(queue.bytes(), 4 * FRAMES_MAX as u64);
         let mut seen = Vec::new();
         let mut calls = 0;
-        queue
-            .flush(&mut pool, |frames| {
-                calls += 1;
-                if calls > 3 {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                let some: Vec<_> = frames.take(10).map(|frame| frame.bytes().to_vec()).collect();
-                seen.extend(some.clone());
-                Ok(some.len())
-            })
-            .unwrap();
+        queue.flush(&mut pool, &mut Vec::new(), |frames| {
+            calls += 1;
+            if calls > 3 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let some: Vec<_> = frames.take(10).map(|frame| frame.bytes().to_vec()).collect();
+            seen.extend(some.clone());
+            Ok(some.len())
+        });
         assert_eq!(seen.len(), 30);
         assert_eq!(seen[29], 29u32.to_be_bytes());
         assert_eq!(queue.bytes(), 4 * (FRAMES_MAX as u64 - 30));
+    }
+
+    #[test]
+    fn a_frame_that_cannot_leave_is_given_back_and_keeps_no_other() {
+        for error in [libc::EMSGSIZE, libc::ENXIO, libc::ENETDOWN, libc::EPERM, libc::ENOBUFS] {
+            let mut queue = SendQueue::default();
+            for n in 0..4u8 {
+                assert!(queue.push(Frame::from_bytes(&[n])).is_ok());
+            }
+            let (mut sent, mut refused) = (Vec::new(), Vec::new());
+            queue.flush(&mut FramePool::default(), &mut refused, |frames| match frames.next().map(Frame::bytes) {
+                Some([2]) => Err(io::Error::from_raw_os_error(error)),
+                frame => {
+                    sent.extend(frame.into_iter().flatten().copied());
+                    Ok(1)
+                }
+            });
+            assert_eq!(sent, [0, 1, 3]);
+            assert_eq!(refused.iter().map(Frame::bytes).collect::<Vec<_>>(), [[2]]);
+            assert_eq!(queue.bytes(), 0);
+        }
     }
 }

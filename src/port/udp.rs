@@ -78,13 +78,13 @@ impl UdpPort {
         &mut self.queue
     }
 
-    /// Sends what is queued, as far as the socket takes it.
-    pub fn flush(&mut self, pool: &mut FramePool) -> io::Result<()> {
+    /// Sends what is queued, as far as the socket takes it; frames that cannot leave go into `refused`.
+    pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         let UdpPort { socket, batch, queue, peers, .. } = self;
-        queue.flush(pool, |frames| {
+        queue.flush(pool, refused, |frames| {
             let to = |frame: &Frame| peers.get(usize::from(frame.peer.0)).copied().unwrap_or(RawAddr::NONE);
             batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), to(frame))))
-        })
+        });
     }
 }
 

@@ -104,9 +104,11 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// The filter: untagged ARP, ICMPv6, IP protocol 107 and UDP to port 3322 that is no fragment. The
+/// The filter: untagged ARP, ICMPv6, IP protocol 107 and UDP to port 3322 that is no fragment, and not
+/// for another host (an interface shows such frames while somebody captures on it). The
 /// guard in front of the Linux stack (`bpf/guard.bpf.c`) takes the same capsules away from it.
 fn filter() -> Vec<libc::sock_filter> {
+    const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
     const VLAN_PRESENT: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
     let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let (load_half, load_byte) =
@@ -115,29 +117,31 @@ fn filter() -> Vec<libc::sock_filter> {
     let ip_length = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
     let (equal, any) = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K);
     let give = libc::BPF_RET | libc::BPF_K;
-    // Jumps count from the instruction behind; 20 takes the frame, 21 leaves it.
+    // Jumps count from the instruction behind; 22 takes the frame, 23 leaves it.
     vec![
-        op(load_byte, 0, 0, VLAN_PRESENT), // 0
-        op(equal, 0, 19, 0),               // 1
-        op(load_half, 0, 0, 12),           // 2 ethertype
-        op(equal, 16, 0, 0x0806),          // 3 ARP: take
-        op(equal, 0, 8, 0x0800),           // 4 IPv4, else 13
-        op(load_half, 0, 0, 20),           // 5 fragment word
-        op(any, 14, 0, 0x3fff),            // 6
-        op(load_byte, 0, 0, 23),           // 7 protocol
-        op(equal, 11, 0, 107),             // 8
-        op(equal, 0, 11, 17),              // 9
-        op(ip_length, 0, 0, 14),           // 10
-        op(load_indirect, 0, 0, 16),       // 11 UDP destination port
-        op(equal, 7, 8, 3322),             // 12
-        op(equal, 0, 7, 0x86dd),           // 13 IPv6
-        op(load_byte, 0, 0, 20),           // 14 next header
-        op(equal, 4, 0, 107),              // 15
-        op(equal, 3, 0, 58),               // 16
-        op(equal, 0, 3, 17),               // 17
-        op(load_half, 0, 0, 56),           // 18
-        op(equal, 0, 1, 3322),             // 19
-        op(give, 0, 0, u32::MAX),          // 20
-        op(give, 0, 0, 0),                 // 21
+        op(load_byte, 0, 0, VLAN_PRESENT),               // 0
+        op(equal, 0, 21, 0),                             // 1
+        op(load_byte, 0, 0, PACKET_TYPE),                // 2
+        op(equal, 19, 0, libc::PACKET_OTHERHOST as u32), // 3
+        op(load_half, 0, 0, 12),                         // 4 ethertype
+        op(equal, 16, 0, 0x0806),                        // 5 ARP: take
+        op(equal, 0, 8, 0x0800),                         // 6 IPv4, else 15
+        op(load_half, 0, 0, 20),                         // 7 fragment word
+        op(any, 14, 0, 0x3fff),                          // 8
+        op(load_byte, 0, 0, 23),                         // 9 protocol
+        op(equal, 11, 0, 107),                           // 10
+        op(equal, 0, 11, 17),                            // 11
+        op(ip_length, 0, 0, 14),                         // 12
+        op(load_indirect, 0, 0, 16),                     // 13 UDP destination port
+        op(equal, 7, 8, 3322),                           // 14
+        op(equal, 0, 7, 0x86dd),                         // 15 IPv6
+        op(load_byte, 0, 0, 20),                         // 16 next header
+        op(equal, 4, 0, 107),                            // 17
+        op(equal, 3, 0, 58),                             // 18
+        op(equal, 0, 3, 17),                             // 19
+        op(load_half, 0, 0, 56),                         // 20
+        op(equal, 0, 1, 3322),                           // 21
+        op(give, 0, 0, u32::MAX),                        // 22
+        op(give, 0, 0, 0),                               // 23
     ]
 }

@@ -12,6 +12,8 @@ pub struct Gauge {
     pub received_bytes: u64,
     /// Frames that were not for an active node; the Linux stack takes care of them.
     pub not_ours: u64,
+    /// Frames the system has thrown away because the node did not take them in time.
+    pub missed: u64,
     /// Frames handed to the port.
     pub sent: u64,
     /// Octets handed to the port.
