@@ -39,7 +39,7 @@ impl PacketPort {
     pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
         let first = into.len();
         into.extend((0..BATCH).map(|_| pool.take()));
-        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room));
+        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room), false);
         let count = match got {
             Ok(count) => count,
             Err(error) => {

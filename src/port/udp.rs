@@ -35,7 +35,7 @@ impl UdpPort {
         let at = RawAddr::new(listen).mapped();
         socket.bind(&at.into())?;
         let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
-        Ok(UdpPort { socket: socket.into(), id, peers, batch: Batch::default(), queue: SendQueue::default() })
+        Ok(UdpPort { socket: socket.into(), id, peers, batch: Batch::segmenting(), queue: SendQueue::default() })
     }
 
     /// Where the port listens.
@@ -52,7 +52,7 @@ impl UdpPort {
     pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
         let first = into.len();
         into.extend((0..BATCH).map(|_| pool.take()));
-        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room));
+        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room), true);
         let count = match got {
             Ok(count) => count,
             // Nothing there, or an earlier datagram of ours was refused somewhere: not our loss.
