@@ -97,7 +97,7 @@ impl Worker {
     pub fn new(parts: Parts) -> io::Result<Worker> {
         let Parts { config, plans, apps, loader, orders, waker } = parts;
         let clock = Clock::start();
-        let poll = Poll::new()?;
+        let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
@@ -105,7 +105,7 @@ impl Worker {
         for (at, plan) in plans.into_iter().enumerate() {
             let name = &config.ports[at].name;
             let port = OpenPort::open(PortId(at as u16), plan).map_err(|error| explain(name, error))?;
-            poll.add(port.fd(), PORTS + at as u64)?;
+            poll.add_port(port.fd(), PORTS + at as u64)?;
             ports.push(port);
         }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + 64), FRAMES_READY);
@@ -278,7 +278,7 @@ impl Worker {
         let waiting = !port.queue().is_empty();
         let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
         if waiting != port.blocked {
-            self.poll.want_write(port.fd(), PORTS + at as u64, waiting)?;
+            self.poll.want_write(PORTS + at as u64, waiting);
             port.blocked = waiting;
             self.node.set_queue(PortId(at as u16), bytes);
         }
