@@ -287,10 +287,12 @@ impl Node {
             domain.charge_steps(turn.now, outcome.steps);
         }
         turn.out.event(trace, EventKind::Ran(outcome.steps));
-        let packet = env.packet.take();
+        // What goes on of the packet; the rest of it is not worth a copy.
+        let left = env.packet.take().map(|packet| (packet.frame, packet.bound));
         self.env = Some(env);
-        if let Some(packet) = packet {
-            self.conclude(turn, packet, header, outcome.verdict);
+        if let Some((frame, bound)) = left {
+            let done = Done { frame, bound, here, domain: code.domain };
+            self.conclude(turn, done, header, outcome.verdict);
         }
     }
 
@@ -298,26 +300,15 @@ impl Node {
     fn conclude(
         &mut self,
         turn: &mut Turn<'_>,
-        packet: Packet,
+        done: Done,
         before: &capsule::Header,
         verdict: Result<Verdict, Reason>,
     ) {
-        let Packet { mut frame, domain, bound, here, .. } = packet;
         let Some(env) = self.env.as_deref_mut() else { return };
-        let mut children = core::mem::take(&mut env.children);
-        for child in children.drain(..) {
-            match verdict {
-                Ok(_) => {
-                    turn.out.event(frame.trace, EventKind::Child(child.trace));
-                    self.send_on(turn, child, before, here, domain);
-                }
-                // What a failed run has sent was never sent.
-                Err(_) => turn.out.pool.give(child),
-            }
+        if !env.children.is_empty() {
+            self.conclude_children(turn, &done, before, verdict.is_ok());
         }
-        if let Some(env) = self.env.as_deref_mut() {
-            env.children = children;
-        }
+        let Done { mut frame, bound, here, domain } = done;
         match verdict {
             Ok(Verdict::Drop) => self.drop_in(turn, frame, Reason::Code, domain),
             Ok(Verdict::Deliver(port)) => {
@@ -332,6 +323,24 @@ impl Node {
                 None => self.forward_without_bound(turn, frame, before, domain),
             },
             Err(reason) => self.drop_in(turn, frame, reason, domain),
+        }
+    }
+
+    /// Sends the children of a packet, or takes them back.
+    fn conclude_children(&mut self, turn: &mut Turn<'_>, parent: &Done, before: &capsule::Header, ran: bool) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let mut children = core::mem::take(&mut env.children);
+        for child in children.drain(..) {
+            if ran {
+                turn.out.event(parent.frame.trace, EventKind::Child(child.trace));
+                self.send_on(turn, child, before, parent.here, parent.domain);
+            } else {
+                // What a failed run has sent was never sent.
+                turn.out.pool.give(child);
+            }
+        }
+        if let Some(env) = self.env.as_deref_mut() {
+            env.children = children;
         }
     }
 
@@ -478,6 +487,16 @@ struct ReadyCode {
     domain: DomainId,
     window: usize,
     steps: u64,
+}
+
+/// A packet whose code has run.
+struct Done {
+    frame: Frame,
+    /// The bound that its children have left it.
+    bound: u32,
+    /// The node's address that the code saw.
+    here: Addr,
+    domain: DomainId,
 }
 
 fn set_bound(frame: &mut Frame, bound: u32) {

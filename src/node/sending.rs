@@ -12,7 +12,7 @@ use crate::code::fetch::Source;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame, PeerId, PortId};
-use crate::topology::resolve::Resolution;
+use crate::topology::resolve::Waiting;
 use crate::topology::{Link, NextHop, Port, Way};
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{Addr, anep, arp, icmp, ipv4, ipv6, udp};
@@ -143,21 +143,21 @@ impl Node {
 
     /// Sends an IP packet to a next hop on an Ethernet port, as soon as its link address is known.
     fn send_ip(&mut self, turn: &mut Turn<'_>, frame: Frame, port: PortId, own: Mac, via: Addr) {
-        match self.resolver.resolve(turn.now, port, via, frame) {
-            Resolution::Known { mac, frame, ask } => {
+        let ask = match self.resolver.known(turn.now, port, via) {
+            Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
-                if ask {
-                    self.ask(turn, port, via);
-                }
+                ask
             }
-            Resolution::Waiting { ask, displaced } => {
+            None => {
+                let Waiting { ask, displaced } = self.resolver.wait(turn.now, port, via, frame);
                 if let Some(frame) = displaced {
                     self.drop(turn, frame, Reason::Unresolved);
                 }
-                if ask {
-                    self.ask(turn, port, via);
-                }
+                ask
             }
+        };
+        if ask {
+            self.ask(turn, port, via);
         }
     }
 
