@@ -266,13 +266,13 @@ impl Node {
             return self.drop_in(turn, frame, reason, code.domain);
         }
         let way = env.topology.way(header.destination);
-        let here = if way.here { header.destination } else { way.own };
+        let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
         env.packet = Some(Packet {
             now: turn.now,
             domain: code.domain,
             here,
-            flags: if way.here { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
+            flags: if own { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
             in_port: source.map_or(NONE, |source| u32::from(source.port.0)),
             from,
             bound: header.bound,
@@ -356,7 +356,14 @@ impl Node {
     }
 
     /// Sends a packet or child that code let go, after a look at what the code wrote into it.
-    fn send_on(&mut self, turn: &mut Turn<'_>, frame: Frame, before: &capsule::Header, here: Addr, domain: DomainId) {
+    fn send_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        before: &capsule::Header,
+        here: Addr,
+        domain: DomainId,
+    ) {
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
             return self.drop_in(turn, frame, Reason::Malformed, domain);
         };
@@ -369,10 +376,13 @@ impl Node {
         if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
         }
+        let (next, peer) = (way.next, way.peer);
+        set_previous(&mut frame, way.own);
         if let Some(domain) = env.domains.of(domain) {
             domain.usage.forwarded += 1;
         }
-        self.transmit_capsule(turn, frame, after.source, way, domain);
+        let ends = (after.source, after.destination);
+        self.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
     }
 
     /// Hands a capsule to the application at `port`.
