@@ -166,7 +166,7 @@ impl Worker {
             return Ok(false);
         }
         for _ in 0..BATCHES_MAX {
-            let count = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
+            let (count, more) = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
             }
@@ -179,7 +179,7 @@ impl Worker {
             }
             self.batch = batch;
             self.settle(now)?;
-            if count < crate::sys::mmsg::BATCH {
+            if !more {
                 return Ok(false);
             }
         }
@@ -309,7 +309,7 @@ impl OpenPort {
         }
     }
 
-    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
         match &mut self.socket {
             Socket::Udp(port) => port.receive(pool, into),
             Socket::Packet(port) => port.receive(pool, into),
