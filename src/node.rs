@@ -266,13 +266,13 @@ impl Node {
             return self.drop_in(turn, frame, reason, code.domain);
         }
         let way = env.topology.way(header.destination);
-        let here = if way.here { header.destination } else { way.own };
+        let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
         env.packet = Some(Packet {
             now: turn.now,
             domain: code.domain,
             here,
-            flags: if way.here { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
+            flags: if own { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
             in_port: source.map_or(NONE, |source| u32::from(source.port.0)),
             from,
             bound: header.bound,
@@ -287,10 +287,12 @@ impl Node {
             domain.charge_steps(turn.now, outcome.steps);
         }
         turn.out.event(trace, EventKind::Ran(outcome.steps));
-        let packet = env.packet.take();
+        // What goes on of the packet; the rest of it is not worth a copy.
+        let left = env.packet.take().map(|packet| (packet.frame, packet.bound));
         self.env = Some(env);
-        if let Some(packet) = packet {
-            self.conclude(turn, packet, header, outcome.verdict);
+        if let Some((frame, bound)) = left {
+            let done = Done { frame, bound, here, domain: code.domain };
+            self.conclude(turn, done, header, outcome.verdict);
         }
     }
 
@@ -298,26 +300,15 @@ impl Node {
     fn conclude(
         &mut self,
         turn: &mut Turn<'_>,
-        packet: Packet,
+        done: Done,
         before: &capsule::Header,
         verdict: Result<Verdict, Reason>,
     ) {
-        let Packet { mut frame, domain, bound, here, .. } = packet;
         let Some(env) = self.env.as_deref_mut() else { return };
-        let mut children = core::mem::take(&mut env.children);
-        for child in children.drain(..) {
-            match verdict {
-                Ok(_) => {
-                    turn.out.event(frame.trace, EventKind::Child(child.trace));
-                    self.send_on(turn, child, before, here, domain);
-                }
-                // What a failed run has sent was never sent.
-                Err(_) => turn.out.pool.give(child),
-            }
+        if !env.children.is_empty() {
+            self.conclude_children(turn, &done, before, verdict.is_ok());
         }
-        if let Some(env) = self.env.as_deref_mut() {
-            env.children = children;
-        }
+        let Done { mut frame, bound, here, domain } = done;
         match verdict {
             Ok(Verdict::Drop) => self.drop_in(turn, frame, Reason::Code, domain),
             Ok(Verdict::Deliver(port)) => {
@@ -335,6 +326,24 @@ impl Node {
                 None => self.forward_without_bound(turn, frame, before, here, domain),
             },
             Err(reason) => self.drop_in(turn, frame, reason, domain),
+        }
+    }
+
+    /// Sends the children of a packet, or takes them back.
+    fn conclude_children(&mut self, turn: &mut Turn<'_>, parent: &Done, before: &capsule::Header, ran: bool) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let mut children = core::mem::take(&mut env.children);
+        for child in children.drain(..) {
+            if ran {
+                turn.out.event(parent.frame.trace, EventKind::Child(child.trace));
+                self.send_on(turn, child, before, parent.here, parent.domain);
+            } else {
+                // What a failed run has sent was never sent.
+                turn.out.pool.give(child);
+            }
+        }
+        if let Some(env) = self.env.as_deref_mut() {
+            env.children = children;
         }
     }
 
@@ -366,7 +375,14 @@ impl Node {
     }
 
     /// Sends a packet or child that code let go, after a look at what the code wrote into it.
-    fn send_on(&mut self, turn: &mut Turn<'_>, frame: Frame, before: &capsule::Header, here: Addr, domain: DomainId) {
+    fn send_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        before: &capsule::Header,
+        here: Addr,
+        domain: DomainId,
+    ) {
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
             return self.drop_in(turn, frame, Reason::Malformed, domain);
         };
@@ -378,10 +394,13 @@ impl Node {
         if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
         }
+        let (next, peer) = (way.next, way.peer);
+        set_previous(&mut frame, way.own);
         if let Some(domain) = env.domains.of(domain) {
             domain.usage.forwarded += 1;
         }
-        self.transmit_capsule(turn, frame, after.source, way, domain);
+        let ends = (after.source, after.destination);
+        self.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
     }
 
     /// Hands a capsule to the application at `port`.
@@ -503,6 +522,16 @@ struct ReadyCode {
     domain: DomainId,
     window: usize,
     steps: u64,
+}
+
+/// A packet whose code has run.
+struct Done {
+    frame: Frame,
+    /// The bound that its children have left it.
+    bound: u32,
+    /// The node's address that the code saw.
+    here: Addr,
+    domain: DomainId,
 }
 
 fn set_bound(frame: &mut Frame, bound: u32) {

@@ -57,6 +57,17 @@ const BUSY: &str = r#"(module
         (drop (call $send (i32.const 2)))
         i32.const 1))"#;
 
+/// A capsule of `code` from the left to the right neighbour.
+fn packet(code: Digest) -> Vec<u8> {
+    let header = capsule::Header { app_port: 1, bound: 10, code, previous: LEFT, source: LEFT, destination: RIGHT };
+    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
+    header.emit(&mut bytes[anep::HEADER..]).unwrap();
+    bytes.extend([0; 100]);
+    let length = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
+    bytes
+}
+
 #[test]
 fn packets_in_steady_state_allocate_nothing() {
     let wasm = wat::parse_str(BUSY).unwrap();
@@ -82,20 +93,7 @@ fn packets_in_steady_state_allocate_nothing() {
     });
     let compiler = Compiler::new(Backstop::Ticker).unwrap();
     let (mut runtime, mut out) = (Runtime::default(), Output::default());
-    let header = capsule::Header {
-        app_port: 1,
-        bound: 10,
-        code: bundle.name(),
-        previous: LEFT,
-        source: LEFT,
-        destination: RIGHT,
-    };
-    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
-    header.emit(&mut bytes[anep::HEADER..]).unwrap();
-    bytes.extend([0; 100]);
-    let length = bytes.len() - anep::HEADER;
-    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
-
+    let bytes = packet(bundle.name());
     let mut now = 0;
     let mut sent = 0;
     let mut one = |counted: bool| -> u64 {

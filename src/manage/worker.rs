@@ -101,7 +101,7 @@ impl Worker {
     pub fn new(parts: Parts) -> io::Result<Worker> {
         let Parts { config, plans, apps, loader, orders, waker } = parts;
         let clock = Clock::start();
-        let poll = Poll::new()?;
+        let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
@@ -109,7 +109,7 @@ impl Worker {
         for (at, plan) in plans.into_iter().enumerate() {
             let name = &config.ports[at].name;
             let port = OpenPort::open(PortId(at as u16), plan).map_err(|error| explain(name, error))?;
-            poll.add(port.fd(), PORTS + at as u64)?;
+            poll.add_port(port.fd(), PORTS + at as u64)?;
             ports.push(port);
         }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + 64), FRAMES_READY);
@@ -180,7 +180,7 @@ impl Worker {
             return Ok(false);
         }
         for _ in 0..BATCHES_MAX {
-            let count = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
+            let (count, more) = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
             }
@@ -193,7 +193,7 @@ impl Worker {
             }
             self.batch = batch;
             self.settle(now)?;
-            if count < crate::sys::mmsg::BATCH {
+            if !more {
                 return Ok(false);
             }
         }
@@ -301,7 +301,7 @@ impl Worker {
         let waiting = !port.queue().is_empty();
         let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
         if waiting != port.blocked {
-            self.poll.want_write(port.fd(), PORTS + at as u64, waiting)?;
+            self.poll.want_write(PORTS + at as u64, waiting);
             port.blocked = waiting;
         }
         self.node.set_queue(PortId(at as u16), bytes);
@@ -336,7 +336,7 @@ impl OpenPort {
         }
     }
 
-    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
         match &mut self.socket {
             Socket::Udp(port) => port.receive(pool, into),
             Socket::Packet(port) => port.receive(pool, into),

@@ -12,8 +12,8 @@ use crate::code::fetch::Source;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame, PeerId, PortId};
-use crate::topology::resolve::Resolution;
-use crate::topology::{Link, NextHop, Port, Way};
+use crate::topology::resolve::Waiting;
+use crate::topology::{Link, NextHop, Port};
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{Addr, anep, arp, icmp, ipv4, ipv6, udp};
 use core::ops::Range;
@@ -22,26 +22,25 @@ use core::ops::Range;
 const UDP: u8 = 17;
 
 impl Node {
-    /// Sends a capsule (header and payload in the frame) on the way to its destination.
+    /// Sends a capsule (header and payload in the frame) from the one of `ends` to the other by its next hop.
     pub(super) fn transmit_capsule(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
-        source: Addr,
-        way: Way,
+        ends: (Addr, Addr),
+        next: Option<(NextHop, PeerId)>,
         domain: DomainId,
     ) {
-        let Some(next) = way.next else {
+        let Some(next) = next else {
             return self.drop_in(turn, frame, Reason::NoRoute, domain);
         };
-        super::set_previous(&mut frame, way.own);
         frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
         if frame.envelope.hop_limit == 0 {
             return self.drop_in(turn, frame, Reason::TimeToLive, domain);
         }
         let trace = frame.trace;
-        match self.send(turn, frame, anep::type_id::CAPSULE, (next, way.peer), source, way.to) {
-            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.port, way.to)),
+        match self.send(turn, frame, anep::type_id::CAPSULE, next, ends.0, ends.1) {
+            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.0.port, ends.1)),
             Err((frame, reason)) => self.drop_in(turn, frame, reason, domain),
         }
     }
@@ -81,7 +80,7 @@ impl Node {
             },
         };
         let Some(env) = self.env.as_deref_mut() else { return };
-        let way = env.topology.way(destination);
+        let way = *env.topology.way(destination);
         if way.here {
             return self.drop(turn, frame, Reason::UnknownType);
         }
@@ -156,21 +155,21 @@ impl Node {
 
     /// Sends an IP packet to a next hop on an Ethernet port, as soon as its link address is known.
     fn send_ip(&mut self, turn: &mut Turn<'_>, frame: Frame, port: PortId, own: Mac, via: Addr) {
-        match self.resolver.resolve(turn.now, port, via, frame) {
-            Resolution::Known { mac, frame, ask } => {
+        let ask = match self.resolver.known(turn.now, port, via) {
+            Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
-                if ask {
-                    self.ask(turn, port, via);
-                }
+                ask
             }
-            Resolution::Waiting { ask, displaced } => {
+            None => {
+                let Waiting { ask, displaced } = self.resolver.wait(turn.now, port, via, frame);
                 if let Some(frame) = displaced {
                     self.drop(turn, frame, Reason::Unresolved);
                 }
-                if ask {
-                    self.ask(turn, port, via);
-                }
+                ask
             }
+        };
+        if ask {
+            self.ask(turn, port, via);
         }
     }
 

@@ -44,8 +44,12 @@ impl Envelope {
     pub const FRESH: Envelope = Envelope { hop_limit: 65, service: 0, direct: false };
 }
 
-/// A packet in its buffer, with the port it came from or goes to.
-pub struct Frame {
+/// A packet in its buffer, with the port it came from or goes to. One word moves from hand to hand, and the rest
+/// stays: a copy of fields that were just written would wait for the writes.
+pub struct Frame(Box<Fields>);
+
+/// What a [`Frame`] is made of.
+pub struct Fields {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -63,7 +67,7 @@ impl Frame {
     /// An empty frame that can hold `capacity` bytes behind the headroom.
     pub fn with_capacity(capacity: usize) -> Frame {
         let buffer = vec![0; HEADROOM + capacity].into_boxed_slice();
-        Frame {
+        Frame(Box::new(Fields {
             buffer,
             start: HEADROOM,
             end: HEADROOM,
@@ -71,7 +75,7 @@ impl Frame {
             peer: PeerId::NONE,
             trace: 0,
             envelope: Envelope::FRESH,
-        }
+        }))
     }
 
     /// A frame with a copy of `bytes`.
@@ -84,13 +88,15 @@ impl Frame {
     /// The packet.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
+        let Fields { buffer, start, end, .. } = &*self.0;
+        &buffer[*start..*end]
     }
 
     /// The packet, for edits in place.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.start..self.end]
+        let Fields { buffer, start, end, .. } = &mut *self.0;
+        &mut buffer[*start..*end]
     }
 
     /// Octets in the packet.
@@ -115,7 +121,7 @@ impl Frame {
         let length = bytes.len().min(self.capacity());
         self.clear();
         self.end = self.start + length;
-        self.buffer[self.start..self.end].copy_from_slice(&bytes[..length]);
+        self.bytes_mut().copy_from_slice(&bytes[..length]);
     }
 
     /// Octets the frame can hold behind its headroom.
@@ -152,7 +158,23 @@ impl Frame {
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
         self.start = self.start.checked_sub(count)?;
-        Some(&mut self.buffer[self.start..self.start + count])
+        let Fields { buffer, start, .. } = &mut *self.0;
+        Some(&mut buffer[*start..*start + count])
+    }
+}
+
+impl core::ops::Deref for Frame {
+    type Target = Fields;
+    #[inline]
+    fn deref(&self) -> &Fields {
+        &self.0
+    }
+}
+
+impl core::ops::DerefMut for Frame {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Fields {
+        &mut self.0
     }
 }
 

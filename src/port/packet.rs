@@ -4,10 +4,10 @@
 //! an active node looks at, a guard in front of the stack takes capsules away from it, and all other
 //! traffic goes its way as if we were not there.
 
-use super::queue::SendQueue;
+use super::queue::{Asking, SendQueue};
 use super::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Guard;
-use crate::sys::mmsg::{BATCH, Batch, RawAddr};
+use crate::sys::mmsg::{Batch, RawAddr};
 use crate::sys::packet::PacketSocket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,6 +18,7 @@ pub struct PacketPort {
     _guard: Guard,
     id: PortId,
     batch: Batch,
+    asking: Asking,
     queue: SendQueue,
 }
 
@@ -27,7 +28,14 @@ impl PacketPort {
         // The guard first: a capsule between the two is lost, not doubled.
         let guard = Guard::attach(interface)?;
         let socket = PacketSocket::open(interface)?;
-        Ok(PacketPort { socket, _guard: guard, id, batch: Batch::default(), queue: SendQueue::default() })
+        Ok(PacketPort {
+            socket,
+            _guard: guard,
+            id,
+            batch: Batch::default(),
+            asking: Asking::default(),
+            queue: SendQueue::default(),
+        })
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
@@ -35,16 +43,16 @@ impl PacketPort {
         self.socket.overflows().unwrap_or(0)
     }
 
-    /// Receives what is there, at most one batch.
-    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
+    /// Receives what is there, at most one batch; says how much that is, and whether there may be more.
+    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
         let first = into.len();
-        into.extend((0..BATCH).map(|_| pool.take()));
-        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room));
+        into.extend((0..self.asking.count()).map(|_| pool.take()));
+        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room), false);
         let count = match got {
             Ok(count) => count,
             Err(error) => {
                 into.drain(first..).for_each(|frame| pool.give(frame));
-                return if super::queue::is_passing(&error) { Ok(0) } else { Err(error) };
+                return if super::queue::is_passing(&error) { Ok((0, false)) } else { Err(error) };
             }
         };
         for at in 0..count {
@@ -54,7 +62,7 @@ impl PacketPort {
             frame.peer = PeerId::NONE;
         }
         into.drain(first + count..).for_each(|frame| pool.give(frame));
-        Ok(count)
+        Ok((count, self.asking.got(count)))
     }
 
     /// The frames on their way out.

@@ -1,6 +1,7 @@
 //! The queue in front of a socket that cannot take frames as fast as they come.
 
 use super::{Frame, FramePool};
+use crate::sys::mmsg::BATCH;
 use std::collections::VecDeque;
 use std::io;
 
@@ -81,6 +82,34 @@ impl SendQueue {
     }
 }
 
+/// How many frames to ask a socket for: room for a frame that does not come costs as much as one for a frame that does.
+#[derive(Debug)]
+pub(super) struct Asking(usize);
+
+/// Frames asked for at least.
+const ASKED_MIN: usize = 8;
+
+impl Default for Asking {
+    fn default() -> Asking {
+        Asking(ASKED_MIN)
+    }
+}
+
+impl Asking {
+    /// Frames to ask for now.
+    pub(super) fn count(&self) -> usize {
+        self.0
+    }
+
+    /// So many came; says whether there may be more.
+    pub(super) fn got(&mut self, count: usize) -> bool {
+        let full = count >= self.0;
+        let next = if full { self.0 * 4 } else { count * 2 };
+        self.0 = next.clamp(ASKED_MIN, BATCH);
+        full
+    }
+}
+
 /// Errors that say something about the network or the moment, not about the socket.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::*;
@@ -141,5 +170,16 @@ mod tests {
             assert_eq!(refused.iter().map(Frame::bytes).collect::<Vec<_>>(), [[2]]);
             assert_eq!(queue.bytes(), 0);
         }
+    }
+
+    #[test]
+    fn as_many_frames_are_asked_for_as_come() {
+        let mut asking = Asking::default();
+        assert!(asking.got(ASKED_MIN) && asking.got(4 * ASKED_MIN));
+        assert_eq!(asking.count(), BATCH);
+        assert!(asking.got(BATCH) && !asking.got(20));
+        assert_eq!(asking.count(), 40);
+        assert!(!asking.got(1));
+        assert_eq!(asking.count(), ASKED_MIN);
     }
 }

@@ -3,9 +3,9 @@
 //! Needs no privilege. A datagram from anybody but a neighbour keeps [`PeerId::NONE`], and the node
 //! drops it.
 
-use super::queue::SendQueue;
+use super::queue::{Asking, SendQueue};
 use super::{Frame, FramePool, PeerId, PortId};
-use crate::sys::mmsg::{BATCH, Batch, RawAddr};
+use crate::sys::mmsg::{Batch, RawAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,6 +20,7 @@ pub struct UdpPort {
     id: PortId,
     peers: Vec<RawAddr>,
     batch: Batch,
+    asking: Asking,
     queue: SendQueue,
 }
 
@@ -35,7 +36,14 @@ impl UdpPort {
         let at = RawAddr::new(listen).mapped();
         socket.bind(&at.into())?;
         let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
-        Ok(UdpPort { socket: socket.into(), id, peers, batch: Batch::default(), queue: SendQueue::default() })
+        Ok(UdpPort {
+            socket: socket.into(),
+            id,
+            peers,
+            batch: Batch::segmenting(),
+            asking: Asking::default(),
+            queue: SendQueue::default(),
+        })
     }
 
     /// Where the port listens.
@@ -48,17 +56,17 @@ impl UdpPort {
         self.peers.get(usize::from(peer.0)).map(RawAddr::addr)
     }
 
-    /// Receives what is there, at most one batch.
-    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<usize> {
+    /// Receives what is there, at most one batch; says how much that is, and whether there may be more.
+    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
         let first = into.len();
-        into.extend((0..BATCH).map(|_| pool.take()));
-        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room));
+        into.extend((0..self.asking.count()).map(|_| pool.take()));
+        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room), true);
         let count = match got {
             Ok(count) => count,
             // Nothing there, or an earlier datagram of ours was refused somewhere: not our loss.
             Err(error) => {
                 into.drain(first..).for_each(|frame| pool.give(frame));
-                return if super::queue::is_passing(&error) { Ok(0) } else { Err(error) };
+                return if super::queue::is_passing(&error) { Ok((0, false)) } else { Err(error) };
             }
         };
         for at in 0..count {
@@ -70,7 +78,7 @@ impl UdpPort {
             frame.peer = peer.map_or(PeerId::NONE, |peer| PeerId(peer as u16));
         }
         into.drain(first + count..).for_each(|frame| pool.give(frame));
-        Ok(count)
+        Ok((count, self.asking.got(count)))
     }
 
     /// The frames on their way out.

@@ -1,5 +1,9 @@
 //! Many datagrams in one system call: recvmmsg(2) and sendmmsg(2).
+//!
+//! Datagrams of one length to one receiver that stand next to each other can leave as one message, which
+//! the kernel cuts up as late as it can (UDP_SEGMENT, udp(7)): they go through its stack as one.
 
+use core::ops::Range;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -69,11 +73,28 @@ impl RawAddr {
     }
 }
 
+/// Octets of one message that the kernel cuts into datagrams; below what an IPv4 packet holds.
+const MESSAGE_MAX: usize = 60_000;
+
 /// Room for the headers of one batch, used again for every call.
 pub struct Batch {
     headers: Vec<libc::mmsghdr>,
     vectors: Vec<libc::iovec>,
     addrs: Vec<RawAddr>,
+    controls: Vec<Control>,
+    /// Datagrams in each message of the last send.
+    groups: Vec<usize>,
+    /// Whether the kernel and the way to the neighbours take messages to be cut up.
+    segments: bool,
+}
+
+/// The control message that says how long each datagram is: a C `cmsghdr`, two octets, and padding.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Control {
+    header: libc::cmsghdr,
+    size: u16,
+    padding: [u8; 6],
 }
 
 // SAFETY: the pointers inside `headers` and `vectors` are written right before each system call and
@@ -82,25 +103,39 @@ unsafe impl Send for Batch {}
 
 impl Default for Batch {
     fn default() -> Batch {
-        // SAFETY: both are C structures for which all-zero octets are a valid value.
-        let (header, vector) = unsafe { (core::mem::zeroed(), core::mem::zeroed()) };
-        Batch { headers: vec![header; BATCH], vectors: vec![vector; BATCH], addrs: vec![RawAddr::NONE; BATCH] }
+        // SAFETY: all three are C structures for which all-zero octets are a valid value.
+        let (header, vector, control) = unsafe { (core::mem::zeroed(), core::mem::zeroed(), core::mem::zeroed()) };
+        Batch {
+            headers: vec![header; BATCH],
+            vectors: vec![vector; BATCH],
+            addrs: vec![RawAddr::NONE; BATCH],
+            controls: vec![control; BATCH],
+            groups: Vec::with_capacity(BATCH),
+            segments: false,
+        }
     }
 }
 
 impl Batch {
-    /// Receives into the buffers, without waiting. Gives how many datagrams came; their lengths and
-    /// senders are then at [`Batch::length`] and [`Batch::sender`].
+    /// A batch for UDP sockets, whose datagrams may leave as messages to be cut up.
+    pub fn segmenting() -> Batch {
+        Batch { segments: true, ..Batch::default() }
+    }
+
+    /// Receives into the buffers, without waiting. Gives how many datagrams came; their lengths are then
+    /// at [`Batch::length`] and, if wanted, their senders at [`Batch::sender`].
     pub fn receive<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
         buffers: impl Iterator<Item = &'a mut [u8]>,
+        senders: bool,
     ) -> io::Result<usize> {
+        let addr_length = if senders { size_of::<libc::sockaddr_in6>() } else { 0 };
         let mut count = 0;
         for (at, buffer) in buffers.take(BATCH).enumerate() {
             self.addrs[at] = RawAddr::NONE;
             self.vectors[at] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-            self.set_header(at, size_of::<libc::sockaddr_in6>());
+            self.set_header(at, addr_length, at..at + 1);
             count = at + 1;
         }
         // SAFETY: the first `count` headers point to vectors and addresses of this batch, which live
@@ -127,19 +162,68 @@ impl Batch {
         for (at, (bytes, addr)) in datagrams.take(BATCH).enumerate() {
             self.addrs[at] = addr;
             self.vectors[at] = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-            self.set_header(at, addr.length as usize);
             count = at + 1;
         }
-        // SAFETY: as in `receive`; the kernel only reads through the vectors when sending.
+        self.group(count);
+        let sent = self.send_groups(socket);
+        match sent {
+            // The kernel is too old, or a datagram does not fit into the link's packets and must be cut by IP.
+            Err(error)
+                if self.groups.first().is_some_and(|group| *group > 1)
+                    && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE)) =>
+            {
+                self.segments = false;
+                self.group(count);
+                self.send_groups(socket)
+            }
+            sent => sent,
+        }
+    }
+
+    /// Puts the first `count` datagrams into messages, one each or as many as the kernel may cut up.
+    fn group(&mut self, count: usize) {
+        self.groups.clear();
+        let mut first = 0;
+        while first < count {
+            let end = self.group_end(first, count);
+            self.set_header(self.groups.len(), self.addrs[first].length as usize, first..end);
+            self.groups.push(end - first);
+            first = end;
+        }
+    }
+
+    /// Where the message that begins with datagram `first` ends: all are as long as that, the last may be shorter.
+    fn group_end(&self, first: usize, count: usize) -> usize {
+        let size = self.vectors[first].iov_len;
+        let mut end = first + 1;
+        if !self.segments || size == 0 {
+            return end;
+        }
+        while end < count && (end - first + 1) * size <= MESSAGE_MAX {
+            let length = self.vectors[end].iov_len;
+            if length == 0 || length > size || !self.addrs[end].same(&self.addrs[first]) {
+                break;
+            }
+            end += 1;
+            if length < size {
+                break;
+            }
+        }
+        end
+    }
+
+    fn send_groups(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        // SAFETY: as in `receive`, with the control messages, which live in this batch too; the kernel only
+        // reads through the vectors when sending.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                count as libc::c_uint,
+                self.groups.len() as libc::c_uint,
                 libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
             )
         };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(self.groups[..sent as usize].iter().sum()) }
     }
 
     /// Octets of the datagram at `index` of the last receive.
@@ -160,17 +244,28 @@ impl Batch {
         self.headers[index].msg_hdr.msg_flags & libc::MSG_TRUNC != 0
     }
 
-    fn set_header(&mut self, at: usize, addr_length: usize) {
+    /// Message `at` is the datagrams of `range`, to or from the address of the first.
+    fn set_header(&mut self, at: usize, addr_length: usize, range: Range<usize>) {
+        let addr = &raw mut self.addrs[range.start].storage;
         let header = &mut self.headers[at];
         header.msg_len = 0;
-        header.msg_hdr.msg_name =
-            if addr_length == 0 { core::ptr::null_mut() } else { (&raw mut self.addrs[at].storage).cast() };
+        header.msg_hdr.msg_name = if addr_length == 0 { core::ptr::null_mut() } else { addr.cast() };
         header.msg_hdr.msg_namelen = addr_length as libc::socklen_t;
-        header.msg_hdr.msg_iov = &raw mut self.vectors[at];
-        header.msg_hdr.msg_iovlen = 1;
+        header.msg_hdr.msg_iov = &raw mut self.vectors[range.start];
+        header.msg_hdr.msg_iovlen = range.len() as _;
         header.msg_hdr.msg_control = core::ptr::null_mut();
         header.msg_hdr.msg_controllen = 0;
         header.msg_hdr.msg_flags = 0;
+        if range.len() > 1 {
+            let control = &mut self.controls[at];
+            // SAFETY: CMSG_LEN only computes.
+            control.header.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<u16>() as libc::c_uint) } as _;
+            control.header.cmsg_level = libc::SOL_UDP;
+            control.header.cmsg_type = libc::UDP_SEGMENT;
+            control.size = self.vectors[range.start].iov_len as u16;
+            header.msg_hdr.msg_control = (control as *mut Control).cast();
+            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        }
     }
 }
 
@@ -188,7 +283,7 @@ mod tests {
         let data: Vec<Vec<u8>> = (1..=5u8).map(|n| vec![n; usize::from(n)]).collect();
         assert_eq!(batch.send(a.as_fd(), data.iter().map(|d| (&d[..], to))).unwrap(), 5);
         let mut buffers = [[0u8; 4]; 10];
-        let got = batch.receive(b.as_fd(), buffers.iter_mut().map(|buffer| &mut buffer[..])).unwrap();
+        let got = batch.receive(b.as_fd(), buffers.iter_mut().map(|buffer| &mut buffer[..]), true).unwrap();
         assert_eq!(got, 5);
         assert_eq!(batch.length(2), 3);
         assert!(batch.truncated(4) && !batch.truncated(3));
@@ -202,5 +297,32 @@ mod tests {
             let addr: SocketAddr = text.parse().unwrap();
             assert_eq!(RawAddr::new(addr).addr(), addr);
         }
+    }
+
+    #[test]
+    fn grouped_datagrams_arrive_one_by_one() {
+        let (a, b) = (UdpSocket::bind("[::1]:0").unwrap(), UdpSocket::bind("[::1]:0").unwrap());
+        let (to_a, to_b) = (RawAddr::new(a.local_addr().unwrap()), RawAddr::new(b.local_addr().unwrap()));
+        let mut batch = Batch::segmenting();
+        let data: Vec<Vec<u8>> = [9, 9, 9, 4, 9, 12, 12, 0, 9].iter().map(|n| vec![*n as u8; *n]).collect();
+        let ends = data.iter().map(|d| if d.len() == 12 { to_a } else { to_b });
+        assert_eq!(batch.send(a.as_fd(), data.iter().map(|d| &d[..]).zip(ends)).unwrap(), 9);
+        assert!(!batch.segments || batch.groups == [4, 1, 2, 1, 1]);
+        let mut buffers = vec![[0u8; 32]; 10];
+        let got = batch.receive(b.as_fd(), buffers.iter_mut().map(|buffer| &mut buffer[..]), true).unwrap();
+        let lengths: Vec<usize> = (0..got).map(|at| batch.length(at)).collect();
+        assert_eq!(lengths, [9, 9, 9, 4, 9, 0, 9]);
+        assert!((0..got).all(|at| buffers[at][..lengths[at]].iter().all(|octet| usize::from(*octet) == lengths[at])));
+    }
+
+    #[test]
+    fn what_cannot_be_cut_up_leaves_one_by_one() {
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        a.connect(b.local_addr().unwrap()).unwrap();
+        let mut batch = Batch::segmenting();
+        // No datagram of this length fits into a packet of the loopback interface.
+        let data = vec![vec![1u8; 65_500]; 2];
+        assert_eq!(batch.send(a.as_fd(), data.iter().map(|d| (&d[..], RawAddr::NONE))).unwrap(), 2);
+        assert_eq!(batch.groups, [1, 1]);
     }
 }

@@ -1,7 +1,11 @@
 //! Waiting for many descriptors, and waking a waiting thread from another.
+//!
+//! Sockets of ports are waited for by poll(2), all others behind them by epoll(7). An epoll set stays on
+//! the socket's list of waiters all the time, so the kernel would call it for every packet that the
+//! socket sends; poll is on that list only while the thread sleeps.
 
 use rustix::event::epoll;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::time::Timespec;
 use std::io;
@@ -11,6 +15,14 @@ use std::sync::Arc;
 pub struct Poll {
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
+    ports: Vec<Port>,
+}
+
+/// A descriptor waited for by poll(2).
+struct Port {
+    fd: OwnedFd,
+    token: u64,
+    writable: bool,
 }
 
 /// What a descriptor is ready for.
@@ -27,7 +39,11 @@ pub struct Ready {
 impl Poll {
     /// An empty set.
     pub fn new() -> io::Result<Poll> {
-        Ok(Poll { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, ready: Vec::with_capacity(64) })
+        Ok(Poll {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            ready: Vec::with_capacity(64),
+            ports: Vec::new(),
+        })
     }
 
     /// Adds a descriptor to be told of when it can be read.
@@ -35,10 +51,15 @@ impl Poll {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
-    /// Says whether to be told also when the descriptor can be written.
-    pub fn want_write(&self, fd: impl AsFd, token: u64, wanted: bool) -> io::Result<()> {
-        let flags = if wanted { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?)
+    /// Adds the socket of a port, to be told of when it can be read. It stays.
+    pub fn add_port(&mut self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        self.ports.push(Port { fd: fd.as_fd().try_clone_to_owned()?, token, writable: false });
+        Ok(())
+    }
+
+    /// Says whether to be told also when the port with this number can be written.
+    pub fn want_write(&mut self, token: u64, wanted: bool) {
+        self.ports.iter_mut().filter(|port| port.token == token).for_each(|port| port.writable = wanted);
     }
 
     /// Takes a descriptor out.
@@ -52,9 +73,31 @@ impl Poll {
             tv_sec: (nanoseconds / 1_000_000_000).min(3600) as i64,
             tv_nsec: (nanoseconds % 1_000_000_000) as _,
         };
-        self.ready.clear();
         into.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.ready), Some(&timeout)) {
+        let flags = |port: &Port| if port.writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let mut all: Vec<PollFd<'_>> = vec![PollFd::new(&self.epoll, PollFlags::IN)];
+        all.extend(self.ports.iter().map(|port| PollFd::new(&port.fd, flags(port))));
+        match poll(&mut all, Some(&timeout)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let others = !all[0].revents().is_empty();
+        into.extend(self.ports.iter().zip(&all[1..]).filter(|(_, poll)| !poll.revents().is_empty()).map(
+            |(port, poll)| {
+                let flags = poll.revents();
+                let readable = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+                Ready { token: port.token, readable, writable: flags.contains(PollFlags::OUT) }
+            },
+        ));
+        if others { self.look(into) } else { Ok(()) }
+    }
+
+    /// Tells what of the epoll set is ready now.
+    fn look(&mut self, into: &mut Vec<Ready>) -> io::Result<()> {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.ready.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.ready), Some(&now)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -120,5 +163,23 @@ mod tests {
         waker.rest();
         poll.wait(0, &mut ready).unwrap();
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn a_port_is_told_of_beside_the_others() {
+        let mut poll = Poll::new().unwrap();
+        let (port, waker) = (Waker::new().unwrap(), Waker::new().unwrap());
+        poll.add(&waker, 7).unwrap();
+        poll.add_port(&port, 8).unwrap();
+        poll.want_write(8, true);
+        let (mut ready, idle) = (Vec::new(), Ready { token: 8, readable: false, writable: true });
+        poll.wait(0, &mut ready).unwrap();
+        assert_eq!(ready, [idle]);
+        poll.want_write(8, false);
+        port.wake();
+        waker.wake();
+        poll.wait(1_000_000_000, &mut ready).unwrap();
+        let readable = |token| Ready { token, readable: true, writable: false };
+        assert_eq!(ready, [readable(8), readable(7)]);
     }
 }

@@ -45,20 +45,19 @@ impl Topology {
 
     /// What the node knows of a destination.
     #[inline]
-    pub fn way(&mut self, to: Addr) -> Way {
-        match self.ways.place(to) {
-            Some(way) if way.to == to => *way,
-            _ => self.find_way(to),
+    pub fn way(&mut self, to: Addr) -> &Way {
+        if !self.ways.place(to).as_ref().is_some_and(|way| way.to == to) {
+            let way = self.find_way(to);
+            *self.ways.place(to) = Some(way);
         }
+        self.ways.place(to).get_or_insert_with(|| Way::nowhere(to))
     }
 
     #[cold]
-    fn find_way(&mut self, to: Addr) -> Way {
+    fn find_way(&self, to: Addr) -> Way {
         let next = self.routes.next_hop(to);
         let peer = next.map_or(PeerId::NONE, |next| self.peer(next, to));
-        let way = Way { to, here: self.is_own(to), own: self.address_towards(to), next, peer };
-        *self.ways.place(to) = Some(way);
-        way
+        Way { to, here: self.is_own(to), own: self.address_towards(to), next, peer }
     }
 
     /// The overlay peer behind a next hop towards `to`.
@@ -117,7 +116,7 @@ mod tests {
                 for to in 1..=255 {
                     let way = topology.way(addr(to));
                     let next = Some(NextHop { port: PortId(0), via: addr(n) });
-                    assert_eq!(way, Way { to: addr(to), here: to == 1, own: addr(1), next, peer });
+                    assert_eq!(*way, Way { to: addr(to), here: to == 1, own: addr(1), next, peer });
                 }
             }
         }

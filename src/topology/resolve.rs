@@ -37,24 +37,12 @@ struct Entry {
     waiting: VecDeque<Frame>,
 }
 
-/// What a packet for a next hop finds.
-pub enum Resolution {
-    /// The link address; the packet can go. Ask again behind its back if `ask`.
-    Known {
-        /// Where to.
-        mac: Mac,
-        /// The packet.
-        frame: Frame,
-        /// Whether the answer is getting old.
-        ask: bool,
-    },
-    /// The packet waits; ask if `ask`. One that waited longest may have had to give way.
-    Waiting {
-        /// Whether the question is to be asked now.
-        ask: bool,
-        /// The packet that gave way.
-        displaced: Option<Frame>,
-    },
+/// What became of a packet whose next hop has no known link address.
+pub struct Waiting {
+    /// Whether the question is to be asked now.
+    pub ask: bool,
+    /// The packet that gave way: one that waited longest, or this one.
+    pub displaced: Option<Frame>,
 }
 
 /// The link addresses known.
@@ -64,30 +52,32 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Finds the link address of next hop `addr` on `port` for a packet.
+    /// The link address of next hop `addr` on `port` if it is known, and whether to ask again since the
+    /// answer is getting old.
     #[inline]
-    pub fn resolve(&mut self, now: u64, port: PortId, addr: Addr, frame: Frame) -> Resolution {
-        if let Some(entry) = self.table.get_mut(&(port, addr))
-            && let Some((mac, at)) = entry.known
-            && now < at + KNOWN_FOR
-        {
-            let ask = now > at + FRESH_FOR && entry.deadline <= now;
-            if ask {
-                entry.deadline = now + ASK_AGAIN;
-            }
-            return Resolution::Known { mac, frame, ask };
+    pub fn known(&mut self, now: u64, port: PortId, addr: Addr) -> Option<(Mac, bool)> {
+        let entry = self.table.get_mut(&(port, addr))?;
+        let (mac, at) = entry.known?;
+        if now >= at + KNOWN_FOR {
+            return None;
         }
-        self.wait(now, (port, addr), frame)
+        let ask = now > at + FRESH_FOR && entry.deadline <= now;
+        if ask {
+            entry.deadline = now + ASK_AGAIN;
+        }
+        Some((mac, ask))
     }
 
+    /// Keeps a packet until the link address of its next hop is known.
     #[cold]
-    fn wait(&mut self, now: u64, key: Key, frame: Frame) -> Resolution {
+    pub fn wait(&mut self, now: u64, port: PortId, addr: Addr, frame: Frame) -> Waiting {
+        let key = (port, addr);
         if self.table.len() >= ENTRIES_MAX && !self.table.contains_key(&key) {
             self.table.retain(|_, entry| {
                 !entry.waiting.is_empty() || entry.known.is_some_and(|(_, at)| now < at + KNOWN_FOR)
             });
             if self.table.len() >= ENTRIES_MAX {
-                return Resolution::Waiting { ask: false, displaced: Some(frame) };
+                return Waiting { ask: false, displaced: Some(frame) };
             }
         }
         let fresh = || Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new() };
@@ -100,7 +90,7 @@ impl Resolver {
         }
         let displaced = if entry.waiting.len() == WAITING_MAX { entry.waiting.pop_front() } else { None };
         entry.waiting.push_back(frame);
-        Resolution::Waiting { ask, displaced }
+        Waiting { ask, displaced }
     }
 
     /// An answer: gives the packets that can go now. Ignored unless the question was asked.
@@ -154,23 +144,22 @@ mod tests {
     fn packets_wait_for_the_first_answer_and_then_pass() {
         let mut resolver = Resolver::default();
         let port = PortId(0);
-        assert!(matches!(resolver.resolve(0, port, HOP, packet()), Resolution::Waiting { ask: true, displaced: None }));
-        assert!(matches!(
-            resolver.resolve(0, port, HOP, packet()),
-            Resolution::Waiting { ask: false, displaced: None }
-        ));
+        assert_eq!(resolver.known(0, port, HOP), None);
+        assert!(matches!(resolver.wait(0, port, HOP, packet()), Waiting { ask: true, displaced: None }));
+        assert!(matches!(resolver.wait(0, port, HOP, packet()), Waiting { ask: false, displaced: None }));
         assert_eq!(resolver.learn(1, port, HOP, MAC).len(), 2);
-        assert!(matches!(resolver.resolve(2, port, HOP, packet()), Resolution::Known { mac: MAC, ask: false, .. }));
+        assert_eq!(resolver.known(2, port, HOP), Some((MAC, false)));
         let old = FRESH_FOR + 2;
-        assert!(matches!(resolver.resolve(old, port, HOP, packet()), Resolution::Known { ask: true, .. }));
-        assert!(matches!(resolver.resolve(old, port, HOP, packet()), Resolution::Known { ask: false, .. }));
-        assert!(matches!(resolver.resolve(KNOWN_FOR + 1, port, HOP, packet()), Resolution::Waiting { ask: true, .. }));
+        assert_eq!(resolver.known(old, port, HOP), Some((MAC, true)));
+        assert_eq!(resolver.known(old, port, HOP), Some((MAC, false)));
+        assert_eq!(resolver.known(KNOWN_FOR + 1, port, HOP), None);
+        assert!(matches!(resolver.wait(KNOWN_FOR + 1, port, HOP, packet()), Waiting { ask: true, .. }));
     }
 
     #[test]
     fn a_silent_next_hop_is_asked_a_few_times_and_given_up() {
         let mut resolver = Resolver::default();
-        let _ = resolver.resolve(0, PortId(0), HOP, packet());
+        let _ = resolver.wait(0, PortId(0), HOP, packet());
         let mut asked = 1;
         let mut now = 0;
         let gone = loop {
@@ -191,7 +180,7 @@ mod tests {
         assert!(resolver.learn(0, PortId(0), HOP, MAC).is_empty());
         assert_eq!(resolver.table.len(), 0);
         for hop in 0..2 * ENTRIES_MAX as u32 {
-            let _ = resolver.resolve(0, PortId(0), Addr::v4(hop.to_be_bytes()), packet());
+            let _ = resolver.wait(0, PortId(0), Addr::v4(hop.to_be_bytes()), packet());
         }
         assert_eq!(resolver.table.len(), ENTRIES_MAX);
     }

@@ -27,6 +27,13 @@ pub struct Way {
     pub peer: PeerId,
 }
 
+impl Way {
+    /// No way at all.
+    pub(super) fn nowhere(to: Addr) -> Way {
+        Way { to, here: false, own: Addr::UNSPECIFIED, next: None, peer: PeerId::NONE }
+    }
+}
+
 /// Ways remembered.
 #[derive(Clone, Debug)]
 pub(super) struct Ways {

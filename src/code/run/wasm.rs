@@ -205,7 +205,7 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Runs the code on the packet in `env`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
         let memory = self.memory.bytes(&mut self.store);
         let placed = env.packet.as_ref().is_some_and(|packet| place(memory, self.arena, &self.window, packet));
