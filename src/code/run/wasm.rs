@@ -19,7 +19,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 use wasmtime::{
-    Config, Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability,
+    Config, Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability, OptLevel,
     PoolingAllocationConfig, Store, Trap, TypedFunc, Val,
 };
 
@@ -99,6 +99,9 @@ impl Compiler {
         let mut config = Config::new();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
+        // The author's compiler has optimised already: doing it again takes a third of the load time and
+        // gains nothing that could be measured. Nobody reads backtraces of capsules.
+        config.cranelift_opt_level(OptLevel::None).generate_address_map(false);
         config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
         config.consume_fuel(true).epoch_interruption(ticked);
         let engine = Engine::new(&config)?;
