@@ -195,3 +195,32 @@ fn routes_of_the_kernel_are_followed() {
     });
     assert!(followed, "{}", net.status("a"));
 }
+
+#[test]
+fn frames_for_another_host_are_left_alone_while_somebody_captures() {
+    let topology = "name = \"t\"\nnodes.a = {}\nnodes.r.active = true\n[[links]]\nends = [\"a\", \"r\"]\nprefixes = [\"10.0.1.0/24\"]\n";
+    let Some(net) = Running::up("promisc", topology) else { return };
+    let shell = |node: &str, script: &str| {
+        let done = net.lab.enter(node, || Command::new("sh").args(["-c", script]).output().unwrap()).unwrap();
+        assert!(done.status.success(), "{script}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    };
+    shell("r", "for i in $(ls /proc/sys/net/ipv4/neigh | grep -v default); do ip link set $i promisc on; done");
+    shell("a", "ping -c 1 -W 5 10.0.1.2");
+    let known = shell("a", "ip neigh show 10.0.1.2");
+    let words: Vec<&str> = known.split(' ').collect();
+    let behind = |word: &str| words[words.iter().position(|found| *found == word).unwrap() + 1];
+    let send = |mac: &str, bytes: &[u8]| {
+        shell("a", &format!("ip neigh replace 10.0.1.2 lladdr {mac} dev {}", behind("dev")));
+        let socket = net.lab.enter("a", || UdpSocket::bind("10.0.1.1:0").unwrap()).unwrap();
+        socket.send_to(bytes, "10.0.1.2:3322").unwrap();
+    };
+    send("02:00:00:00:99:99", b"for another");
+    send(behind("lladdr"), b"for us");
+    let begin = std::time::Instant::now();
+    while net.status("r")["drops"]["malformed"].is_null() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the second datagram is ours");
+        std::thread::yield_now();
+    }
+    assert_eq!(net.status("r")["drops"]["malformed"], 1, "the first one was for somebody else");
+}

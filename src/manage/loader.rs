@@ -102,7 +102,12 @@ fn serve(store: Store, compiler: &Compiler, inbox: &Receiver<Job>, outbox: &Send
                 None
             }
             Job::Effect(Effect::Prepare(Prepare { code, wasm, window })) => {
-                let result = compiler.compile(&wasm, window).map_err(|error| error.to_string());
+                // The compiler is large and its input anybody's: a panic in it costs one code, not the thread.
+                let compile = std::panic::AssertUnwindSafe(|| compiler.compile(&wasm, window));
+                let result = match std::panic::catch_unwind(compile) {
+                    Ok(compiled) => compiled.map_err(|error| error.to_string()),
+                    Err(_) => Err("the wasm compiler failed on it; please report this".into()),
+                };
                 Some(Loaded::Prepared(code, Box::new(result)))
             }
             Job::Request(request, reply) => {
