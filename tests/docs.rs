@@ -1,10 +1,12 @@
 //! Every command that a document shows as a test is run.
 //!
 //! Blocks fenced as `sh test` of one document are one script, in an empty folder with the project's
-//! binary first in the path; a command that fails fails the test.
+//! binary first in the path; a command that fails fails the test. What a script leaves running is ended
+//! with it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The documents of the project.
 fn documents() -> Vec<PathBuf> {
@@ -18,9 +20,12 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
+/// Every script begins so: it ends at the first failure, and its jobs end with it.
+const BEGINNING: &str = "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n";
+
 /// The script in a document, and how many blocks it has.
 fn script(text: &str) -> (String, usize) {
-    let (mut script, mut blocks, mut inside) = (String::from("set -eu\n"), 0, false);
+    let (mut script, mut blocks, mut inside) = (String::from(BEGINNING), 0, false);
     for line in text.lines() {
         match line.trim() {
             "```sh test" => {
@@ -51,17 +56,23 @@ fn every_command_shown_as_a_test_works() {
             continue;
         }
         let folder = tempfile::tempdir().unwrap();
-        let output = Command::new("bash")
-            .args(["-c", &script])
+        // Into a file, as a job that goes on would hold a pipe open.
+        let said = folder.path().join("script.output");
+        let file = File::create(&said).unwrap();
+        let status = Command::new("timeout")
+            .args(["--kill-after=5", "120", "bash", "-c", &script])
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file)
             .current_dir(folder.path())
             .env("PATH", &path)
             .env("XDG_RUNTIME_DIR", folder.path())
             .env("XDG_DATA_HOME", folder.path())
             .env("ANODE_SOURCE", env!("CARGO_MANIFEST_DIR"))
-            .output()
+            .status()
             .unwrap();
-        let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{}:\n{script}\n{said}\n{errors}", document.display());
+        let said = std::fs::read_to_string(&said).unwrap();
+        assert!(status.success(), "{}: {status}\n{script}\n{said}", document.display());
         run += blocks;
     }
     assert!(run > 0, "no document shows a command as a test");
@@ -70,5 +81,5 @@ fn every_command_shown_as_a_test_works() {
 #[test]
 fn blocks_of_other_kinds_are_not_run() {
     let text = "```sh\nfalse\n```\n```sh test\ntrue\n```\n```toml\nx = 1\n```\n";
-    assert_eq!(script(text), ("set -eu\ntrue\n".into(), 1));
+    assert_eq!(script(text), (format!("{BEGINNING}true\n"), 1));
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 
@@ -98,7 +99,9 @@ fn fingerprint(compiler_version: &[u8]) -> String {
 }
 
 fn compile(cc: &OsString, folder: &Path, name: &str, source: &str) -> Result<(), Error> {
-    let work = folder.join(format!("build.{}", std::process::id()));
+    // Nobody else's, also not another thread's.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let work = folder.join(format!("build.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let failed = |cause| Error::Write { path: work.clone(), cause };
     fs::create_dir_all(&work).map_err(failed)?;
     fs::write(work.join(HEADER.0), HEADER.1).map_err(failed)?;
@@ -127,6 +130,16 @@ mod tests {
         assert_eq!(second.burst.metadata().unwrap().modified().unwrap(), made);
         let folder = first.launch.parent().unwrap();
         assert_eq!(fs::read_dir(folder).unwrap().count(), SOURCES.len(), "nothing but the programs is left");
+    }
+
+    #[test]
+    fn threads_that_start_together_do_not_meet() {
+        let cache = tempfile::tempdir().unwrap();
+        let ready = || Programs::ready_with(&compiler(), cache.path());
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(ready)).collect();
+            assert!(threads.into_iter().all(|thread| thread.join().unwrap().is_ok()));
+        });
     }
 
     #[test]

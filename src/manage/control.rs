@@ -94,10 +94,7 @@ impl Handle {
                 let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
                 Ok(json!({"name": name.to_string(), "was_known": was_ready}))
             }
-            Ask::Down => {
-                self.order(Order::Stop)?;
-                Ok(json!("going down"))
-            }
+            Ask::Down => Ok(json!("going down")),
         }
     }
 }
@@ -142,7 +139,9 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             refuse(connection, "the request is too long, or its line does not end");
             return Ok(());
         }
-        let answer = match serde_json::from_str::<Ask>(&line) {
+        let ask = serde_json::from_str::<Ask>(&line);
+        let stops = matches!(ask, Ok(Ask::Down));
+        let answer = match ask {
             Ok(ask) => handle.answer(ask),
             Err(error) => Err(format!("request not understood: {error}")),
         };
@@ -150,6 +149,11 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             Ok(value) => json!({ "ok": value }),
             Err(why) => json!({ "error": why }),
         };
-        writeln!(connection, "{answer}")?;
+        let told = writeln!(connection, "{answer}");
+        if stops {
+            // Behind the answer: the process may be gone before another line is written.
+            let _ = handle.order(Order::Stop);
+        }
+        told?;
     }
 }
