@@ -39,6 +39,9 @@ const BATCHES_MAX: usize = 4;
 /// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
 const ORDERS_MAX: usize = 8;
 
+/// Octets of link and tunnel headers around a packet, at most.
+const LINK_HEADER: usize = 64;
+
 /// Frames ready in the pool from the start.
 const FRAMES_READY: usize = 512;
 
@@ -108,11 +111,12 @@ impl Worker {
         let mut ports = Vec::new();
         for (at, plan) in plans.into_iter().enumerate() {
             let name = &config.ports[at].name;
-            let port = OpenPort::open(PortId(at as u16), plan).map_err(|error| explain(name, error))?;
+            let port =
+                OpenPort::open(PortId(at as u16), plan, largest + LINK_HEADER).map_err(|error| explain(name, error))?;
             poll.add_port(port.fd(), PORTS + at as u64)?;
             ports.push(port);
         }
-        let pool = FramePool::new(crate::port::frame::FRAME.max(largest + 64), FRAMES_READY);
+        let pool = FramePool::new(crate::port::frame::FRAME.max(largest + LINK_HEADER), FRAMES_READY);
         let out = Output { pool, ..Output::default() };
         let node = Node::new(config);
         Ok(Worker {
@@ -314,7 +318,7 @@ impl Worker {
 }
 
 impl OpenPort {
-    fn open(id: PortId, plan: Plan) -> io::Result<OpenPort> {
+    fn open(id: PortId, plan: Plan, longest: usize) -> io::Result<OpenPort> {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let (socket, tap) = match plan.opening {
             Opening::Udp(listen, peers) => {
@@ -323,7 +327,7 @@ impl OpenPort {
             }
             Opening::Packet(interface) => {
                 let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
-                (Socket::Packet(PacketPort::open(id, interface)?), tap)
+                (Socket::Packet(PacketPort::open(id, interface, longest)?), tap)
             }
         };
         Ok(OpenPort { socket, tap, blocked: false })
@@ -339,7 +343,7 @@ impl OpenPort {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
         match &mut self.socket {
             Socket::Udp(port) => port.receive(pool, into),
-            Socket::Packet(port) => port.receive(pool, into),
+            Socket::Packet(port) => Ok(port.receive(pool, into)),
         }
     }
 

@@ -4,10 +4,10 @@
 //! an active node looks at, a guard in front of the stack takes capsules away from it, and all other
 //! traffic goes its way as if we were not there.
 
-use super::queue::{Asking, SendQueue};
+use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Guard;
-use crate::sys::mmsg::{Batch, RawAddr};
+use crate::sys::mmsg::{BATCH, Batch, RawAddr};
 use crate::sys::packet::PacketSocket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,24 +18,16 @@ pub struct PacketPort {
     _guard: Guard,
     id: PortId,
     batch: Batch,
-    asking: Asking,
     queue: SendQueue,
 }
 
 impl PacketPort {
-    /// Opens the port `id` on the interface with this index.
-    pub fn open(id: PortId, interface: u32) -> io::Result<PacketPort> {
+    /// Opens the port `id` on the interface with this index, for frames of up to `longest` octets.
+    pub fn open(id: PortId, interface: u32, longest: usize) -> io::Result<PacketPort> {
         // The guard first: a capsule between the two is lost, not doubled.
         let guard = Guard::attach(interface)?;
-        let socket = PacketSocket::open(interface)?;
-        Ok(PacketPort {
-            socket,
-            _guard: guard,
-            id,
-            batch: Batch::default(),
-            asking: Asking::default(),
-            queue: SendQueue::default(),
-        })
+        let socket = PacketSocket::open(interface, longest)?;
+        Ok(PacketPort { socket, _guard: guard, id, batch: Batch::default(), queue: SendQueue::default() })
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
@@ -44,25 +36,18 @@ impl PacketPort {
     }
 
     /// Receives what is there, at most one batch; says how much that is, and whether there may be more.
-    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
-        let first = into.len();
-        into.extend((0..self.asking.count()).map(|_| pool.take()));
-        let got = self.batch.receive(self.socket.as_fd(), into[first..].iter_mut().map(Frame::room), false);
-        let count = match got {
-            Ok(count) => count,
-            Err(error) => {
-                into.drain(first..).for_each(|frame| pool.give(frame));
-                return if super::queue::is_passing(&error) { Ok((0, false)) } else { Err(error) };
+    pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> (usize, bool) {
+        for count in 0..BATCH {
+            let mut frame = pool.take();
+            if !self.socket.receive(|bytes| frame.fill(bytes)) {
+                pool.give(frame);
+                return (count, false);
             }
-        };
-        for at in 0..count {
-            let frame = &mut into[first + at];
-            frame.received(self.batch.length(at));
             frame.port = self.id;
             frame.peer = PeerId::NONE;
+            into.push(frame);
         }
-        into.drain(first + count..).for_each(|frame| pool.give(frame));
-        Ok((count, self.asking.got(count)))
+        (BATCH, true)
     }
 
     /// The frames on their way out.

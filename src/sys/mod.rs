@@ -11,4 +11,5 @@ pub mod netns;
 pub mod packet;
 pub mod poll;
 pub mod process;
+mod ring;
 pub mod seqpacket;

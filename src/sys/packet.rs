@@ -1,22 +1,25 @@
 //! AF_PACKET sockets (packet(7)): the frames of one interface.
 //!
 //! A classic BPF filter lets only what an active node looks at into the socket, so other traffic
-//! costs it nothing; the socket sees what comes in, not what goes out.
+//! costs it nothing; the socket sees what comes in, not what goes out. What comes in is in a ring shared with
+//! the kernel.
 
+use super::ring::ReceiveRing;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Octets of frames the kernel may keep for the socket.
-const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+/// Octets of frames on their way out that the kernel may keep for the socket.
+const SEND_BUFFER: libc::c_int = 8 << 20;
 
 /// A raw socket on one interface.
 pub struct PacketSocket {
+    ring: ReceiveRing,
     fd: OwnedFd,
 }
 
 impl PacketSocket {
-    /// Opens the interface with this index for frames that pass the filter.
-    pub fn open(interface: u32) -> io::Result<PacketSocket> {
+    /// Opens the interface with this index for frames that pass the filter, of up to `longest` octets.
+    pub fn open(interface: u32, longest: usize) -> io::Result<PacketSocket> {
         // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
         let raw =
             unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
@@ -24,16 +27,22 @@ impl PacketSocket {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just made and nobody else has it.
-        let socket = PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(raw) } };
-        socket.attach_filter()?;
-        socket.option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        attach_filter(fd.as_fd())?;
+        set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         // The queueing discipline would be one more queue behind ours.
-        socket.option(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
         // Without the privilege the system's limit stays, which only makes bursts shorter.
-        let _ = socket.option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER);
-        let _ = socket.option(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, RECEIVE_BUFFER);
-        socket.bind(interface)?;
-        Ok(socket)
+        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+        let ring = ReceiveRing::open(fd.as_fd(), longest)?;
+        bind(fd.as_fd(), interface)?;
+        Ok(PacketSocket { ring, fd })
+    }
+
+    /// Shows the next frame to `look`; false if there is none.
+    #[inline]
+    pub fn receive(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        self.ring.take(look)
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
@@ -53,55 +62,46 @@ impl PacketSocket {
         };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(stats.tp_drops) }
     }
-
-    fn bind(&self, interface: u32) -> io::Result<()> {
-        // SAFETY: all-zero octets are a valid value of this C structure.
-        let mut addr: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
-        addr.sll_family = libc::AF_PACKET as u16;
-        addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        addr.sll_ifindex = interface as i32;
-        // SAFETY: the address is a whole sockaddr_ll and its length is given.
-        let done = unsafe {
-            libc::bind(self.fd.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
-        };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    fn option(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        // SAFETY: the option's value is one integer, and its length is given.
-        let done = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                level,
-                name,
-                (&raw const value).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    fn attach_filter(&self) -> io::Result<()> {
-        let mut filter = filter();
-        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-        // SAFETY: the program points to `filter`, which outlives the call; the kernel copies it.
-        let done = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ATTACH_FILTER,
-                (&raw const program).cast(),
-                size_of::<libc::sock_fprog>() as libc::socklen_t,
-            )
-        };
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
 }
 
 impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn bind(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+    // SAFETY: all-zero octets are a valid value of this C structure.
+    let mut addr: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
+    addr.sll_family = libc::AF_PACKET as u16;
+    addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    addr.sll_ifindex = interface as i32;
+    // SAFETY: the address is a whole sockaddr_ll and its length is given.
+    let done = unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sets an option whose value the kernel takes as a C value of this very type.
+pub(super) fn set_option<T>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads the value, whose length is given.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn attach_filter(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut filter = filter();
+    // The program points to `filter`, which outlives the call; the kernel copies it.
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 /// The filter: untagged ARP, ICMPv6, IP protocol 107 and UDP to port 3322 that is no fragment, and not

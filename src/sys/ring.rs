@@ -1,0 +1,97 @@
+//! The ring in which the kernel leaves received frames: TPACKET_V2 (packet_mmap in the kernel's
+//! documentation).
+//!
+//! A slot belongs to the kernel or to us, by its status word; taking a frame is a look at memory, and no
+//! system call. Version 2 shows a frame at once, where version 3 holds it back to fill a block.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Octets of a ring, unless its frames are so long that [`SLOTS_MIN`] need more.
+const RING: usize = 4 << 20;
+
+/// Frames a ring holds at least.
+const SLOTS_MIN: usize = 64;
+
+/// Octets a slot has for the kernel's header, the sender's link address and padding, before the frame.
+const SLOT_HEAD: usize = 128;
+
+/// Octets of memory the kernel takes in one piece.
+const BLOCK_MIN: usize = 64 << 10;
+
+/// The frames of one packet socket that nobody has taken yet.
+pub struct ReceiveRing {
+    base: NonNull<u8>,
+    slot: usize,
+    count: usize,
+    next: usize,
+}
+
+// SAFETY: the mapping is this value's alone, and nothing about it belongs to a thread.
+unsafe impl Send for ReceiveRing {}
+
+impl ReceiveRing {
+    /// Gives the socket, which must not be bound yet, a ring for frames of up to `longest` octets.
+    pub fn open(socket: BorrowedFd<'_>, longest: usize) -> io::Result<ReceiveRing> {
+        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+        super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
+        let block = slot.max(BLOCK_MIN);
+        let bytes = RING.max(slot * SLOTS_MIN);
+        let request = libc::tpacket_req {
+            tp_block_size: block as libc::c_uint,
+            tp_block_nr: (bytes / block) as libc::c_uint,
+            tp_frame_size: slot as libc::c_uint,
+            tp_frame_nr: (bytes / slot) as libc::c_uint,
+        };
+        super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                socket.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(ReceiveRing { base, slot, count: bytes / slot, next: 0 })
+    }
+
+    /// Shows the oldest frame to `look` and gives its slot back to the kernel; false if there is none.
+    #[inline]
+    pub fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        // SAFETY: `next` is below `count`, so the slot lies within the mapping, which is `count` slots long.
+        let slot = unsafe { self.base.add(self.next * self.slot) };
+        // SAFETY: a slot begins with its status word, aligned as the slot is to 2048; the kernel and we access it
+        // as a word only.
+        let status = unsafe { AtomicU32::from_ptr(slot.cast().as_ptr()) };
+        if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        let header = slot.cast::<libc::tpacket2_hdr>().as_ptr();
+        // SAFETY: the status says that the slot is ours until we give it back; it begins with this header.
+        let (start, length) = unsafe { (usize::from((*header).tp_mac), (*header).tp_snaplen as usize) };
+        if start + length <= self.slot {
+            // SAFETY: as above, and the octets lie within the slot.
+            look(unsafe { core::slice::from_raw_parts(slot.as_ptr().add(start), length) });
+        }
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
+        true
+    }
+}
+
+impl Drop for ReceiveRing {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `open` with this length, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.slot * self.count) };
+    }
+}
