@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 use wasmtime::{
     Config, Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability, OptLevel,
-    PoolingAllocationConfig, Store, Trap, TypedFunc, Val,
+    PoolingAllocationConfig, RegallocAlgorithm, Store, Trap, TypedFunc, Val,
 };
 
 /// Steps charged for a failure, since raising one costs the node far more than the steps before it.
@@ -99,9 +99,10 @@ impl Compiler {
         let mut config = Config::new();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
         config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
-        // The author's compiler has optimised already: doing it again takes a third of the load time and
-        // gains nothing that could be measured. Nobody reads backtraces of capsules.
+        // The author's compiler has optimised already: doing it again, and placing registers in more than one
+        // pass, takes half of the load time and gains nothing that could be measured. Nobody reads backtraces of capsules.
         config.cranelift_opt_level(OptLevel::None).generate_address_map(false);
+        config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
         config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
         config.consume_fuel(true).epoch_interruption(ticked);
         let engine = Engine::new(&config)?;
