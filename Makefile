@@ -29,7 +29,7 @@ lint: deps
 
 # The same tests at full length; the last result is in docs/soak.md.
 soak: deps
-	ANODE_SOAK=1 $(CARGO) test --release --locked --no-fail-fast -- --include-ignored
+	sh tools/soak.sh
 
 # One minute for every parser, linker and checker (needs cargo-fuzz and a nightly toolchain).
 fuzz: deps
