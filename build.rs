@@ -34,8 +34,10 @@ fn compile_all() -> Result<(), String> {
         None => toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?,
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    let guard = out.join("guard.bpf.o").to_string_lossy().into_owned();
-    run(&clang, KERNEL.iter().chain(&["-c", "bpf/guard.bpf.c"]), &guard)?;
+    for name in ["guard", "ingress", "runner"] {
+        let (source, object) = (format!("bpf/{name}.bpf.c"), out.join(format!("{name}.bpf.o")));
+        run(&clang, KERNEL.iter().chain(&["-c", &source]), &object.to_string_lossy())?;
+    }
     let entries = fs::read_dir("apps").map_err(|error| format!("apps: {error}"))?;
     for entry in entries {
         let source = entry.map_err(|error| format!("apps: {error}"))?.path();

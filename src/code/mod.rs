@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! author: ping.c ─▶ author::build ─▶ bundle (manifest + representations) ─▶ ping.anb
-//! node:   code name ─▶ store ─▶ (absent: fetched) ─▶ check ─▶ run
+//! node:   code name ─▶ store ─▶ (absent: fetched) ─▶ check ─▶ run, or link for the kernel
 //! ```
 //!
 //! A code name is the SHA-256 of a bundle's manifest, so whoever holds the name holds the code,
@@ -13,5 +13,6 @@ pub mod author;
 pub mod bundle;
 pub mod check;
 pub mod fetch;
+pub mod link;
 pub mod run;
 pub mod store;

@@ -1,11 +1,18 @@
 //! Programs of this project that run in the Linux kernel.
 //!
-//! Their sources are in `bpf/`; the build compiles them and this crate carries the result. So far
-//! that is the guard which keeps capsules from the Linux stack of an interface whose frames the node
-//! reads through an AF_PACKET socket.
+//! Their sources are in `bpf/`; the build compiles them and this crate carries the result: the guard
+//! which keeps capsules from the Linux stack of an interface whose frames the node reads through an
+//! AF_PACKET socket, and the kernel [`half`], which runs capsules before they reach either.
 
-use crate::sys::bpf::{Link, Program};
-use object::{Object, ObjectSection};
+pub mod half;
+mod maps;
+mod object;
+mod types;
+
+pub use half::{KernelHalf, LoadError};
+pub use maps::{KernelCounts, KernelUsage, PortEntry};
+
+use crate::sys::bpf::{Hook, Link, Program};
 use std::io;
 
 /// The compiled guard (`bpf/guard.bpf.c`).
@@ -19,15 +26,9 @@ pub struct Guard {
 impl Guard {
     /// Puts the guard before the Linux stack of the interface with this index.
     pub fn attach(interface: u32) -> io::Result<Guard> {
-        let code = section(GUARD, "tc")?;
-        let link = Program::load_tc("anode_guard", code)?.attach_ingress(interface)?;
+        let guard = object::program(GUARD, "guard")?;
+        let code: Vec<u8> = guard.code.iter().flat_map(|insn| insn.encode()).collect();
+        let link = Program::load(Hook::TcIngress, "anode_guard", &code, None)?.attach_ingress(interface)?;
         Ok(Guard { _link: link })
     }
-}
-
-/// The instructions in a section of an object file of our own.
-fn section<'a>(file: &'a [u8], name: &str) -> io::Result<&'a [u8]> {
-    let broken = || io::Error::other(format!("the program built into this binary has no section '{name}'"));
-    let object = object::File::parse(file).map_err(|_| broken())?;
-    object.section_by_name(name).and_then(|section| section.data().ok()).ok_or_else(broken)
 }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * What programs for the kernel need of it: integers, the context of XDP, the helpers by number
+ * (bpf-helpers(7)). Maps are undefined symbols, which the node's loader resolves by name.
+ */
+#ifndef ANODE_BASE_H
+#define ANODE_BASE_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define INLINE static inline __attribute__((always_inline))
+#define SECTION(name) __attribute__((section(name), used))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define be16(x) __builtin_bswap16(x)
+#define be32(x) __builtin_bswap32(x)
+
+/* struct xdp_md (linux/bpf.h). */
+struct xdp {
+    u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;
+};
+
+enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
+
+#define MAP(name) extern const char name[]
+
+static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
+static u64 (*const ktime_get_ns)(void) = (void *)5;
+static u32 (*const get_prandom_u32)(void) = (void *)7;
+static long (*const tail_call)(void *ctx, const void *map, u32 index) = (void *)12;
+static long (*const xdp_adjust_head)(void *ctx, int delta) = (void *)44;
+static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *)51;
+static long (*const fib_lookup)(void *ctx, void *params, int size, u32 flags) = (void *)69;
+static u64 (*const jiffies)(void) = (void *)118;
+static long (*const xdp_load_bytes)(void *ctx, u32 offset, void *to, u32 size) = (void *)189;
+static long (*const xdp_store_bytes)(void *ctx, u32 offset, const void *from, u32 size) = (void *)190;
+
+INLINE u8 *packet(const struct xdp *ctx) { return (u8 *)(long)ctx->data; }
+INLINE u8 *packet_end(const struct xdp *ctx) { return (u8 *)(long)ctx->data_end; }
+
+#endif

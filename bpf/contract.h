@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * The contract between the kernel half and the node: the values of the maps they share, and how a
+ * packet is passed up. src/kernel/maps.rs says the same.
+ */
+#ifndef ANODE_CONTRACT_H
+#define ANODE_CONTRACT_H
+
+#include "base.h"
+
+/* Entries of the maps. The direct-mapped ones are powers of two. */
+enum {
+    CODES = 4096,
+    PROGRAMS = 1024,
+    PORTS = 4096,
+    NEAR = 1024,
+    NEXT_HOPS = 16384,
+};
+
+/* An address: 16 octets, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
+ * where XDP runs. */
+struct addr {
+    u64 half[2];
+};
+
+/* What mobile code sees of the packet's place: struct an_context of sdk/anode/capsule.h. */
+struct context {
+    u64 here[2];
+    u32 payload_length, window_length, flags, in_port, from, bound, app_port, reserved[5];
+};
+
+/* Map `node`, one entry. */
+struct node {
+    /* Next hops found under another generation are looked up again. */
+    u64 generation;
+    u8 name[16];
+    u32 neighbours, zero;
+};
+
+/* Map `ports`, by interface index. */
+struct port {
+    /* Whether the node has this interface, and capsules may leave by it from here. */
+    u32 present, number;
+    u32 mtu, zero;
+    /* The node's address on it for each family; zero: none. */
+    u64 v4[2], v6[2];
+};
+
+/* Map `codes`: direct-mapped by the code name. */
+struct code {
+    u64 name[4];
+    /* Its program in map `programs`, and its place in map `usage`; 0: no code. */
+    u32 slot;
+    /* Payload octets in its window. */
+    u32 window;
+    u64 zero[3];
+};
+
+/* Map `near`: neighbours, direct-mapped by address and interface. */
+struct near {
+    u64 addr[2];
+    u32 interface;
+    /* Its number among the node's neighbours, plus 1; 0: none. */
+    u32 number;
+};
+
+/* Map `next_hops`, for each CPU: direct-mapped by destination. */
+struct next_hop {
+    u64 to[2];
+    /* The node's address on that side. */
+    u64 own[2];
+    u64 generation, until;
+    u32 interface, mtu;
+    /* Destination, then source. */
+    u16 macs[6];
+    u32 zero;
+};
+
+
+/* Map `usage`, for each CPU, by slot. */
+struct usage {
+    u64 packets, bytes, forwarded, passed_up;
+    /* Dropped by the code; for a verdict that does not exist. */
+    u64 by_code, by_verdict;
+};
+
+/* Map `counts`, for each CPU, one entry: capsules at the ingress, and frames that pretend to come
+ * from here. */
+struct counts {
+    u64 received, dropped_forged;
+};
+
+/* Map `current`, for each CPU, one entry: the packet whose code runs. */
+struct current {
+    struct context context;
+    u64 source[2];
+    /* Offset of the capsule header in the frame: 42 or 50 behind IPv4, 62 behind IPv6. */
+    u32 offset;
+    /* Octets from there to the end of the capsule, and its resource bound. */
+    u32 bytes, bound, zero;
+};
+
+/* A packet whose code has run is passed up in an Ethernet frame of this type (IEEE 802, local
+ * experiments): its own, with this structure behind the Ethernet header. Such frames are never taken
+ * from a wire. */
+enum { PASSED_UP = 0x88b5 };
+
+struct passed_up {
+    u32 verdict, bound;
+    u8 code[32];
+    u64 source[2], here[2];
+    u16 ethertype, zero[3];
+};
+
+_Static_assert(sizeof(struct node) == 32 && sizeof(struct port) == 48 && sizeof(struct code) == 64, "contract");
+_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
+_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 96 && sizeof(struct passed_up) == 80, "contract");
+
+MAP(node_map);
+MAP(ports_map);
+MAP(codes_map);
+MAP(near_map);
+MAP(next_hops_map);
+MAP(usage_map);
+MAP(counts_map);
+MAP(current_map);
+MAP(programs_map);
+MAP(transmit_map);
+
+#endif

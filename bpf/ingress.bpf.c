@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * The kernel half's ingress (XDP): takes capsules whose code, neighbour and way are known here to
+ * their code, and passes everything else on unchanged: to the user half what is ours, to the Linux
+ * stack what is not.
+ *
+ *     parse ─▶ neighbour ─▶ way ─▶ code ─▶ (tail call) runner.bpf.c ─▶ redirect
+ *        └────────┴──────────┴───────┴─▶ XDP_PASS: AF_PACKET socket and guard, or the Linux stack
+ *
+ * Nothing is written before the tail call, so whatever is passed on is as it came.
+ */
+#include "next_hop.h"
+
+/* Offset of the ANEP header if the frame is a capsule in the common form, else 0: untagged, no IP
+ * options, no fragment, no UDP checksum to keep right, room to live. */
+INLINE u32 find_anep(const u8 *data, const u8 *end)
+{
+    const struct ethernet *ethernet = (const void *)data;
+    const struct ipv4 *ip = (const void *)(ethernet + 1);
+    const struct udp *udp = (const void *)(ip + 1);
+
+    if ((const u8 *)(udp + 1) > end)
+        return 0;
+    if (ethernet->type == be16(IPV4)) {
+        if (ip->version != 0x45 || ip->fragment & be16(0x3fff) || ip->ttl <= 1 || fold_ipv4(ip) != 0xffff)
+            return 0;
+        if (ip->protocol == ANEP)
+            return 34;
+        if (ip->protocol != UDP || udp->destination != be16(PORT) || udp->checksum)
+            return 0;
+        return be16(udp->length) == be16(ip->length) - 20 ? 42 : 0;
+    }
+    if (ethernet->type == be16(IPV6)) {
+        const struct ipv6 *ip6 = (const void *)(ethernet + 1);
+        if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1)
+            return 0;
+        return ip6->next == ANEP ? 54 : 0;
+    }
+    return 0;
+}
+
+/* Whether the headers around the capsule say what it says itself. */
+INLINE int agrees(const u8 *data, const struct capsule *capsule, u32 offset, u32 anep_length)
+{
+    if (offset == 54) {
+        const struct ipv6 *ip = (const void *)(data + 14);
+        return is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
+    }
+    const struct ipv4 *ip = (const void *)(data + 14);
+    return capsule->destination.half[0] == 0 && capsule->destination.half[1] == mapped(ip->destination) &&
+           be16(ip->length) == offset - 14 + anep_length;
+}
+
+INLINE struct code *find_code(const struct capsule *capsule)
+{
+    const u64 *name = capsule->code;
+    u32 at = (u32)name[0] & (CODES - 1);
+    struct code *code = map_lookup(codes_map, &at);
+
+    if (!code || !code->slot)
+        return 0;
+    return is_equal(code->name, name) && is_equal(code->name + 2, name + 2) ? code : 0;
+}
+
+/* The number of the neighbour that sent the capsule, plus 1; 0 if it is not known here. */
+INLINE u32 find_near(const struct capsule *capsule, u32 interface)
+{
+    u32 at = place(capsule->previous.half, interface, NEAR);
+    struct near *near = map_lookup(near_map, &at);
+
+    return near && is_equal(near->addr, capsule->previous.half) && near->interface == interface ? near->number : 0;
+}
+
+INLINE void describe(struct current *now, const struct capsule *capsule, const struct next_hop *next, u32 window)
+{
+    copy(now->context.here, next->own);
+    now->context.window_length = window;
+    now->context.flags = 0;
+    now->context.app_port = be16(capsule->app_port);
+    now->bound = be32(capsule->bound);
+    now->context.bound = now->bound;
+    copy(now->source, capsule->source.half);
+}
+
+/* Takes a capsule to its code. Comes back if that is not to be here. */
+INLINE void run(struct xdp *ctx, struct counts *counts)
+{
+    u8 *data = packet(ctx), *end = packet_end(ctx);
+    u32 offset = find_anep(data, end), zero = 0, interface = ctx->ingress_ifindex;
+
+    if (!offset)
+        return;
+    const struct anep *anep = (const void *)(data + offset);
+    const struct capsule *capsule = (const void *)(anep + 1);
+    if ((const u8 *)(capsule + 1) > end)
+        return;
+    if (*(const u16 *)anep != be16(0x0100) || anep->type != be16(CAPSULE) || anep->header_words != be16(2) ||
+        *(const u16 *)capsule != be16(0x0100))
+        return;
+    counts->received++;
+    u32 length = be16(anep->length);
+    struct port *port = map_lookup(ports_map, &interface);
+    struct current *now = map_lookup(current_map, &zero);
+    struct code *code = find_code(capsule);
+    if (!port || !port->present || !now || !code || !agrees(data, capsule, offset, length))
+        return;
+    if (length < sizeof(*anep) + sizeof(*capsule) + code->window)
+        return;
+    now->context.from = find_near(capsule, interface) - 1;
+    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
+    if (now->context.from == ~0u || !next)
+        return;
+    describe(now, capsule, next, code->window);
+    now->context.in_port = port->number;
+    now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
+    now->offset = offset + sizeof(*anep);
+    now->bytes = length - sizeof(*anep);
+    tail_call(ctx, programs_map, code->slot);
+}
+
+SECTION("xdp") int ingress(struct xdp *ctx)
+{
+    u32 zero = 0;
+    struct counts *counts = map_lookup(counts_map, &zero);
+    const struct ethernet *ethernet = (const void *)packet(ctx);
+
+    if (!counts || (const u8 *)(ethernet + 1) > packet_end(ctx))
+        return XDP_PASS;
+    if (UNLIKELY(ethernet->type == be16(PASSED_UP))) {
+        counts->dropped_forged++;
+        return XDP_DROP;
+    }
+    run(ctx, counts);
+    return XDP_PASS;
+}

@@ -1,0 +1,296 @@
+//! Active linking: mobile code and the environment it runs in become one program for the kernel.
+//!
+//! ```text
+//! ┌────────┬──────────────────────┬──────────────┐
+//! │ runner │ the code, as it came │ calls it uses│     what the verifier sees
+//! └────────┴──────────────────────┴──────────────┘
+//!   calls the code as a global function: verified for itself, over context and window
+//! ```
+//!
+//! The code has passed [`crate::code::check::bpf`], so it contains no call that is not one of its own
+//! functions or a symbol. The linker turns each symbol into a call of the environment's function,
+//! appends those and no others, resolves maps, and puts in the constants that say which code this
+//! is. A symbol that the environment does not have is an error that names it. After OKE Corral's
+//! environment setup code; the boundary is here, not in the kernel's verifier alone.
+
+use crate::code::bundle::{Insn, Program};
+use core::fmt;
+
+/// The opcode of calls.
+const CALL: u8 = 0x85;
+
+/// Source register of a call of a function of the same program.
+const LOCAL: u8 = 1;
+
+/// Source register of a call of a symbol, in code not yet linked.
+const SYMBOL: u8 = 14;
+
+/// The opcode of a 64-bit constant, and the source register that makes it a map.
+const CONSTANT: u8 = 0x18;
+const MAP: u8 = 1;
+
+/// The opcode of a 64-bit register set to an immediate.
+const SET: u8 = 0xb7;
+
+/// The immediate that stands for the code's slot.
+pub const SLOT: i32 = 0x5e1f_0001;
+
+/// The immediate that stands for the payload octets in the code's window.
+pub const WINDOW: i32 = 0x5e1f_0002;
+
+/// What an instruction of the environment refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A map, by name.
+    Map(String),
+    /// The mobile code.
+    Code,
+}
+
+/// A function of the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Its instructions; jumps stay inside, and it calls nothing but the mobile code.
+    pub code: Vec<Insn>,
+    /// Which instructions refer to what.
+    pub references: Vec<(usize, Reference)>,
+}
+
+/// What stands around mobile code: the runner, and the calls.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// The entry, which calls the code.
+    pub runner: Function,
+    /// The calls, by symbol name.
+    pub calls: Vec<Function>,
+}
+
+/// What is put into one program.
+#[derive(Clone, Copy, Debug)]
+pub struct Constants {
+    /// The code's slot.
+    pub slot: u32,
+    /// Payload octets in its window.
+    pub window: u32,
+}
+
+/// Whose a function of a linked program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The runner.
+    Runner,
+    /// The entry of the mobile code.
+    Entry,
+    /// Another function of the mobile code.
+    Code,
+    /// A call of the environment.
+    Call,
+}
+
+/// A program for the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linked {
+    /// Its instructions.
+    pub code: Vec<Insn>,
+    /// Where its functions begin, in order.
+    pub functions: Vec<(usize, Owner)>,
+}
+
+/// Why code cannot be linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkError {
+    /// The environment does not have a call.
+    NoCall(String),
+    /// The environment names a map that is not there.
+    NoMap(String),
+    /// Code or environment has an instruction that cannot stand there.
+    Broken(&'static str),
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::NoCall(name) => write!(f, "the kernel half has no {name}: the code runs in the user half"),
+            LinkError::NoMap(name) => write!(f, "the environment refers to map {name}, which does not exist"),
+            LinkError::Broken(what) => write!(f, "cannot be linked: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for LinkError {}
+
+impl Linked {
+    /// The instructions as the kernel takes them.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.code.iter().flat_map(|insn| insn.encode()).collect()
+    }
+}
+
+/// Links checked `program` with `environment`. `map` gives the descriptor of a map.
+pub fn link(
+    environment: &Environment,
+    program: &Program,
+    constants: Constants,
+    map: impl Fn(&str) -> Option<i32>,
+) -> Result<Linked, LinkError> {
+    let mut linked = Linked::default();
+    let entry = environment.runner.code.len();
+    linked.append(&environment.runner, Owner::Runner, entry, constants, &map)?;
+
+    let calls = program.symbols.iter().map(|name| {
+        let found = environment.calls.iter().find(|call| call.name == *name);
+        found.ok_or_else(|| LinkError::NoCall(name.clone()))
+    });
+    let calls = calls.collect::<Result<Vec<_>, _>>()?;
+    let mut starts = Vec::with_capacity(calls.len());
+    let mut end = entry + program.code.len();
+    for call in &calls {
+        starts.push(end);
+        end += call.code.len();
+    }
+    linked.append_code(program, &starts)?;
+    for call in calls {
+        linked.append(call, Owner::Call, entry, constants, &map)?;
+    }
+    Ok(linked)
+}
+
+impl Linked {
+    /// Appends a function of the environment.
+    fn append(
+        &mut self,
+        function: &Function,
+        owner: Owner,
+        entry: usize,
+        constants: Constants,
+        map: &impl Fn(&str) -> Option<i32>,
+    ) -> Result<(), LinkError> {
+        let start = self.code.len();
+        self.functions.push((start, owner));
+        for insn in &function.code {
+            let value = match (insn.opcode, insn.imm) {
+                (SET, SLOT) => constants.slot as i32,
+                (SET, WINDOW) => constants.window as i32,
+                (_, imm) => imm,
+            };
+            self.code.push(Insn { imm: value, ..*insn });
+        }
+        for (at, reference) in &function.references {
+            let place = start + at;
+            let insn = self.code.get_mut(place).ok_or(LinkError::Broken("a reference outside its function"))?;
+            match reference {
+                Reference::Map(name) if insn.opcode == CONSTANT => {
+                    insn.src = MAP;
+                    insn.imm = map(name).ok_or_else(|| LinkError::NoMap(name.clone()))?;
+                }
+                Reference::Code if insn.opcode == CALL => *insn = local(place, entry),
+                _ => return Err(LinkError::Broken("a reference of another kind than its instruction")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the mobile code; call `n` of its symbols is the function that begins at `starts[n]`.
+    fn append_code(&mut self, program: &Program, starts: &[usize]) -> Result<(), LinkError> {
+        let entry = self.code.len();
+        let mut functions = vec![entry];
+        for (at, insn) in program.code.iter().enumerate() {
+            let place = entry + at;
+            let linked = match (insn.opcode, insn.src) {
+                (CALL, SYMBOL) => {
+                    let start = starts.get(insn.imm as usize).ok_or(LinkError::Broken("a call of no symbol"))?;
+                    local(place, *start)
+                }
+                (CALL, LOCAL) => {
+                    let to = (place as i64 + 1 + i64::from(insn.imm)) as usize;
+                    if !functions.contains(&to) {
+                        functions.push(to);
+                    }
+                    *insn
+                }
+                (CALL, _) => return Err(LinkError::Broken("a call that was not checked")),
+                _ => *insn,
+            };
+            self.code.push(linked);
+        }
+        functions.sort_unstable();
+        let owner = |at: usize| if at == entry { Owner::Entry } else { Owner::Code };
+        self.functions.extend(functions.into_iter().map(|at| (at, owner(at))));
+        Ok(())
+    }
+}
+
+/// A call, at instruction `from`, of the function that begins at instruction `to`.
+fn local(from: usize, to: usize) -> Insn {
+    Insn { opcode: CALL, src: LOCAL, imm: to as i32 - from as i32 - 1, ..Insn::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXIT: Insn = Insn { opcode: 0x95, dst: 0, src: 0, off: 0, imm: 0 };
+
+    fn call(src: u8, imm: i32) -> Insn {
+        Insn { opcode: CALL, src, imm, ..Insn::default() }
+    }
+
+    fn environment() -> Environment {
+        let function = |name: &str, code: Vec<Insn>, references| Function { name: name.into(), code, references };
+        let set = |imm| Insn { opcode: SET, dst: 1, imm, ..Insn::default() };
+        let map = Insn { opcode: CONSTANT, dst: 1, ..Insn::default() };
+        Environment {
+            runner: function("runner", vec![set(SLOT), call(LOCAL, -1), EXIT], vec![(1, Reference::Code)]),
+            calls: vec![
+                function("an_now", vec![set(WINDOW), EXIT], vec![]),
+                function("an_log", vec![map, Insn::default(), EXIT], vec![(0, Reference::Map("log".into()))]),
+            ],
+        }
+    }
+
+    fn linked(symbols: &[&str], code: Vec<Insn>) -> Result<Linked, LinkError> {
+        let program = Program { symbols: symbols.iter().map(|name| (*name).to_owned()).collect(), code };
+        link(&environment(), &program, Constants { slot: 7, window: 12 }, |name| (name == "log").then_some(42))
+    }
+
+    #[test]
+    fn only_the_calls_that_are_used_are_appended_and_found() {
+        let linked = linked(&["an_log"], vec![call(SYMBOL, 0), call(LOCAL, 1), EXIT, EXIT]).unwrap();
+        assert_eq!(linked.functions, [(0, Owner::Runner), (3, Owner::Entry), (6, Owner::Code), (7, Owner::Call)]);
+        assert_eq!((linked.code[0].imm, linked.code[1]), (7, call(LOCAL, 1)));
+        assert_eq!((linked.code[3], linked.code[4]), (call(LOCAL, 3), call(LOCAL, 1)));
+        assert_eq!((linked.code[7].src, linked.code[7].imm), (MAP, 42));
+        assert_eq!(linked.code.len(), 10);
+    }
+
+    #[test]
+    fn constants_are_those_of_the_code() {
+        let linked = linked(&["an_now"], vec![call(SYMBOL, 0), EXIT]).unwrap();
+        assert_eq!(linked.code[5].imm, 12);
+    }
+
+    #[test]
+    fn what_the_environment_lacks_is_named() {
+        assert_eq!(linked(&["an_send"], vec![call(SYMBOL, 0), EXIT]), Err(LinkError::NoCall("an_send".into())));
+        assert!(matches!(linked(&[], vec![call(0, 1), EXIT]), Err(LinkError::Broken(_))));
+        assert!(matches!(linked(&[], vec![call(SYMBOL, 3), EXIT]), Err(LinkError::Broken(_))));
+        let none = link(
+            &environment(),
+            &Program { symbols: vec!["an_log".into()], code: vec![EXIT] },
+            Constants { slot: 0, window: 0 },
+            |_| None,
+        );
+        assert_eq!(none, Err(LinkError::NoMap("log".into())));
+    }
+
+    #[test]
+    fn every_call_of_linked_code_is_one_the_linker_knows() {
+        for at in 0..3 {
+            let mut code = vec![call(SYMBOL, 0), EXIT];
+            code.insert(at.min(1), call(2, 9));
+            assert!(linked(&["an_now"], code).is_err());
+        }
+    }
+}

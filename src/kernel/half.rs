@@ -1,0 +1,253 @@
+//! The kernel half: XDP programs at the node's interfaces, and the programs of codes behind them.
+//!
+//! ```text
+//! [ingress at every port] ─ codes_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ transmit_map
+//! ```
+//!
+//! Everything here is control: packets never wait for it. What is attached goes with this value.
+
+use super::maps::{KernelCounts, KernelUsage, Maps, PROGRAMS, PortEntry, code_place};
+use super::{object, types};
+use crate::code::bundle::Program as Code;
+use crate::code::link::{Constants, Environment, Function, LinkError, Reference, link};
+use crate::sys::bpf::{Functions, Hook, Link, Program, Types, XdpMode};
+use crate::sys::process::with_few_capabilities;
+use crate::wire::{Addr, Digest};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The compiled ingress (`bpf/ingress.bpf.c`) and the runner with its calls (`bpf/runner.bpf.c`).
+static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
+static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
+
+/// Instructions of one code; the verifier's work grows with them.
+const CODE_MAX: usize = 4096;
+
+/// Why code does not run in the kernel.
+#[derive(Debug)]
+pub enum LoadError {
+    /// It is longer than [`CODE_MAX`].
+    TooLong(usize),
+    /// It needs a call that is not there.
+    Link(LinkError),
+    /// Another code stands at its place.
+    Taken,
+    /// All slots are in use.
+    Full,
+    /// The kernel refuses it; the text is the verifier's.
+    Refused(io::Error),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::TooLong(found) => {
+                write!(f, "{found} instructions, and the kernel half takes {CODE_MAX}: the code runs in the user half")
+            }
+            LoadError::Link(error) => error.fmt(f),
+            LoadError::Taken => f.write_str("another code has its place in the kernel half: it runs in the user half"),
+            LoadError::Full => {
+                write!(f, "the kernel half has its {} codes: the code runs in the user half", PROGRAMS - 1)
+            }
+            LoadError::Refused(error) => write!(f, "the kernel's verifier refuses it: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A port of the kernel half.
+#[derive(Debug)]
+pub struct Attached {
+    /// What was told of it.
+    pub port: PortEntry,
+    /// How the program stands there.
+    pub mode: XdpMode,
+    /// Why not in the driver.
+    pub why: Option<String>,
+    _link: Link,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ports: Vec<Attached>,
+    /// Slot of each code, and the next free ones.
+    codes: HashMap<Digest, u32>,
+    free: Vec<u32>,
+    places: HashMap<u32, Digest>,
+    generation: u64,
+    neighbours: u32,
+}
+
+/// The kernel half of one node.
+#[derive(Debug)]
+pub struct KernelHalf {
+    maps: Maps,
+    ingress: Program,
+    environment: Environment,
+    name: [u8; 16],
+    state: Mutex<State>,
+}
+
+impl KernelHalf {
+    /// Loads what all codes share. `name` is the node's, zero padded.
+    pub fn new(name: [u8; 16]) -> io::Result<KernelHalf> {
+        let maps = Maps::create()?;
+        let code = resolved(object::program(INGRESS, "ingress")?, &maps)?;
+        let ingress = Program::load(Hook::Xdp, "anode_ingress", &code, None)?;
+        let environment = object::environment(RUNNER)?;
+        let state = State { free: (1..PROGRAMS).rev().collect(), ..State::default() };
+        let half = KernelHalf { maps, ingress, environment, name, state: Mutex::new(state) };
+        half.raise_generation()?;
+        Ok(half)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is right between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts the ingress before an interface: in its driver, or else in the stack. Never takes another
+    /// program's place.
+    pub fn attach(&self, port: PortEntry) -> io::Result<XdpMode> {
+        if port.interface >= super::maps::PORTS {
+            return Err(io::Error::other(format!(
+                "interface index {} is beyond the {} that the kernel half knows",
+                port.interface,
+                super::maps::PORTS
+            )));
+        }
+        let (link, mode, why) = match self.ingress.attach_xdp(port.interface, XdpMode::Native) {
+            Ok(link) => (link, XdpMode::Native, None),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
+                return Err(io::Error::new(
+                    error.kind(),
+                    "another XDP program stands at the interface and is left there; see: ip link show",
+                ));
+            }
+            Err(error) => {
+                let why = format!("the driver takes no XDP program here: {error}");
+                (self.ingress.attach_xdp(port.interface, XdpMode::Generic)?, XdpMode::Generic, Some(why))
+            }
+        };
+        self.maps.set_port(&port)?;
+        self.state().ports.push(Attached { port, mode, why, _link: link });
+        Ok(mode)
+    }
+
+    /// Links and loads code: from now on its capsules run in the kernel. Gives its slot.
+    pub fn add_code(&self, name: &Digest, code: &Code, window: u32) -> Result<u32, LoadError> {
+        if code.code.len() > CODE_MAX {
+            return Err(LoadError::TooLong(code.code.len()));
+        }
+        let slot = {
+            let mut state = self.state();
+            if let Some(slot) = state.codes.get(name) {
+                return Ok(*slot);
+            }
+            if state.places.contains_key(&code_place(name)) {
+                return Err(LoadError::Taken);
+            }
+            state.free.pop().ok_or(LoadError::Full)?
+        };
+        let loaded = self.load(code, slot, window).and_then(|program| {
+            let set = self.maps.clear_usage(slot).and_then(|()| self.maps.set_program(slot, &program));
+            set.and_then(|()| self.maps.set_code(name, slot, window)).map_err(LoadError::Refused)
+        });
+        let mut state = self.state();
+        match loaded {
+            Ok(()) => {
+                state.codes.insert(*name, slot);
+                state.places.insert(code_place(name), *name);
+                Ok(slot)
+            }
+            Err(error) => {
+                state.free.push(slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Links code and has the kernel verify it, without running it: what a node would say.
+    pub fn load(&self, code: &Code, slot: u32, window: u32) -> Result<Program, LoadError> {
+        let map = |name: &str| self.maps.descriptor(name);
+        let linked = link(&self.environment, code, Constants { slot, window }, map).map_err(LoadError::Link)?;
+        let (types, list) = types::describe(&linked, window);
+        let bytes = linked.bytes();
+        // Without the capabilities that would let it read kernel memory and leak addresses.
+        let loaded = with_few_capabilities(|| {
+            let types = Types::load(&types)?;
+            Program::load(Hook::Xdp, "anode_capsule", &bytes, Some(Functions { types: &types, list: &list }))
+        });
+        loaded.and_then(|loaded| loaded).map_err(LoadError::Refused)
+    }
+
+    /// Takes code out: its capsules run in the user half, if there.
+    pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
+        let mut state = self.state();
+        let Some(slot) = state.codes.remove(name) else { return Ok(()) };
+        state.places.remove(&code_place(name));
+        self.maps.set_code(name, 0, 0)?;
+        self.maps.remove_program(slot)?;
+        state.free.push(slot);
+        Ok(())
+    }
+
+    /// Tells of a neighbour behind a port, or that it is none any more.
+    pub fn set_neighbour(&self, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
+        let interface = {
+            let mut state = self.state();
+            state.neighbours = state.neighbours.max(number.map_or(0, |number| number + 1));
+            state.ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
+        };
+        self.raise_generation()?;
+        interface.map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
+    }
+
+    /// Routes or link addresses have changed: everything found out so far is found out anew.
+    pub fn raise_generation(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.generation += 1;
+        self.maps.set_node(state.generation, &self.name, state.neighbours)
+    }
+
+    /// Whether `port` is one of the kernel half's.
+    pub fn interface(&self, port: u32) -> Option<u32> {
+        self.state().ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
+    }
+
+    /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.
+    pub fn test_run(&self, frame: &[u8], interface: u32) -> io::Result<(u32, Vec<u8>)> {
+        self.ingress.test_run(frame, interface)
+    }
+
+    /// What became of the packets of a code here.
+    pub fn usage(&self, name: &Digest) -> Option<KernelUsage> {
+        let slot = *self.state().codes.get(name)?;
+        self.maps.usage(slot).ok()
+    }
+
+    /// Capsules at the ingress of all ports.
+    pub fn counts(&self) -> KernelCounts {
+        self.maps.counts().unwrap_or_default()
+    }
+
+    /// Number, mode and, for the slower mode, its reason, of every port here.
+    pub fn ports(&self) -> Vec<(u32, XdpMode, Option<String>)> {
+        self.state().ports.iter().map(|at| (at.port.number, at.mode, at.why.clone())).collect()
+    }
+}
+
+/// A function of our own with its maps put in, as the kernel takes it.
+fn resolved(mut function: Function, maps: &Maps) -> io::Result<Vec<u8>> {
+    for (at, reference) in &function.references {
+        let Reference::Map(name) = reference else { return Err(io::Error::other("the ingress calls mobile code")) };
+        let fd = maps.descriptor(name).ok_or_else(|| io::Error::other(format!("no map {name}")))?;
+        let insn = function.code.get_mut(*at).ok_or_else(|| io::Error::other("a reference outside the ingress"))?;
+        insn.src = 1;
+        insn.imm = fd;
+    }
+    Ok(function.code.iter().flat_map(|insn| insn.encode()).collect())
+}

@@ -1,0 +1,66 @@
+//! The programs that the build has compiled, taken out of their object files.
+//!
+//! These files are our own, so whatever is wrong with one is a fault of the build.
+
+use crate::code::bundle::Insn;
+use crate::code::link::{Environment, Function, Reference};
+use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use std::io;
+
+type Elf<'a> = ElfFile64<'a, LittleEndian>;
+
+/// The function that mobile code takes the place of.
+const CODE: &str = "capsule";
+
+/// The functions of an object file: those of section `section`, or of all.
+fn functions(file: &[u8]) -> io::Result<Vec<Function>> {
+    let elf = Elf::parse(file).map_err(io::Error::other)?;
+    let mut found = Vec::new();
+    for symbol in elf.symbols().filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text) {
+        let Some(section) = symbol.section_index().and_then(|index| elf.section_by_index(index).ok()) else { continue };
+        found.push(function(&elf, &section, &symbol)?);
+    }
+    Ok(found)
+}
+
+fn function(
+    elf: &Elf<'_>,
+    section: &ElfSection64<'_, '_, LittleEndian>,
+    symbol: &ElfSymbol64<'_, '_, LittleEndian>,
+) -> io::Result<Function> {
+    let broken = |what: &str| io::Error::other(format!("a program built into this binary is broken: {what}"));
+    let name = symbol.name().map_err(io::Error::other)?.to_owned();
+    let range = symbol.address() as usize..(symbol.address() + symbol.size()) as usize;
+    let data = section.data().map_err(io::Error::other)?;
+    let bytes = data.get(range.clone()).ok_or_else(|| broken("a function outside its section"))?;
+    let code = bytes.as_chunks::<8>().0.iter().map(|chunk| Insn::decode(*chunk)).collect();
+    let mut references = Vec::new();
+    for (offset, relocation) in section.relocations() {
+        if !range.contains(&(offset as usize)) {
+            continue;
+        }
+        let RelocationTarget::Symbol(index) = relocation.target() else {
+            return Err(broken("a relocation without a symbol"));
+        };
+        let target = elf.symbol_by_index(index).map_err(io::Error::other)?;
+        let target = target.name().map_err(io::Error::other)?;
+        let reference = if target == CODE { Reference::Code } else { Reference::Map(target.to_owned()) };
+        references.push(((offset as usize - range.start) / 8, reference));
+    }
+    Ok(Function { name, code, references })
+}
+
+/// The one function called `name`.
+pub fn program(file: &[u8], name: &str) -> io::Result<Function> {
+    let found = functions(file)?.into_iter().find(|function| function.name == name);
+    found.ok_or_else(|| io::Error::other(format!("the program built into this binary has no function '{name}'")))
+}
+
+/// The runner and the calls around mobile code.
+pub fn environment(file: &[u8]) -> io::Result<Environment> {
+    let (runner, calls): (Vec<_>, Vec<_>) =
+        functions(file)?.into_iter().partition(|function| function.name == "runner");
+    let runner = runner.into_iter().next().ok_or_else(|| io::Error::other("the runner is not in this binary"))?;
+    Ok(Environment { runner, calls })
+}

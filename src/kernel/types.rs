@@ -1,0 +1,93 @@
+//! Type information (BTF, the kernel's Documentation/bpf/btf.rst) for linked programs.
+//!
+//! The kernel verifies a *global* function for itself, and takes from its type what memory it may
+//! touch: here a context of 64 octets and a window of as many as the code's manifest says. That is
+//! the boundary of mobile code, so it is stated here and nowhere else.
+
+use crate::code::link::{Linked, Owner};
+use crate::ee::capsule::env::CONTEXT;
+
+/// Octets of the window before the payload: source and destination.
+const ADDRESSES: u32 = 32;
+
+/// Kinds of types, as BTF numbers them.
+mod kind {
+    pub const INT: u32 = 1;
+    pub const POINTER: u32 = 2;
+    pub const STRUCT: u32 = 4;
+    pub const FUNCTION: u32 = 12;
+    pub const PROTOTYPE: u32 = 13;
+}
+
+/// A type under construction, numbered from 1.
+#[derive(Default)]
+struct Table {
+    types: Vec<u8>,
+    strings: Vec<u8>,
+    count: u32,
+}
+
+impl Table {
+    fn name(&mut self, name: &str) -> u32 {
+        if self.strings.is_empty() {
+            self.strings.push(0);
+        }
+        let at = self.strings.len() as u32;
+        self.strings.extend(name.bytes());
+        self.strings.push(0);
+        at
+    }
+
+    fn add(&mut self, name: u32, kind: u32, length: u32, size_or_type: u32, rest: &[u32]) -> u32 {
+        let words = [name, kind << 24 | length, size_or_type];
+        self.types.extend(words.iter().chain(rest).flat_map(|word| word.to_le_bytes()));
+        self.count += 1;
+        self.count
+    }
+
+    fn pointer_to_struct(&mut self, name: &str, size: u32) -> u32 {
+        let name = self.name(name);
+        let structure = self.add(name, kind::STRUCT, 0, size, &[]);
+        self.add(0, kind::POINTER, 0, structure, &[])
+    }
+
+    /// The whole, behind a header.
+    fn bytes(&self) -> Vec<u8> {
+        let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
+        let mut bytes = vec![0x9f, 0xeb, 1, 0];
+        bytes.extend([24, 0, types, types, strings].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        bytes.extend(&self.types);
+        bytes.extend(&self.strings);
+        bytes
+    }
+}
+
+/// The types of a linked program whose window shows `window` octets of payload, and the type of each
+/// of its functions.
+pub fn describe(linked: &Linked, window: u32) -> (Vec<u8>, Vec<[u32; 2]>) {
+    let mut table = Table::default();
+    let int = table.name("int");
+    // Signed, 32 bits.
+    let int = table.add(int, kind::INT, 0, 4, &[1 << 24 | 32]);
+    let packet = table.pointer_to_struct("xdp_md", 24);
+    let context = table.pointer_to_struct("context", CONTEXT as u32);
+    let window = table.pointer_to_struct("window", ADDRESSES + window);
+    let (ctx, w) = (table.name("ctx"), table.name("w"));
+    let entry = table.add(0, kind::PROTOTYPE, 1, int, &[ctx, packet]);
+    let capsule = table.add(0, kind::PROTOTYPE, 2, int, &[ctx, context, w, window]);
+    let plain = table.add(0, kind::PROTOTYPE, 0, int, &[]);
+    let mut function = |name: &str, prototype: u32, linkage: u32| {
+        let name = table.name(name);
+        table.add(name, kind::FUNCTION, linkage, prototype, &[])
+    };
+    let (runner, entry) = (function("runner", entry, 1), function("capsule", capsule, 1));
+    let (code, call) = (function("code", plain, 0), function("call", plain, 0));
+    let of = |owner: Owner| match owner {
+        Owner::Runner => runner,
+        Owner::Entry => entry,
+        Owner::Code => code,
+        Owner::Call => call,
+    };
+    let functions = linked.functions.iter().map(|(start, owner)| [*start as u32, of(*owner)]).collect();
+    (table.bytes(), functions)
+}
