@@ -188,7 +188,7 @@ impl Node {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        let (source, from) = match self.source_of(&frame, header.previous, native.is_some()) {
+        let (source, from) = match self.source_of(turn.now, &frame, header.previous, native.is_some()) {
             Ok(found) => found,
             Err(reason) => return self.drop(turn, frame, reason),
         };
@@ -201,7 +201,7 @@ impl Node {
 
     /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
     /// previous node of a native capsule.
-    fn source_of(&mut self, frame: &Frame, previous: Addr, native: bool) -> Result<(Source, u32), Reason> {
+    fn source_of(&mut self, now: u64, frame: &Frame, previous: Addr, native: bool) -> Result<(Source, u32), Reason> {
         let Some(env) = self.env.as_deref_mut() else { return Err(Reason::Stranger) };
         let port = frame.port;
         if !native {
@@ -211,9 +211,12 @@ impl Node {
         // A native previous hop is learned when it is on the link: only then can it be asked.
         let source = Source { port, peer: PeerId::NONE, addr: previous };
         let known = match env.topology.neighbours.index(port, previous) {
-            Some(index) => Some(index),
+            Some(index) => {
+                env.topology.neighbours.hear(index, now);
+                Some(index)
+            }
             None if env.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
-                env.topology.neighbours.add(Neighbour { addr: previous, port, peer: PeerId::NONE })
+                env.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
             }
             None => None,
         };
@@ -491,6 +494,7 @@ impl Node {
             if let Some(env) = self.env.as_deref_mut() {
                 let share = env.state.capacity().div_ceil(SWEEP_SHARE);
                 env.state.sweep(&mut env.domains, turn.now, share);
+                env.topology.neighbours.forget_silent(turn.now);
             }
         }
     }

@@ -263,9 +263,34 @@ fn strangers_get_no_answer() {
     assert!(!heard.borrow().is_empty(), "a neighbour's link address is asked for");
 }
 
+#[test]
+fn forged_previous_nodes_are_forgotten() {
+    let line = Line { carries: Carries::Ethernet, ..Line::default() };
+    let mut network = Network::new(Shape::Line { nodes: 2 }, line, 0).unwrap();
+    network.family = Family::V4;
+    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let known = |sim: &Simulation| sim.node(1).unwrap().status().neighbours.len();
+    sim.replace(0, Box::new(Peer { heard: Heard::default(), answer: |_: fetch::Message<'_>| Vec::new() }));
+    let (near, to, before) = (sim.address(0), sim.address(1), known(&sim));
+    for last in [0, 3] {
+        let previous = anode::wire::Addr::v4([172, 16, 0, last]);
+        let forged = capsule::Header { previous, source: near, ..header(forward().name(), to, 9) };
+        sim.put_frame(0, 0, &datagram(near, to, &peers::capsule(&forged)));
+    }
+    sim.run_for(SECOND);
+    assert_eq!(known(&sim), before + 2, "{}", sim.report());
+    at_rest(&mut sim);
+    sim.run_for(60 * SECOND);
+    assert_eq!(known(&sim), before, "the neighbour that is configured stays");
+}
+
 /// A fetch message in UDP, IPv4 and Ethernet.
 fn native(source: anode::wire::Addr, destination: anode::wire::Addr, message: &fetch::Message<'_>) -> Vec<u8> {
-    let inner = peers::message(message);
+    datagram(source, destination, &peers::message(message))
+}
+
+/// An ANEP packet in UDP, IPv4 and Ethernet.
+fn datagram(source: anode::wire::Addr, destination: anode::wire::Addr, inner: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 20 + 8 + inner.len()];
     let mac = ethernet::Mac([2, 0, 0, 0, 0, 1]);
     let link = ethernet::Repr { destination: mac, source: mac, tag: None, ethertype: ethernet::ethertype::IPV4 };
@@ -274,6 +299,6 @@ fn native(source: anode::wire::Addr, destination: anode::wire::Addr, message: &f
     ip.emit(&mut frame[14..]).unwrap();
     let udp = udp::Repr { source_port: 3322, destination_port: anep::UDP_PORT, payload_len: inner.len() };
     udp.emit(&mut frame[34..]).unwrap();
-    frame[42..].copy_from_slice(&inner);
+    frame[42..].copy_from_slice(inner);
     frame
 }
