@@ -29,7 +29,7 @@ use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
 use crate::topology::resolve::Resolver;
 use crate::topology::{Gauge, Neighbour, Neighbours, Routes, Topology};
-use crate::wire::{Addr, anep, capsule};
+use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
@@ -86,7 +86,7 @@ impl Node {
             domains: Domains::default(),
             state: StateStore::new(sizes.state_entries),
             log: Default::default(),
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),
             pool: FramePool::default(),
             packet: None,
             children: Vec::with_capacity(crate::ee::capsule::env::CHILDREN_MAX),
@@ -95,7 +95,7 @@ impl Node {
         Node {
             env: Some(Box::new(env)),
             codes: Codes::new(sizes.codes),
-            fetch: Fetch::new(seed as u32 ^ (seed >> 32) as u32),
+            fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
             resolver: Resolver::default(),
@@ -517,6 +517,15 @@ impl Node {
         }
         self.drop(turn, frame, reason);
     }
+}
+
+/// A secret for one use. What mobile code learns of one, by its random numbers, says nothing of the others.
+fn secret(seed: u64, purpose: &[u8; 6]) -> [u8; 32] {
+    let mut input = [0; 14];
+    let (words, rest) = input.split_at_mut(8);
+    words.copy_from_slice(&seed.to_be_bytes());
+    rest.copy_from_slice(purpose);
+    Digest::of(&input).0
 }
 
 /// What [`Codes::find`] says of code that can run.

@@ -143,6 +143,35 @@ fn another_source_is_asked_when_the_first_is_silent() {
 }
 
 #[test]
+fn another_source_is_asked_when_the_first_lies_about_the_length_or_has_no_code() {
+    type Answer = fn(fetch::Message<'_>) -> Vec<Vec<u8>>;
+    let long: Answer = |message| match message {
+        fetch::Message::Request { nonce, digest, .. } => vec![peers::part(nonce, digest, 0, &[0; fetch::MAX_OBJECT])],
+        _ => Vec::new(),
+    };
+    let absent: Answer = |message| match message {
+        fetch::Message::Request { nonce, digest, .. } => {
+            vec![peers::message(&fetch::Message::Absent { nonce, digest })]
+        }
+        _ => Vec::new(),
+    };
+    for answer in [long, absent] {
+        let mut network = Network::unlinked(3);
+        network.link(0, 1, Line::default()).link(1, 2, Line::default());
+        let mut sim = Simulation::new(network, seed(1)).unwrap();
+        sim.replace(0, Box::new(Peer { heard: Heard::default(), answer }));
+        let code = forward();
+        sim.add_code(2, &code);
+        sim.open(1, 1);
+        // Both are sources before the first one answers.
+        sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+        send(&mut sim, code.name(), 1);
+        at_rest(&mut sim);
+        assert_eq!(sim.totals().delivered, 2, "{}", sim.report());
+    }
+}
+
+#[test]
 fn answers_nobody_asked_for_change_nothing() {
     let code = forward();
     let (mut sim, _) = with_peer(3, |_| Vec::new());
