@@ -481,3 +481,25 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
         assert_eq!(bench.out.frames.is_empty(), reason == Reason::CodeUnknown);
     }
 }
+
+#[test]
+fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_rate_only() {
+    let mut bench = Bench::new();
+    let mut look_ups = 0;
+    for n in 0..5000u32 {
+        let digest = Digest::of(&n.to_be_bytes());
+        let message = fetch::Message::Request { nonce: 1, digest, missing: 1, requester: LEFT };
+        let mut bytes = vec![0; anep::HEADER + message.len()];
+        message.emit(&mut bytes[anep::HEADER..]).unwrap();
+        anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
+        let mut frame = Frame::from_bytes(&bytes);
+        frame.peer = PeerId(0);
+        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+        bench.node.receive(&mut turn, frame);
+        look_ups += bench.out.effects.len();
+        bench.settle();
+    }
+    let rate = Sizes::default().fetch_bytes_per_second as usize;
+    assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
+    assert!(bench.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
+}
