@@ -77,7 +77,7 @@ impl Handle {
             }
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "domain": line.domain.0, "tag": line.tag, "value": line.value});
+                let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
                 Ok(lines.iter().map(line).collect())
             }
             Ask::AddCode { bundle } => {
