@@ -195,9 +195,11 @@ fn routes_of_the_kernel_are_followed() {
         assert!(status.success());
     };
     ip(&["route", "add", "192.0.2.0/24", "via", "10.0.1.2"]);
+    // One over several next hops is followed by the first of them.
+    ip(&["route", "add", "198.51.100.0/24", "nexthop", "via", "10.0.1.2", "nexthop", "via", "10.0.1.3"]);
     let followed = (0..100_000).any(|_| {
         std::thread::yield_now();
-        net.status("a")["routes"].as_u64() == Some(before + 1)
+        net.status("a")["routes"].as_u64() == Some(before + 2)
     });
     assert!(followed, "{}", net.status("a"));
 }
