@@ -29,7 +29,7 @@ use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
 use crate::topology::resolve::Resolver;
 use crate::topology::{Gauge, Neighbour, Neighbours, Routes, Topology};
-use crate::wire::{Addr, anep, capsule};
+use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
@@ -86,7 +86,7 @@ impl Node {
             domains: Domains::default(),
             state: StateStore::new(sizes.state_entries),
             log: Default::default(),
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),
             pool: FramePool::default(),
             packet: None,
             children: Vec::with_capacity(crate::ee::capsule::env::CHILDREN_MAX),
@@ -95,7 +95,7 @@ impl Node {
         Node {
             env: Some(Box::new(env)),
             codes: Codes::new(sizes.codes),
-            fetch: Fetch::new(seed as u32 ^ (seed >> 32) as u32),
+            fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
             resolver: Resolver::default(),
@@ -188,7 +188,7 @@ impl Node {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        let (source, from) = match self.source_of(&frame, header.previous, native.is_some()) {
+        let (source, from) = match self.source_of(turn.now, &frame, header.previous, native.is_some()) {
             Ok(found) => found,
             Err(reason) => return self.drop(turn, frame, reason),
         };
@@ -201,7 +201,7 @@ impl Node {
 
     /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
     /// previous node of a native capsule.
-    fn source_of(&mut self, frame: &Frame, previous: Addr, native: bool) -> Result<(Source, u32), Reason> {
+    fn source_of(&mut self, now: u64, frame: &Frame, previous: Addr, native: bool) -> Result<(Source, u32), Reason> {
         let Some(env) = self.env.as_deref_mut() else { return Err(Reason::Stranger) };
         let port = frame.port;
         if !native {
@@ -211,9 +211,12 @@ impl Node {
         // A native previous hop is learned when it is on the link: only then can it be asked.
         let source = Source { port, peer: PeerId::NONE, addr: previous };
         let known = match env.topology.neighbours.index(port, previous) {
-            Some(index) => Some(index),
+            Some(index) => {
+                env.topology.neighbours.hear(index, now);
+                Some(index)
+            }
             None if env.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
-                env.topology.neighbours.add(Neighbour { addr: previous, port, peer: PeerId::NONE })
+                env.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
             }
             None => None,
         };
@@ -491,6 +494,7 @@ impl Node {
             if let Some(env) = self.env.as_deref_mut() {
                 let share = env.state.capacity().div_ceil(SWEEP_SHARE);
                 env.state.sweep(&mut env.domains, turn.now, share);
+                env.topology.neighbours.forget_silent(turn.now);
             }
         }
     }
@@ -513,6 +517,15 @@ impl Node {
         }
         self.drop(turn, frame, reason);
     }
+}
+
+/// A secret for one use. What mobile code learns of one, by its random numbers, says nothing of the others.
+fn secret(seed: u64, purpose: &[u8; 6]) -> [u8; 32] {
+    let mut input = [0; 14];
+    let (words, rest) = input.split_at_mut(8);
+    words.copy_from_slice(&seed.to_be_bytes());
+    rest.copy_from_slice(purpose);
+    Digest::of(&input).0
 }
 
 /// What [`Codes::find`] says of code that can run.

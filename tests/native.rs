@@ -3,9 +3,15 @@
 use anode::lab::nodes::Daemon;
 use anode::lab::{Guard, Lab, Topology};
 use anode::manage::client::Control;
+use anode::manage::netlink;
+use anode::sys::mmsg::{Batch, RawAddr};
+use anode::sys::packet::PacketSocket;
+use anode::wire::ethernet::{self, Mac, ethertype};
+use anode::wire::{Addr, ipv4, ipv6, udp};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -189,9 +195,11 @@ fn routes_of_the_kernel_are_followed() {
         assert!(status.success());
     };
     ip(&["route", "add", "192.0.2.0/24", "via", "10.0.1.2"]);
+    // One over several next hops is followed by the first of them.
+    ip(&["route", "add", "198.51.100.0/24", "nexthop", "via", "10.0.1.2", "nexthop", "via", "10.0.1.3"]);
     let followed = (0..100_000).any(|_| {
         std::thread::yield_now();
-        net.status("a")["routes"].as_u64() == Some(before + 1)
+        net.status("a")["routes"].as_u64() == Some(before + 2)
     });
     assert!(followed, "{}", net.status("a"));
 }
@@ -223,4 +231,60 @@ fn frames_for_another_host_are_left_alone_while_somebody_captures() {
         std::thread::yield_now();
     }
     assert_eq!(net.status("r")["drops"]["malformed"], 1, "the first one was for somebody else");
+}
+
+/// An Ethernet frame with a datagram of 5000 octets to our port that no node can read.
+fn long_frame(macs: (Mac, Mac), from: Addr, to: Addr) -> Vec<u8> {
+    let payload_len = 5000;
+    let inner = udp::HEADER + payload_len;
+    let v4 = from.octets_v4().zip(to.octets_v4());
+    let ethertype = if v4.is_some() { ethertype::IPV4 } else { ethertype::IPV6 };
+    let link = ethernet::Repr { destination: macs.1, source: macs.0, tag: None, ethertype };
+    let mut bytes = vec![0xff; link.header_len() + ipv6::HEADER + inner];
+    let ip = link.emit(&mut bytes).unwrap();
+    let datagram = ip
+        + match v4 {
+            Some((from, to)) => ipv4::Repr::new(from, to, udp::IP_PROTOCOL, 64, inner).emit(&mut bytes[ip..]).unwrap(),
+            None => ipv6::Repr::new(from, to, udp::IP_PROTOCOL, 64, inner).emit(&mut bytes[ip..]).unwrap(),
+        };
+    bytes.truncate(datagram + inner);
+    udp::Repr { source_port: 9, destination_port: 3322, payload_len }.emit(&mut bytes[datagram..]).unwrap();
+    udp::PacketMut::new_checked(&mut bytes[datagram..]).unwrap().fill_checksum(from, to);
+    bytes
+}
+
+#[test]
+fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
+    let jumbo = LINE
+        .replace("nodes.b.active = true", "nodes.b = {}")
+        .replace("nodes.a.active = true", "nodes.a = {}")
+        .replace("[[links]]", "[[links]]\nmtu = 9000");
+    let Some(net) = Running::up("pages", &jumbo) else { return };
+    let addr = |text: &str| text.parse::<Addr>().unwrap();
+    for (at, (from, to)) in [("10.0.1.1", "10.0.2.2"), ("fd00:0:1::1", "fd00:0:2::2")].into_iter().enumerate() {
+        let bind = |port: u16| net.lab.enter("b", || UdpSocket::bind((to, port)).unwrap()).unwrap();
+        let (ours, marked) = (bind(3322), bind(5001));
+        let on = |node: &str, name: &str| {
+            let all = net.lab.enter(node, || netlink::interfaces().unwrap()).unwrap();
+            all.into_iter().find(|interface| interface.name == name).unwrap()
+        };
+        let (a, r) = (on("a", "to-r"), on("r", "to-a"));
+        let frame = long_frame((a.mac.unwrap(), r.mac.unwrap()), addr(from), addr(to));
+        // Of a frame longer than a page, such a socket puts only the Ethernet header into the first part.
+        let socket = net.lab.enter("a", || PacketSocket::open(a.index).unwrap()).unwrap();
+        let sent = Batch::default().send(socket.as_fd(), std::iter::once((&frame[..], RawAddr::NONE)));
+        assert_eq!(sent.unwrap(), 1);
+        let begin = std::time::Instant::now();
+        while net.status("r")["drops"]["malformed"] != at + 1 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{}", net.status("r"));
+            std::thread::yield_now();
+        }
+        // What comes later has passed the same router.
+        let marker = net.lab.enter("a", || UdpSocket::bind((from, 0)).unwrap()).unwrap();
+        marker.send_to(b"later", (to, 5001)).unwrap();
+        marked.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(marked.recv(&mut [0; 16]).unwrap(), 5);
+        ours.set_nonblocking(true).unwrap();
+        assert!(ours.recv(&mut [0; 16]).is_err(), "Linux has forwarded a capsule to {to}");
+    }
 }

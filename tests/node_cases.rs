@@ -481,3 +481,43 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
         assert_eq!(bench.out.frames.is_empty(), reason == Reason::CodeUnknown);
     }
 }
+
+#[test]
+fn a_log_line_says_which_code_wrote_it_when_that_has_gone() {
+    let imports = "(import \"anode\" \"an_log\" (func $log (param i32 i64) (result i32)))";
+    let mut bench = Bench::new();
+    let codes: Vec<Digest> = (1..3)
+        .map(|tag| {
+            let body = format!("(drop (call $log (i32.const {tag}) (i64.const 0))) i32.const 0");
+            let code = bench.add(0, &module(imports, "", &body));
+            bench.receive(0, &packet(&header(code), b"x"));
+            let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
+            assert!(bench.node.remove_code(&mut turn, &code));
+            code
+        })
+        .collect();
+    let lines = bench.node.log();
+    assert_eq!(lines.iter().map(|line| (line.code, line.tag)).collect::<Vec<_>>(), [(codes[0], 1), (codes[1], 2)]);
+}
+
+#[test]
+fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_rate_only() {
+    let mut bench = Bench::new();
+    let mut look_ups = 0;
+    for n in 0..5000u32 {
+        let digest = Digest::of(&n.to_be_bytes());
+        let message = fetch::Message::Request { nonce: 1, digest, missing: 1, requester: LEFT };
+        let mut bytes = vec![0; anep::HEADER + message.len()];
+        message.emit(&mut bytes[anep::HEADER..]).unwrap();
+        anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
+        let mut frame = Frame::from_bytes(&bytes);
+        frame.peer = PeerId(0);
+        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
+        bench.node.receive(&mut turn, frame);
+        look_ups += bench.out.effects.len();
+        bench.settle();
+    }
+    let rate = Sizes::default().fetch_bytes_per_second as usize;
+    assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
+    assert!(bench.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
+}

@@ -234,3 +234,27 @@ fn wrong_usage_and_refusals_have_their_own_exit_status() {
     assert_eq!(status(&["node", "status", "/nowhere/at/all"]), Some(1));
     assert_eq!(status(&["--version"]), Some(0));
 }
+
+#[test]
+fn a_node_without_descriptors_turns_applications_away_and_takes_them_again() {
+    let line = Line::start(1);
+    let pid = line.nodes[0].as_ref().unwrap().id();
+    let set = Command::new("prlimit").args(["--pid", &pid.to_string(), "--nofile=64:"]).status().unwrap();
+    assert!(set.success());
+    let mut seats = Vec::new();
+    let refused = loop {
+        match Attachment::attach(&line.dir(0), 0) {
+            Ok(seat) => seats.push(seat),
+            Err(error) => break error.to_string(),
+        }
+        assert!(seats.len() < 100);
+    };
+    assert!(!refused.contains("no answer"), "the connection was closed at once: {refused}");
+    drop(seats);
+    let begin = Instant::now();
+    while Attachment::attach(&line.dir(0), 0).is_err() {
+        assert!(begin.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    assert_eq!(line.status(0)["node"], "n0");
+}

@@ -143,6 +143,35 @@ fn another_source_is_asked_when_the_first_is_silent() {
 }
 
 #[test]
+fn another_source_is_asked_when_the_first_lies_about_the_length_or_has_no_code() {
+    type Answer = fn(fetch::Message<'_>) -> Vec<Vec<u8>>;
+    let long: Answer = |message| match message {
+        fetch::Message::Request { nonce, digest, .. } => vec![peers::part(nonce, digest, 0, &[0; fetch::MAX_OBJECT])],
+        _ => Vec::new(),
+    };
+    let absent: Answer = |message| match message {
+        fetch::Message::Request { nonce, digest, .. } => {
+            vec![peers::message(&fetch::Message::Absent { nonce, digest })]
+        }
+        _ => Vec::new(),
+    };
+    for answer in [long, absent] {
+        let mut network = Network::unlinked(3);
+        network.link(0, 1, Line::default()).link(1, 2, Line::default());
+        let mut sim = Simulation::new(network, seed(1)).unwrap();
+        sim.replace(0, Box::new(Peer { heard: Heard::default(), answer }));
+        let code = forward();
+        sim.add_code(2, &code);
+        sim.open(1, 1);
+        // Both are sources before the first one answers.
+        sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+        send(&mut sim, code.name(), 1);
+        at_rest(&mut sim);
+        assert_eq!(sim.totals().delivered, 2, "{}", sim.report());
+    }
+}
+
+#[test]
 fn answers_nobody_asked_for_change_nothing() {
     let code = forward();
     let (mut sim, _) = with_peer(3, |_| Vec::new());
@@ -263,9 +292,34 @@ fn strangers_get_no_answer() {
     assert!(!heard.borrow().is_empty(), "a neighbour's link address is asked for");
 }
 
+#[test]
+fn forged_previous_nodes_are_forgotten() {
+    let line = Line { carries: Carries::Ethernet, ..Line::default() };
+    let mut network = Network::new(Shape::Line { nodes: 2 }, line, 0).unwrap();
+    network.family = Family::V4;
+    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let known = |sim: &Simulation| sim.node(1).unwrap().status().neighbours.len();
+    sim.replace(0, Box::new(Peer { heard: Heard::default(), answer: |_: fetch::Message<'_>| Vec::new() }));
+    let (near, to, before) = (sim.address(0), sim.address(1), known(&sim));
+    for last in [0, 3] {
+        let previous = anode::wire::Addr::v4([172, 16, 0, last]);
+        let forged = capsule::Header { previous, source: near, ..header(forward().name(), to, 9) };
+        sim.put_frame(0, 0, &datagram(near, to, &peers::capsule(&forged)));
+    }
+    sim.run_for(SECOND);
+    assert_eq!(known(&sim), before + 2, "{}", sim.report());
+    at_rest(&mut sim);
+    sim.run_for(60 * SECOND);
+    assert_eq!(known(&sim), before, "the neighbour that is configured stays");
+}
+
 /// A fetch message in UDP, IPv4 and Ethernet.
 fn native(source: anode::wire::Addr, destination: anode::wire::Addr, message: &fetch::Message<'_>) -> Vec<u8> {
-    let inner = peers::message(message);
+    datagram(source, destination, &peers::message(message))
+}
+
+/// An ANEP packet in UDP, IPv4 and Ethernet.
+fn datagram(source: anode::wire::Addr, destination: anode::wire::Addr, inner: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 20 + 8 + inner.len()];
     let mac = ethernet::Mac([2, 0, 0, 0, 0, 1]);
     let link = ethernet::Repr { destination: mac, source: mac, tag: None, ethertype: ethernet::ethertype::IPV4 };
@@ -274,6 +328,6 @@ fn native(source: anode::wire::Addr, destination: anode::wire::Addr, message: &f
     ip.emit(&mut frame[14..]).unwrap();
     let udp = udp::Repr { source_port: 3322, destination_port: anep::UDP_PORT, payload_len: inner.len() };
     udp.emit(&mut frame[34..]).unwrap();
-    frame[42..].copy_from_slice(&inner);
+    frame[42..].copy_from_slice(inner);
     frame
 }

@@ -238,7 +238,7 @@ class Control:
         return self.ask(do="status")
 
     def log(self):
-        """What mobile code has logged lately: a list of at, domain, tag, value."""
+        """What mobile code has logged lately: a list of at, code, tag, value."""
         return self.ask(do="log")
 
     def add_code(self, bundle):

@@ -52,12 +52,33 @@ fn classify_ethernet(bytes: &[u8]) -> Result<Class, Error> {
         return Ok(Class::NotOurs);
     }
     let start = frame.header_len();
-    match frame.ethertype() {
+    let class = match frame.ethertype() {
         ethertype::IPV4 => classify_ipv4(bytes, start),
         ethertype::IPV6 => classify_ipv6(bytes, start),
-        ethertype::ARP => Ok(Class::Arp(start..bytes.len())),
-        _ => Ok(Class::NotOurs),
+        ethertype::ARP => return Ok(Class::Arp(start..bytes.len())),
+        _ => return Ok(Class::NotOurs),
+    };
+    match class {
+        Ok(Class::NotOurs) if is_taken(bytes) => Err(Error::Malformed),
+        class => class,
     }
+}
+
+/// Whether the guard takes an untagged frame away from the Linux stack: the rule of
+/// `bpf/guard.bpf.c`, which looks at fewer fields than we do. Nobody else will see such a frame.
+#[cold]
+fn is_taken(bytes: &[u8]) -> bool {
+    let half =
+        |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|octets| u16::from_be_bytes(*octets));
+    let octet = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    let (protocol, transport) = match half(12) {
+        Some(ethertype::IPV4) if half(20).is_some_and(|word| word & 0x3fff == 0) => {
+            (octet(23), 14 + usize::from(octet(14) & 15) * 4)
+        }
+        Some(ethertype::IPV6) => (octet(20), 14 + ipv6::HEADER),
+        _ => return false,
+    };
+    protocol == anep::IP_PROTOCOL || protocol == udp::IP_PROTOCOL && half(transport + 2) == Some(anep::UDP_PORT)
 }
 
 #[inline]
@@ -76,7 +97,12 @@ fn classify_ipv4(bytes: &[u8], start: usize) -> Result<Class, Error> {
         },
     };
     let end = start + packet.total_len();
-    transport(bytes, start + packet.header_len()..end, packet.protocol(), native)
+    let class = transport(bytes, start + packet.header_len()..end, packet.protocol(), native)?;
+    // Who forwards verifies the header's sum (RFC 1812, 5.2.2), and we forward what is ours alone.
+    if matches!(class, Class::Anep(..)) && !packet.verify_checksum() {
+        return Err(Error::Checksum);
+    }
+    Ok(class)
 }
 
 #[inline]
@@ -108,19 +134,96 @@ fn classify_ipv6(bytes: &[u8], start: usize) -> Result<Class, Error> {
 
 #[inline]
 fn transport(bytes: &[u8], payload: Range<usize>, protocol: u8, native: Native) -> Result<Class, Error> {
-    const UDP: u8 = 17;
     if protocol == anep::IP_PROTOCOL {
         return Ok(Class::Anep(payload, Some(native)));
     }
-    if protocol != UDP {
+    if protocol != udp::IP_PROTOCOL {
         return Ok(Class::NotOurs);
     }
     let Ok(datagram) = udp::Packet::new_checked(&bytes[payload.clone()]) else { return Ok(Class::NotOurs) };
     if datagram.destination_port() != anep::UDP_PORT {
         return Ok(Class::NotOurs);
     }
-    // Hardware that checks sums hides them from us as often as not; a wrong one here means that the
+    // Hardware that checks UDP's sums hides them from us as often as not; a wrong one here means that the
     // packet was damaged, or that its sender left the sum to a device that does not exist.
     let length = datagram.payload().len();
     Ok(Class::Anep(payload.end - length..payload.end, Some(native)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ethernet::Mac;
+
+    const LINK: Link = Link::Ethernet { mac: Mac([2; 6]), answers: false };
+
+    /// A frame with a datagram of four octets to our port, or the same with another header.
+    fn frame(v4: bool) -> Vec<u8> {
+        let inner = udp::HEADER + 4;
+        let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
+        let mut bytes = vec![0; 14 + 40 + inner];
+        ethernet::Repr { destination: Mac([2; 6]), source: Mac([4; 6]), tag: None, ethertype }
+            .emit(&mut bytes)
+            .unwrap();
+        let length = if v4 {
+            ipv4::Repr::new([10, 0, 0, 1], [10, 0, 0, 2], 17, 64, inner).emit(&mut bytes[14..]).unwrap()
+        } else {
+            let addr = |last| Addr([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+            ipv6::Repr::new(addr(1), addr(2), 17, 64, inner).emit(&mut bytes[14..]).unwrap()
+        };
+        let header = udp::Repr { source_port: 9, destination_port: anep::UDP_PORT, payload_len: 4 };
+        header.emit(&mut bytes[14 + length..]).unwrap();
+        bytes.truncate(14 + length + inner);
+        bytes
+    }
+
+    #[test]
+    fn what_the_guard_takes_is_ours_or_malformed_and_the_rest_is_not_ours() {
+        enum Is {
+            Ours,
+            Malformed,
+            NotOurs,
+        }
+        type Edit = fn(&mut Vec<u8>);
+        let cases: [(&str, bool, Edit, Is); 17] = [
+            ("a good one", true, |_| {}, Is::Ours),
+            ("a good one", false, |_| {}, Is::Ours),
+            ("a wrong sum of its header", true, |b| b[24] ^= 1, Is::Malformed),
+            ("a total length beyond the frame", true, |b| b[16] = 9, Is::Malformed),
+            ("a header that is too short", true, |b| b[14] = 0x44, Is::NotOurs),
+            ("another IP version", true, |b| b[14] = 0x65, Is::Malformed),
+            ("a UDP length beyond the packet", true, |b| b[38] = 9, Is::Malformed),
+            ("a UDP length below its header", true, |b| b[39] = 7, Is::Malformed),
+            ("no more than the ports", true, |b| b.truncate(38), Is::Malformed),
+            ("a cut port", true, |b| b.truncate(37), Is::NotOurs),
+            ("another port", true, |b| b[37] ^= 1, Is::NotOurs),
+            ("another port and a wrong length", true, |b| (b[37], b[38]) = (1, 9), Is::NotOurs),
+            ("a fragment", true, |b| b[21] = 1, Is::NotOurs),
+            ("a payload length beyond the frame", false, |b| b[18] = 9, Is::Malformed),
+            ("a UDP length beyond the packet", false, |b| b[58] = 9, Is::Malformed),
+            (
+                "a mapped address",
+                false,
+                |b| b[22..34].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255]),
+                Is::Malformed,
+            ),
+            ("ICMP", false, |b| b[20] = 58, Is::NotOurs),
+        ];
+        for (name, v4, edit, expected) in cases {
+            let mut bytes = frame(v4);
+            edit(&mut bytes);
+            let right = match classify(LINK, &bytes) {
+                Ok(Class::Anep(..)) => matches!(expected, Is::Ours),
+                Ok(_) => matches!(expected, Is::NotOurs),
+                Err(_) => matches!(expected, Is::Malformed),
+            };
+            assert!(right, "{name}, {}: {:?}", if v4 { "IPv4" } else { "IPv6" }, classify(LINK, &bytes));
+            for protocol in [anep::IP_PROTOCOL, 6] {
+                bytes[if v4 { 23 } else { 20 }] = protocol;
+                let ours = !matches!(classify(LINK, &bytes), Ok(Class::NotOurs));
+                let fragment = v4 && bytes[21] != 0;
+                assert_eq!(ours, protocol == anep::IP_PROTOCOL && !fragment, "{name} as protocol {protocol}");
+            }
+        }
+    }
 }

@@ -207,9 +207,9 @@ fn log(node: &str, json: bool) -> anyhow::Result<()> {
     for line in lines.as_array().into_iter().flatten() {
         let field = |name: &str| line[name].as_u64().unwrap_or(0);
         println!(
-            "{:.6} s  domain {}  tag {}  value {}",
+            "{:.6} s  code {:.8}  tag {}  value {}",
             field("at") as f64 / 1e9,
-            field("domain"),
+            line["code"].as_str().unwrap_or("?"),
             field("tag"),
             field("value")
         );

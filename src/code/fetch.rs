@@ -9,9 +9,17 @@
 //! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends
 //! what [`Step`]s say. Every list has a limit, and the oldest gives way.
 
+mod assembly;
+mod nonces;
+#[cfg(test)]
+mod tests;
+
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
 use crate::wire::{Addr, Digest, fetch};
+use assembly::Assembly;
+pub use assembly::Part;
+use nonces::Nonces;
 use std::collections::VecDeque;
 
 /// Codes that can be on their way at the same time.
@@ -26,11 +34,12 @@ const RETRY: u64 = 100_000_000;
 /// Requests without any progress after which the previous hop counts as silent.
 const TRIES_MAX: u32 = 10;
 
-/// Objects with a wrong digest after which a code is given up.
-const FAILURES_MAX: u32 = 3;
+/// Requests without any progress after which the next source has its turn.
+const TURN_MAX: u32 = 2;
 
-/// Parts one burst of requests asks for.
-const BURST_PARTS: u32 = 16;
+/// Objects with a wrong digest, or of a length on which sources do not agree or stand by, after which
+/// a code is given up.
+const FAILURES_MAX: u32 = 3;
 
 /// Sources of one code that are remembered, to be asked in turn.
 const SOURCES_MAX: usize = 4;
@@ -73,17 +82,6 @@ pub enum Step {
     },
 }
 
-/// An object on its way.
-struct Assembly {
-    digest: Digest,
-    total: Option<u32>,
-    /// Parts not here yet; part 0 alone until the length is known.
-    missing: u64,
-    /// Parts of the last burst of requests that have not come.
-    outstanding: u64,
-    bytes: Vec<u8>,
-}
-
 enum Stage {
     /// The store is being asked for an object, whose length is known if a manifest said it.
     LookingUp(Digest, Option<u32>),
@@ -96,25 +94,27 @@ enum Stage {
 struct Pending {
     code: Digest,
     stage: Stage,
+    /// Whose turn it is stands first.
     sources: VecDeque<Source>,
-    nonce: u32,
+    nonce: Option<u32>,
     tries: u32,
+    /// Requests to the source whose turn it is.
+    turn: u32,
     failures: u32,
     deadline: u64,
     waiting: VecDeque<Frame>,
 }
 
 /// Codes on their way, and the capsules that wait for them.
-#[derive(Default)]
 pub struct Fetch {
     pending: VecDeque<Pending>,
-    next_nonce: u32,
+    nonces: Nonces,
 }
 
 impl Fetch {
-    /// A fetcher whose nonces start at `seed`, so that others cannot guess them.
-    pub fn new(seed: u32) -> Fetch {
-        Fetch { pending: VecDeque::new(), next_nonce: seed }
+    /// A fetcher whose nonces nobody can guess who does not know `secret`.
+    pub fn new(secret: [u8; 32]) -> Fetch {
+        Fetch { pending: VecDeque::new(), nonces: Nonces::new(secret) }
     }
 
     /// Codes on their way.
@@ -166,8 +166,9 @@ impl Fetch {
             code,
             stage: Stage::LookingUp(code, None),
             sources: source.into_iter().collect(),
-            nonce: 0,
+            nonce: None,
             tries: 0,
+            turn: 0,
             failures: 0,
             deadline: u64::MAX,
             waiting: VecDeque::from([frame]),
@@ -217,8 +218,8 @@ impl Fetch {
                 orphans.push(pending.code);
             } else {
                 pending.stage = Stage::Fetching(Assembly::new(digest, length));
-                pending.tries = 0;
-                pending.ask(now, &mut self.next_nonce, &mut steps);
+                (pending.tries, pending.turn) = (0, 0);
+                pending.ask(now, &mut self.nonces, &mut steps);
             }
         }
         for code in orphans {
@@ -230,18 +231,22 @@ impl Fetch {
     /// A part has arrived from `from`.
     pub fn part(&mut self, now: u64, from: Source, part: Part<'_>) -> Result<Vec<Step>, Reason> {
         let mut steps = Vec::new();
-        let Fetch { pending, next_nonce: nonces } = self;
+        let Fetch { pending, nonces } = self;
         let pending = answered(pending, from, part.nonce, part.digest).ok_or(Reason::FetchSpoofed)?;
         let Stage::Fetching(assembly) = &mut pending.stage else { return Err(Reason::FetchSpoofed) };
-        if !assembly.take(&part)? {
+        if let Some(other) = assembly.contradicted(&part) {
+            pending.disagree(now, other, from);
+            return Err(Reason::FetchHash);
+        }
+        if !assembly.take(&part, from)? {
             return Ok(steps);
         }
-        pending.tries = 0;
+        (pending.tries, pending.turn) = (0, 0);
         pending.deadline = now + RETRY;
         if assembly.missing == 0 {
             let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
             if Digest::of(&bytes) != digest {
-                pending.start_over(digest);
+                pending.start_over();
                 return Err(Reason::FetchHash);
             }
             steps.push(Step::Object { code: pending.code, digest, bytes });
@@ -254,9 +259,11 @@ impl Fetch {
     /// `from` says that it does not have the object: the next source is asked at once.
     pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<(), Reason> {
         let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
-        pending.sources.rotate_left(1);
-        pending.tries += 1;
-        pending.deadline = now;
+        if pending.sources.front() == Some(&from) {
+            pending.tries += 1;
+            pending.deadline = now;
+            pending.next_source();
+        }
         Ok(())
     }
 
@@ -273,11 +280,10 @@ impl Fetch {
                 let frames = gone.into_iter().flat_map(|pending| pending.waiting);
                 given.extend(frames.map(|frame| Given { frame, reason: Reason::FetchTimeout }));
             } else {
-                // Who has not answered twice may never: the others have their turn.
-                if pending.tries > 0 && pending.tries.is_multiple_of(2) {
-                    pending.sources.rotate_left(1);
+                if pending.turn >= TURN_MAX {
+                    pending.next_source();
                 }
-                pending.ask(now, &mut self.next_nonce, &mut steps);
+                pending.ask(now, &mut self.nonces, &mut steps);
                 at += 1;
             }
         }
@@ -288,7 +294,7 @@ impl Fetch {
 /// The code whose request this is an answer to.
 fn answered(pending: &mut VecDeque<Pending>, from: Source, nonce: u32, digest: Digest) -> Option<&mut Pending> {
     pending.iter_mut().find(|pending| {
-        pending.nonce == nonce
+        pending.nonce == Some(nonce)
             && pending.sources.contains(&from)
             && matches!(&pending.stage, Stage::Fetching(assembly) if assembly.digest == digest)
     })
@@ -303,31 +309,13 @@ pub struct Given {
     pub reason: Reason,
 }
 
-/// A part of an object, as it came in.
-#[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
-    /// The nonce of the request it answers.
-    pub nonce: u32,
-    /// The object.
-    pub digest: Digest,
-    /// Which part, from 0.
-    pub part: u16,
-    /// Octets of the whole object.
-    pub total: u32,
-    /// The part's octets.
-    pub bytes: &'a [u8],
-}
-
 impl Pending {
     /// Asks the first source for what is missing.
-    fn ask(&mut self, now: u64, next_nonce: &mut u32, steps: &mut Vec<Step>) {
+    fn ask(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) {
         let Some(&source) = self.sources.front() else { return };
         let Stage::Fetching(assembly) = &mut self.stage else { return };
         // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
-        if self.nonce == 0 {
-            *next_nonce = next_nonce.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) | 1;
-            self.nonce = *next_nonce;
-        }
+        let nonce = *self.nonce.get_or_insert_with(|| nonces.draw());
         let mut wanted = assembly.next_burst();
         assembly.outstanding = wanted;
         while wanted != 0 {
@@ -337,65 +325,47 @@ impl Pending {
                 missing |= lowest;
                 wanted &= !lowest;
             }
-            steps.push(Step::Request { source, nonce: self.nonce, digest: assembly.digest, missing });
+            steps.push(Step::Request { source, nonce, digest: assembly.digest, missing });
         }
         self.deadline = now + (RETRY << self.tries.min(3));
         self.tries += 1;
+        self.turn += 1;
+    }
+
+    /// Who has had its turn may never answer: the others have theirs. What was said of the length only
+    /// holds for the source that said it.
+    fn next_source(&mut self) {
+        self.turn = 0;
+        if self.sources.len() < 2 {
+            return;
+        }
+        if matches!(&self.stage, Stage::Fetching(assembly) if assembly.is_hearsay()) {
+            self.start_over();
+        } else {
+            self.sources.rotate_left(1);
+        }
+    }
+
+    /// `from` says another length than `other` said, one of whom lies. Unless `other` is the same, its
+    /// word has been waited upon, so the next word is that of `from`.
+    fn disagree(&mut self, now: u64, other: Source, from: Source) {
+        self.start_over();
+        if from != other
+            && let Some(at) = self.sources.iter().position(|source| *source == from)
+        {
+            self.sources.rotate_left(at);
+        }
+        self.deadline = now;
     }
 
     /// The object was not what it was asked for as: forget it and ask the next source, or after a
     /// few such failures nobody.
-    fn start_over(&mut self, digest: Digest) {
-        self.stage = Stage::Fetching(Assembly::new(digest, None));
+    fn start_over(&mut self) {
+        let Stage::Fetching(assembly) = &mut self.stage else { return };
+        *assembly = Assembly::new(assembly.digest, assembly.certain());
         self.failures += 1;
-        self.nonce = 0;
-        self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { 1 };
+        (self.nonce, self.turn) = (None, 0);
+        self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { self.tries.max(1) };
         self.sources.rotate_left(1);
-    }
-}
-
-impl Assembly {
-    /// Nothing of an object yet. Without its length only part 0 can be asked for.
-    fn new(digest: Digest, length: Option<u32>) -> Assembly {
-        let mut assembly = Assembly { digest, total: None, missing: 1, outstanding: 0, bytes: Vec::new() };
-        if let Some(length) = length.filter(|&length| length as usize <= fetch::MAX_OBJECT) {
-            assembly.expect(length);
-        }
-        assembly
-    }
-
-    fn expect(&mut self, length: u32) {
-        let parts = fetch::parts(length);
-        self.total = Some(length);
-        self.missing = if parts >= 64 { u64::MAX } else { (1 << parts) - 1 };
-        self.bytes = vec![0; length as usize];
-    }
-
-    /// Takes a part in; false if it was there already.
-    fn take(&mut self, part: &Part<'_>) -> Result<bool, Reason> {
-        if part.total as usize > fetch::MAX_OBJECT || self.total.is_some_and(|total| total != part.total) {
-            return Err(Reason::FetchHash);
-        }
-        if fetch::part_len(part.part, part.total) != Some(part.bytes.len()) {
-            return Err(Reason::Malformed);
-        }
-        if self.total.is_none() {
-            self.expect(part.total);
-        }
-        let bit = 1u64 << part.part;
-        if self.missing & bit == 0 {
-            return Ok(false);
-        }
-        let start = usize::from(part.part) * fetch::PART;
-        self.bytes[start..start + part.bytes.len()].copy_from_slice(part.bytes);
-        self.missing &= !bit;
-        self.outstanding &= !bit;
-        Ok(true)
-    }
-
-    /// The parts the next burst asks for: the lowest missing ones.
-    fn next_burst(&self) -> u64 {
-        let rest = (0..BURST_PARTS).fold(self.missing, |rest, _| rest & rest.wrapping_sub(1));
-        self.missing & !rest
     }
 }

@@ -20,6 +20,7 @@ use crate::sys::poll::Poll;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, capsule};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -58,6 +59,9 @@ struct Application {
 /// The applications of a node.
 pub struct Apps {
     socket: SeqPacket,
+    /// Gives its descriptor up when there is none left, so that a connection can be taken and closed:
+    /// one that nobody takes would wake the worker for ever.
+    spare: Option<File>,
     applications: HashMap<u64, Application>,
     by_port: HashMap<u16, u64>,
     next_token: u64,
@@ -71,6 +75,7 @@ impl Apps {
     pub fn listen(path: &Path, first_token: u64) -> io::Result<Apps> {
         Ok(Apps {
             socket: SeqPacket::listen(path)?,
+            spare: Some(File::open("/dev/null")?),
             applications: HashMap::new(),
             by_port: HashMap::new(),
             next_token: first_token,
@@ -88,7 +93,11 @@ impl Apps {
     /// Takes new connections.
     pub fn accept(&mut self, poll: &Poll) {
         for _ in 0..ACCEPTED_MAX {
-            let Ok(connection) = self.socket.accept() else { return };
+            let connection = match self.socket.accept() {
+                Ok(connection) => connection,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.turn_away(),
+            };
             if self.applications.len() >= APPLICATIONS_MAX {
                 let _ = connection.send(&refusal("too many applications are attached to this node"));
                 continue;
@@ -98,6 +107,14 @@ impl Apps {
                 self.next_token += 1;
             }
         }
+    }
+
+    /// No connection can be had: closes the one that waits.
+    #[cold]
+    fn turn_away(&mut self) {
+        self.spare = None;
+        drop(self.socket.accept());
+        self.spare = File::open("/dev/null").ok();
     }
 
     /// Takes the messages of one application.

@@ -1,7 +1,10 @@
 //! The configuration file of a node, and how it becomes a node.
 //!
 //! One TOML file describes one node; `anode node check` explains it and `anode node run` runs it.
-//! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there.
+//! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there; so is what stands
+//! twice, or is more than the node's tables hold.
+
+mod lists;
 
 use super::netlink::{self, Interface};
 use crate::node::{NodeConfig, Sizes};
@@ -169,6 +172,7 @@ impl NodeFile {
 
     /// The node and its ports, as the host's interfaces are now.
     pub fn plan(&self) -> Result<(NodeConfig, Vec<Plan>), ConfigError> {
+        self.check_lists()?;
         let native = self.ports.iter().any(|port| port.packet.is_some()) || self.routes == RouteSource::Kernel;
         let interfaces = if native {
             netlink::interfaces()

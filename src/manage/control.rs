@@ -3,7 +3,8 @@
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
 //! `{"do":"remove-code","name":NAME}`, `{"do":"watch"}`, `{"do":"down"}`. Answers: `{"ok":…}` or
-//! `{"error":WHY}`.
+//! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
+//! those forgotten keep nobody out.
 
 use super::loader::{Request, Shelf};
 use super::worker::Order;
@@ -16,13 +17,21 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 /// Octets of the longest request: a bundle in hexadecimal, and some.
 const REQUEST_MAX: u64 = 1 << 20;
 
 /// Connections served at the same time.
 const CONNECTIONS_MAX: usize = 32;
+
+/// For how long a connection may ask nothing, or not take its answer.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Pause when no connection can be taken: the process has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
@@ -77,7 +86,7 @@ impl Handle {
             }
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "domain": line.domain.0, "tag": line.tag, "value": line.value});
+                let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
                 Ok(lines.iter().map(line).collect())
             }
             Ask::AddCode { bundle } => {
@@ -101,27 +110,49 @@ impl Handle {
 
 /// Serves the control socket at `path` from threads of its own.
 pub fn serve(path: &Path, handle: Handle) -> io::Result<()> {
+    serve_within(path, handle, CONNECTIONS_MAX, IDLE)
+}
+
+fn serve_within(path: &Path, handle: Handle, connections: usize, idle: Duration) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    let live = std::sync::Arc::new(());
+    let live = Arc::new(());
     std::thread::Builder::new().name("anode-control".into()).spawn(move || {
-        for connection in listener.incoming().flatten() {
-            if std::sync::Arc::strong_count(&live) > CONNECTIONS_MAX {
-                refuse(&connection, "too many control connections");
-                continue;
-            }
-            let (handle, ticket) = (handle.clone(), live.clone());
-            let served = std::thread::Builder::new().name("anode-control".into()).spawn(move || {
-                // A connection that breaks concerns only its other end.
-                let _ = converse(&connection, &handle);
-                drop(ticket);
-            });
-            if let Err(error) = served {
-                tracing::warn!(%error, "no thread for a control connection");
+        let mut failing = false;
+        loop {
+            match listener.accept() {
+                Ok((connection, _)) => {
+                    failing = false;
+                    if Arc::strong_count(&live) > connections {
+                        refuse(&connection, "too many control connections");
+                    } else {
+                        start(connection, handle.clone(), live.clone(), idle);
+                    }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "no control connection can be taken for now");
+                    }
+                    // What waits would be ready again at once, so nothing is waited for but time.
+                    std::thread::sleep(PAUSE);
+                }
             }
         }
     })?;
     Ok(())
+}
+
+/// Serves a connection from a thread of its own, as long as that holds its ticket.
+fn start(connection: UnixStream, handle: Handle, ticket: Arc<()>, idle: Duration) {
+    let served = std::thread::Builder::new().name("anode-control".into()).spawn(move || {
+        let timeouts = connection.set_read_timeout(Some(idle)).and(connection.set_write_timeout(Some(idle)));
+        // A connection that breaks concerns only its other end.
+        let _ = timeouts.and_then(|()| converse(&connection, &handle));
+        drop(ticket);
+    });
+    if let Err(error) = served {
+        tracing::warn!(%error, "no thread for a control connection");
+    }
 }
 
 fn refuse(mut connection: &UnixStream, why: &str) {
@@ -155,5 +186,51 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             let _ = handle.order(Order::Stop);
         }
         told?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::run::wasm::{Backstop, Compiler};
+    use crate::code::store::Store;
+    use crate::manage::loader::Loader;
+
+    /// A control socket for one connection at a time.
+    fn listen(dir: &Path, idle: Duration) -> std::path::PathBuf {
+        let path = dir.join(format!("{}.sock", idle.as_millis()));
+        let waker = Waker::new().unwrap();
+        let store = Store::open(None, Default::default()).unwrap();
+        let loader = Loader::start(store, Compiler::new(Backstop::FuelOnly).unwrap(), waker.clone()).unwrap();
+        serve_within(&path, Handle::new(channel().0, waker, loader.shelf()), 1, idle).unwrap();
+        path
+    }
+
+    fn said(mut connection: &UnixStream, ask: &str) -> String {
+        // A connection that is closed already says so when it is read.
+        let _ = connection.write_all(ask.as_bytes());
+        let mut line = String::new();
+        let _ = BufReader::new(connection).read_line(&mut line);
+        line
+    }
+
+    #[test]
+    fn connections_are_few() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = listen(dir.path(), Duration::from_secs(3600));
+        let first = UnixStream::connect(&path).unwrap();
+        assert!(said(&UnixStream::connect(&path).unwrap(), "").contains("too many"));
+        assert!(said(&first, "x\n").contains("not understood"));
+    }
+
+    #[test]
+    fn a_connection_that_asks_nothing_is_closed_and_keeps_nobody_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = listen(dir.path(), Duration::from_millis(20));
+        let idle = UnixStream::connect(&path).unwrap();
+        assert_eq!(said(&idle, ""), "", "closed without a word");
+        // On a busy machine this one may be slow to ask, and closed too.
+        let next = || said(&UnixStream::connect(&path).unwrap(), "x\n");
+        assert!((0..100).any(|_| next().contains("not understood")));
     }
 }

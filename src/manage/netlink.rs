@@ -1,20 +1,27 @@
 //! What the Linux kernel knows: interfaces, addresses, and the routes of its main tables.
 //!
 //! Read by netlink dumps (rtnetlink(7)), so it is right inside network namespaces too, where /sys
-//! need not be. [`Watch`] says when something has changed; then everything is read anew.
+//! need not be. [`Watch`] says when something has changed; then everything is read anew. A message that
+//! is not understood is passed over: one odd route must not hide all others. Of a route over several
+//! next hops the first whose link is up counts.
 
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 
 /// Table of routes that people and daemons set (`RT_TABLE_MAIN`).
 const MAIN: u32 = 254;
+
+/// Octets of a netlink message's header.
+const HEADER: usize = 16;
 
 /// Octets of one answer of the kernel.
 const ANSWER: usize = 64 << 10;
@@ -78,7 +85,8 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(found)
 }
 
-/// All unicast routes of the main tables, IPv4 and IPv6.
+/// All unicast routes of the main tables, IPv4 and IPv6; of a route over several next hops one for each
+/// whose link is up, in their order.
 pub fn routes() -> io::Result<Vec<KernelRoute>> {
     let mut found = Vec::new();
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -86,7 +94,7 @@ pub fn routes() -> io::Result<Vec<KernelRoute>> {
         request.header.address_family = family;
         for message in dump(RouteNetlinkMessage::GetRoute(request))? {
             if let RouteNetlinkMessage::NewRoute(message) = message {
-                found.extend(route(&message));
+                hops(&message, &mut found);
             }
         }
     }
@@ -137,26 +145,54 @@ fn interface(link: LinkMessage) -> Interface {
     interface
 }
 
-fn route(message: &RouteMessage) -> Option<KernelRoute> {
+/// Adds what a route of the kernel says, if it is one of those used here.
+fn hops(message: &RouteMessage, into: &mut Vec<KernelRoute>) {
     let mut table = u32::from(message.header.table);
     let family = message.header.address_family;
     let any = if family == AddressFamily::Inet { Addr::v4([0; 4]) } else { Addr::UNSPECIFIED };
-    let (mut to, mut via, mut interface, mut metric) = (any, Addr::UNSPECIFIED, None, 0);
+    let (mut to, mut metric, mut several) = (Some(any), 0, None);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
-            RouteAttribute::Destination(addr) => to = address(addr)?,
-            RouteAttribute::Gateway(addr) => via = address(addr)?,
-            RouteAttribute::Oif(index) => interface = Some(*index),
+            RouteAttribute::Destination(addr) => to = address(addr),
             RouteAttribute::Priority(priority) => metric = *priority,
+            RouteAttribute::MultiPath(hops) => several = Some(hops),
             _ => {}
         }
     }
+    let Some(to) = to else { return };
     if table != MAIN || message.header.kind != RouteType::Unicast {
-        return None;
+        return;
     }
     let to = Prefix::new(to, length(any, message.header.destination_prefix_length));
-    Some(KernelRoute { to, via, interface: interface?, metric })
+    let route = |(via, interface)| KernelRoute { to, via, interface, metric };
+    match several {
+        None => {
+            let (via, interface) = next_hop(&message.attributes);
+            into.extend(via.zip(interface).map(route));
+        }
+        Some(hops) => {
+            let down = RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown;
+            let up = hops.iter().filter(|hop| !hop.flags.intersects(down));
+            into.extend(up.filter_map(|hop| Some(route((next_hop(&hop.attributes).0?, hop.interface_index)))));
+        }
+    }
+}
+
+/// The next router that attributes name, unspecified if none is needed and absent if it is of no use here,
+/// and the interface.
+fn next_hop(attributes: &[RouteAttribute]) -> (Option<Addr>, Option<u32>) {
+    let (mut via, mut interface) = (Some(Addr::UNSPECIFIED), None);
+    for attribute in attributes {
+        match attribute {
+            RouteAttribute::Gateway(addr) => via = address(addr),
+            // A router of the other family, which we do not ask for its link address.
+            RouteAttribute::Via(_) => via = None,
+            RouteAttribute::Oif(index) => interface = Some(*index),
+            _ => {}
+        }
+    }
+    (via, interface)
 }
 
 /// A prefix length of 128 bits from one of the address's own family.
@@ -184,22 +220,53 @@ fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
     let mut bytes = vec![0; packet.buffer_len()];
     packet.serialize(&mut bytes);
     socket.send(&bytes, 0)?;
-    let (mut found, mut buffer) = (Vec::new(), vec![0; ANSWER]);
-    loop {
+    let (mut answer, mut buffer) = (Answer::default(), vec![0; ANSWER]);
+    while !answer.done {
         let got = socket.recv(&mut &mut buffer[..], 0)?;
-        let mut rest = &buffer[..got];
-        while !rest.is_empty() {
-            let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
-            let length = (message.header.length as usize).next_multiple_of(4).clamp(1, rest.len());
-            match message.payload {
-                NetlinkPayload::Done(_) => return Ok(found),
-                NetlinkPayload::Error(error) => return Err(error.to_io()),
-                NetlinkPayload::InnerMessage(inner) => found.push(inner),
-                _ => {}
+        answer.take(&buffer[..got])?;
+    }
+    if answer.skipped > 0 {
+        tracing::warn!(messages = answer.skipped, "passed over what the kernel says and nobody here understands");
+    }
+    Ok(answer.found)
+}
+
+/// What the kernel answers, as far as it has come.
+#[derive(Default)]
+struct Answer {
+    found: Vec<RouteNetlinkMessage>,
+    /// Messages that were not understood.
+    skipped: usize,
+    done: bool,
+}
+
+impl Answer {
+    /// Takes the messages of one datagram in.
+    fn take(&mut self, datagram: &[u8]) -> io::Result<()> {
+        let mut rest = datagram;
+        while let (Some(length), Some(kind)) = (rest.first_chunk::<4>(), rest.get(4..6)) {
+            let length = u32::from_ne_bytes(*length) as usize;
+            let kind = u16::from_ne_bytes([kind[0], kind[1]]);
+            let Some(bytes) = rest.get(..length).filter(|_| length >= HEADER) else {
+                self.skipped += 1;
+                break;
+            };
+            match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).map(|message| message.payload) {
+                Ok(NetlinkPayload::Done(_)) => self.done = true,
+                Ok(NetlinkPayload::Error(error)) => return Err(error.to_io()),
+                Ok(NetlinkPayload::InnerMessage(inner)) => self.found.push(inner),
+                Ok(_) => {}
+                Err(error) if kind == NLMSG_DONE || kind == NLMSG_ERROR => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string()));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, kind, "netlink message not understood");
+                    self.skipped += 1;
+                }
             }
-            rest = &rest[length..];
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         }
+        Ok(())
     }
 }
 
@@ -214,5 +281,65 @@ mod tests {
         assert!(lo.index > 0 && lo.mtu > 1500);
         assert!(lo.addresses.iter().any(|(addr, _)| addr.to_string() == "127.0.0.1"));
         routes().unwrap();
+    }
+    /// A route to 192.0.2.0/24 with these attributes, as the kernel writes it.
+    fn written(attributes: Vec<RouteAttribute>) -> Vec<u8> {
+        let mut route = RouteMessage::default();
+        route.header.address_family = AddressFamily::Inet;
+        route.header.destination_prefix_length = 24;
+        route.header.table = MAIN as u8;
+        route.header.kind = RouteType::Unicast;
+        route.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet([192, 0, 2, 0].into()))];
+        route.attributes.extend(attributes);
+        let payload = NetlinkPayload::from(RouteNetlinkMessage::NewRoute(route));
+        let mut message = NetlinkMessage::new(NetlinkHeader::default(), payload);
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        bytes
+    }
+
+    fn gateway(last: u8) -> RouteAttribute {
+        RouteAttribute::Gateway(RouteAddress::Inet([10, 0, 0, last].into()))
+    }
+
+    /// Gateway's last octet and interface of each route of an answer.
+    fn found(answer: &Answer) -> Vec<(u8, u32)> {
+        let mut routes = Vec::new();
+        for message in &answer.found {
+            let RouteNetlinkMessage::NewRoute(message) = message else { continue };
+            hops(message, &mut routes);
+        }
+        routes.iter().map(|route| (route.via.0[15], route.interface)).collect()
+    }
+
+    #[test]
+    fn a_message_that_is_not_understood_costs_no_other() {
+        let good = written(vec![gateway(1), RouteAttribute::Oif(3)]);
+        let mut odd = good.clone();
+        // The first attribute, a destination, is said to have no room for an address.
+        odd[28] = 5;
+        let cut = &good[..good.len() - 4];
+        let datagram: Vec<u8> = [&odd[..], &good, &odd, &good, cut].concat();
+        let mut answer = Answer::default();
+        answer.take(&datagram).unwrap();
+        assert_eq!((found(&answer), answer.skipped, answer.done), (vec![(1, 3); 2], 3, false));
+        for length in 0..datagram.len() {
+            Answer::default().take(&datagram[..length]).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_first_next_hop_that_is_up_comes_first() {
+        let hop = |last: u8, flags: RouteNextHopFlags| {
+            let mut hop = netlink_packet_route::route::RouteNextHop::default();
+            (hop.flags, hop.interface_index, hop.attributes) = (flags, u32::from(last), vec![gateway(last)]);
+            hop
+        };
+        let (down, dead, up) = (RouteNextHopFlags::Linkdown, RouteNextHopFlags::Dead, RouteNextHopFlags::empty());
+        let hops = vec![hop(1, down), hop(2, dead), hop(3, up), hop(4, up)];
+        let mut answer = Answer::default();
+        answer.take(&written(vec![RouteAttribute::MultiPath(hops)])).unwrap();
+        assert_eq!(found(&answer), [(3, 3), (4, 4)]);
     }
 }

@@ -1,7 +1,9 @@
 //! The code table: what the node knows of each code name.
 //!
-//! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full the
-//! entry unused for longest gives way, with its domain and soft state.
+//! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full, refusals
+//! give way first, then the code that is used least, with its domain and soft state. Use is the number
+//! of packets, halved for every ten seconds without any, so a flood of names that run a packet each
+//! displaces itself and not what has work.
 
 use crate::code::run::SlotId;
 use crate::nodeos::domain::DomainId;
@@ -10,6 +12,12 @@ use std::collections::HashMap;
 
 /// For how long a refusal is remembered, in nanoseconds.
 pub const REFUSED_FOR: u64 = 60_000_000_000;
+
+/// Code that has run within this time gives way to no other, unless all has, in nanoseconds.
+pub const BUSY_FOR: u64 = 1_000_000_000;
+
+/// Time without packets in which what a code has run comes to count half, in nanoseconds.
+const HALVES: u64 = 10_000_000_000;
 
 /// What is known of a code.
 pub enum Code {
@@ -56,14 +64,24 @@ pub struct Ready {
     pub principal: Option<String>,
     /// Steps one packet may take.
     pub steps: u64,
+    /// Packets that have found it.
+    packets: u64,
+    /// When the last one did, in nanoseconds.
     used: u64,
 }
 
 impl Ready {
-    /// Code whose representation is in `slot` and which `domain` pays for.
-    pub fn new(coming: Coming, slot: SlotId, domain: DomainId, steps: u64) -> Ready {
+    /// Code that is ready since `now`, whose representation is in `slot` and which `domain` pays for.
+    pub fn new(coming: Coming, slot: SlotId, domain: DomainId, steps: u64, now: u64) -> Ready {
         let Coming { title, window, principal, .. } = coming;
-        Ready { slot, domain, window: window as usize, title, principal, steps, used: 0 }
+        Ready { slot, domain, window: window as usize, title, principal, steps, packets: 0, used: now }
+    }
+
+    /// How much would be lost with it at `now`: whether it is busy, its use, and when it was used last.
+    fn worth(&self, now: u64) -> (bool, u64, u64) {
+        let idle = now.saturating_sub(self.used);
+        let halved = u32::try_from(idle / HALVES).unwrap_or(u32::MAX);
+        (idle < BUSY_FOR, self.packets.checked_shr(halved).unwrap_or(0), self.used)
     }
 }
 
@@ -72,7 +90,6 @@ impl Ready {
 pub struct Codes {
     table: HashMap<Digest, Code, foldhash::fast::FixedState>,
     limit: usize,
-    clock: u64,
 }
 
 /// What a packet finds.
@@ -98,7 +115,7 @@ pub enum Found {
 impl Codes {
     /// An empty table of at most `limit` entries.
     pub fn new(limit: usize) -> Codes {
-        Codes { table: HashMap::default(), limit: limit.max(1), clock: 0 }
+        Codes { table: HashMap::default(), limit: limit.max(1) }
     }
 
     /// What a packet at `now` finds under its code name.
@@ -106,8 +123,8 @@ impl Codes {
     pub fn find(&mut self, name: &Digest, now: u64) -> Found {
         match self.table.get_mut(name) {
             Some(Code::Ready(ready)) => {
-                self.clock += 1;
-                ready.used = self.clock;
+                ready.packets += 1;
+                ready.used = now;
                 Found::Ready { slot: ready.slot, domain: ready.domain, window: ready.window, steps: ready.steps }
             }
             Some(Code::Refused { until, .. }) if *until > now => Found::Refused,
@@ -120,10 +137,10 @@ impl Codes {
         self.table.get(name)
     }
 
-    /// Enters what is known of a code, and gives the entry that had to go for it, if any.
-    pub fn enter(&mut self, name: Digest, code: Code) -> Option<(Digest, Code)> {
+    /// Enters what is known of a code at `now`, and gives the entry that had to go for it, if any.
+    pub fn enter(&mut self, name: Digest, code: Code, now: u64) -> Option<(Digest, Code)> {
         let full = self.table.len() >= self.limit && !self.table.contains_key(&name);
-        let gone = if full { self.oldest().and_then(|oldest| self.table.remove_entry(&oldest)) } else { None };
+        let gone = if full { self.least(now).and_then(|least| self.table.remove_entry(&least)) } else { None };
         self.table.insert(name, code);
         gone
     }
@@ -145,12 +162,65 @@ impl Codes {
         entries.into_iter()
     }
 
-    fn oldest(&self) -> Option<Digest> {
-        let age = |code: &Code| match code {
-            Code::Refused { .. } => (0, 0),
-            Code::Ready(ready) => (1, ready.used),
-            Code::Coming(_) => (2, 0),
+    /// The entry that gives way first.
+    fn least(&self, now: u64) -> Option<Digest> {
+        let worth = |code: &Code| match code {
+            Code::Refused { until, .. } => (0, (false, 0, *until)),
+            Code::Ready(ready) => (1, ready.worth(now)),
+            Code::Coming(_) => (2, (false, 0, 0)),
         };
-        self.table.iter().min_by_key(|(name, code)| (age(code), **name)).map(|(name, _)| *name)
+        self.table.iter().min_by_key(|(name, code)| (worth(code), **name)).map(|(name, _)| *name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodeos::domain::DomainId;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn name(number: u32) -> Digest {
+        Digest::of(&number.to_be_bytes())
+    }
+
+    fn ready(now: u64) -> Code {
+        let coming = Coming { title: String::new(), wasm: name(0), size: 1, window: 0, principal: None };
+        Code::Ready(Ready::new(coming, SlotId::default(), DomainId(0), 1, now))
+    }
+
+    fn runs(codes: &mut Codes, number: u32, packets: u32, now: u64) {
+        assert!((0..packets).all(|_| matches!(codes.find(&name(number), now), Found::Ready { .. })), "{number}");
+    }
+
+    #[test]
+    fn a_flood_of_codes_displaces_itself_and_not_what_has_work() {
+        let mut codes = Codes::new(16);
+        codes.enter(name(0), ready(0), 0);
+        runs(&mut codes, 0, 1000, 0);
+        for number in 1..200u32 {
+            // Four new codes a second, one packet each; the old one is silent.
+            let now = u64::from(number) * SECOND / 4;
+            codes.enter(name(number), ready(now), now);
+            runs(&mut codes, number, 1, now);
+        }
+        runs(&mut codes, 0, 1, 50 * SECOND);
+    }
+
+    #[test]
+    fn what_runs_now_gives_way_to_nobody_and_what_rests_for_long_counts_for_little() {
+        let mut codes = Codes::new(3);
+        for (number, packets, now) in [(0, 1000, 0), (1, 1, 99 * SECOND), (2, 1, 100 * SECOND)] {
+            codes.enter(name(number), ready(now), now);
+            runs(&mut codes, number, packets, now);
+        }
+        let gone = |codes: &mut Codes, number, now| codes.enter(name(number), ready(now), now).map(|(name, _)| name);
+        let now = 100 * SECOND;
+        assert_eq!(gone(&mut codes, 3, now), Some(name(0)), "idle for longest");
+        assert_eq!(gone(&mut codes, 4, now), Some(name(1)), "the others have run just now");
+        runs(&mut codes, 4, 1, now);
+        let refused = Code::Refused { until: now, why: String::new() };
+        assert_eq!(codes.enter(name(5), refused, now).map(|(name, _)| name), Some(name(3)), "never used");
+        assert_eq!(gone(&mut codes, 6, now), Some(name(5)), "refusals first");
     }
 }

@@ -123,7 +123,7 @@ impl Node {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
         let slot = turn.runtime.install(compiled);
-        self.enter(turn, code, Code::Ready(Ready::new(coming, slot, domain, limits.steps_per_packet)));
+        self.enter(turn, code, Code::Ready(Ready::new(coming, slot, domain, limits.steps_per_packet, turn.now)));
         turn.out.event(0, EventKind::Ready(code));
         tracing::info!(node = self.name, code = %code.short(), "code ready");
         for frame in self.fetch.settle(code) {
@@ -196,7 +196,7 @@ impl Node {
     }
 
     fn enter(&mut self, turn: &mut Turn<'_>, name: Digest, code: Code) {
-        if let Some((_, gone)) = self.codes.enter(name, code) {
+        if let Some((_, gone)) = self.codes.enter(name, code, turn.now) {
             self.end(turn, gone);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A request is answered only if it comes from a neighbour, within that neighbour's rate, and with at
 //! most three octets for each of its own, so a forged one is not worth sending. An object that is not
-//! in memory is looked up in the store; the request waits for that in a short list.
+//! in memory is looked up in the store; the request waits for that in a short list, and the look-up is
+//! charged like a part that is sent, whatever comes of it.
 
 use super::Node;
 use super::output::{Effect, EventKind, Turn};
@@ -17,8 +18,11 @@ use std::collections::{HashMap, VecDeque};
 /// Requests that wait for the store.
 const ASKED_MAX: usize = 32;
 
-/// Neighbours whose rates are remembered; beyond, the table starts anew.
+/// Neighbours whose rates are remembered; the one that has asked for nothing for longest gives way.
 const PEERS_MAX: usize = 1024;
+
+/// What a look-up in the store is charged, in octets.
+const LOOK_UP: u64 = fetch::PART as u64;
 
 /// A request that can be answered.
 #[derive(Clone, Copy)]
@@ -31,25 +35,39 @@ struct Request {
     budget: u32,
 }
 
+/// What one neighbour may still ask for.
+struct Rate {
+    bucket: TokenBucket,
+    /// The count of all charges when it was charged last.
+    used: u64,
+}
+
 /// Requests under way and the rates of those who ask.
 pub(super) struct Serving {
     asked: VecDeque<Request>,
-    rates: HashMap<Source, TokenBucket, foldhash::fast::FixedState>,
+    rates: HashMap<Source, Rate, foldhash::fast::FixedState>,
+    charges: u64,
     bytes_per_second: u64,
 }
 
 impl Serving {
     pub(super) fn new(bytes_per_second: u64) -> Serving {
-        Serving { asked: VecDeque::new(), rates: HashMap::default(), bytes_per_second }
+        Serving { asked: VecDeque::new(), rates: HashMap::default(), charges: 0, bytes_per_second }
     }
 
-    fn may_send(&mut self, now: u64, to: Source, bytes: u64) -> bool {
+    /// Charges a neighbour for `bytes` octets; false if they are beyond its rate.
+    fn charge(&mut self, now: u64, to: Source, bytes: u64) -> bool {
         if self.rates.len() >= PEERS_MAX && !self.rates.contains_key(&to) {
-            self.rates.clear();
+            let idle = self.rates.iter().min_by_key(|(_, rate)| rate.used).map(|(source, _)| *source);
+            idle.and_then(|idle| self.rates.remove(&idle));
         }
-        let rate = self.bytes_per_second;
-        let burst = rate.max(2 * fetch::MAX_OBJECT as u64);
-        self.rates.entry(to).or_insert_with(|| TokenBucket::new(rate, burst)).take(now, bytes)
+        self.charges += 1;
+        let bytes_per_second = self.bytes_per_second;
+        let burst = bytes_per_second.max(2 * fetch::MAX_OBJECT as u64);
+        let full = || Rate { bucket: TokenBucket::new(bytes_per_second, burst), used: 0 };
+        let rate = self.rates.entry(to).or_insert_with(full);
+        rate.used = self.charges;
+        rate.bucket.take(now, bytes)
     }
 }
 
@@ -109,6 +127,9 @@ impl Node {
         if self.objects.of(&request.digest).is_some() {
             return self.answer(turn, request);
         }
+        if !self.serving.charge(turn.now, request.from, LOOK_UP) {
+            return Err(Reason::FetchRate);
+        }
         if self.serving.asked.len() == ASKED_MAX {
             self.serving.asked.pop_front();
             self.drops.count(Reason::FetchRate);
@@ -136,7 +157,7 @@ impl Node {
         let Request { from, nonce, digest, missing, budget } = request;
         let Some(bytes) = self.objects.of(&digest) else {
             let message = fetch::Message::Absent { nonce, digest };
-            if !self.serving.may_send(turn.now, from, message.len() as u64) {
+            if !self.serving.charge(turn.now, from, message.len() as u64) {
                 return Err(Reason::FetchRate);
             }
             self.send_fetch(turn, from, &message);
@@ -149,7 +170,7 @@ impl Node {
             let Some(length) = fetch::part_len(part, total) else { break };
             let start = usize::from(part) * fetch::PART;
             let message = fetch::Message::Part { nonce, digest, part, total, bytes: &bytes[start..start + length] };
-            if !self.serving.may_send(turn.now, from, message.len() as u64) {
+            if !self.serving.charge(turn.now, from, message.len() as u64) {
                 return Err(Reason::FetchRate);
             }
             self.send_fetch(turn, from, &message);
@@ -170,5 +191,25 @@ impl Node {
             }
             _ => self.drop(turn, frame, Reason::TooBig),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::PeerId;
+
+    #[test]
+    fn many_neighbours_give_none_a_full_bucket_who_goes_on_asking() {
+        let source = |peer: u16| Source { port: PortId(0), peer: PeerId(peer), addr: Addr::UNSPECIFIED };
+        let mut serving = Serving::new(1);
+        let burst = 2 * fetch::MAX_OBJECT as u64;
+        assert!(serving.charge(0, source(0), burst));
+        for peer in 1..5000 {
+            assert!(!serving.charge(0, source(0), 2), "with {peer} others");
+            assert!(serving.charge(0, source(peer), burst));
+        }
+        assert_eq!(serving.rates.len(), PEERS_MAX);
+        assert!(!serving.charge(0, source(4999), 2));
     }
 }

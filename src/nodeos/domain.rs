@@ -68,8 +68,10 @@ pub struct Usage {
     pub children: u64,
     /// Soft-state entries it holds.
     pub state_entries: u32,
-    /// Soft-state entries refused because of its quota.
+    /// Soft-state entries refused because of its quota, or because others hold their place.
     pub state_refused: u64,
+    /// Soft-state entries that gave way to those of domains with less than their share.
+    pub state_displaced: u64,
     /// Log lines suppressed because of its rate.
     pub logs_suppressed: u64,
     /// Its packets that were dropped.

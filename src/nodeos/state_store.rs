@@ -1,9 +1,12 @@
 //! Soft state: the only thing that outlives a packet.
 //!
 //! A fixed table of 64-byte values, keyed by (domain, key), each with the time until which it is
-//! kept (the ANTS node cache). A domain has a quota, sees nobody else's entries and can never push
-//! them out: when its set of the table is taken by others, its own put is refused, and soft state
-//! is written so that this is harmless. The table is allocated once.
+//! kept (the ANTS node cache). A domain has a quota and sees nobody else's entries. Its fair share is
+//! what the table has for each domain that holds any: within that, nobody can push its entries out;
+//! what it holds beyond gives way to domains that hold less than theirs. When its set of the table is
+//! taken by others all the same, a put is refused, and soft state is written so that this is harmless.
+//! The table is allocated once. The entries of one domain are chained, so that they can be forgotten
+//! without a look at those of others.
 
 use super::domain::{DomainId, Domains};
 
@@ -13,25 +16,44 @@ pub const VALUE: usize = 64;
 /// Entries that share a set of the table.
 const WAYS: usize = 8;
 
+/// No domain, or no entry.
+const NOBODY: u32 = u32::MAX;
+
 /// A value.
 pub type Value = [u8; VALUE];
 
 #[derive(Clone, Copy)]
 struct Entry {
     owner: u32,
+    /// The owner's entries around this one.
+    before: u32,
+    behind: u32,
     key: u64,
     /// Nanoseconds; zero for an entry never used.
     expires: u64,
     value: Value,
 }
 
-const EMPTY: Entry = Entry { owner: u32::MAX, key: 0, expires: 0, value: [0; VALUE] };
+const EMPTY: Entry = Entry { owner: NOBODY, before: NOBODY, behind: NOBODY, key: 0, expires: 0, value: [0; VALUE] };
+
+/// What a domain holds.
+#[derive(Clone, Copy)]
+struct Holding {
+    first: u32,
+    count: u32,
+}
+
+const NOTHING: Holding = Holding { first: NOBODY, count: 0 };
 
 /// The soft state of one node.
 pub struct StateStore {
     entries: Box<[Entry]>,
     sets: u64,
     cursor: usize,
+    /// By domain.
+    holdings: Vec<Holding>,
+    /// Domains that hold anything.
+    holders: u32,
 }
 
 /// A put was refused: the quota is used up, or others hold the set.
@@ -39,10 +61,11 @@ pub struct StateStore {
 pub struct Full;
 
 impl StateStore {
-    /// A store of at least `entries` entries (of about 88 octets).
+    /// A store of at least `entries` entries (of 96 octets).
     pub fn new(entries: usize) -> StateStore {
         let sets = entries.div_ceil(WAYS).next_power_of_two().max(1);
-        StateStore { entries: vec![EMPTY; sets * WAYS].into_boxed_slice(), sets: sets as u64, cursor: 0 }
+        let entries = vec![EMPTY; sets * WAYS].into_boxed_slice();
+        StateStore { entries, sets: sets as u64, cursor: 0, holdings: Vec::new(), holders: 0 }
     }
 
     /// The value under `key` if it is still kept at `now` (nanoseconds).
@@ -72,17 +95,22 @@ impl StateStore {
             return Ok(());
         }
         let expires = now + u64::from(keep_ms) * 1_000_000;
-        let (quota, used) = (domain.limits.state_entries, domain.usage.state_entries);
-        let at_quota = used >= quota;
+        let at_quota = domain.usage.state_entries >= domain.limits.state_entries;
         let Some(slot) = self.slot(owner, key, at_quota, now) else {
             domain.usage.state_refused += 1;
             return Err(Full);
         };
-        self.release(domains, slot);
-        if let Some(domain) = domains.of(owner) {
-            domain.usage.state_entries += 1;
+        if self.entries[slot].owner != owner.0 {
+            if self.entries[slot].expires > now
+                && let Some(domain) = domains.of(DomainId(self.entries[slot].owner))
+            {
+                domain.usage.state_displaced += 1;
+            }
+            self.release(domains, slot);
+            self.take(domains, owner, slot);
         }
-        self.entries[slot] = Entry { owner: owner.0, key, expires, value: *value };
+        let entry = &mut self.entries[slot];
+        (entry.key, entry.expires, entry.value) = (key, expires, *value);
         Ok(())
     }
 
@@ -107,10 +135,8 @@ impl StateStore {
 
     /// Frees all entries of a domain that ends.
     pub fn forget(&mut self, domains: &mut Domains, owner: DomainId) {
-        for index in 0..self.entries.len() {
-            if self.entries[index].owner == owner.0 {
-                self.release(domains, index);
-            }
+        while let Some(holding) = self.holdings.get(owner.0 as usize).filter(|holding| holding.count > 0) {
+            self.release(domains, holding.first as usize);
         }
     }
 
@@ -119,8 +145,9 @@ impl StateStore {
         self.entries.len()
     }
 
-    /// Where a put goes: the key's own entry, else a free or expired one, else the domain's entry
-    /// of the set that would expire first. At the quota, only the domain's own entries serve.
+    /// Where a put goes: the key's own entry, else a free or expired one, else one of a domain that holds
+    /// more than its share if this one holds less, else the domain's entry of the set that would expire
+    /// first. At the quota, only the domain's own entries serve.
     fn slot(&self, owner: DomainId, key: u64, at_quota: bool, now: u64) -> Option<usize> {
         let set = self.set(owner, key);
         let ways = set..set + WAYS;
@@ -129,17 +156,70 @@ impl StateStore {
             .find(|index| own(index) && self.entries[*index].key == key)
             .or_else(|| ways.clone().filter(own).find(|&index| self.entries[index].expires <= now))
             .or_else(|| ways.clone().find(|&index| !at_quota && self.entries[index].expires <= now))
+            .or_else(|| if at_quota { None } else { self.beyond_share(owner, ways.clone()) })
             .or_else(|| ways.filter(own).min_by_key(|&index| self.entries[index].expires))
     }
 
-    fn release(&mut self, domains: &mut Domains, index: usize) {
+    /// Of these entries, the one that has to give way to a domain with less than its share: of whoever
+    /// holds most and more than that, the one that would expire first.
+    #[cold]
+    fn beyond_share(&self, owner: DomainId, ways: core::ops::Range<usize>) -> Option<usize> {
+        let held = self.count(owner.0);
+        let holders = self.holders + u32::from(held == 0);
+        let share = self.entries.len() as u32 / holders.max(1);
+        if held >= share {
+            return None;
+        }
+        let order = |&index: &usize| {
+            let entry = &self.entries[index];
+            (self.count(entry.owner), core::cmp::Reverse(entry.expires))
+        };
+        ways.max_by_key(order).filter(|&index| self.count(self.entries[index].owner) > share)
+    }
+
+    /// Entries a domain holds.
+    fn count(&self, owner: u32) -> u32 {
+        self.holdings.get(owner as usize).map_or(0, |holding| holding.count)
+    }
+
+    /// Gives a free entry to a domain.
+    fn take(&mut self, domains: &mut Domains, owner: DomainId, index: usize) {
+        let at = owner.0 as usize;
+        if at >= self.holdings.len() {
+            // Once for each domain there ever is at the same time.
+            self.holdings.resize(at + 1, NOTHING);
+        }
+        let holding = &mut self.holdings[at];
+        let behind = core::mem::replace(&mut holding.first, index as u32);
+        self.holders += u32::from(holding.count == 0);
+        holding.count += 1;
+        if let Some(entry) = self.entries.get_mut(behind as usize) {
+            entry.before = index as u32;
+        }
         let entry = &mut self.entries[index];
-        if entry.owner != u32::MAX {
-            if let Some(domain) = domains.of(DomainId(entry.owner)) {
-                domain.usage.state_entries = domain.usage.state_entries.saturating_sub(1);
-            }
-            entry.owner = u32::MAX;
-            entry.expires = 0;
+        (entry.owner, entry.before, entry.behind) = (owner.0, NOBODY, behind);
+        if let Some(domain) = domains.of(owner) {
+            domain.usage.state_entries += 1;
+        }
+    }
+
+    /// Frees an entry, if it is anybody's.
+    fn release(&mut self, domains: &mut Domains, index: usize) {
+        let Entry { owner, before, behind, .. } = self.entries[index];
+        let Some(holding) = self.holdings.get_mut(owner as usize) else { return };
+        holding.count -= 1;
+        self.holders -= u32::from(holding.count == 0);
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.behind = behind,
+            None => holding.first = behind,
+        }
+        if let Some(entry) = self.entries.get_mut(behind as usize) {
+            entry.before = before;
+        }
+        let entry = &mut self.entries[index];
+        (entry.owner, entry.expires) = (NOBODY, 0);
+        if let Some(domain) = domains.of(DomainId(owner)) {
+            domain.usage.state_entries = domain.usage.state_entries.saturating_sub(1);
         }
     }
 
@@ -205,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_push_out_the_entries_of_others() {
+    fn nobody_can_push_out_what_others_hold_within_their_share() {
         let (mut domains, a, b) = two_domains(1000);
         let mut store = StateStore::new(64);
         store.put(&mut domains, a, 7, &[7; VALUE], 1000, 0).unwrap();
@@ -227,5 +307,72 @@ mod tests {
         assert!((0..50).all(|key| store.value(a, key, 0).is_none()));
         assert_eq!(domains.of(a).unwrap().usage.state_entries, 0);
         assert!(store.value(b, 1, 0).is_some());
+    }
+    /// The store's own books: chains, counts and owners agree.
+    fn check(store: &StateStore, domains: &Domains) {
+        let mut holders = 0;
+        for (id, domain) in domains.iter() {
+            let owned = store.entries.iter().filter(|entry| entry.owner == id.0).count();
+            let (mut chained, mut before) = (0, NOBODY);
+            let mut at = store.holdings.get(id.0 as usize).map_or(NOBODY, |holding| holding.first);
+            while let Some(entry) = store.entries.get(at as usize) {
+                assert_eq!((entry.owner, entry.before), (id.0, before));
+                (before, at) = (at, entry.behind);
+                chained += 1;
+            }
+            let counts = [owned as u32, chained, store.count(id.0), domain.usage.state_entries];
+            assert_eq!(counts, [counts[0]; 4]);
+            holders += u32::from(owned > 0);
+        }
+        assert_eq!(holders, store.holders);
+    }
+
+    #[test]
+    fn many_codes_that_take_all_leave_a_share_to_the_next() {
+        let mut domains = Domains::default();
+        let mut store = StateStore::new(1024);
+        let limits = Limits { state_entries: 128, ..Limits::default() };
+        let mut ids = Vec::new();
+        for _ in 0..32 {
+            let id = domains.create(Domain::new("d".into(), limits)).unwrap();
+            for key in 0..1000 {
+                let _ = store.put(&mut domains, id, key, &[1; VALUE], 100_000, 0);
+            }
+            check(&store, &domains);
+            ids.push(id);
+        }
+        let share = 1024 / 32;
+        for id in &ids {
+            let held = store.count(id.0);
+            assert!((share / 2..=2 * share).contains(&held), "{held} of {share}");
+        }
+        assert!(domains.by_id(ids[0]).unwrap().usage.state_displaced > 0);
+        for id in ids {
+            store.forget(&mut domains, id);
+            assert_eq!(store.count(id.0), 0);
+            check(&store, &domains);
+            domains.end(id);
+        }
+        assert!(store.entries.iter().all(|entry| entry.owner == NOBODY));
+    }
+
+    #[test]
+    fn the_books_balance_whatever_comes() {
+        let (mut domains, a, b) = two_domains(40);
+        let mut store = StateStore::new(64);
+        for step in 0..20_000u64 {
+            let mixed = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let (owner, keep) = (if mixed & 1 == 0 { a } else { b }, (mixed >> 1 & 7) as u32);
+            let _ = store.put(&mut domains, owner, mixed >> 4 & 63, &[0; VALUE], keep, step * 1_000_000);
+            match mixed >> 10 & 63 {
+                0 => store.sweep(&mut domains, step * 1_000_000, 16),
+                1 => store.forget(&mut domains, owner),
+                _ => {}
+            }
+            if step % 64 == 0 {
+                check(&store, &domains);
+            }
+        }
+        assert!(domains.of(a).unwrap().usage.state_entries <= 40);
     }
 }

@@ -141,6 +141,7 @@ impl CodeTotals {
         sum.children += usage.children;
         sum.state_entries += usage.state_entries;
         sum.state_refused += usage.state_refused;
+        sum.state_displaced += usage.state_displaced;
         sum.logs_suppressed += usage.logs_suppressed;
         sum.drops.add(&usage.drops);
     }

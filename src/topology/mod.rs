@@ -46,7 +46,7 @@ impl Topology {
     /// What the node knows of a destination.
     #[inline]
     pub fn way(&mut self, to: Addr) -> &Way {
-        if !self.ways.place(to).as_ref().is_some_and(|way| way.to == to) {
+        if self.ways.place(to).as_ref().is_none_or(|way| way.to != to) {
             let way = self.find_way(to);
             *self.ways.place(to) = Some(way);
         }

@@ -4,13 +4,22 @@
 //! overlay port a configured peer, on an Ethernet port a configured address or one that has shown
 //! itself by a capsule from the port's own subnet. Code is fetched from neighbours and served to
 //! neighbours only.
+//!
+//! Anybody on the link can forge the latter, so what was learned is forgotten after a while of
+//! silence, and gives way to others when there are many. What was configured stays.
 
 use crate::port::{PeerId, PortId};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 
-/// Neighbours one node knows; more are not learned.
+/// Neighbours one node knows; of those learned, the one silent for longest gives way to another.
 pub const NEIGHBOURS_MAX: usize = 256;
+
+/// Silence after which a learned neighbour is forgotten, in nanoseconds.
+pub const SILENT_FOR: u64 = 60_000_000_000;
+
+/// When a configured neighbour was heard: it never counts as silent.
+const ALWAYS: u64 = u64::MAX;
 
 /// What kind of link a port has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,47 +79,89 @@ pub struct Neighbour {
     pub peer: PeerId,
 }
 
-/// The neighbours of a node, in the order they became known. Positions never change, so mobile code
-/// can name a neighbour by its index.
+/// A neighbour, and when it was heard last in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    neighbour: Neighbour,
+    heard: u64,
+}
+
+/// The neighbours of a node, those configured first. Positions stay the same while one packet is
+/// handled, so that mobile code can name a neighbour by its index.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
-    list: Vec<Neighbour>,
+    list: Vec<Known>,
 }
 
 impl Neighbours {
-    /// Adds one unless it is known or the table is full; gives its index.
+    /// Adds one that is configured, unless it is known or the table is full; gives its index.
     pub fn add(&mut self, neighbour: Neighbour) -> Option<u32> {
-        if let Some(index) = self.index(neighbour.port, neighbour.addr) {
-            return Some(index);
+        match self.index(neighbour.port, neighbour.addr) {
+            Some(index) => Some(index),
+            None => self.push(Known { neighbour, heard: ALWAYS }),
         }
+    }
+
+    /// Adds one that has shown itself at `now`; the one silent for longest may have to give way to it.
+    #[cold]
+    pub fn learn(&mut self, neighbour: Neighbour, now: u64) -> Option<u32> {
+        if self.list.len() < NEIGHBOURS_MAX {
+            return self.push(Known { neighbour, heard: now });
+        }
+        let at = (0..self.list.len()).min_by_key(|&at| self.list[at].heard)?;
+        if self.list[at].heard == ALWAYS {
+            return None;
+        }
+        self.list[at] = Known { neighbour, heard: now };
+        Some(at as u32)
+    }
+
+    fn push(&mut self, known: Known) -> Option<u32> {
         if self.list.len() >= NEIGHBOURS_MAX {
             return None;
         }
-        self.list.push(neighbour);
+        self.list.push(known);
         Some(self.list.len() as u32 - 1)
+    }
+
+    /// The neighbour with this index has been heard at `now`.
+    #[inline]
+    pub fn hear(&mut self, index: u32, now: u64) {
+        if let Some(known) = self.list.get_mut(index as usize)
+            && known.heard != ALWAYS
+        {
+            known.heard = now;
+        }
+    }
+
+    /// Forgets learned neighbours that are silent for too long. Call it between packets.
+    pub fn forget_silent(&mut self, now: u64) {
+        self.list.retain(|known| known.heard == ALWAYS || now.saturating_sub(known.heard) < SILENT_FOR);
     }
 
     /// The index of the neighbour with this address on this port.
     #[inline]
     pub fn index(&self, port: PortId, addr: Addr) -> Option<u32> {
-        self.list.iter().position(|known| known.port == port && known.addr == addr).map(|at| at as u32)
+        let is = |known: &Known| known.neighbour.port == port && known.neighbour.addr == addr;
+        self.list.iter().position(is).map(|at| at as u32)
     }
 
     /// The neighbour behind an overlay peer.
     #[inline]
     pub fn of_peer(&self, port: PortId, peer: PeerId) -> Option<(u32, &Neighbour)> {
-        let at = self.list.iter().position(|known| known.port == port && known.peer == peer)?;
-        Some((at as u32, &self.list[at]))
+        let is = |known: &Known| known.neighbour.port == port && known.neighbour.peer == peer;
+        let at = self.list.iter().position(is)?;
+        Some((at as u32, &self.list[at].neighbour))
     }
 
     /// The neighbour with this index.
     pub fn of(&self, index: u32) -> Option<&Neighbour> {
-        self.list.get(index as usize)
+        self.list.get(index as usize).map(|known| &known.neighbour)
     }
 
     /// All neighbours.
-    pub fn iter(&self) -> core::slice::Iter<'_, Neighbour> {
-        self.list.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Neighbour> {
+        self.list.iter().map(|known| &known.neighbour)
     }
 
     /// How many are known.
@@ -128,16 +179,50 @@ impl Neighbours {
 mod tests {
     use super::*;
 
+    fn at(n: u32) -> Neighbour {
+        Neighbour { addr: Addr(u128::from(n).to_be_bytes()), port: PortId(0), peer: PeerId::NONE }
+    }
+
     #[test]
-    fn positions_are_stable_and_bounded() {
+    fn the_table_is_bounded() {
         let mut neighbours = Neighbours::default();
-        let at = |n: u32| Neighbour { addr: Addr(u128::from(n).to_be_bytes()), port: PortId(0), peer: PeerId::NONE };
         for n in 0..NEIGHBOURS_MAX as u32 {
             assert_eq!(neighbours.add(at(n)), Some(n));
         }
         assert_eq!(neighbours.add(at(9999)), None);
+        assert_eq!(neighbours.learn(at(9999), 1), None, "who is configured gives way to nobody");
         assert_eq!(neighbours.add(at(3)), Some(3));
         assert_eq!(neighbours.len(), NEIGHBOURS_MAX);
+    }
+
+    #[test]
+    fn of_those_learned_the_longest_silent_gives_way() {
+        let mut neighbours = Neighbours::default();
+        neighbours.add(at(0));
+        let honest = neighbours.learn(at(1), 0).unwrap();
+        for n in 2..2000 {
+            neighbours.hear(honest, u64::from(n));
+            neighbours.learn(at(n), u64::from(n)).unwrap();
+        }
+        let knows = |n| neighbours.index(PortId(0), at(n).addr).is_some();
+        assert!(knows(0) && knows(1) && knows(1999) && !knows(2));
+        assert_eq!(neighbours.len(), NEIGHBOURS_MAX);
+    }
+
+    #[test]
+    fn those_learned_are_forgotten_after_silence() {
+        let mut neighbours = Neighbours::default();
+        neighbours.add(at(0));
+        neighbours.learn(at(1), 0).unwrap();
+        let heard = neighbours.learn(at(2), 0).unwrap();
+        neighbours.hear(heard, 1);
+        neighbours.hear(0, 1);
+        neighbours.forget_silent(SILENT_FOR - 1);
+        assert_eq!(neighbours.len(), 3);
+        neighbours.forget_silent(SILENT_FOR);
+        assert_eq!(neighbours.iter().copied().collect::<Vec<_>>(), [at(0), at(2)]);
+        neighbours.forget_silent(u64::MAX);
+        assert_eq!(neighbours.len(), 1, "who is configured stays");
     }
 
     #[test]

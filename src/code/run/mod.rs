@@ -70,7 +70,7 @@ pub struct Runtime {
 }
 
 /// Prepared code in a [`Runtime`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotId(usize);
 
 impl Runtime {

@@ -10,7 +10,7 @@ use crate::nodeos::domain::{Domain, DomainId, Domains};
 use crate::nodeos::state_store::{StateStore, VALUE, Value};
 use crate::port::{Frame, FramePool, PortId};
 use crate::topology::{Gauge, Topology};
-use crate::wire::{Addr, capsule};
+use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -265,11 +265,13 @@ impl Env {
     /// `an_log`.
     pub fn write_log(&mut self, tag: u32, value: u64) -> Result<(), CallError> {
         let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
-        let (at, domain) = (packet.now, packet.domain);
-        if !self.domains.of(domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
+        let at = packet.now;
+        if !self.domains.of(packet.domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
             return Err(CallError::Full);
         }
-        self.log.write(Line { at, domain, tag, value });
+        let name = packet.frame.bytes().get(capsule::CODE..).and_then(|rest| rest.first_chunk());
+        let code = name.map_or(Digest([0; Digest::LENGTH]), |octets| Digest(*octets));
+        self.log.write(Line { at, code, tag, value });
         Ok(())
     }
 }

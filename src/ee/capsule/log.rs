@@ -1,6 +1,6 @@
 //! What mobile code writes into the node's log: the last lines, in a ring of fixed size.
 
-use crate::nodeos::domain::DomainId;
+use crate::wire::Digest;
 use std::collections::VecDeque;
 
 /// Lines kept; older ones are overwritten.
@@ -11,8 +11,8 @@ const LINES_MAX: usize = 256;
 pub struct Line {
     /// When, in nanoseconds of the node's clock.
     pub at: u64,
-    /// Which domain's code wrote it.
-    pub domain: DomainId,
+    /// The code that wrote it: its name says so even when it has gone.
+    pub code: Digest,
     /// What it means, by the code's author.
     pub tag: u32,
     /// The value.
@@ -53,7 +53,7 @@ mod tests {
     fn the_oldest_line_gives_way() {
         let mut log = Log::default();
         for value in 0..LINES_MAX as u64 + 3 {
-            log.write(Line { at: 0, domain: DomainId(0), tag: 1, value });
+            log.write(Line { at: 0, code: Digest([0; 32]), tag: 1, value });
         }
         assert_eq!(log.lines().next().unwrap().value, 3);
         assert_eq!(log.lines().count(), LINES_MAX);

@@ -1,0 +1,117 @@
+//! Lists of a configuration that could not become what they say: the node's tables would leave out what
+//! stands in them twice or beyond their limit.
+
+use super::{ConfigError, NodeFile, PortFile, wrong};
+use crate::ee::capsule::env::CHILDREN_MAX;
+use crate::nodeos::domain::DOMAINS_MAX;
+use crate::topology::neighbours::NEIGHBOURS_MAX;
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::hash::Hash;
+
+/// Ports of one node.
+const PORTS_MAX: usize = 256;
+
+/// Addresses of one port.
+const ADDRESSES_MAX: usize = 64;
+
+/// Static routes of one node.
+const ROUTES_MAX: usize = 65_536;
+
+impl NodeFile {
+    /// Refuses what stands twice, or is more than the node holds.
+    pub(super) fn check_lists(&self) -> Result<(), ConfigError> {
+        at_most("[[port]]", self.ports.len(), PORTS_MAX)?;
+        at_most("[[route]]", self.static_routes.len(), ROUTES_MAX)?;
+        let neighbours = self.ports.iter().map(|port| port.neighbours.len()).sum();
+        at_most("neighbours of all ports", neighbours, NEIGHBOURS_MAX)?;
+        at_most("sizes.codes", self.sizes.codes, DOMAINS_MAX)?;
+        at_most("anyone.children_per_packet", self.anyone.children_per_packet as usize, CHILDREN_MAX)?;
+        once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
+        once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
+        once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;
+        self.ports.iter().try_for_each(PortFile::check_lists)
+    }
+}
+
+impl PortFile {
+    fn check_lists(&self) -> Result<(), ConfigError> {
+        let udp = self.udp.map(|listen| listen.to_string());
+        let name = self.name.as_ref().or(self.packet.as_ref()).or(udp.as_ref()).map_or("", String::as_str);
+        let key = |key: &str| format!("port {name}: {key}");
+        at_most(&key("address"), self.address.len(), ADDRESSES_MAX)?;
+        once(&key("address"), self.address.iter().map(|text| text.split('/').next().unwrap_or(text)))?;
+        once(&key("neighbours.address"), self.neighbours.iter().map(|neighbour| neighbour.address))?;
+        once(&key("neighbours.at"), self.neighbours.iter().filter_map(|neighbour| neighbour.at))
+    }
+}
+
+fn at_most(key: &str, count: usize, limit: usize) -> Result<(), ConfigError> {
+    if count > limit { wrong(format!("{key}: {count} are more than a node holds, which is {limit}")) } else { Ok(()) }
+}
+
+fn once<T: Eq + Hash + Display + Clone>(key: &str, items: impl Iterator<Item = T>) -> Result<(), ConfigError> {
+    let mut seen = HashSet::new();
+    for item in items {
+        if !seen.insert(item.clone()) {
+            return wrong(format!("{key}: {item} stands twice"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(rest: &str) -> Option<String> {
+        let text = format!("name = \"a\"\n{rest}");
+        NodeFile::parse(&text).and_then(|file| file.plan()).err().map(|error| error.to_string())
+    }
+
+    fn port(rest: &str) -> String {
+        format!("[[port]]\nudp = \"127.0.0.1:4001\"\n{rest}")
+    }
+
+    fn neighbours(count: usize) -> String {
+        let one =
+            |n: usize| format!("{{ address = \"10.{}.{}.1\", at = \"127.0.0.1:{}\" }}", n / 256, n % 256, 5000 + n);
+        let all: Vec<String> = (0..count).map(one).collect();
+        port(&format!("address = [\"10.9.0.1/24\"]\nneighbours = [{}]", all.join(", ")))
+    }
+
+    #[test]
+    fn what_stands_twice_is_refused_by_its_key() {
+        let near = |address: &str, at: u16| format!("{{ address = \"{address}\", at = \"127.0.0.1:{at}\" }}");
+        let with = |a: String, b: String| port(&format!("address = [\"10.0.0.9/24\"]\nneighbours = [{a}, {b}]"));
+        let route = "[[route]]\nto = \"10.1.0.0/16\"\nvia = \"10.0.0.1\"\n";
+        let good = with(near("10.0.0.1", 1), near("10.0.0.2", 2));
+        assert_eq!(refusal(&good), None);
+        for (text, part) in [
+            (with(near("10.0.0.1", 1), near("10.0.0.1", 2)), "neighbours.address: 10.0.0.1 stands twice"),
+            (with(near("10.0.0.1", 1), near("10.0.0.2", 1)), "neighbours.at: 127.0.0.1:1 stands twice"),
+            (port("address = [\"10.0.0.1/24\", \"10.0.0.1/16\"]"), "address: 10.0.0.1 stands twice"),
+            (format!("{good}\n{route}{route}"), "[[route]] to: 10.1.0.0/16 stands twice"),
+            ("[[port]]\npacket = \"x\"\n[[port]]\npacket = \"x\"".into(), "[[port]] packet: x stands twice"),
+            (format!("{good}\n{good}"), "[[port]] udp: 127.0.0.1:4001 stands twice"),
+        ] {
+            let refused = refusal(&text).unwrap_or_default();
+            assert!(refused.contains(part), "{refused:?} and not {part:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_more_than_the_node_holds_is_refused_with_the_limit() {
+        assert_eq!(refusal(&neighbours(NEIGHBOURS_MAX)), None);
+        let many = |count: usize| (0..count).map(|n| format!("\"10.0.{n}.1/24\"")).collect::<Vec<_>>().join(", ");
+        for (text, part) in [
+            (neighbours(NEIGHBOURS_MAX + 1), "neighbours of all ports: 257 are more than a node holds, which is 256"),
+            (port(&format!("address = [{}]", many(65))), "address: 65 are more than"),
+            (format!("{}\n[sizes]\ncodes = 5000", neighbours(1)), "sizes.codes: 5000 are more than"),
+            (format!("{}\n[anyone]\nchildren_per_packet = 99", neighbours(1)), "children_per_packet: 99 are more than"),
+        ] {
+            let refused = refusal(&text).unwrap_or_default();
+            assert!(refused.contains(part), "{refused:?} and not {part:?}");
+        }
+    }
+}
