@@ -17,6 +17,11 @@ enum {
     NEXT_HOPS = 16384,
 };
 
+/* Where a capsule header can stand in a frame. Map `programs` has a program of each code for each: that
+ * of slot S and form F is number S + F * PROGRAMS. */
+enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62 };
+enum { FORMS = 3 };
+
 /* An address: 16 octets, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
  * where XDP runs. */
 struct addr {
@@ -94,10 +99,9 @@ struct counts {
 struct current {
     struct context context;
     u64 source[2];
-    /* Offset of the capsule header in the frame: 42 or 50 behind IPv4, 62 behind IPv6. */
-    u32 offset;
-    /* Octets from there to the end of the capsule, and its resource bound. */
-    u32 bytes, bound, zero;
+    /* Octets of the capsule, header included, and its resource bound. */
+    u32 bytes, bound;
+    u64 zero;
 };
 
 /* A packet whose code has run is passed up in an Ethernet frame of this type (IEEE 802, local
@@ -107,8 +111,7 @@ enum { PASSED_UP = 0x88b5 };
 
 struct passed_up {
     u32 verdict, bound;
-    u8 code[32];
-    u64 source[2], here[2];
+    u64 code[4], source[2], here[2];
     u16 ethertype, zero[3];
 };
 

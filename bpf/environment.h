@@ -12,13 +12,21 @@
 #include "contract.h"
 
 /* Numbers that the linker replaces: each stands for a value of the code being linked. */
-enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002 };
+enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003 };
 
 #define constant(which)                                                                                        \
     ({                                                                                                         \
         u64 value_;                                                                                            \
         asm volatile("%0 = %1" : "=r"(value_) : "i"(which));                                                   \
         value_;                                                                                                \
+    })
+
+/* An address so many octets behind `at`, in the form the kernel lets a loader of few rights compute it. */
+#define behind(at, which)                                                                                      \
+    ({                                                                                                         \
+        u8 *at_ = (u8 *)(at);                                                                                  \
+        asm volatile("%0 += %1" : "+r"(at_) : "i"(which));                                                     \
+        at_;                                                                                                   \
     })
 
 #define CALL SECTION(".text") __attribute__((noinline))

@@ -25,16 +25,16 @@ INLINE u32 find_anep(const u8 *data, const u8 *end)
         if (ip->version != 0x45 || ip->fragment & be16(0x3fff) || ip->ttl <= 1 || fold_ipv4(ip) != 0xffff)
             return 0;
         if (ip->protocol == ANEP)
-            return 34;
+            return BEHIND_IPV4 - 8;
         if (ip->protocol != UDP || udp->destination != be16(PORT) || udp->checksum)
             return 0;
-        return be16(udp->length) == be16(ip->length) - 20 ? 42 : 0;
+        return be16(udp->length) == be16(ip->length) - 20 ? BEHIND_UDP - 8 : 0;
     }
     if (ethernet->type == be16(IPV6)) {
         const struct ipv6 *ip6 = (const void *)(ethernet + 1);
         if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1)
             return 0;
-        return ip6->next == ANEP ? 54 : 0;
+        return ip6->next == ANEP ? BEHIND_IPV6 - 8 : 0;
     }
     return 0;
 }
@@ -42,7 +42,7 @@ INLINE u32 find_anep(const u8 *data, const u8 *end)
 /* Whether the headers around the capsule say what it says itself. */
 INLINE int agrees(const u8 *data, const struct capsule *capsule, u32 offset, u32 anep_length)
 {
-    if (offset == 54) {
+    if (offset == BEHIND_IPV6 - 8) {
         const struct ipv6 *ip = (const void *)(data + 14);
         return is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
     }
@@ -113,9 +113,9 @@ INLINE void run(struct xdp *ctx, struct counts *counts)
     describe(now, capsule, next, code->window);
     now->context.in_port = port->number;
     now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
-    now->offset = offset + sizeof(*anep);
     now->bytes = length - sizeof(*anep);
-    tail_call(ctx, programs_map, code->slot);
+    u32 form = offset == BEHIND_UDP - 8 ? 1 : offset == BEHIND_IPV6 - 8 ? 2 : 0;
+    tail_call(ctx, programs_map, code->slot + form * PROGRAMS);
 }
 
 SECTION("xdp") int ingress(struct xdp *ctx)

@@ -5,6 +5,8 @@
  * the context and the window and nothing else; `constant` values are put in by the linker.
  *
  * The code returns a verdict, the runner acts on it: the code has no way to the packet but its window.
+ * There is one program of a code for each place where a capsule can stand in a frame, since the kernel
+ * lets a loader of few rights compute packet addresses from constants only.
  */
 #include "next_hop.h"
 #include "environment.h"
@@ -14,32 +16,39 @@ extern int capsule(struct context *context, struct addr *window);
 
 enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
 
+/* Counts. Each counter by an address of its own: the compiler must not choose between offsets. */
+INLINE void count(u64 *counter)
+{
+    asm volatile("" : "+r"(counter));
+    *counter += 1;
+}
+
 /* Gives a packet whose code has run to the user half, which goes on where this stopped. */
 INLINE int pass_up(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)
 {
-    struct ethernet ethernet;
-    struct passed_up up = {0};
+    if (xdp_adjust_head(ctx, -(int)sizeof(struct passed_up)))
+        return XDP_ABORTED;
     u8 *data = packet(ctx);
-    const struct capsule *capsule = (const void *)(data + (now->offset & 127));
+    const struct ethernet *before = (const void *)(data + sizeof(struct passed_up));
+    const struct capsule *capsule = (const void *)behind(before, OFFSET);
+    struct ethernet *ethernet = (void *)data;
+    struct passed_up *up = (void *)(ethernet + 1);
 
-    if (data + sizeof(ethernet) > packet_end(ctx) || (const u8 *)(capsule + 1) > packet_end(ctx))
+    if ((const u8 *)(capsule + 1) > packet_end(ctx))
         return XDP_ABORTED;
-    __builtin_memcpy(&ethernet, data, sizeof(ethernet));
-    __builtin_memcpy(up.code, capsule->code, sizeof(up.code));
-    up.verdict = verdict;
-    up.bound = now->bound;
-    copy(up.source, now->source);
-    copy(up.here, now->context.here);
-    up.ethertype = ethernet.type;
-    if (xdp_adjust_head(ctx, -(int)sizeof(up)))
-        return XDP_ABORTED;
-    data = packet(ctx);
-    if (data + sizeof(ethernet) + sizeof(up) > packet_end(ctx))
-        return XDP_ABORTED;
-    ethernet.type = be16(PASSED_UP);
-    __builtin_memcpy(data, &ethernet, sizeof(ethernet));
-    __builtin_memcpy(data + sizeof(ethernet), &up, sizeof(up));
-    usage->passed_up++;
+    u16 type = before->type;
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 6; i++)
+        ethernet->macs[i] = before->macs[i];
+    ethernet->type = be16(PASSED_UP);
+    up->verdict = verdict;
+    up->bound = now->bound;
+    copy(up->code, capsule->code);
+    copy(up->code + 2, capsule->code + 2);
+    copy(up->source, now->source);
+    copy(up->here, now->context.here);
+    up->ethertype = type;
+    count(&usage->passed_up);
     return XDP_PASS;
 }
 
@@ -56,17 +65,17 @@ INLINE void put_ipv4(struct ipv4 *ip, u32 source, u32 destination)
 /* Sends the packet to its next hop; 0 if that cannot be done here. */
 INLINE int forward(struct xdp *ctx, const struct current *now)
 {
-    u32 offset = now->offset & 127;
+    u64 offset = constant(OFFSET);
     u8 *data = packet(ctx);
     struct ethernet *ethernet = (void *)data;
-    struct capsule *capsule = (void *)(data + offset);
+    struct capsule *capsule = (void *)behind(data, OFFSET);
 
     if ((u8 *)(capsule + 1) > packet_end(ctx))
         return 0;
     u64 from[2], to[2];
     copy(from, capsule->source.half);
     copy(to, capsule->destination.half);
-    if (is_v4(to) != is_v4(from) || is_v4(to) != (offset != 62))
+    if (is_v4(to) != is_v4(from) || is_v4(to) != (offset != BEHIND_IPV6))
         return 0;
     const struct next_hop *next = find_next(ctx, from, to);
     if (!next || now->bytes + offset - sizeof(*ethernet) > next->mtu)
@@ -74,14 +83,14 @@ INLINE int forward(struct xdp *ctx, const struct current *now)
     /* Bounds again: looking for the next hop may have forgotten them. */
     data = packet(ctx);
     ethernet = (void *)data;
-    capsule = (void *)(data + offset);
+    capsule = (void *)behind(data, OFFSET);
     if ((u8 *)(capsule + 1) > packet_end(ctx) || data + 54 > packet_end(ctx))
         return 0;
     capsule->bound = be32(now->bound - 1);
     copy(capsule->previous.half, next->own);
-    if (offset != 62) {
+    if (offset != BEHIND_IPV6) {
         put_ipv4((void *)(ethernet + 1), (u32)(from[1] >> 32), (u32)(to[1] >> 32));
-        if (offset == 50)
+        if (offset == BEHIND_UDP)
             *(u16 *)(data + 34) = be16(PORT);
     } else {
         struct ipv6 *ip = (void *)(ethernet + 1);
@@ -103,20 +112,20 @@ INLINE int is_honest(const struct capsule *capsule, const struct current *now)
 INLINE int act(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)
 {
     if (verdict == VERDICT_DROP) {
-        usage->by_code++;
+        count(&usage->by_code);
         return XDP_DROP;
     }
     if (verdict != VERDICT_FORWARD && (verdict & 0xffff) != VERDICT_DELIVER) {
-        usage->by_verdict++;
+        count(&usage->by_verdict);
         return XDP_DROP;
     }
-    const struct capsule *capsule = (const void *)(packet(ctx) + (now->offset & 127));
+    const struct capsule *capsule = (const void *)behind(packet(ctx), OFFSET);
     if ((const u8 *)(capsule + 1) > packet_end(ctx))
         return XDP_ABORTED;
     if (verdict == VERDICT_FORWARD && now->bound && is_honest(capsule, now)) {
         int done = forward(ctx, now);
         if (LIKELY(done)) {
-            usage->forwarded++;
+            count(&usage->forwarded);
             return done;
         }
     }
@@ -131,10 +140,10 @@ SECTION("xdp") int runner(struct xdp *ctx)
 
     if (!now || !usage)
         return XDP_ABORTED;
-    usage->packets++;
+    count(&usage->packets);
     usage->bytes += now->bytes;
-    struct capsule *packet_capsule = (void *)(packet(ctx) + (now->offset & 127));
-    if ((u8 *)(packet_capsule + 1) + constant(WINDOW) > packet_end(ctx))
+    struct capsule *packet_capsule = (void *)behind(packet(ctx), OFFSET);
+    if (behind(packet_capsule + 1, WINDOW) > packet_end(ctx))
         return XDP_ABORTED;
     u32 verdict = (u32)capsule(&now->context, &packet_capsule->source);
     return act(ctx, now, usage, verdict);

@@ -11,6 +11,7 @@
 
 pub mod codes;
 pub mod config;
+mod halves;
 mod loading;
 pub mod objects;
 pub mod output;
@@ -33,7 +34,7 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, Output, Prepare, Turn};
+pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Output, Prepare, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serving::Serving;
@@ -61,12 +62,16 @@ pub struct Node {
     anyone: crate::nodeos::domain::Limits,
     next_sweep: u64,
     name: String,
+    /// Whether a kernel half works for the node.
+    kernel: bool,
+    /// Changes of the neighbours that it has been told.
+    told: u64,
 }
 
 impl Node {
     /// A node at rest.
     pub fn new(config: NodeConfig) -> Node {
-        let NodeConfig { name, ports, neighbours, routes, anyone, sizes, seed } = config;
+        let NodeConfig { name, ports, neighbours, routes, anyone, sizes, seed, kernel } = config;
         let mut known = Neighbours::default();
         for neighbour in neighbours {
             known.add(neighbour);
@@ -105,6 +110,8 @@ impl Node {
             anyone,
             next_sweep: SWEEP,
             name,
+            kernel,
+            told: 0,
         }
     }
 
@@ -116,6 +123,9 @@ impl Node {
         let gauge = &mut env.gauges[usize::from(port.0)];
         gauge.received += 1;
         gauge.received_bytes += frame.len() as u64;
+        if self.kernel && halves::is_passed_up(&frame) {
+            return self.resume(turn, frame, link);
+        }
         match classify(link, frame.bytes()) {
             Ok(Class::NotOurs) => {
                 gauge.not_ours += 1;
@@ -496,6 +506,7 @@ impl Node {
                 env.state.sweep(&mut env.domains, turn.now, share);
                 env.topology.neighbours.forget_silent(turn.now);
             }
+            self.tell_neighbours(turn);
         }
     }
 

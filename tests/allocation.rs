@@ -90,6 +90,7 @@ fn packets_in_steady_state_allocate_nothing() {
         anyone: Limits::default(),
         sizes: Sizes::default(),
         seed: 1,
+        kernel: false,
     });
     let compiler = Compiler::new(Backstop::Ticker).unwrap();
     let (mut runtime, mut out) = (Runtime::default(), Output::default());
@@ -111,7 +112,7 @@ fn packets_in_steady_state_allocate_nothing() {
             let mut turn = Turn { now, runtime: &mut runtime, out: &mut out };
             match effect {
                 Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
-                Effect::Store(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) => {}
                 Effect::Prepare(p) => {
                     let compiled = compiler.compile(&p.wasm, p.window).map_err(|error| error.to_string());
                     node.prepared(&mut turn, p.code, compiled);

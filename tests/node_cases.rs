@@ -50,6 +50,7 @@ impl Bench {
             anyone: Limits::default(),
             sizes: Sizes { state_entries: 256, ..Sizes::default() },
             seed: 7,
+            kernel: false,
         });
         let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
         let (runtime, out) = (Runtime::default(), Output::default());
@@ -80,7 +81,7 @@ impl Bench {
             let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Store(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) => {}
                 Effect::Prepare(prepare) => {
                     let compiled = self.compiler.compile(&prepare.wasm, prepare.window).map_err(|e| e.to_string());
                     self.node.prepared(&mut turn, prepare.code, compiled);
@@ -429,7 +430,7 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
         let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
         match effect {
             Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) => {}
             Effect::Prepare(prepare) => {
                 bench.node.unprepared(&mut turn, prepare.code);
                 overloaded += 1;
@@ -461,6 +462,7 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
             anyone: Limits::default(),
             sizes: Sizes { state_entries: 256, ..Sizes::default() },
             seed: 7,
+            kernel: false,
         });
         let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
         let mut bytes = vec![0; 14 + 20 + 8];

@@ -202,6 +202,18 @@ impl Fetch {
         at.and_then(|at| self.pending.remove(at)).into_iter().flat_map(|pending| pending.waiting)
     }
 
+    /// The code can run: gives the capsules that waited for it. Another object of it is fetched on, from
+    /// where the others came, while nothing waits for that.
+    pub fn settle_and_fetch(&mut self, code: Digest, digest: Digest, length: u32) -> (VecDeque<Frame>, Option<Step>) {
+        let step = self.next_object(code, digest, length);
+        let pending = self.pending.iter_mut().find(|pending| pending.code == code);
+        let waiting = pending.map(|pending| {
+            pending.failures = 0;
+            core::mem::take(&mut pending.waiting)
+        });
+        (waiting.unwrap_or_default(), step)
+    }
+
     /// The store's answer about `digest`. Absent objects are asked for at the previous hop; a code
     /// nobody can be asked for is given up.
     pub fn looked_up(&mut self, now: u64, digest: Digest, found: Option<&[u8]>) -> (Vec<Step>, Vec<Given>) {

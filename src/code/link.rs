@@ -29,14 +29,18 @@ const SYMBOL: u8 = 14;
 const CONSTANT: u8 = 0x18;
 const MAP: u8 = 1;
 
-/// The opcode of a 64-bit register set to an immediate.
+/// The opcodes that set a 64-bit register to an immediate, and that add one.
 const SET: u8 = 0xb7;
+const ADD: u8 = 0x07;
 
 /// The immediate that stands for the code's slot.
 pub const SLOT: i32 = 0x5e1f_0001;
 
 /// The immediate that stands for the payload octets in the code's window.
 pub const WINDOW: i32 = 0x5e1f_0002;
+
+/// The immediate that stands for the offset of the capsule header in a frame.
+pub const OFFSET: i32 = 0x5e1f_0003;
 
 /// What an instruction of the environment refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +78,8 @@ pub struct Constants {
     pub slot: u32,
     /// Payload octets in its window.
     pub window: u32,
+    /// Offset of the capsule header in the frames it is for.
+    pub offset: u32,
 }
 
 /// Whose a function of a linked program is.
@@ -171,8 +177,9 @@ impl Linked {
         self.functions.push((start, owner));
         for insn in &function.code {
             let value = match (insn.opcode, insn.imm) {
-                (SET, SLOT) => constants.slot as i32,
-                (SET, WINDOW) => constants.window as i32,
+                (SET | ADD, SLOT) => constants.slot as i32,
+                (SET | ADD, WINDOW) => constants.window as i32,
+                (SET | ADD, OFFSET) => constants.offset as i32,
                 (_, imm) => imm,
             };
             self.code.push(Insn { imm: value, ..*insn });
@@ -252,7 +259,9 @@ mod tests {
 
     fn linked(symbols: &[&str], code: Vec<Insn>) -> Result<Linked, LinkError> {
         let program = Program { symbols: symbols.iter().map(|name| (*name).to_owned()).collect(), code };
-        link(&environment(), &program, Constants { slot: 7, window: 12 }, |name| (name == "log").then_some(42))
+        link(&environment(), &program, Constants { slot: 7, window: 12, offset: 42 }, |name| {
+            (name == "log").then_some(42)
+        })
     }
 
     #[test]
@@ -279,7 +288,7 @@ mod tests {
         let none = link(
             &environment(),
             &Program { symbols: vec!["an_log".into()], code: vec![EXIT] },
-            Constants { slot: 0, window: 0 },
+            Constants { slot: 0, window: 0, offset: 0 },
             |_| None,
         );
         assert_eq!(none, Err(LinkError::NoMap("log".into())));

@@ -6,7 +6,7 @@
 //!
 //! Everything here is control: packets never wait for it. What is attached goes with this value.
 
-use super::maps::{KernelCounts, KernelUsage, Maps, PROGRAMS, PortEntry, code_place};
+use super::maps::{KernelCounts, KernelUsage, Maps, OFFSETS, PROGRAMS, PortEntry, code_place};
 use super::{object, types};
 use crate::code::bundle::Program as Code;
 use crate::code::link::{Constants, Environment, Function, LinkError, Reference, link};
@@ -152,8 +152,8 @@ impl KernelHalf {
             }
             state.free.pop().ok_or(LoadError::Full)?
         };
-        let loaded = self.load(code, slot, window).and_then(|program| {
-            let set = self.maps.clear_usage(slot).and_then(|()| self.maps.set_program(slot, &program));
+        let loaded = self.load(code, slot, window).and_then(|programs| {
+            let set = self.maps.clear_usage(slot).and_then(|()| self.maps.set_programs(slot, &programs));
             set.and_then(|()| self.maps.set_code(name, slot, window)).map_err(LoadError::Refused)
         });
         let mut state = self.state();
@@ -170,16 +170,21 @@ impl KernelHalf {
         }
     }
 
-    /// Links code and has the kernel verify it, without running it: what a node would say.
-    pub fn load(&self, code: &Code, slot: u32, window: u32) -> Result<Program, LoadError> {
+    /// Links code and has the kernel verify it: a program for each form of frame.
+    fn load(&self, code: &Code, slot: u32, window: u32) -> Result<Vec<Program>, LoadError> {
         let map = |name: &str| self.maps.descriptor(name);
-        let linked = link(&self.environment, code, Constants { slot, window }, map).map_err(LoadError::Link)?;
-        let (types, list) = types::describe(&linked, window);
-        let bytes = linked.bytes();
+        let link = |offset| link(&self.environment, code, Constants { slot, window, offset }, map);
+        let linked = OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>().map_err(LoadError::Link)?;
         // Without the capabilities that would let it read kernel memory and leak addresses.
         let loaded = with_few_capabilities(|| {
-            let types = Types::load(&types)?;
-            Program::load(Hook::Xdp, "anode_capsule", &bytes, Some(Functions { types: &types, list: &list }))
+            let mut programs = Vec::with_capacity(linked.len());
+            for linked in &linked {
+                let (types, list) = types::describe(linked, window);
+                let (types, bytes) = (Types::load(&types)?, linked.bytes());
+                let functions = Functions { types: &types, list: &list };
+                programs.push(Program::load(Hook::Xdp, "anode_capsule", &bytes, Some(functions))?);
+            }
+            Ok(programs)
         });
         loaded.and_then(|loaded| loaded).map_err(LoadError::Refused)
     }
@@ -190,7 +195,7 @@ impl KernelHalf {
         let Some(slot) = state.codes.remove(name) else { return Ok(()) };
         state.places.remove(&code_place(name));
         self.maps.set_code(name, 0, 0)?;
-        self.maps.remove_program(slot)?;
+        self.maps.remove_programs(slot)?;
         state.free.push(slot);
         Ok(())
     }

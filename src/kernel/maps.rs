@@ -9,6 +9,9 @@ use std::os::fd::{AsFd, AsRawFd};
 pub const CODES: u32 = 4096;
 /// Programs of codes; number 0 is none.
 pub const PROGRAMS: u32 = 1024;
+/// Where a capsule header can stand in a frame: behind IPv4, behind UDP over it, behind IPv6. A code has
+/// a program for each.
+pub const OFFSETS: [u32; 3] = [42, 50, 62];
 /// Interface indices.
 pub const PORTS: u32 = 4096;
 /// Places for neighbours.
@@ -73,7 +76,7 @@ const LAYOUT: [(&str, MapKind, usize, usize, u32); 10] = [
     ("usage_map", MapKind::PerCpuArray, 4, 48, PROGRAMS),
     ("counts_map", MapKind::PerCpuArray, 4, 16, 1),
     ("current_map", MapKind::PerCpuArray, 4, 96, 1),
-    ("programs_map", MapKind::Programs, 4, 4, PROGRAMS),
+    ("programs_map", MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32),
     ("transmit_map", MapKind::Devices, 4, 4, PORTS),
 ];
 
@@ -128,14 +131,18 @@ impl Maps {
         self.set("codes_map", code_place(name), &value)
     }
 
-    /// Puts a program into a slot.
-    pub fn set_program(&self, slot: u32, program: &impl AsFd) -> io::Result<()> {
-        self.set("programs_map", slot, &program.as_fd().as_raw_fd().to_ne_bytes())
+    /// Puts the programs of a code, one for each of [`OFFSETS`], into its slot.
+    pub fn set_programs(&self, slot: u32, programs: &[impl AsFd]) -> io::Result<()> {
+        for (form, program) in (0..).zip(programs) {
+            self.set("programs_map", slot + form * PROGRAMS, &program.as_fd().as_raw_fd().to_ne_bytes())?;
+        }
+        Ok(())
     }
 
     /// Empties a slot.
-    pub fn remove_program(&self, slot: u32) -> io::Result<()> {
-        self.of("programs_map")?.remove(&slot.to_ne_bytes())
+    pub fn remove_programs(&self, slot: u32) -> io::Result<()> {
+        let map = self.of("programs_map")?;
+        (0..OFFSETS.len() as u32).try_for_each(|form| map.remove(&(slot + form * PROGRAMS).to_ne_bytes()))
     }
 
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.

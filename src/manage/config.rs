@@ -78,6 +78,9 @@ pub struct PortFile {
     /// The link's capacity, for `an_link_load`.
     #[serde(default)]
     pub bits_per_second: u64,
+    /// Whether capsules of a native port run in the kernel when they may.
+    #[serde(default)]
+    pub kernel: bool,
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,
     /// Active nodes behind it.
@@ -126,8 +129,13 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
 pub enum Opening {
     /// A UDP socket here, with neighbours there.
     Udp(SocketAddr, Vec<SocketAddr>),
-    /// An AF_PACKET socket on the interface with this index.
-    Packet(u32),
+    /// An AF_PACKET socket on the interface with this index, behind the kernel half or not.
+    Packet {
+        /// The interface's index.
+        interface: u32,
+        /// Whether the kernel half stands before it.
+        kernel: bool,
+    },
 }
 
 /// A port ready to be opened.
@@ -199,7 +207,13 @@ impl NodeFile {
             anyone: self.anyone,
             sizes: self.sizes,
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), &self.name),
+            kernel: self.ports.iter().any(|port| port.kernel),
         };
+        if config.kernel && (self.routes != RouteSource::Kernel || !self.static_routes.is_empty()) {
+            return wrong(
+                "kernel = true needs routes = \"kernel\" and no [[route]]: in the kernel half the kernel's routes are obeyed",
+            );
+        }
         config.routes = Arc::new(self.routes(&config, &plans)?);
         Ok((config, plans))
     }
@@ -220,7 +234,9 @@ impl NodeFile {
             let kernel = netlink::routes()
                 .map_err(|error| ConfigError(format!("cannot read the kernel's routes by netlink: {error}")))?;
             let port = |interface: u32| {
-                let known = plans.iter().position(|plan| matches!(plan.opening, Opening::Packet(i) if i == interface));
+                let known = plans
+                    .iter()
+                    .position(|plan| matches!(plan.opening, Opening::Packet { interface: i, .. } if i == interface));
                 known.map(|at| PortId(at as u16))
             };
             all.extend(
@@ -268,6 +284,9 @@ impl PortFile {
         if addresses.is_empty() {
             return wrong(format!("port {name}: an overlay port needs address = [\"10.0.0.1/24\"], the node's own"));
         }
+        if self.kernel {
+            return wrong(format!("port {name}: kernel = true is for native ports (packet = \"INTERFACE\")"));
+        }
         let mut peers = Vec::new();
         for neighbour in &self.neighbours {
             match neighbour.at {
@@ -310,7 +329,8 @@ impl PortFile {
             mtu: self.mtu.unwrap_or(interface.mtu),
             bits_per_second: self.bits_per_second,
         };
-        Ok((port, Plan { opening: Opening::Packet(interface.index), pcap: self.pcap.clone() }))
+        let opening = Opening::Packet { interface: interface.index, kernel: self.kernel };
+        Ok((port, Plan { opening, pcap: self.pcap.clone() }))
     }
 }
 

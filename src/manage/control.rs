@@ -201,7 +201,7 @@ mod tests {
         let path = dir.join(format!("{}.sock", idle.as_millis()));
         let waker = Waker::new().unwrap();
         let store = Store::open(None, Default::default()).unwrap();
-        let loader = Loader::start(store, Compiler::new(Backstop::FuelOnly).unwrap(), waker.clone()).unwrap();
+        let loader = Loader::start(store, Compiler::new(Backstop::FuelOnly).unwrap(), None, waker.clone()).unwrap();
         serve_within(&path, Handle::new(channel().0, waker, loader.shelf()), 1, idle).unwrap();
         path
     }

@@ -3,6 +3,7 @@
 //! One thread takes the worker's effects in order and sends results back. Its queue is bounded by
 //! what a node can have on its way; a worker that finds it full treats the store as empty.
 
+use super::kernel::Messenger;
 use crate::code::bundle::Bundle;
 use crate::code::run::wasm::{Compiled, Compiler};
 use crate::code::store::Store;
@@ -29,6 +30,8 @@ pub enum Loaded {
     Found(Digest, Option<Arc<[u8]>>),
     /// What the compiler made of a code.
     Prepared(Digest, Box<Result<Compiled, String>>),
+    /// What the kernel half made of a code.
+    Linked(Digest, Result<(), String>),
 }
 
 enum Job {
@@ -50,12 +53,12 @@ pub struct Shelf {
 
 impl Loader {
     /// Starts the thread; it ends with the last of its users.
-    pub fn start(store: Store, compiler: Compiler, waker: Waker) -> std::io::Result<Loader> {
+    pub fn start(store: Store, compiler: Compiler, kernel: Option<Messenger>, waker: Waker) -> std::io::Result<Loader> {
         let (jobs, inbox) = sync_channel(JOBS_MAX);
         let (outbox, results) = channel();
         std::thread::Builder::new()
             .name("anode-loader".into())
-            .spawn(move || serve(store, &compiler, &inbox, &outbox, &waker))?;
+            .spawn(move || serve(store, &compiler, kernel, &inbox, &outbox, &waker))?;
         Ok(Loader { jobs, results })
     }
 
@@ -91,7 +94,14 @@ impl Shelf {
     }
 }
 
-fn serve(store: Store, compiler: &Compiler, inbox: &Receiver<Job>, outbox: &Sender<Loaded>, waker: &Waker) {
+fn serve(
+    store: Store,
+    compiler: &Compiler,
+    mut kernel: Option<Messenger>,
+    inbox: &Receiver<Job>,
+    outbox: &Sender<Loaded>,
+    waker: &Waker,
+) {
     while let Ok(job) = inbox.recv() {
         let result = match job {
             Job::Effect(Effect::LookUp(digest)) => Some(Loaded::Found(digest, store.object(&digest))),
@@ -109,6 +119,10 @@ fn serve(store: Store, compiler: &Compiler, inbox: &Receiver<Job>, outbox: &Send
                     Err(_) => Err("the wasm compiler failed on it; please report this".into()),
                 };
                 Some(Loaded::Prepared(code, Box::new(result)))
+            }
+            Job::Effect(Effect::Kernel(order)) => {
+                let told = kernel.as_mut().and_then(|kernel| kernel.carry_out(order));
+                told.map(|(code, result)| Loaded::Linked(code, result))
             }
             Job::Request(request, reply) => {
                 // Whoever asked may have gone away meanwhile.

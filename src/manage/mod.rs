@@ -8,12 +8,14 @@ pub mod apps;
 pub mod client;
 pub mod config;
 pub mod control;
+pub mod kernel;
 pub mod loader;
 pub mod netlink;
 pub mod worker;
 
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
+use crate::kernel::KernelHalf;
 use crate::sys::poll::Waker;
 use anyhow::{Context, Result, bail};
 use config::{NodeFile, RouteSource};
@@ -49,7 +51,9 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let store = Store::open(file.store.as_deref(), Default::default())?;
     let waker = Waker::new()?;
-    let loader = loader::Loader::start(store, compiler.clone(), waker.clone())?;
+    let half = kernel::open(&config, &plans)?;
+    let messenger = half.clone().map(kernel::Messenger::new);
+    let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf());
     let apps_path = dir.join("apps.sock");
@@ -66,7 +70,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     if file.routes == RouteSource::Kernel {
-        follow_routes(file.clone(), routing, following, handle.clone())?;
+        follow_routes(file.clone(), routing, following, handle.clone(), half)?;
     }
     Ok(Assembled { worker, handle, stop, sockets })
 }
@@ -128,6 +132,7 @@ fn follow_routes(
     config: crate::node::NodeConfig,
     plans: Vec<config::Plan>,
     handle: Handle,
+    half: Option<Arc<KernelHalf>>,
 ) -> Result<()> {
     let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
     std::thread::Builder::new().name("anode-routes".into()).spawn(move || {
@@ -145,6 +150,9 @@ fn follow_routes(
                     }
                 }
                 Err(error) => tracing::warn!(%error, "routes not followed"),
+            }
+            if let Some(Err(error)) = half.as_deref().map(KernelHalf::raise_generation) {
+                tracing::error!(%error, "the kernel half is not told of new routes");
             }
             changed = watch.wait();
             std::thread::sleep(GATHER);

@@ -8,10 +8,12 @@
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -56,6 +58,20 @@ pub struct KernelRoute {
     pub interface: u32,
     /// Smaller ones win.
     pub metric: u32,
+}
+
+/// Lets the kernel find out and keep the link address of a next hop, as if it sent there itself.
+pub fn use_neighbour(interface: u32, addr: Addr) -> io::Result<()> {
+    let mut message = NeighbourMessage::default();
+    message.header.family = if addr.is_v4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.header.ifindex = interface;
+    message.header.flags = NeighbourFlags::Use;
+    let to = match addr.octets_v4() {
+        Some(octets) => NeighbourAddress::Inet(octets.into()),
+        None => NeighbourAddress::Inet6(addr.0.into()),
+    };
+    message.attributes.push(NeighbourAttribute::Destination(to));
+    ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK).map(drop)
 }
 
 /// All interfaces.
@@ -210,11 +226,15 @@ fn address(addr: &RouteAddress) -> Option<Addr> {
 
 /// Asks the kernel for all objects of one kind.
 fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+    ask(request, NLM_F_DUMP | NLM_F_REQUEST)
+}
+
+fn ask(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     let mut packet = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(request));
-    packet.header.flags = NLM_F_DUMP | NLM_F_REQUEST;
+    packet.header.flags = flags;
     packet.header.sequence_number = 1;
     packet.finalize();
     let mut bytes = vec![0; packet.buffer_len()];
@@ -253,6 +273,7 @@ impl Answer {
             };
             match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).map(|message| message.payload) {
                 Ok(NetlinkPayload::Done(_)) => self.done = true,
+                Ok(NetlinkPayload::Error(error)) if error.code.is_none() => self.done = true,
                 Ok(NetlinkPayload::Error(error)) => return Err(error.to_io()),
                 Ok(NetlinkPayload::InnerMessage(inner)) => self.found.push(inner),
                 Ok(_) => {}

@@ -221,6 +221,7 @@ impl Worker {
             match loaded {
                 Loaded::Found(digest, bytes) => self.node.found(&mut turn, digest, bytes),
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
+                Loaded::Linked(code, result) => self.node.linked(code, result),
             }
         }
         for _ in 0..ORDERS_MAX {
@@ -276,7 +277,8 @@ impl Worker {
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
-                Effect::Store(_) => {}
+                // The kernel half is told again when something changes; until then capsules run here.
+                Effect::Store(_) | Effect::Kernel(_) => {}
             }
         }
         // What the answers have caused comes behind.
@@ -325,9 +327,9 @@ impl OpenPort {
                 let tap = plan.pcap.map(|path| Tap::overlay(&path, epoch)).transpose()?;
                 (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
             }
-            Opening::Packet(interface) => {
+            Opening::Packet { interface, kernel } => {
                 let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
-                (Socket::Packet(PacketPort::open(id, interface, longest)?), tap)
+                (Socket::Packet(PacketPort::open(id, interface, longest, kernel)?), tap)
             }
         };
         Ok(OpenPort { socket, tap, blocked: false })

@@ -43,6 +43,8 @@ pub struct Coming {
     pub wasm: Digest,
     /// Octets of the wasm representation.
     pub size: u32,
+    /// The bpf representation and its octets, if there is one and a kernel half to run it.
+    pub bpf: Option<(Digest, u32)>,
     /// Payload octets in the window.
     pub window: u32,
     /// Who signed it, in hexadecimal.
@@ -64,6 +66,10 @@ pub struct Ready {
     pub principal: Option<String>,
     /// Steps one packet may take.
     pub steps: u64,
+    /// The bpf representation, if a kernel half is to run it.
+    pub bpf: Option<Digest>,
+    /// Whether the kernel half runs it, or why not; nothing: it has not been asked.
+    pub kernel: Option<Result<(), String>>,
     /// Packets that have found it.
     packets: u64,
     /// When the last one did, in nanoseconds.
@@ -73,8 +79,10 @@ pub struct Ready {
 impl Ready {
     /// Code that is ready since `now`, whose representation is in `slot` and which `domain` pays for.
     pub fn new(coming: Coming, slot: SlotId, domain: DomainId, steps: u64, now: u64) -> Ready {
-        let Coming { title, window, principal, .. } = coming;
-        Ready { slot, domain, window: window as usize, title, principal, steps, packets: 0, used: now }
+        let Coming { title, window, principal, bpf, .. } = coming;
+        let bpf = bpf.map(|(digest, _)| digest);
+        let window = window as usize;
+        Ready { slot, domain, window, title, principal, steps, bpf, kernel: None, packets: 0, used: now }
     }
 
     /// How much would be lost with it at `now`: whether it is busy, its use, and when it was used last.
@@ -145,6 +153,13 @@ impl Codes {
         gone
     }
 
+    /// Remembers what the kernel half said of code.
+    pub fn set_kernel(&mut self, name: &Digest, result: Result<(), String>) {
+        if let Some(Code::Ready(ready)) = self.table.get_mut(name) {
+            ready.kernel = Some(result);
+        }
+    }
+
     /// Takes an entry out.
     pub fn remove(&mut self, name: &Digest) -> Option<Code> {
         self.table.remove(name)
@@ -185,7 +200,7 @@ mod tests {
     }
 
     fn ready(now: u64) -> Code {
-        let coming = Coming { title: String::new(), wasm: name(0), size: 1, window: 0, principal: None };
+        let coming = Coming { title: String::new(), wasm: name(0), size: 1, bpf: None, window: 0, principal: None };
         Code::Ready(Ready::new(coming, SlotId::default(), DomainId(0), 1, now))
     }
 

@@ -21,6 +21,8 @@ pub struct NodeConfig {
     pub sizes: Sizes,
     /// Where its random numbers start.
     pub seed: u64,
+    /// Whether a kernel half works for it.
+    pub kernel: bool,
 }
 
 /// Sizes of a node's tables: all memory that traffic can make it use.

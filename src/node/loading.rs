@@ -6,7 +6,7 @@
 
 use super::Node;
 use super::codes::{Code, Coming, REFUSED_FOR, Ready};
-use super::output::{Effect, EventKind, Prepare, Turn};
+use super::output::{Effect, EventKind, KernelOrder, Prepare, Turn};
 use crate::code::bundle::{Kind, Manifest};
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::wasm::Compiled;
@@ -75,7 +75,7 @@ impl Node {
     fn take_object(&mut self, turn: &mut Turn<'_>, code: Digest, digest: Digest, bytes: Arc<[u8]>) {
         if digest == code {
             match Manifest::parse(&bytes) {
-                Ok(manifest) => match coming(&manifest) {
+                Ok(manifest) => match coming(&manifest, self.kernel) {
                     Ok(coming) => {
                         self.keep_object(turn, digest, bytes);
                         let next = self.fetch.next_object(code, coming.wasm, coming.size);
@@ -94,6 +94,11 @@ impl Node {
                 self.keep_object(turn, digest, bytes);
                 self.fetch.preparing(code);
                 turn.out.effects.push(Effect::Prepare(prepare));
+            }
+            Some(Code::Ready(ready)) if ready.bpf == Some(digest) => {
+                self.keep_object(turn, digest, bytes.clone());
+                self.fetch.settle(code).for_each(|frame| turn.out.pool.give(frame));
+                self.take_bpf(turn, code, bytes);
             }
             _ => self.refuse(turn, code, "its manifest was forgotten while it came".into()),
         }
@@ -122,13 +127,18 @@ impl Node {
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
-        let slot = turn.runtime.install(compiled);
+        let (slot, bpf) = (turn.runtime.install(compiled), coming.bpf);
         self.enter(turn, code, Code::Ready(Ready::new(coming, slot, domain, limits.steps_per_packet, turn.now)));
         turn.out.event(0, EventKind::Ready(code));
         tracing::info!(node = self.name, code = %code.short(), "code ready");
-        for frame in self.fetch.settle(code) {
+        let (waiting, next) = match bpf {
+            Some((digest, length)) => self.fetch.settle_and_fetch(code, digest, length),
+            None => (self.fetch.settle(code).collect(), None),
+        };
+        for frame in waiting {
             self.process_again(turn, frame);
         }
+        self.take_steps(turn, next);
     }
 
     /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
@@ -161,7 +171,7 @@ impl Node {
         self.objects.remove(code);
         match self.codes.remove(code) {
             Some(gone) => {
-                self.end(turn, gone);
+                self.end(turn, code, gone);
                 true
             }
             None => false,
@@ -196,13 +206,18 @@ impl Node {
     }
 
     fn enter(&mut self, turn: &mut Turn<'_>, name: Digest, code: Code) {
-        if let Some((_, gone)) = self.codes.enter(name, code, turn.now) {
-            self.end(turn, gone);
+        if let Some((name, gone)) = self.codes.enter(name, code, turn.now) {
+            self.end(turn, &name, gone);
         }
     }
 
-    fn end(&mut self, turn: &mut Turn<'_>, code: Code) {
+    fn end(&mut self, turn: &mut Turn<'_>, name: &Digest, code: Code) {
         if let (Code::Ready(ready), Some(env)) = (code, self.env.as_deref_mut()) {
+            if ready.bpf.is_some() {
+                turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
+                // Its other representation may still be on its way; nothing waits for that.
+                self.fetch.settle(*name).for_each(|frame| turn.out.pool.give(frame));
+            }
             env.state.forget(&mut env.domains, ready.domain);
             env.domains.end(ready.domain);
             turn.runtime.release(ready.slot);
@@ -223,13 +238,14 @@ impl Node {
 }
 
 /// What the node needs of a manifest, or why it cannot use the code.
-fn coming(manifest: &Manifest) -> Result<Coming, String> {
+fn coming(manifest: &Manifest, kernel: bool) -> Result<Coming, String> {
     let principal = manifest.principal().map_err(|error| error.to_string())?;
     let wasm = manifest.layer(Kind::Wasm).ok_or("it has no wasm representation, and this node runs no other")?;
     Ok(Coming {
         title: manifest.title().to_owned(),
         wasm: wasm.digest,
         size: wasm.size,
+        bpf: manifest.layer(Kind::Bpf).filter(|_| kernel).map(|bpf| (bpf.digest, bpf.size)),
         window: manifest.window(),
         principal: principal.map(|key| key.to_string()),
     })

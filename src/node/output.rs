@@ -60,6 +60,32 @@ pub enum Effect {
     Store(Arc<[u8]>),
     /// Compile a representation; answer with `Node::prepared`.
     Prepare(Prepare),
+    /// Tell the kernel half, if there is one.
+    Kernel(KernelOrder),
+}
+
+/// What the kernel half shall know.
+pub enum KernelOrder {
+    /// Link and load this code; answer with `Node::linked`.
+    Link {
+        /// The code's name.
+        code: Digest,
+        /// The bpf representation.
+        bpf: Arc<[u8]>,
+        /// Payload octets in its window.
+        window: u32,
+    },
+    /// Take this code out.
+    Unlink(Digest),
+    /// These are the neighbours now, in the order of their numbers.
+    Neighbours(Vec<(PortId, Addr)>),
+    /// The node sends to this next hop: the system shall know its link address too.
+    NextHop {
+        /// The port it is behind.
+        port: PortId,
+        /// Its address.
+        addr: Addr,
+    },
 }
 
 /// Code to be compiled.

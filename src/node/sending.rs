@@ -293,6 +293,7 @@ impl Node {
     fn learn(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr, mac: Mac) {
         let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
         let Link::Ethernet { mac: own, .. } = config.link else { return };
+        self.tell_next_hop(turn, port, addr);
         for frame in self.resolver.learn(turn.now, port, addr, mac) {
             self.send_ethernet(turn, frame, port, own, mac, addr.is_v4());
         }

@@ -22,11 +22,12 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens the port `id` on the interface with this index, for frames of up to `longest` octets.
-    pub fn open(id: PortId, interface: u32, longest: usize) -> io::Result<PacketPort> {
+    /// Opens the port `id` on the interface with this index, for frames of up to `longest` octets;
+    /// behind the `kernel` half or not.
+    pub fn open(id: PortId, interface: u32, longest: usize, kernel: bool) -> io::Result<PacketPort> {
         // The guard first: a capsule between the two is lost, not doubled.
         let guard = Guard::attach(interface)?;
-        let socket = PacketSocket::open(interface, longest)?;
+        let socket = PacketSocket::open(interface, longest, kernel)?;
         Ok(PacketPort { socket, _guard: guard, id, batch: Batch::default(), queue: SendQueue::default() })
     }
 

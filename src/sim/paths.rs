@@ -49,6 +49,7 @@ pub(super) fn configurations(network: &Network, ends: &[Vec<End>]) -> Vec<NodeCo
             anyone: network.anyone,
             sizes: network.sizes,
             seed: 0,
+            kernel: false,
         })
         .collect()
 }

@@ -232,6 +232,8 @@ impl Simulation {
                 Effect::Store(bytes) => {
                     self.hosts[at].store.insert(Digest::of(&bytes), bytes);
                 }
+                // Simulated nodes have no kernel half.
+                Effect::Kernel(_) => {}
                 Effect::Prepare(prepare) => {
                     let prepare = Box::new(prepare);
                     self.plan(self.now + self.network.prepare_ns, Action::Prepared { node, life, prepare });

@@ -6,8 +6,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Octets of verifier log kept for an error.
+/// Octets of verifier log, and how many of its last lines are kept for an error.
 const LOG: usize = 1 << 20;
+const LOG_LINES: usize = 4;
 
 /// What verified programs are licensed under.
 const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL";
@@ -375,13 +376,14 @@ impl AsFd for Program {
     }
 }
 
-/// Gives `load` room for a log, and puts the log into the error.
+/// Gives `load` room for a log, and puts its last lines, which say why, into the error.
 fn with_log(load: impl FnOnce(&mut [u8]) -> io::Result<i32>) -> io::Result<i32> {
     let mut log = vec![0u8; LOG];
     load(&mut log).map_err(|error| {
         let end = log.iter().position(|octet| *octet == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]);
-        let text = text.trim();
-        io::Error::new(error.kind(), format!("{error}{}{text}", if text.is_empty() { "" } else { ": " }))
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("processed")).collect();
+        let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+        io::Error::new(error.kind(), format!("{error}{}{last}", if last.is_empty() { "" } else { ":\n" }))
     })
 }

@@ -91,9 +91,15 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
     list: Vec<Known>,
+    changes: u64,
 }
 
 impl Neighbours {
+    /// How often the list has changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Adds one that is configured, unless it is known or the table is full; gives its index.
     pub fn add(&mut self, neighbour: Neighbour) -> Option<u32> {
         match self.index(neighbour.port, neighbour.addr) {
@@ -113,6 +119,7 @@ impl Neighbours {
             return None;
         }
         self.list[at] = Known { neighbour, heard: now };
+        self.changes += 1;
         Some(at as u32)
     }
 
@@ -121,6 +128,7 @@ impl Neighbours {
             return None;
         }
         self.list.push(known);
+        self.changes += 1;
         Some(self.list.len() as u32 - 1)
     }
 
@@ -136,7 +144,9 @@ impl Neighbours {
 
     /// Forgets learned neighbours that are silent for too long. Call it between packets.
     pub fn forget_silent(&mut self, now: u64) {
+        let before = self.list.len();
         self.list.retain(|known| known.heard == ALWAYS || now.saturating_sub(known.heard) < SILENT_FOR);
+        self.changes += u64::from(self.list.len() != before);
     }
 
     /// The index of the neighbour with this address on this port.

@@ -255,6 +255,7 @@ impl Net {
             Effect::Store(bytes) => {
                 self.places[index].store.insert(Digest::of(&bytes), bytes);
             }
+            Effect::Kernel(_) => {}
             Effect::Prepare(prepare) => {
                 let digest = Digest::of(&prepare.wasm);
                 if !self.compiled.contains_key(&digest) {

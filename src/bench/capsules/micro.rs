@@ -144,7 +144,7 @@ impl Stand {
                     let compiled = compiler.compile(&wasm, window).map_err(|error| error.to_string());
                     self.node.prepared(&mut turn, code, compiled);
                 }
-                Effect::Store(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) => {}
             }
         }
         self.frames.done.append(&mut self.out.frames);
@@ -274,5 +274,6 @@ fn config() -> NodeConfig {
         anyone: Limits::default(),
         sizes: Sizes::default(),
         seed: 1,
+        kernel: false,
     }
 }

@@ -1,0 +1,101 @@
+//! The kernel half of a node on this host: set up from its configuration, and told what the node wants.
+//!
+//! All of it is done by the loader's thread, off the packet path.
+
+use super::config::{Opening, Plan};
+use super::netlink;
+use crate::code::bundle::Program;
+use crate::code::check;
+use crate::kernel::{KernelHalf, PortEntry};
+use crate::node::{KernelOrder, NodeConfig};
+use crate::port::PortId;
+use crate::sys::bpf::XdpMode;
+use crate::topology::Port;
+use crate::wire::{Addr, Digest};
+use anyhow::{Context, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
+/// A port that cannot have it goes without, and the log says why.
+pub fn open(config: &NodeConfig, plans: &[Plan]) -> Result<Option<Arc<KernelHalf>>> {
+    if !config.kernel {
+        return Ok(None);
+    }
+    let mut name = [0; 16];
+    name.iter_mut().zip(config.name.bytes()).for_each(|(place, octet)| *place = octet);
+    let half = KernelHalf::new(name).context(
+        "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
+    )?;
+    for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
+        let Opening::Packet { interface, kernel: true } = plan.opening else { continue };
+        match half.attach(entry(number as u32, interface, port)) {
+            Ok(XdpMode::Native) => tracing::info!(port = port.name, "kernel half in the driver"),
+            Ok(XdpMode::Generic) => tracing::warn!(port = port.name, "kernel half in the stack: slower, see status"),
+            Err(error) => tracing::warn!(port = port.name, %error, "no kernel half here: capsules run in user space"),
+        }
+    }
+    Ok(Some(Arc::new(half)))
+}
+
+fn entry(number: u32, interface: u32, port: &Port) -> PortEntry {
+    let fit = |v4: bool| {
+        let mut own = port.addresses.iter().map(|(addr, _)| *addr);
+        own.find(|addr| addr.is_v4() == v4 && !addr.is_link_local())
+    };
+    PortEntry { interface, number, mtu: port.mtu as u32, v4: fit(true), v6: fit(false) }
+}
+
+/// Tells the kernel half what a node wants it to know.
+pub struct Messenger {
+    half: Arc<KernelHalf>,
+    neighbours: HashMap<(PortId, Addr), u32>,
+}
+
+impl Messenger {
+    /// One for this kernel half.
+    pub fn new(half: Arc<KernelHalf>) -> Messenger {
+        Messenger { half, neighbours: HashMap::new() }
+    }
+
+    /// Carries an order out; gives what the node is to be told of it.
+    pub fn carry_out(&mut self, order: KernelOrder) -> Option<(Digest, Result<(), String>)> {
+        match order {
+            KernelOrder::Link { code, bpf, window } => return Some((code, self.link(&code, &bpf, window))),
+            KernelOrder::Unlink(code) => {
+                if let Err(error) = self.half.remove_code(&code) {
+                    tracing::error!(%error, code = %code.short(), "code stays in the kernel half");
+                }
+            }
+            KernelOrder::Neighbours(list) => {
+                let now = list.into_iter().zip(0..).collect();
+                let before = core::mem::replace(&mut self.neighbours, now);
+                for (known, _) in before.iter().filter(|(known, _)| !self.neighbours.contains_key(known)) {
+                    self.tell(*known, None);
+                }
+                let fresh = self.neighbours.iter().filter(|(known, number)| before.get(known) != Some(number));
+                fresh.for_each(|(known, number)| self.tell(*known, Some(*number)));
+            }
+            KernelOrder::NextHop { port, addr } => {
+                if let Some(interface) = self.half.interface(u32::from(port.0))
+                    && let Err(error) = netlink::use_neighbour(interface, addr)
+                {
+                    tracing::warn!(%error, next_hop = %addr, "the kernel does not look for a next hop's link address");
+                }
+            }
+        }
+        None
+    }
+
+    fn link(&self, code: &Digest, bpf: &[u8], window: u32) -> Result<(), String> {
+        check::bpf(bpf).map_err(|refusal| refusal.to_string())?;
+        let program = Program::parse(bpf).map_err(|error| error.to_string())?;
+        self.half.add_code(code, &program, window).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn tell(&self, (port, addr): (PortId, Addr), number: Option<u32>) {
+        if let Err(error) = self.half.set_neighbour(u32::from(port.0), addr, number) {
+            tracing::warn!(%error, neighbour = %addr, "the kernel half does not know a neighbour");
+        }
+    }
+}

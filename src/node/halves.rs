@@ -1,0 +1,127 @@
+//! The other half: what the node tells the kernel half, and the packets that come up from it.
+//!
+//! Code that is ready here is linked for the kernel too, in the background, if its bundle has that
+//! representation. From then on its capsules run there; those that cannot go on there come up, either
+//! as they came, or with the verdict of code that has run ([`Node::resume`]). The contract is
+//! `bpf/contract.h`.
+
+use super::codes::Code;
+use super::output::{Effect, KernelOrder, Turn};
+use super::{Done, Node};
+use crate::classify::{Class, classify};
+use crate::code::run::Verdict;
+use crate::nodeos::reason::Reason;
+use crate::port::{Frame, PortId};
+use crate::topology::Link;
+use crate::wire::{Addr, Digest, anep, capsule};
+use std::sync::Arc;
+
+/// The Ethernet type of frames that come up with a verdict.
+const PASSED_UP: [u8; 2] = [0x88, 0xb5];
+
+/// Octets of an Ethernet header, and of its two addresses.
+const ETHERNET: usize = 14;
+const MACS: usize = 12;
+
+/// Octets of `struct passed_up`.
+const LENGTH: usize = 80;
+
+/// What the kernel half says of a capsule whose code has run there: `struct passed_up`.
+struct PassedUp {
+    verdict: Result<Verdict, Reason>,
+    /// The resource bound that is left.
+    bound: u32,
+    code: Digest,
+    /// Its source before the code ran.
+    source: Addr,
+    /// The node's address that the code saw.
+    here: Addr,
+}
+
+impl PassedUp {
+    /// Takes it out of a frame, which is then as it would have come from the wire.
+    fn take(frame: &mut Frame) -> Option<PassedUp> {
+        let bytes = frame.bytes_mut();
+        let told = bytes.get(ETHERNET..ETHERNET + LENGTH)?;
+        let word = |at: usize| told.get(at..)?.first_chunk().map(|octets| u32::from_ne_bytes(*octets));
+        let addr = |at: usize| told.get(at..)?.first_chunk().map(|octets| Addr(*octets));
+        let up = PassedUp {
+            verdict: Verdict::from_code(word(0)? as i32),
+            bound: word(4)?,
+            code: Digest(*told.get(8..)?.first_chunk()?),
+            source: addr(40)?,
+            here: addr(56)?,
+        };
+        bytes.copy_within(ETHERNET + 72..ETHERNET + 74, LENGTH + MACS);
+        bytes.copy_within(..MACS, LENGTH);
+        frame.strip(LENGTH);
+        Some(up)
+    }
+}
+
+/// Whether a frame comes up with a verdict.
+#[inline]
+pub(super) fn is_passed_up(frame: &Frame) -> bool {
+    frame.bytes().get(MACS..ETHERNET) == Some(&PASSED_UP)
+}
+
+impl Node {
+    /// Goes on with a capsule whose code has run in the kernel half.
+    #[cold]
+    pub(super) fn resume(&mut self, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
+        let Some(up) = PassedUp::take(&mut frame) else { return self.drop(turn, frame, Reason::Malformed) };
+        let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let (header, length) = (packet.header_len(), packet.bytes().len());
+        frame.truncate(range.start + length);
+        frame.strip(range.start + header);
+        frame.envelope = native.envelope;
+        let Ok(after) = capsule::Header::parse(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let Some(Code::Ready(ready)) = self.codes.of(&up.code) else {
+            return self.drop(turn, frame, Reason::CodeRefused);
+        };
+        let done = Done { frame, bound: up.bound, here: up.here, domain: ready.domain };
+        let before = capsule::Header { source: up.source, ..after };
+        self.conclude(turn, done, &before, up.verdict);
+    }
+
+    /// The bpf representation of code that is ready has come.
+    pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>) {
+        let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
+        let window = ready.window as u32;
+        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window }));
+    }
+
+    /// The answer to [`KernelOrder::Link`].
+    pub fn linked(&mut self, code: Digest, result: Result<(), String>) {
+        match &result {
+            Ok(()) => tracing::info!(node = self.name, code = %code.short(), "code runs in the kernel"),
+            Err(why) => tracing::info!(node = self.name, code = %code.short(), why, "code stays in user space"),
+        }
+        self.codes.set_kernel(&code, result);
+    }
+
+    /// Tells the kernel half who the neighbours are, if that has changed.
+    pub(super) fn tell_neighbours(&mut self, turn: &mut Turn<'_>) {
+        let Some(env) = self.env.as_deref().filter(|_| self.kernel) else { return };
+        let changes = env.topology.neighbours.changes();
+        if changes != self.told {
+            self.told = changes;
+            let list = env.topology.neighbours.iter().map(|known| (known.port, known.addr)).collect();
+            turn.out.effects.push(Effect::Kernel(KernelOrder::Neighbours(list)));
+        }
+    }
+
+    /// Lets the system learn a link address that the node has learned: the kernel half asks it.
+    pub(super) fn tell_next_hop(&self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        if self.kernel {
+            turn.out.effects.push(Effect::Kernel(KernelOrder::NextHop { port, addr }));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! One packet, two halves: what the kernel half does to a capsule is what the user half does to it.
+//!
+//! A node of the user half and a kernel half are told the same: ports, addresses, neighbours, routes,
+//! link addresses. The same frame goes into both; the kernel's by BPF_PROG_TEST_RUN, in a namespace of
+//! its own.
+
+#[path = "halves/place.rs"]
+mod place;
+
+use anode::wire::{anep, capsule};
+use place::{Came, FAR, LEFT, OWN_LEFT, Place, RIGHT, frame, header, shipped};
+
+/// The outcome of both halves for the same frame.
+fn both(place: &mut Place, frame: &[u8]) -> (Came, Came) {
+    (place.user(frame), place.kernel(frame))
+}
+
+macro_rules! place {
+    () => {
+        match Place::new() {
+            Some(place) => place,
+            None => return,
+        }
+    };
+}
+
+#[test]
+fn a_capsule_is_forwarded_alike() {
+    let mut place = place!();
+    let code = place.add_guest("forward");
+    for direct in [false, true] {
+        for length in [0, 1, 7, 100, 1300] {
+            let (user, kernel) = both(&mut place, &frame(&header(code), &vec![7; length], direct));
+            assert!(matches!(kernel, Came::Sent(..)), "{kernel:?}");
+            assert_eq!(user, kernel, "{length} octets, direct {direct}");
+        }
+    }
+    let counts = place.usage(code);
+    assert_eq!((counts.packets, counts.forwarded, counts.passed_up), (10, 10, 0));
+}
+
+#[test]
+fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
+    let mut place = place!();
+    let code = place.add_guest("forward");
+    let good = frame(&header(code), b"payload", false);
+    let edits: &[(&str, &dyn Fn(&mut Vec<u8>))] = &[
+        ("another code", &|f| f[14 + 20 + 8 + anep::HEADER + capsule::CODE] ^= 1),
+        ("an IP checksum that is wrong", &|f| f[24] ^= 1),
+        ("a fragment", &|f| f[20] = 0x20),
+        ("a UDP checksum", &|f| f[40] = 1),
+        ("another UDP port", &|f| f[37] ^= 1),
+        ("a tag", &|f| (f[12], f[13]) = (0x81, 0)),
+        ("another ANEP type", &|f| f[14 + 28 + 3] ^= 1),
+        ("an ANEP version", &|f| f[14 + 28] = 2),
+        ("a length that lies", &|f| f[14 + 28 + 7] += 1),
+        ("a previous node that is not known", &|f| f[14 + 28 + 8 + capsule::PREVIOUS + 15] ^= 64),
+        ("another destination in the IP header", &|f| f[33] ^= 1),
+        ("half of it", &|f| f.truncate(70)),
+    ];
+    for (what, edit) in edits {
+        let mut bytes = good.clone();
+        edit(&mut bytes);
+        assert_eq!(place.kernel(&bytes), Came::Up(bytes), "{what}");
+    }
+    let here = capsule::Header { destination: OWN_LEFT, ..header(code) };
+    let nowhere = capsule::Header { destination: anode::wire::Addr::v4([192, 0, 2, 1]), ..header(code) };
+    for header in [here, nowhere] {
+        let bytes = frame(&header, b"payload", false);
+        assert_eq!(place.kernel(&bytes), Came::Up(bytes));
+    }
+}
+
+#[test]
+fn a_forged_frame_from_the_kernel_half_is_dropped() {
+    let place = place!();
+    let mut bytes = frame(&header(anode::wire::Digest([1; 32])), b"", false);
+    (bytes[12], bytes[13]) = (0x88, 0xb5);
+    assert_eq!(place.kernel(&bytes), Came::Dropped);
+    assert_eq!(place.counts().dropped_forged, 1);
+}
+
+#[test]
+fn without_bound_or_with_another_verdict_the_user_half_goes_on() {
+    let mut place = place!();
+    let (forward, deliver) = (place.add_guest("forward"), place.add_guest("deliver"));
+    for (code, bound) in [(forward, 0), (deliver, 9)] {
+        let header = capsule::Header { bound, ..header(code) };
+        let (user, kernel) = both(&mut place, &frame(&header, b"payload and more", false));
+        assert!(matches!(kernel, Came::UpRun(_)), "{kernel:?}");
+        assert_eq!(user, place.resume(&kernel), "bound {bound}");
+    }
+}
+
+#[test]
+fn shipped_capsules_do_the_same_in_both() {
+    let mut place = place!();
+    let mut loaded = vec![];
+    for (name, code) in shipped() {
+        match place.add_app(name) {
+            Ok(()) => loaded.push((name, code)),
+            Err(why) => println!("{name}: {why}"),
+        }
+    }
+    assert!(!loaded.is_empty());
+    for (name, code) in loaded {
+        for (source, destination) in [(LEFT, FAR), (LEFT, RIGHT)] {
+            let header = capsule::Header { source, destination, ..header(code) };
+            let (user, kernel) = both(&mut place, &frame(&header, &[0; 64], false));
+            assert_eq!(user, place.resume(&kernel), "{name}");
+        }
+    }
+}
