@@ -27,6 +27,11 @@ struct Running {
 impl Running {
     /// Without root: says so, and fails where tests must run.
     fn up(name: &str, topology: &str) -> Option<Running> {
+        Running::up_with(name, topology, &|_, _| {})
+    }
+
+    /// The same, with changes to the nodes' configurations.
+    fn up_with(name: &str, topology: &str, adjust: &dyn Fn(&str, &mut toml::Table)) -> Option<Running> {
         if !anode::sys::process::is_root() {
             assert!(std::env::var_os("CI").is_none(), "namespaces need root, and continuous integration must run this");
             println!("SKIPPED: network namespaces need root");
@@ -35,7 +40,7 @@ impl Running {
         let name = format!("{name}{}", std::process::id());
         let topology = Topology::parse(topology, Path::new("test")).unwrap().renamed(&name).unwrap();
         let lab = Lab::up(&topology).unwrap().guarded();
-        let daemons = lab.start_nodes(Path::new(ANODE), &|_, _| {}).unwrap();
+        let daemons = lab.start_nodes(Path::new(ANODE), adjust).unwrap();
         Some(Running { lab, daemons })
     }
 
@@ -271,7 +276,7 @@ fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
         let (a, r) = (on("a", "to-r"), on("r", "to-a"));
         let frame = long_frame((a.mac.unwrap(), r.mac.unwrap()), addr(from), addr(to));
         // Of a frame longer than a page, such a socket puts only the Ethernet header into the first part.
-        let socket = net.lab.enter("a", || PacketSocket::open(a.index).unwrap()).unwrap();
+        let socket = net.lab.enter("a", || PacketSocket::open(a.index, 1500, false).unwrap()).unwrap();
         let sent = Batch::default().send(socket.as_fd(), std::iter::once((&frame[..], RawAddr::NONE)));
         assert_eq!(sent.unwrap(), 1);
         let begin = std::time::Instant::now();
@@ -287,4 +292,48 @@ fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
         ours.set_nonblocking(true).unwrap();
         assert!(ours.recv(&mut [0; 16]).is_err(), "Linux has forwarded a capsule to {to}");
     }
+}
+
+/// Every port with the kernel half before it.
+fn in_kernel(_: &str, config: &mut toml::Table) {
+    for port in config["port"].as_array_mut().unwrap() {
+        port.as_table_mut().unwrap().insert("kernel".into(), toml::Value::Boolean(true));
+    }
+}
+
+/// Looks at a node until `there` says yes.
+fn await_status(net: &Running, node: &str, there: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..100_000 {
+        let status = net.status(node);
+        if there(&status) {
+            return status;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{}", net.status(node));
+}
+
+#[test]
+fn capsules_run_in_the_kernel_when_their_code_is_there() {
+    let Some(net) = Running::up_with("kern", LINE, &in_kernel) else { return };
+    let pinged = net.ping("a", "10.0.2.2", 5);
+    assert_eq!(pinged["summary"]["received"], 5, "{pinged}");
+    let running = |status: &Value| status["codes"][0]["kernel"] == "running";
+    let before = await_status(&net, "r", running);
+    // Neighbours and link addresses become known to the kernel half within a moment.
+    let mut total = 5;
+    let forwarded = |status: &Value| status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64().unwrap_or(0);
+    while forwarded(&net.status("r")) < 100 {
+        let pinged = net.ping("a", "10.0.2.2", 20);
+        assert_eq!(pinged["summary"]["received"], 20, "{pinged}");
+        assert_eq!(pinged["summary"]["duplicates"], 0, "{pinged}");
+        assert_eq!(pinged["replies"][0]["hops_there"], 2, "r runs the code in either half: {pinged}");
+        total += 20;
+        assert!(total < 2000, "{}", net.status("r"));
+    }
+    let after = net.status("r");
+    let in_user = after["codes"][0]["usage"]["packets"].as_u64().unwrap();
+    let in_kernel = after["kernel"]["codes"][0]["usage"]["packets"].as_u64().unwrap();
+    assert_eq!(in_user + in_kernel, 2 * total, "each capsule ran once at r, there and back: {before} {after}");
+    assert!(after["drops"].as_object().is_some_and(|drops| drops.is_empty()), "{after}");
 }

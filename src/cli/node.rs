@@ -265,6 +265,7 @@ fn describe(status: &Value) -> String {
             code["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default()
         );
     }
+    describe_kernel(&mut text, &status["kernel"], &items("codes"));
     let fetch = &status["fetch"];
     let _ = writeln!(
         text,
@@ -282,4 +283,33 @@ fn describe(status: &Value) -> String {
         let _ = writeln!(text, "  drop {name:20} {:>8}   {help}", count.as_u64().unwrap_or(0));
     }
     text
+}
+
+/// What runs in the kernel half, and what does not and why.
+fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
+    let list = |key: &str| kernel[key].as_array().cloned().unwrap_or_default();
+    for port in list("ports") {
+        let why = port["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "  kernel half at port {} in the {}{why}",
+            port["port"],
+            port["mode"].as_str().unwrap_or("?")
+        );
+    }
+    for code in list("codes") {
+        let usage = &code["usage"];
+        let _ = writeln!(
+            text,
+            "  kernel half {:.8}…  {} packets, {} forwarded, {} passed up",
+            code["name"].as_str().unwrap_or("?"),
+            usage["packets"],
+            usage["forwarded"],
+            usage["passed_up"]
+        );
+    }
+    for code in codes.iter().filter(|code| code["kernel"].as_str().is_some_and(|kernel| kernel != "running")) {
+        let field = |key: &str| code[key].as_str().unwrap_or("?").to_owned();
+        let _ = writeln!(text, "  kernel half without {}: {}", field("title"), field("kernel"));
+    }
 }

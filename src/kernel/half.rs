@@ -239,10 +239,59 @@ impl KernelHalf {
         self.maps.counts().unwrap_or_default()
     }
 
-    /// Number, mode and, for the slower mode, its reason, of every port here.
-    pub fn ports(&self) -> Vec<(u32, XdpMode, Option<String>)> {
-        self.state().ports.iter().map(|at| (at.port.number, at.mode, at.why.clone())).collect()
+    /// All that can be counted here.
+    pub fn status(&self) -> Status {
+        let state = self.state();
+        let port = |at: &Attached| PortStatus {
+            port: at.port.number,
+            mode: match at.mode {
+                XdpMode::Native => "driver",
+                XdpMode::Generic => "stack",
+            },
+            why: at.why.clone(),
+        };
+        let code = |(name, slot): (&Digest, &u32)| CodeStatus {
+            name: name.to_string(),
+            usage: self.maps.usage(*slot).unwrap_or_default(),
+        };
+        Status {
+            ports: state.ports.iter().map(port).collect(),
+            codes: state.codes.iter().map(code).collect(),
+            counts: self.counts(),
+        }
     }
+}
+
+/// The kernel half's part of a node's counters.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Status {
+    /// Where it stands.
+    pub ports: Vec<PortStatus>,
+    /// The codes that run there.
+    pub codes: Vec<CodeStatus>,
+    /// Capsules at the ingress.
+    pub counts: KernelCounts,
+}
+
+/// A port of the kernel half.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PortStatus {
+    /// Its number in the node.
+    pub port: u32,
+    /// In the driver, or in the stack.
+    pub mode: &'static str,
+    /// Why not in the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A code of the kernel half.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CodeStatus {
+    /// Its name.
+    pub name: String,
+    /// What became of its packets here.
+    pub usage: KernelUsage,
 }
 
 /// A function of our own with its maps put in, as the kernel takes it.

@@ -9,6 +9,7 @@
 use super::loader::{Request, Shelf};
 use super::worker::Order;
 use crate::code::bundle::Bundle;
+use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
 use crate::wire::Digest;
@@ -49,12 +50,14 @@ pub struct Handle {
     orders: Sender<Order>,
     waker: Waker,
     shelf: Shelf,
+    half: Option<Arc<KernelHalf>>,
 }
 
 impl Handle {
-    /// A handle on the worker behind `orders` and `waker`, and on the loader behind `shelf`.
-    pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf) -> Handle {
-        Handle { orders, waker, shelf }
+    /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
+    /// half if there is one.
+    pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
+        Handle { orders, waker, shelf, half }
     }
 
     /// Lets the worker do something, and waits for what comes of it.
@@ -82,7 +85,12 @@ impl Handle {
         match ask {
             Ask::Status => {
                 let status = self.with_node(|node, _| node.status())?;
-                serde_json::to_value(status).map_err(|error| error.to_string())
+                let mut status = serde_json::to_value(status).map_err(|error| error.to_string())?;
+                if let (Some(half), Some(tree)) = (&self.half, status.as_object_mut()) {
+                    let kernel = serde_json::to_value(half.status()).map_err(|error| error.to_string())?;
+                    tree.insert("kernel".into(), kernel);
+                }
+                Ok(status)
             }
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
@@ -202,7 +210,7 @@ mod tests {
         let waker = Waker::new().unwrap();
         let store = Store::open(None, Default::default()).unwrap();
         let loader = Loader::start(store, Compiler::new(Backstop::FuelOnly).unwrap(), None, waker.clone()).unwrap();
-        serve_within(&path, Handle::new(channel().0, waker, loader.shelf()), 1, idle).unwrap();
+        serve_within(&path, Handle::new(channel().0, waker, loader.shelf(), None), 1, idle).unwrap();
         path
     }
 

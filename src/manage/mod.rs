@@ -55,7 +55,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let messenger = half.clone().map(kernel::Messenger::new);
     let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
     let (orders, inbox) = channel();
-    let handle = Handle::new(orders, waker.clone(), loader.shelf());
+    let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone());
     let apps_path = dir.join("apps.sock");
     let apps = apps::Apps::listen(&apps_path, FIRST_APP)
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;

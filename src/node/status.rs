@@ -59,9 +59,12 @@ pub struct CodeStatus {
     /// What its domain may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// What its domain has used.
+    /// What its domain has used in the user half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// "running" in the kernel half too, or why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
 }
 
 /// Code on its way.
@@ -132,6 +135,7 @@ impl Node {
             principal: None,
             limits: None,
             usage: None,
+            kernel: None,
         };
         match code {
             Code::Coming(coming) => {
@@ -146,6 +150,7 @@ impl Node {
                     principal: ready.principal.clone(),
                     limits: domain.map(|domain| domain.limits),
                     usage: domain.map(|domain| domain.usage.clone()),
+                    kernel: ready.kernel.clone().map(|linked| linked.err().unwrap_or_else(|| "running".into())),
                     ..blank
                 }
             }
