@@ -15,6 +15,9 @@ fn both(place: &mut Place, frame: &[u8]) -> (Came, Came) {
     (place.user(frame), place.kernel(frame))
 }
 
+/// What is done to a good frame, and how.
+type Edit = (&'static str, fn(&mut Vec<u8>));
+
 macro_rules! place {
     () => {
         match Place::new() {
@@ -44,19 +47,19 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
     let mut place = place!();
     let code = place.add_guest("forward");
     let good = frame(&header(code), b"payload", false);
-    let edits: &[(&str, &dyn Fn(&mut Vec<u8>))] = &[
-        ("another code", &|f| f[14 + 20 + 8 + anep::HEADER + capsule::CODE] ^= 1),
-        ("an IP checksum that is wrong", &|f| f[24] ^= 1),
-        ("a fragment", &|f| f[20] = 0x20),
-        ("a UDP checksum", &|f| f[40] = 1),
-        ("another UDP port", &|f| f[37] ^= 1),
-        ("a tag", &|f| (f[12], f[13]) = (0x81, 0)),
-        ("another ANEP type", &|f| f[14 + 28 + 3] ^= 1),
-        ("an ANEP version", &|f| f[14 + 28] = 2),
-        ("a length that lies", &|f| f[14 + 28 + 7] += 1),
-        ("a previous node that is not known", &|f| f[14 + 28 + 8 + capsule::PREVIOUS + 15] ^= 64),
-        ("another destination in the IP header", &|f| f[33] ^= 1),
-        ("half of it", &|f| f.truncate(70)),
+    let edits: &[Edit] = &[
+        ("another code", |f| f[14 + 20 + 8 + anep::HEADER + capsule::CODE] ^= 1),
+        ("an IP checksum that is wrong", |f| f[24] ^= 1),
+        ("a fragment", |f| f[20] = 0x20),
+        ("a UDP checksum", |f| f[40] = 1),
+        ("another UDP port", |f| f[37] ^= 1),
+        ("a tag", |f| (f[12], f[13]) = (0x81, 0)),
+        ("another ANEP type", |f| f[14 + 28 + 3] ^= 1),
+        ("an ANEP version", |f| f[14 + 28] = 2),
+        ("a length that lies", |f| f[14 + 28 + 7] += 1),
+        ("a previous node that is not known", |f| f[14 + 28 + 8 + capsule::PREVIOUS + 15] ^= 64),
+        ("another destination in the IP header", |f| f[33] ^= 1),
+        ("half of it", |f| f.truncate(70)),
     ];
     for (what, edit) in edits {
         let mut bytes = good.clone();

@@ -126,6 +126,7 @@ fn place(index: usize, far: &[Vec<(usize, PortId)>], limits: Limits) -> Place {
         anyone: limits,
         sizes: Sizes::default(),
         seed: 42 + index as u64,
+        kernel: false,
     };
     // Clocks differ by hours, so nothing can work by comparing them.
     let clock_ahead = (index as u64 * 7919 % 13) * 3_600_000_000_000;

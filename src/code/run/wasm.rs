@@ -270,7 +270,8 @@ fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate:
 #[cold]
 fn failure(error: &wasmtime::Error) -> Reason {
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel | Trap::Interrupt) => Reason::Fuel,
+        // Which of steps and stack ends first in an endless recursion is the compiler's choice.
+        Some(Trap::OutOfFuel | Trap::Interrupt | Trap::StackOverflow) => Reason::Fuel,
         _ => Reason::Trap,
     }
 }
