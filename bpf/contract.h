@@ -39,6 +39,8 @@ struct node {
     /* Next hops found under another generation are looked up again. */
     u64 generation;
     u8 name[16];
+    /* When its clock began, in nanoseconds of the kernel's. */
+    u64 origin;
     u32 neighbours, zero;
 };
 
@@ -82,6 +84,31 @@ struct next_hop {
 };
 
 
+/* Map `routes`: a prefix over addresses, and what is behind it. */
+struct prefix {
+    u32 length, addr[4];
+};
+struct route {
+    /* The next router; zero: the destination itself. */
+    u64 via[2];
+    u32 port, here;
+};
+
+/* Map `neighbours`, by number: their addresses. */
+
+/* Map `state` of one code: sets of entries. Whoever looks into a set holds its lock. */
+enum { WAYS = 4, VALUE = 8 };
+struct entry {
+    u64 key;
+    /* On the node's clock; 0: no entry. */
+    u64 until;
+    u64 value[VALUE];
+};
+struct set {
+    u32 lock, zero;
+    struct entry ways[WAYS];
+};
+
 /* Map `usage`, for each CPU, by slot. */
 struct usage {
     u64 packets, bytes, forwarded, passed_up;
@@ -115,9 +142,11 @@ struct passed_up {
     u16 ethertype, zero[3];
 };
 
-_Static_assert(sizeof(struct node) == 32 && sizeof(struct port) == 48 && sizeof(struct code) == 64, "contract");
+_Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 48 && sizeof(struct code) == 64, "contract");
 _Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
 _Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 96 && sizeof(struct passed_up) == 80, "contract");
+
+_Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
 
 MAP(node_map);
 MAP(ports_map);
@@ -129,5 +158,8 @@ MAP(counts_map);
 MAP(current_map);
 MAP(programs_map);
 MAP(transmit_map);
+MAP(routes_map);
+MAP(neighbours_map);
+MAP(state_map);
 
 #endif

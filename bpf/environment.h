@@ -11,8 +11,9 @@
 
 #include "contract.h"
 
-/* Numbers that the linker replaces: each stands for a value of the code being linked. */
-enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003 };
+/* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload octets in
+ * its window, offset of the capsule header, sets of its soft state less 1, longest keep time in milliseconds. */
+enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003, SETS = 0x5e1f0004, KEEP = 0x5e1f0005 };
 
 #define constant(which)                                                                                        \
     ({                                                                                                         \
@@ -31,7 +32,15 @@ enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003 };
 
 #define CALL SECTION(".text") __attribute__((noinline))
 
-CALL u64 an_now(void) { return ktime_get_ns(); }
+/* The node's clock. */
+INLINE u64 clock(void)
+{
+    u32 zero = 0;
+    struct node *node = map_lookup(node_map, &zero);
+    return node ? ktime_get_ns() - node->origin : 0;
+}
+
+CALL u64 an_now(void) { return clock(); }
 
 CALL u64 an_random(void)
 {
@@ -57,5 +66,36 @@ CALL u32 an_neighbours(void)
     struct node *node = map_lookup(node_map, &zero);
     return node ? node->neighbours : 0;
 }
+
+CALL int an_neighbour(u32 index, u64 *addr)
+{
+    u64 *known = map_lookup(neighbours_map, &index);
+
+    addr[0] = known ? known[0] : 0;
+    addr[1] = known ? known[1] : 0;
+    return known && (known[0] | known[1]) ? 0 : -1;
+}
+
+CALL int an_route(const u32 *to, u64 *next)
+{
+    struct prefix prefix = {128, {to[0], to[1], to[2], to[3]}};
+    struct route *route = map_lookup(routes_map, &prefix);
+
+    next[0] = next[1] = 0;
+    if (!route)
+        return -1;
+    if (route->here)
+        return -6;
+    if (route->via[0] | route->via[1]) {
+        next[0] = route->via[0];
+        next[1] = route->via[1];
+    } else {
+        next[0] = prefix.addr[0] | (u64)prefix.addr[1] << 32;
+        next[1] = prefix.addr[2] | (u64)prefix.addr[3] << 32;
+    }
+    return (int)route->port;
+}
+
+#include "state.h"
 
 #endif

@@ -96,6 +96,38 @@ fn without_bound_or_with_another_verdict_the_user_half_goes_on() {
 }
 
 #[test]
+fn every_call_gives_the_same() {
+    let mut place = place!();
+    let code = place.add_guest("calls");
+    let bytes = frame(&header(code), &[0; 120], false);
+    for round in 1..=3u8 {
+        let (user, kernel) = both(&mut place, &bytes);
+        assert_eq!(user, kernel, "round {round}");
+        let Came::Sent(sent) = kernel else { panic!("{kernel:?}") };
+        let payload = &sent[14 + 28 + anep::HEADER + capsule::HEADER..];
+        assert_eq!(payload[..8], (3 * u64::from(round)).to_be_bytes(), "the state is kept");
+        assert_eq!((payload[84], payload[85]), (1, 1), "time goes on, chance differs");
+    }
+}
+
+#[test]
+fn a_code_has_one_state_wherever_it_runs() {
+    let mut place = place!();
+    let code = place.add_guest("calls");
+    let bytes = frame(&header(code), &[0; 120], false);
+    let count = |came: Came| match came {
+        Came::Sent(sent) => sent[14 + 28 + anep::HEADER + capsule::HEADER + 7],
+        came => panic!("{came:?}"),
+    };
+    // What the user half has counted before it shares goes along.
+    assert_eq!((count(place.user(&bytes)), count(place.user(&bytes))), (3, 6));
+    place.share_state(code);
+    assert_eq!(count(place.kernel(&bytes)), 9);
+    assert_eq!(count(place.user(&bytes)), 12);
+    assert_eq!(count(place.kernel(&bytes)), 15);
+}
+
+#[test]
 fn shipped_capsules_do_the_same_in_both() {
     let mut place = place!();
     let mut loaded = vec![];
@@ -105,7 +137,8 @@ fn shipped_capsules_do_the_same_in_both() {
             Err(why) => println!("{name}: {why}"),
         }
     }
-    assert!(!loaded.is_empty());
+    let names: Vec<_> = loaded.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["ping", "cache", "heavy"]);
     for (name, code) in loaded {
         for (source, destination) in [(LEFT, FAR), (LEFT, RIGHT)] {
             let header = capsule::Header { source, destination, ..header(code) };

@@ -42,6 +42,12 @@ pub const WINDOW: i32 = 0x5e1f_0002;
 /// The immediate that stands for the offset of the capsule header in a frame.
 pub const OFFSET: i32 = 0x5e1f_0003;
 
+/// The immediate that stands for the sets of the code's soft state, less one.
+pub const SETS: i32 = 0x5e1f_0004;
+
+/// The immediate that stands for the longest keep time of soft state, in milliseconds.
+pub const KEEP: i32 = 0x5e1f_0005;
+
 /// What an instruction of the environment refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
@@ -80,6 +86,10 @@ pub struct Constants {
     pub window: u32,
     /// Offset of the capsule header in the frames it is for.
     pub offset: u32,
+    /// Sets of its soft state, a power of two.
+    pub sets: u32,
+    /// Longest keep time of its soft state, in milliseconds.
+    pub keep_ms: u32,
 }
 
 /// Whose a function of a linked program is.
@@ -180,6 +190,8 @@ impl Linked {
                 (SET | ADD, SLOT) => constants.slot as i32,
                 (SET | ADD, WINDOW) => constants.window as i32,
                 (SET | ADD, OFFSET) => constants.offset as i32,
+                (SET | ADD, SETS) => constants.sets.saturating_sub(1) as i32,
+                (SET | ADD, KEEP) => constants.keep_ms as i32,
                 (_, imm) => imm,
             };
             self.code.push(Insn { imm: value, ..*insn });
@@ -244,6 +256,10 @@ mod tests {
         Insn { opcode: CALL, src, imm, ..Insn::default() }
     }
 
+    fn constants() -> Constants {
+        Constants { slot: 7, window: 12, offset: 42, sets: 4, keep_ms: 1000 }
+    }
+
     fn environment() -> Environment {
         let function = |name: &str, code: Vec<Insn>, references| Function { name: name.into(), code, references };
         let set = |imm| Insn { opcode: SET, dst: 1, imm, ..Insn::default() };
@@ -259,9 +275,7 @@ mod tests {
 
     fn linked(symbols: &[&str], code: Vec<Insn>) -> Result<Linked, LinkError> {
         let program = Program { symbols: symbols.iter().map(|name| (*name).to_owned()).collect(), code };
-        link(&environment(), &program, Constants { slot: 7, window: 12, offset: 42 }, |name| {
-            (name == "log").then_some(42)
-        })
+        link(&environment(), &program, constants(), |name| (name == "log").then_some(42))
     }
 
     #[test]
@@ -285,12 +299,8 @@ mod tests {
         assert_eq!(linked(&["an_send"], vec![call(SYMBOL, 0), EXIT]), Err(LinkError::NoCall("an_send".into())));
         assert!(matches!(linked(&[], vec![call(0, 1), EXIT]), Err(LinkError::Broken(_))));
         assert!(matches!(linked(&[], vec![call(SYMBOL, 3), EXIT]), Err(LinkError::Broken(_))));
-        let none = link(
-            &environment(),
-            &Program { symbols: vec!["an_log".into()], code: vec![EXIT] },
-            Constants { slot: 0, window: 0, offset: 0 },
-            |_| None,
-        );
+        let none =
+            link(&environment(), &Program { symbols: vec!["an_log".into()], code: vec![EXIT] }, constants(), |_| None);
         assert_eq!(none, Err(LinkError::NoMap("log".into())));
     }
 

@@ -7,16 +7,19 @@
 //! Everything here is control: packets never wait for it. What is attached goes with this value.
 
 use super::maps::{KernelCounts, KernelUsage, Maps, OFFSETS, PROGRAMS, PortEntry, code_place};
+use super::state::CodeState;
 use super::{object, types};
 use crate::code::bundle::Program as Code;
 use crate::code::link::{Constants, Environment, Function, LinkError, Reference, link};
+use crate::nodeos::domain::Limits;
 use crate::sys::bpf::{Functions, Hook, Link, Program, Types, XdpMode};
 use crate::sys::process::with_few_capabilities;
-use crate::wire::{Addr, Digest};
+use crate::topology::{NextHop, Routes};
+use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The compiled ingress (`bpf/ingress.bpf.c`) and the runner with its calls (`bpf/runner.bpf.c`).
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
@@ -77,6 +80,9 @@ struct State {
     codes: HashMap<Digest, u32>,
     free: Vec<u32>,
     places: HashMap<u32, Digest>,
+    /// Codes that are loaded and do not run yet, with their window.
+    waiting: HashMap<Digest, u32>,
+    routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
     neighbours: u32,
 }
@@ -88,18 +94,20 @@ pub struct KernelHalf {
     ingress: Program,
     environment: Environment,
     name: [u8; 16],
+    origin: u64,
     state: Mutex<State>,
 }
 
 impl KernelHalf {
-    /// Loads what all codes share. `name` is the node's, zero padded.
-    pub fn new(name: [u8; 16]) -> io::Result<KernelHalf> {
+    /// Loads what all codes share. `name` is the node's, zero padded; its clock began at `origin`
+    /// (nanoseconds of the system's monotonic clock).
+    pub fn new(name: [u8; 16], origin: u64) -> io::Result<KernelHalf> {
         let maps = Maps::create()?;
         let code = resolved(object::program(INGRESS, "ingress")?, &maps)?;
         let ingress = Program::load(Hook::Xdp, "anode_ingress", &code, None)?;
         let environment = object::environment(RUNNER)?;
         let state = State { free: (1..PROGRAMS).rev().collect(), ..State::default() };
-        let half = KernelHalf { maps, ingress, environment, name, state: Mutex::new(state) };
+        let half = KernelHalf { maps, ingress, environment, name, origin, state: Mutex::new(state) };
         half.raise_generation()?;
         Ok(half)
     }
@@ -137,31 +145,38 @@ impl KernelHalf {
         Ok(mode)
     }
 
-    /// Links and loads code: from now on its capsules run in the kernel. Gives its slot.
-    pub fn add_code(&self, name: &Digest, code: &Code, window: u32) -> Result<u32, LoadError> {
+    /// Links and loads code, which may use `limits`. Its capsules run here from [`KernelHalf::activate`] on.
+    /// Gives its soft state.
+    pub fn add_code(
+        &self,
+        name: &Digest,
+        code: &Code,
+        window: u32,
+        limits: &Limits,
+    ) -> Result<Arc<CodeState>, LoadError> {
         if code.code.len() > CODE_MAX {
             return Err(LoadError::TooLong(code.code.len()));
         }
         let slot = {
             let mut state = self.state();
-            if let Some(slot) = state.codes.get(name) {
-                return Ok(*slot);
-            }
             if state.places.contains_key(&code_place(name)) {
                 return Err(LoadError::Taken);
             }
             state.free.pop().ok_or(LoadError::Full)?
         };
-        let loaded = self.load(code, slot, window).and_then(|programs| {
+        let kept = CodeState::create(limits.state_entries, limits.keep_ms_max).map_err(LoadError::Refused);
+        let loaded = kept.and_then(|kept| {
+            let programs = self.load(code, slot, window, &kept)?;
             let set = self.maps.clear_usage(slot).and_then(|()| self.maps.set_programs(slot, &programs));
-            set.and_then(|()| self.maps.set_code(name, slot, window)).map_err(LoadError::Refused)
+            set.map(|()| Arc::new(kept)).map_err(LoadError::Refused)
         });
         let mut state = self.state();
         match loaded {
-            Ok(()) => {
+            Ok(kept) => {
                 state.codes.insert(*name, slot);
+                state.waiting.insert(*name, window);
                 state.places.insert(code_place(name), *name);
-                Ok(slot)
+                Ok(kept)
             }
             Err(error) => {
                 state.free.push(slot);
@@ -171,9 +186,12 @@ impl KernelHalf {
     }
 
     /// Links code and has the kernel verify it: a program for each form of frame.
-    fn load(&self, code: &Code, slot: u32, window: u32) -> Result<Vec<Program>, LoadError> {
-        let map = |name: &str| self.maps.descriptor(name);
-        let link = |offset| link(&self.environment, code, Constants { slot, window, offset }, map);
+    fn load(&self, code: &Code, slot: u32, window: u32, state: &CodeState) -> Result<Vec<Program>, LoadError> {
+        let own = |name: &str| (name == "state_map").then(|| state.descriptor());
+        let map = |name: &str| own(name).or_else(|| self.maps.descriptor(name));
+        let (sets, keep_ms) = (state.sets(), state.keep_ms());
+        let constants = |offset| Constants { slot, window, offset, sets, keep_ms };
+        let link = |offset| link(&self.environment, code, constants(offset), map);
         let linked = OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>().map_err(LoadError::Link)?;
         // Without the capabilities that would let it read kernel memory and leak addresses.
         let loaded = with_few_capabilities(|| {
@@ -189,11 +207,21 @@ impl KernelHalf {
         loaded.and_then(|loaded| loaded).map_err(LoadError::Refused)
     }
 
+    /// Lets the capsules of loaded code run here.
+    pub fn activate(&self, name: &Digest) -> io::Result<()> {
+        let mut state = self.state();
+        let (Some(slot), Some(window)) = (state.codes.get(name).copied(), state.waiting.remove(name)) else {
+            return Ok(());
+        };
+        self.maps.set_code(name, slot, window)
+    }
+
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
         let Some(slot) = state.codes.remove(name) else { return Ok(()) };
         state.places.remove(&code_place(name));
+        state.waiting.remove(name);
         self.maps.set_code(name, 0, 0)?;
         self.maps.remove_programs(slot)?;
         state.free.push(slot);
@@ -202,6 +230,9 @@ impl KernelHalf {
 
     /// Tells of a neighbour behind a port, or that it is none any more.
     pub fn set_neighbour(&self, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
+        if let Some(number) = number {
+            self.maps.set_neighbour(number, addr)?;
+        }
         let interface = {
             let mut state = self.state();
             state.neighbours = state.neighbours.max(number.map_or(0, |number| number + 1));
@@ -215,7 +246,24 @@ impl KernelHalf {
     pub fn raise_generation(&self) -> io::Result<()> {
         let mut state = self.state();
         state.generation += 1;
-        self.maps.set_node(state.generation, &self.name, state.neighbours)
+        self.maps.set_node(state.generation, &self.name, self.origin, state.neighbours)
+    }
+
+    /// Tells the routes of the node, for `an_route`, and its own addresses.
+    pub fn set_routes(&self, routes: &Routes, own: impl Iterator<Item = Addr>) -> io::Result<()> {
+        let own = own.map(|addr| (Prefix::host(addr), None));
+        let now: HashMap<Prefix, Option<NextHop>> =
+            routes.iter().map(|(to, next)| (to, Some(next))).chain(own).collect();
+        let mut state = self.state();
+        for gone in state.routes.keys().filter(|to| !now.contains_key(to)) {
+            self.maps.remove_route(*gone)?;
+        }
+        for (to, next) in now.iter().filter(|(to, next)| state.routes.get(to) != Some(next)) {
+            self.maps.set_route(*to, *next)?;
+        }
+        state.routes = now;
+        drop(state);
+        self.raise_generation()
     }
 
     /// Whether `port` is one of the kernel half's.

@@ -1,7 +1,9 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
 use crate::sys::bpf::{Map, MapKind};
-use crate::wire::{Addr, Digest};
+use crate::topology::NextHop;
+use crate::topology::neighbours::NEIGHBOURS_MAX;
+use crate::wire::{Addr, Digest, Prefix};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -16,6 +18,8 @@ pub const OFFSETS: [u32; 3] = [42, 50, 62];
 pub const PORTS: u32 = 4096;
 /// Places for neighbours.
 const NEAR: u32 = 1024;
+/// Routes.
+const ROUTES: u32 = 65_536;
 /// Places for destinations.
 const NEXT_HOPS: u32 = 16384;
 
@@ -67,8 +71,8 @@ pub struct Maps {
 }
 
 /// Name, kind, octets of key and value, entries.
-const LAYOUT: [(&str, MapKind, usize, usize, u32); 10] = [
-    ("node_map", MapKind::Array, 4, 32, 1),
+const LAYOUT: [(&str, MapKind, usize, usize, u32); 12] = [
+    ("node_map", MapKind::Array, 4, 40, 1),
     ("ports_map", MapKind::Array, 4, 48, PORTS),
     ("codes_map", MapKind::Array, 4, 64, CODES),
     ("near_map", MapKind::Array, 4, 24, NEAR),
@@ -78,6 +82,8 @@ const LAYOUT: [(&str, MapKind, usize, usize, u32); 10] = [
     ("current_map", MapKind::PerCpuArray, 4, 96, 1),
     ("programs_map", MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32),
     ("transmit_map", MapKind::Devices, 4, 4, PORTS),
+    ("routes_map", MapKind::Prefixes, 20, 24, ROUTES),
+    ("neighbours_map", MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32),
 ];
 
 impl Maps {
@@ -103,11 +109,12 @@ impl Maps {
     }
 
     /// Tells what the node is, and that what was found out of routes so far is not to be believed.
-    pub fn set_node(&self, generation: u64, name: &[u8; 16], neighbours: u32) -> io::Result<()> {
-        let mut value = [0; 32];
+    pub fn set_node(&self, generation: u64, name: &[u8; 16], origin: u64, neighbours: u32) -> io::Result<()> {
+        let mut value = [0; 40];
         value[..8].copy_from_slice(&generation.to_ne_bytes());
         value[8..24].copy_from_slice(name);
-        value[24..28].copy_from_slice(&neighbours.to_ne_bytes());
+        value[24..32].copy_from_slice(&origin.to_ne_bytes());
+        value[32..36].copy_from_slice(&neighbours.to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 
@@ -154,6 +161,29 @@ impl Maps {
         self.set("near_map", place(addr, interface, NEAR), &value)
     }
 
+    /// Tells the address of the neighbour with this number.
+    pub fn set_neighbour(&self, number: u32, addr: Addr) -> io::Result<()> {
+        self.set("neighbours_map", number, &addr.0)
+    }
+
+    /// Tells of a route, or of an address of the node's own.
+    pub fn set_route(&self, to: Prefix, next: Option<NextHop>) -> io::Result<()> {
+        let mut value = [0; 24];
+        match next {
+            Some(next) => {
+                value[..16].copy_from_slice(&next.via.0);
+                value[16..20].copy_from_slice(&u32::from(next.port.0).to_ne_bytes());
+            }
+            None => value[20..].copy_from_slice(&1u32.to_ne_bytes()),
+        }
+        self.of("routes_map")?.set(&prefix(to), &value)
+    }
+
+    /// Takes a route out.
+    pub fn remove_route(&self, to: Prefix) -> io::Result<()> {
+        self.of("routes_map")?.remove(&prefix(to))
+    }
+
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
         let [packets, bytes, forwarded, passed_up, dropped_by_code, dropped_for_verdict] =
@@ -186,6 +216,14 @@ impl Maps {
         }
         Ok(sums)
     }
+}
+
+/// `struct prefix`.
+fn prefix(to: Prefix) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..4].copy_from_slice(&u32::from(to.length).to_ne_bytes());
+    key[4..].copy_from_slice(&to.addr.0);
+    key
 }
 
 /// Where a code stands.

@@ -7,10 +7,12 @@
 pub mod half;
 mod maps;
 mod object;
+mod state;
 mod types;
 
 pub use half::{KernelHalf, LoadError};
 pub use maps::{KernelCounts, KernelUsage, PortEntry};
+pub use state::CodeState;
 
 use crate::sys::bpf::{Hook, Link, Program};
 use std::io;

@@ -51,6 +51,12 @@ impl Table {
         self.add(0, kind::POINTER, 0, structure, &[])
     }
 
+    /// A structure whose first member, of type `first`, the kernel looks at.
+    fn structure(&mut self, name: &str, size: u32, member: &str, first: u32) -> u32 {
+        let (name, member) = (self.name(name), self.name(member));
+        self.add(name, kind::STRUCT, 1, size, &[member, first, 0])
+    }
+
     /// The whole, behind a header.
     fn bytes(&self) -> Vec<u8> {
         let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
@@ -60,6 +66,16 @@ impl Table {
         bytes.extend(&self.strings);
         bytes
     }
+}
+
+/// The type of a map's key, a number, and of its value, a structure of `size` octets that begins with a lock.
+pub fn locked(size: u32) -> (Vec<u8>, [u32; 2]) {
+    let mut table = Table::default();
+    let name = table.name("unsigned int");
+    let int = table.add(name, kind::INT, 0, 4, &[32]);
+    let lock = table.structure("bpf_spin_lock", 4, "val", int);
+    let value = table.structure("set", size, "lock", lock);
+    (table.bytes(), [int, value])
 }
 
 /// The types of a linked program whose window shows `window` octets of payload, and the type of each

@@ -8,9 +8,12 @@ use crate::code::bundle::Program;
 use crate::code::check;
 use crate::kernel::{KernelHalf, PortEntry};
 use crate::node::{KernelOrder, NodeConfig};
+use crate::nodeos::domain::Limits;
+use crate::nodeos::state_store::SharedState;
 use crate::port::PortId;
 use crate::sys::bpf::XdpMode;
-use crate::topology::Port;
+use crate::sys::clock::Clock;
+use crate::topology::{Port, Routes};
 use crate::wire::{Addr, Digest};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -18,13 +21,13 @@ use std::sync::Arc;
 
 /// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
 /// A port that cannot have it goes without, and the log says why.
-pub fn open(config: &NodeConfig, plans: &[Plan]) -> Result<Option<Arc<KernelHalf>>> {
+pub fn open(config: &NodeConfig, plans: &[Plan], clock: Clock) -> Result<Option<Arc<KernelHalf>>> {
     if !config.kernel {
         return Ok(None);
     }
     let mut name = [0; 16];
     name.iter_mut().zip(config.name.bytes()).for_each(|(place, octet)| *place = octet);
-    let half = KernelHalf::new(name).context(
+    let half = KernelHalf::new(name, clock.origin()).context(
         "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
     )?;
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
@@ -35,7 +38,13 @@ pub fn open(config: &NodeConfig, plans: &[Plan]) -> Result<Option<Arc<KernelHalf
             Err(error) => tracing::warn!(port = port.name, %error, "no kernel half here: capsules run in user space"),
         }
     }
+    set_routes(&half, config, &config.routes)?;
     Ok(Some(Arc::new(half)))
+}
+
+/// Tells the kernel half the node's routes and addresses.
+pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes) -> std::io::Result<()> {
+    half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
 fn entry(number: u32, interface: u32, port: &Port) -> PortEntry {
@@ -59,9 +68,16 @@ impl Messenger {
     }
 
     /// Carries an order out; gives what the node is to be told of it.
-    pub fn carry_out(&mut self, order: KernelOrder) -> Option<(Digest, Result<(), String>)> {
+    pub fn carry_out(&mut self, order: KernelOrder) -> Option<(Digest, Result<Arc<dyn SharedState>, String>)> {
         match order {
-            KernelOrder::Link { code, bpf, window } => return Some((code, self.link(&code, &bpf, window))),
+            KernelOrder::Link { code, bpf, window, limits } => {
+                return Some((code, self.link(&code, &bpf, window, &limits)));
+            }
+            KernelOrder::Activate(code) => {
+                if let Err(error) = self.half.activate(&code) {
+                    tracing::error!(%error, code = %code.short(), "code does not run in the kernel half");
+                }
+            }
             KernelOrder::Unlink(code) => {
                 if let Err(error) = self.half.remove_code(&code) {
                     tracing::error!(%error, code = %code.short(), "code stays in the kernel half");
@@ -87,10 +103,11 @@ impl Messenger {
         None
     }
 
-    fn link(&self, code: &Digest, bpf: &[u8], window: u32) -> Result<(), String> {
+    fn link(&self, code: &Digest, bpf: &[u8], window: u32, limits: &Limits) -> Result<Arc<dyn SharedState>, String> {
         check::bpf(bpf).map_err(|refusal| refusal.to_string())?;
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
-        self.half.add_code(code, &program, window).map(drop).map_err(|error| error.to_string())
+        let state = self.half.add_code(code, &program, window, limits).map_err(|error| error.to_string())?;
+        Ok(state)
     }
 
     fn tell(&self, (port, addr): (PortId, Addr), number: Option<u32>) {

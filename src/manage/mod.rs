@@ -16,6 +16,7 @@ pub mod worker;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
 use crate::kernel::KernelHalf;
+use crate::sys::clock::Clock;
 use crate::sys::poll::Waker;
 use anyhow::{Context, Result, bail};
 use config::{NodeFile, RouteSource};
@@ -51,7 +52,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let store = Store::open(file.store.as_deref(), Default::default())?;
     let waker = Waker::new()?;
-    let half = kernel::open(&config, &plans)?;
+    let clock = Clock::start();
+    let half = kernel::open(&config, &plans, clock)?;
     let messenger = half.clone().map(kernel::Messenger::new);
     let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
     let (orders, inbox) = channel();
@@ -62,7 +64,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
     let mut sockets = vec![apps_path];
     let (routing, following) = (config.clone(), plans.clone());
-    let worker = Worker::new(Parts { config, plans, apps, loader, orders: inbox, waker })?;
+    let worker = Worker::new(Parts { config, plans, apps, loader, orders: inbox, waker, clock })?;
     let control_path = dir.join("control.sock");
     control::serve(&control_path, handle.clone())
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;
@@ -142,6 +144,9 @@ fn follow_routes(
             match file.routes(&config, &plans) {
                 Ok(routes) => {
                     let routes = Arc::new(routes);
+                    if let Some(Err(error)) = half.as_deref().map(|half| kernel::set_routes(half, &config, &routes)) {
+                        tracing::error!(%error, "the kernel half is not told of new routes");
+                    }
                     let command = Box::new(move |node: &mut crate::node::Node, _: &mut crate::node::Turn<'_>| {
                         node.set_routes(routes);
                     });
@@ -150,9 +155,6 @@ fn follow_routes(
                     }
                 }
                 Err(error) => tracing::warn!(%error, "routes not followed"),
-            }
-            if let Some(Err(error)) = half.as_deref().map(KernelHalf::raise_generation) {
-                tracing::error!(%error, "the kernel half is not told of new routes");
             }
             changed = watch.wait();
             std::thread::sleep(GATHER);

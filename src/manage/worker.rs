@@ -97,13 +97,14 @@ pub struct Parts {
     pub orders: Receiver<Order>,
     /// What wakes it.
     pub waker: Waker,
+    /// The node's clock.
+    pub clock: Clock,
 }
 
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plans, apps, loader, orders, waker } = parts;
-        let clock = Clock::start();
+        let Parts { config, plans, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
@@ -221,7 +222,7 @@ impl Worker {
             match loaded {
                 Loaded::Found(digest, bytes) => self.node.found(&mut turn, digest, bytes),
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
-                Loaded::Linked(code, result) => self.node.linked(code, result),
+                Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
             }
         }
         for _ in 0..ORDERS_MAX {

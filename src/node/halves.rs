@@ -11,6 +11,7 @@ use super::{Done, Node};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::nodeos::reason::Reason;
+use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, PortId};
 use crate::topology::Link;
 use crate::wire::{Addr, Digest, anep, capsule};
@@ -94,17 +95,31 @@ impl Node {
     /// The bpf representation of code that is ready has come.
     pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>) {
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
-        let window = ready.window as u32;
-        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window }));
+        let (window, limits) = (ready.window as u32, self.anyone);
+        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, limits }));
     }
 
-    /// The answer to [`KernelOrder::Link`].
-    pub fn linked(&mut self, code: Digest, result: Result<(), String>) {
+    /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its
+    /// capsules may run there.
+    pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Arc<dyn SharedState>, String>) {
+        let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
         match &result {
-            Ok(()) => tracing::info!(node = self.name, code = %code.short(), "code runs in the kernel"),
+            Ok(shared) => {
+                tracing::info!(node = self.name, code = %code.short(), "code runs in the kernel");
+                if let Some(env) = self.env.as_deref_mut() {
+                    let now = turn.now;
+                    env.state.hand_over(&mut env.domains, ready.domain, now, |key, value, keep_ms| {
+                        shared.put(key, value, keep_ms, now);
+                    });
+                    if let Some(domain) = env.domains.of(ready.domain) {
+                        domain.shared = Some(shared.clone());
+                    }
+                }
+                turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
+            }
             Err(why) => tracing::info!(node = self.name, code = %code.short(), why, "code stays in user space"),
         }
-        self.codes.set_kernel(&code, result);
+        self.codes.set_kernel(&code, result.map(drop));
     }
 
     /// Tells the kernel half who the neighbours are, if that has changed.

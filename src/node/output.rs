@@ -2,6 +2,7 @@
 //! and effects that only the outside can have. The driver empties it after every call.
 
 use crate::code::run::Runtime;
+use crate::nodeos::domain::Limits;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, FramePool, PortId};
 use crate::wire::{Addr, Digest};
@@ -66,6 +67,8 @@ pub enum Effect {
 
 /// What the kernel half shall know.
 pub enum KernelOrder {
+    /// Let this code run.
+    Activate(Digest),
     /// Link and load this code; answer with `Node::linked`.
     Link {
         /// The code's name.
@@ -74,6 +77,8 @@ pub enum KernelOrder {
         bpf: Arc<[u8]>,
         /// Payload octets in its window.
         window: u32,
+        /// What its domain may use.
+        limits: Limits,
     },
     /// Take this code out.
     Unlink(Digest),

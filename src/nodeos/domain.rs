@@ -8,6 +8,8 @@
 
 use super::bucket::TokenBucket;
 use super::reason::{Drops, Reason};
+use super::state_store::SharedState;
+use std::sync::Arc;
 
 /// Domains one node holds at the same time.
 pub const DOMAINS_MAX: usize = 4096;
@@ -87,6 +89,8 @@ pub struct Domain {
     pub limits: Limits,
     /// What it has used.
     pub usage: Usage,
+    /// Its soft state, if that is not the node's own table.
+    pub shared: Option<Arc<dyn SharedState>>,
     steps: TokenBucket,
     packets: TokenBucket,
     logs: TokenBucket,
@@ -100,6 +104,7 @@ impl Domain {
             title,
             limits,
             usage: Usage::default(),
+            shared: None,
             steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
             packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),

@@ -56,6 +56,15 @@ pub struct StateStore {
     holders: u32,
 }
 
+/// Soft state of one domain that is kept elsewhere, since others use it too.
+pub trait SharedState: Send + Sync + core::fmt::Debug {
+    /// The value under `key` if it is still kept at `now`.
+    fn value(&self, key: u64, now: u64) -> Option<Value>;
+
+    /// Keeps `value` under `key`; false if that cannot be.
+    fn put(&self, key: u64, value: &Value, keep_ms: u32, now: u64) -> bool;
+}
+
 /// A put was refused: the quota is used up, or others hold the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -137,6 +146,25 @@ impl StateStore {
     pub fn forget(&mut self, domains: &mut Domains, owner: DomainId) {
         while let Some(holding) = self.holdings.get(owner.0 as usize).filter(|holding| holding.count > 0) {
             self.release(domains, holding.first as usize);
+        }
+    }
+
+    /// Takes out all entries of a domain, handing those still kept at `now` to `to`: key, value, and for how
+    /// many milliseconds more.
+    pub fn hand_over(
+        &mut self,
+        domains: &mut Domains,
+        owner: DomainId,
+        now: u64,
+        mut to: impl FnMut(u64, &Value, u32),
+    ) {
+        while let Some(holding) = self.holdings.get(owner.0 as usize).filter(|holding| holding.count > 0) {
+            let at = holding.first as usize;
+            let Entry { key, expires, value, .. } = self.entries[at];
+            if expires > now {
+                to(key, &value, ((expires - now) / 1_000_000) as u32);
+            }
+            self.release(domains, at);
         }
     }
 

@@ -53,9 +53,17 @@ pub enum MapKind {
     Programs = 3,
     /// An array with a copy for each CPU.
     PerCpuArray = 6,
+    /// Longest prefixes.
+    Prefixes = 11,
     /// Interfaces, for redirects.
     Devices = 14,
 }
+
+/// `BPF_F_NO_PREALLOC`, which maps of prefixes must have.
+const NO_PREALLOC: u32 = 1;
+
+/// `BPF_F_LOCK`: under the lock in the value.
+const UNDER_LOCK: u64 = 4;
 
 #[repr(C)]
 #[derive(Default)]
@@ -68,6 +76,10 @@ struct MapCreate {
     inner: u32,
     numa: u32,
     name: [u8; 16],
+    interface: u32,
+    types: u32,
+    key_type: u32,
+    value_type: u32,
 }
 
 #[repr(C)]
@@ -176,23 +188,49 @@ pub struct Map {
     key: usize,
     /// Octets of what a look-up gives: of all CPUs, each at a multiple of 8.
     value: usize,
+    /// Flags of reads and writes.
+    flags: u64,
 }
 
 impl Map {
     /// Makes one.
     pub fn create(kind: MapKind, name: &str, key: usize, value: usize, entries: u32) -> io::Result<Map> {
-        let mut attr = MapCreate {
+        let flags = if kind == MapKind::Prefixes { NO_PREALLOC } else { 0 };
+        Map::make(MapCreate {
             kind: kind as u32,
             key: key as u32,
             value: value as u32,
             entries,
+            flags,
             name: short(name),
             ..MapCreate::default()
-        };
+        })
+    }
+
+    /// Makes an array whose values have a lock, as their type says; they are read and written under it.
+    pub fn create_locked(name: &str, value: usize, entries: u32, types: &Types, of: [u32; 2]) -> io::Result<Map> {
+        let [key_type, value_type] = of;
+        let map = Map::make(MapCreate {
+            kind: MapKind::Array as u32,
+            key: 4,
+            value: value as u32,
+            entries,
+            name: short(name),
+            types: types.0.as_raw_fd() as u32,
+            key_type,
+            value_type,
+            ..MapCreate::default()
+        })?;
+        Ok(Map { flags: UNDER_LOCK, ..map })
+    }
+
+    fn make(mut attr: MapCreate) -> io::Result<Map> {
+        let (key, value) = (attr.key as usize, attr.value as usize);
         // SAFETY: the attribute holds no addresses.
         let fd = descriptor(unsafe { call(command::MAP_CREATE, &mut attr)? });
-        let value = if kind == MapKind::PerCpuArray { value.next_multiple_of(8) * possible_cpus()? } else { value };
-        Ok(Map { fd, key, value })
+        let per_cpu = attr.kind == MapKind::PerCpuArray as u32;
+        let value = if per_cpu { value.next_multiple_of(8) * possible_cpus()? } else { value };
+        Ok(Map { fd, key, value, flags: 0 })
     }
 
     /// Octets of a value, over all CPUs.
@@ -203,24 +241,24 @@ impl Map {
     /// Reads the value under `key` into `value`.
     pub fn get(&self, key: &[u8], value: &mut [u8]) -> io::Result<()> {
         assert!(key.len() == self.key && value.len() == self.value, "sizes of the map");
-        self.element(command::MAP_LOOKUP, key, value.as_mut_ptr() as u64)
+        self.element(command::MAP_LOOKUP, key, value.as_mut_ptr() as u64, self.flags)
     }
 
     /// Writes the value under `key`.
     pub fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(key.len() == self.key && value.len() == self.value, "sizes of the map");
-        self.element(command::MAP_UPDATE, key, value.as_ptr() as u64)
+        self.element(command::MAP_UPDATE, key, value.as_ptr() as u64, self.flags)
     }
 
     /// Takes out what is under `key`.
     pub fn remove(&self, key: &[u8]) -> io::Result<()> {
         assert!(key.len() == self.key, "size of the map's key");
-        self.element(command::MAP_DELETE, key, 0)
+        self.element(command::MAP_DELETE, key, 0, 0)
     }
 
-    fn element(&self, command: libc::c_long, key: &[u8], value: u64) -> io::Result<()> {
-        let mut attr =
-            MapElement { map: self.fd.as_raw_fd() as u32, key: key.as_ptr() as u64, value, ..MapElement::default() };
+    fn element(&self, command: libc::c_long, key: &[u8], value: u64, flags: u64) -> io::Result<()> {
+        let map = self.fd.as_raw_fd() as u32;
+        let mut attr = MapElement { map, key: key.as_ptr() as u64, value, flags, ..MapElement::default() };
         // SAFETY: `key` and `value` are as long as the map's keys and values, which the callers checked, and
         // outlive the call.
         unsafe { call(command, &mut attr) }.map(drop)

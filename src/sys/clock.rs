@@ -1,22 +1,33 @@
 //! The clock of real nodes.
 
-use std::time::Instant;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds since the clock was made; never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    origin: Instant,
+    origin: u64,
 }
 
 impl Clock {
     /// A clock that begins now.
     pub fn start() -> Clock {
-        Clock { origin: Instant::now() }
+        Clock { origin: monotonic() }
+    }
+
+    /// When it began, in nanoseconds of the system's monotonic clock.
+    pub fn origin(&self) -> u64 {
+        self.origin
     }
 
     /// The time now.
     #[inline]
     pub fn now(&self) -> u64 {
-        self.origin.elapsed().as_nanos() as u64
+        monotonic() - self.origin
     }
+}
+
+#[inline]
+fn monotonic() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

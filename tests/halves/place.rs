@@ -5,7 +5,7 @@ use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Kind, Program};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::kernel::{KernelCounts, KernelHalf, KernelUsage, PortEntry};
+use anode::kernel::{CodeState, KernelCounts, KernelHalf, KernelUsage, PortEntry};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
@@ -71,6 +71,7 @@ pub struct Place {
     out: Output,
     compiler: Compiler,
     store: HashMap<Digest, Arc<[u8]>>,
+    states: HashMap<Digest, Arc<CodeState>>,
 }
 
 impl Place {
@@ -97,6 +98,7 @@ impl Place {
             out: Output::default(),
             compiler: Compiler::new(Backstop::FuelOnly).unwrap(),
             store: HashMap::new(),
+            states: HashMap::new(),
         };
         place.resolve();
         Some(place)
@@ -153,8 +155,11 @@ impl Place {
             self.store.insert(Digest::of(object), object.clone());
         }
         let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
-        let added = self.half.add_code(&bundle.name(), &program, bundle.manifest().window());
-        added.map(drop).map_err(|error| error.to_string())
+        let (name, window) = (bundle.name(), bundle.manifest().window());
+        let state = self.half.add_code(&name, &program, window, &Limits::default());
+        self.states.insert(name, state.map_err(|error| error.to_string())?);
+        self.half.activate(&name).unwrap();
+        Ok(())
     }
 
     /// A program of tests/guests, in both halves.
@@ -169,6 +174,14 @@ impl Place {
     pub fn add_app(&mut self, name: &str) -> Result<(), String> {
         let app = apps::APPS.iter().find(|app| app.title == name).unwrap();
         self.add(&app.bundle().unwrap())
+    }
+
+    /// Gives the user half the state that the kernel half has for a code, as a running node does.
+    pub fn share_state(&mut self, code: Digest) {
+        let state = self.states[&code].clone();
+        let mut turn = Turn { now: 1, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.linked(&mut turn, code, Ok(state));
+        self.out.effects.clear();
     }
 
     pub fn usage(&self, code: Digest) -> KernelUsage {
@@ -240,7 +253,7 @@ fn open() -> (KernelHalf, u32) {
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
     let mut name = [0; 16];
     name[..4].copy_from_slice(b"both");
-    let half = KernelHalf::new(name).unwrap();
+    let half = KernelHalf::new(name, anode::sys::clock::Clock::start().origin()).unwrap();
     let (left, right) = (interface_index("r0"), interface_index("r1"));
     for (number, (interface, own)) in [(left, OWN_LEFT), (right, OWN_RIGHT)].into_iter().enumerate() {
         let port = PortEntry { interface, number: number as u32, mtu: 1500, v4: Some(own), v6: None };
@@ -248,6 +261,7 @@ fn open() -> (KernelHalf, u32) {
     }
     half.set_neighbour(0, LEFT, Some(0)).unwrap();
     half.set_neighbour(1, RIGHT, Some(1)).unwrap();
+    half.set_routes(&config().routes, [OWN_LEFT, OWN_RIGHT].into_iter()).unwrap();
     (half, left)
 }
 

@@ -188,20 +188,26 @@ impl Env {
 
     /// `an_state_get`.
     #[inline]
-    pub fn state_get(&self, key: u64) -> Option<&Value> {
+    pub fn state_get(&self, key: u64) -> Option<Value> {
         let packet = self.packet.as_ref()?;
-        self.state.value(packet.domain, key, packet.now)
+        match self.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
+            Some(shared) => shared.value(key, packet.now),
+            None => self.state.value(packet.domain, key, packet.now).copied(),
+        }
     }
 
     /// `an_state_put`.
     pub fn state_put(&mut self, key: u64, value: &Value, keep_ms: u32) -> Result<(), CallError> {
         let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
+        if let Some(shared) = self.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
+            return if shared.put(key, value, keep_ms, packet.now) { Ok(()) } else { Err(CallError::Full) };
+        }
         self.state.put(&mut self.domains, packet.domain, key, value, keep_ms, packet.now).map_err(|_| CallError::Full)
     }
 
     /// `an_state_add`.
     pub fn state_add(&mut self, key: u64, delta: u64, keep_ms: u32) -> u64 {
-        let mut value = self.state_get(key).copied().unwrap_or([0; VALUE]);
+        let mut value = self.state_get(key).unwrap_or([0; VALUE]);
         let (word, _) = value.split_at_mut(8);
         let mut count = [0; 8];
         count.copy_from_slice(word);
