@@ -176,6 +176,13 @@ impl Place {
         self.add(&app.bundle().unwrap())
     }
 
+    /// Loads a program and takes it out again, or says why it is refused.
+    pub fn load(&self, program: &Program, window: u32) -> Result<(), String> {
+        let name = Digest::of(&program.encode());
+        self.half.add_code(&name, program, window, &Limits::default()).map_err(|error| error.to_string())?;
+        self.half.remove_code(&name).map_err(|error| error.to_string())
+    }
+
     /// Gives the user half the state that the kernel half has for a code, as a running node does.
     pub fn share_state(&mut self, code: Digest) {
         let state = self.states[&code].clone();
