@@ -34,7 +34,7 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Output, Prepare, Turn};
+pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serving::Serving;

@@ -7,9 +7,8 @@ use super::netlink;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::kernel::{KernelHalf, PortEntry};
-use crate::node::{KernelOrder, NodeConfig};
+use crate::node::{KernelOrder, Linked, NodeConfig};
 use crate::nodeos::domain::Limits;
-use crate::nodeos::state_store::SharedState;
 use crate::port::PortId;
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
@@ -68,7 +67,7 @@ impl Messenger {
     }
 
     /// Carries an order out; gives what the node is to be told of it.
-    pub fn carry_out(&mut self, order: KernelOrder) -> Option<(Digest, Result<Arc<dyn SharedState>, String>)> {
+    pub fn carry_out(&mut self, order: KernelOrder) -> Option<(Digest, Linked)> {
         match order {
             KernelOrder::Link { code, bpf, window, limits } => {
                 return Some((code, self.link(&code, &bpf, window, &limits)));
@@ -103,7 +102,7 @@ impl Messenger {
         None
     }
 
-    fn link(&self, code: &Digest, bpf: &[u8], window: u32, limits: &Limits) -> Result<Arc<dyn SharedState>, String> {
+    fn link(&self, code: &Digest, bpf: &[u8], window: u32, limits: &Limits) -> Linked {
         check::bpf(bpf).map_err(|refusal| refusal.to_string())?;
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
         let state = self.half.add_code(code, &program, window, limits).map_err(|error| error.to_string())?;

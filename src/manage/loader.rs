@@ -7,8 +7,7 @@ use super::kernel::Messenger;
 use crate::code::bundle::Bundle;
 use crate::code::run::wasm::{Compiled, Compiler};
 use crate::code::store::Store;
-use crate::node::{Effect, Prepare};
-use crate::nodeos::state_store::SharedState;
+use crate::node::{Effect, Linked, Prepare};
 use crate::sys::poll::Waker;
 use crate::wire::Digest;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub enum Loaded {
     /// What the compiler made of a code.
     Prepared(Digest, Box<Result<Compiled, String>>),
     /// What the kernel half made of a code.
-    Linked(Digest, Result<Arc<dyn SharedState>, String>),
+    Linked(Digest, Linked),
 }
 
 enum Job {

@@ -6,12 +6,11 @@
 //! `bpf/contract.h`.
 
 use super::codes::Code;
-use super::output::{Effect, KernelOrder, Turn};
+use super::output::{Effect, KernelOrder, Linked, Turn};
 use super::{Done, Node};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::nodeos::reason::Reason;
-use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, PortId};
 use crate::topology::Link;
 use crate::wire::{Addr, Digest, anep, capsule};
@@ -101,7 +100,7 @@ impl Node {
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its
     /// capsules may run there.
-    pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Arc<dyn SharedState>, String>) {
+    pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Linked) {
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
         match &result {
             Ok(shared) => {

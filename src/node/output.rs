@@ -4,6 +4,7 @@
 use crate::code::run::Runtime;
 use crate::nodeos::domain::Limits;
 use crate::nodeos::reason::Reason;
+use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
@@ -64,6 +65,9 @@ pub enum Effect {
     /// Tell the kernel half, if there is one.
     Kernel(KernelOrder),
 }
+
+/// What the kernel half made of a code: its soft state, or why it does not run there.
+pub type Linked = Result<Arc<dyn SharedState>, String>;
 
 /// What the kernel half shall know.
 pub enum KernelOrder {
