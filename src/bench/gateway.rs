@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::burst::Slice;
 use super::compile::Programs;
-use super::place::{Place, Way, ip_length};
+use super::place::{Place, Site, Way, ip_length};
 use super::series::{Key, Series};
 use super::{Error, Settings};
 
@@ -25,8 +25,8 @@ use super::{Error, Settings};
 pub(crate) trait Gateway {
     /// The variant's name in tables.
     fn name(&self) -> &str;
-    /// Starts it in `place`; it need not be ready yet, the generator finds out.
-    fn start(&self, place: &Place) -> Result<Running, Error>;
+    /// Starts it at `site`; it need not be ready yet, the generator finds out.
+    fn start(&self, site: &Site) -> Result<Running, Error>;
     /// Checks the last packet that came out against the one that went in; the message says what is wrong.
     fn check(&self, _sent: &[u8], _arrived: &[u8]) -> Result<(), String> {
         Ok(())
@@ -84,7 +84,8 @@ pub(crate) fn compare(
     let mut series = Series::default();
     settings.rounds(regime, |round| {
         places.rotate_left(1);
-        let started: Result<Vec<Running>, Error> = gateways.iter().zip(&places).map(|(g, p)| g.start(p)).collect();
+        let started: Result<Vec<Running>, Error> =
+            gateways.iter().zip(&places).map(|(g, p)| g.start(&p.site)).collect();
         let mut started = started?;
         for load in loads {
             let sums = one_round(round, gateways, &mut started, &mut places, load)?;
@@ -109,7 +110,7 @@ fn one_round(
 ) -> Result<Vec<(Slice, u64)>, Error> {
     let bursts = (SLICE_PACKETS / load.burst).max(1);
     for ((gateway, running), place) in gateways.iter().zip(started.iter_mut()).zip(places.iter_mut()) {
-        let packet = place.dress(&load.payload);
+        let packet = place.site.dress(&load.payload);
         place.generator.load(load.burst, &packet)?;
         if !running.wait_until_warm(place)? {
             return Err(running.silent(gateway.name()));
@@ -223,16 +224,16 @@ impl Gateway for PlainC<'_> {
         &self.name
     }
 
-    fn start(&self, place: &Place) -> Result<Running, Error> {
+    fn start(&self, site: &Site) -> Result<Running, Error> {
         let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<OsString>>();
         let burn = self.burn_ns.to_string();
-        match &place.way {
+        match &site.way {
             Way::Udp { listen, next, .. } => {
-                place.spawn(&self.programs.udpgw, &words(&[&listen.to_string(), &next.to_string(), &burn]))
+                site.spawn(&self.programs.udpgw, &words(&[&listen.to_string(), &next.to_string(), &burn]))
             }
             Way::Packet { ingress, egress } => {
                 let list = [ingress.interface, egress.interface, egress.mac, egress.peer_mac, &burn];
-                place.spawn(&self.programs.packetgw, &words(&list))
+                site.spawn(&self.programs.packetgw, &words(&list))
             }
         }
     }

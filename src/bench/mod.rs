@@ -12,8 +12,11 @@ mod capsules;
 mod compile;
 mod environment;
 mod gateway;
+mod guests;
+mod line;
 mod method;
 mod micro;
+mod node;
 mod place;
 mod plot;
 mod report;
@@ -182,7 +185,7 @@ impl std::fmt::Display for Error {
                 write!(f, "{} does not start ({cause}): is it installed?", program.display())
             }
             Error::NoNamespace => write!(f, "no network namespace can be made here: run as root"),
-            Error::Interfaces(log) => write!(f, "the interfaces of the benchmark cannot be set up; ip says:\n{log}"),
+            Error::Interfaces(log) => write!(f, "the interfaces of the benchmark cannot be set up:\n{log}"),
             Error::Protocol(line) => write!(f, "the burst generator failed: {line}"),
             Error::Silent { gateway, state, log } => {
                 write!(f, "{gateway} does not forward whole bursts ({state}); it printed:\n{log}")

@@ -5,8 +5,6 @@
 //! how code gets ready, [`simulator`] how many packet-hops a core simulates. The capsule is `forward.c`, the smallest there is: all that is
 //! measured is the node's. The targets are those of the active overhead in PAN, set for this machine's plain C.
 
-mod gateway;
-mod guests;
 mod load;
 mod micro;
 mod process;
@@ -14,13 +12,13 @@ mod simulator;
 
 use super::compile::Programs;
 use super::gateway::{GATEWAY_CPU, Gateway, Load, PlainC, compare};
+use super::guests::Guests;
 use super::micro::COST;
+use super::node::NodeGateway;
 use super::place::Place;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};
-use gateway::NodeGateway;
-use guests::Guests;
 
 const PLAIN: &str = "plain C";
 const NODE: &str = "wasm capsule";

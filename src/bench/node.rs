@@ -1,27 +1,33 @@
 //! A node as a gateway: `anode node run`, configured for the place it stands in, with the capsule's code in its store.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use super::super::Error;
-use super::super::gateway::{Gateway, Running};
-use super::super::place::{EGRESS, INGRESS, Place, Side, Way};
-use super::process::{Up, program};
+use super::Error;
+use super::gateway::{Gateway, Running};
+use super::line::{EGRESS, INGRESS, Side};
+use super::place::{Site, Way};
 use crate::code::bundle::Bundle;
+use crate::manage::client::{ClientError, Control};
 use crate::wire::{Addr, anep, capsule};
+
+/// For how long a node may take to come up, or a capsule to arrive.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// Octets of Ethernet, IPv4 and UDP headers.
 const FRAME_HEADERS: usize = 42;
 
 /// The whole node process.
-pub(super) struct NodeGateway<'a> {
+pub(crate) struct NodeGateway<'a> {
     name: &'static str,
     bundle: &'a Bundle,
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
-    pub(super) fn new(name: &'static str, bundle: &'a Bundle) -> NodeGateway<'a> {
+    pub(crate) fn new(name: &'static str, bundle: &'a Bundle) -> NodeGateway<'a> {
         NodeGateway { name, bundle }
     }
 }
@@ -31,15 +37,15 @@ impl Gateway for NodeGateway<'_> {
         self.name
     }
 
-    fn start(&self, place: &Place) -> Result<Running, Error> {
-        let dir = place.scratch.path().join("run");
-        let config = place.scratch.path().join("node.toml");
-        let text = match &place.way {
+    fn start(&self, site: &Site) -> Result<Running, Error> {
+        let dir = site.scratch.path().join("run");
+        let config = site.scratch.path().join("node.toml");
+        let text = match &site.way {
             Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next),
             Way::Packet { ingress, egress } => native(&dir, ingress, egress),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
-        let running = place.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
+        let running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
         Up::wait(&dir)?.add(self.bundle)?;
         Ok(running)
     }
@@ -63,6 +69,42 @@ impl Gateway for NodeGateway<'_> {
         }
         Ok(())
     }
+}
+
+/// The socket side of a node that is up.
+pub(crate) struct Up {
+    /// Its run directory.
+    pub(crate) dir: PathBuf,
+    control: Control,
+}
+
+impl Up {
+    /// Waits until the node with this run directory answers.
+    pub(crate) fn wait(dir: &Path) -> Result<Up, Error> {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            match Control::connect(dir) {
+                Ok(control) => return Ok(Up { dir: dir.into(), control }),
+                Err(ClientError::NotRunning(..)) if Instant::now() < limit => std::thread::sleep(AGAIN),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Puts code into its store.
+    pub(crate) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
+        self.control.add_code(bundle).map(drop).map_err(failed)
+    }
+}
+
+/// This program.
+pub(crate) fn program() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(|cause| Error::Start { program: "anode".into(), cause })
+}
+
+/// What a client of a node said, as an error of the benchmark.
+pub(crate) fn failed(error: ClientError) -> Error {
+    Error::Node(error.to_string())
 }
 
 fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAddr) -> String {
