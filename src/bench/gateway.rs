@@ -173,14 +173,25 @@ impl Running {
             if place.generator.warm(WARM_BURSTS, WARM_MS)? {
                 return Ok(true);
             }
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if self.has_ended() {
                 break;
             }
         }
         Ok(false)
     }
 
-    fn silent(&mut self, name: &str) -> Error {
+    /// Whether it has printed this.
+    pub(crate) fn has_said(&self, words: &str) -> bool {
+        fs::read_to_string(&self.log).is_ok_and(|log| log.contains(words))
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The error for a gateway through which nothing comes.
+    pub(crate) fn silent(&mut self, name: &str) -> Error {
         let ended = self.child.try_wait().ok().flatten();
         let state = ended.map_or("it runs".into(), |status| format!("it has ended: {status}"));
         let log = fs::read_to_string(&self.log).unwrap_or_default();
@@ -239,13 +250,18 @@ impl Gateway for PlainC<'_> {
     }
 
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
-        // The stamp in the last four bytes differs; in a frame, the MAC addresses, the hop limit and its checksum do too.
-        let kept = if sent.len() >= 60 && sent[12..14] == [8, 0] { 26 } else { 0 };
-        let end = sent.len() - 4;
-        if arrived.len() == sent.len() && arrived[kept..end] == sent[kept..end] {
-            Ok(())
-        } else {
-            Err("the payload was changed on the way".into())
-        }
+        unchanged(sent, arrived)
+    }
+}
+
+/// Whether a packet came out as it went in.
+pub(crate) fn unchanged(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
+    // The stamp in the last four bytes differs; in a frame, the MAC addresses, the hop limit and its checksum do too.
+    let kept = if sent.len() >= 60 && sent[12..14] == [8, 0] { 26 } else { 0 };
+    let end = sent.len() - 4;
+    if arrived.len() == sent.len() && arrived[kept..end] == sent[kept..end] {
+        Ok(())
+    } else {
+        Err("the payload was changed on the way".into())
     }
 }

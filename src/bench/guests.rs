@@ -33,15 +33,30 @@ impl Guests {
         Ok(Guests { forward, ping })
     }
 
+    /// The forwarding code under so many names.
+    pub(crate) fn forwards(&self, count: u16) -> Result<Vec<Bundle>, Error> {
+        let kinds = [Kind::Wasm, Kind::Bpf];
+        let representation = |kind: &Kind| Some((*kind, self.forward.representation(*kind)?.clone()));
+        let representations: Vec<(Kind, Arc<[u8]>)> = kinds.iter().filter_map(representation).collect();
+        let window = self.forward.manifest().window();
+        let another = |number: u16| Bundle::build(&format!("forward-{number}"), window, &representations, None);
+        (0..count).map(|number| another(number).map_err(|error| Error::Guest(error.to_string()))).collect()
+    }
+
     /// An ANEP packet with a forward capsule from the one end of a place to the other, as the payload of an IP packet of `ip_length`.
     pub(crate) fn packet(&self, ip_length: usize) -> Vec<u8> {
         packet(&self.forward, ip_length - IP_UDP)
     }
 }
 
-/// An ANEP packet of so many octets with a capsule of this code.
+/// An ANEP packet of so many octets with a capsule of this code to the far end of a place.
 pub(crate) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
-    let header = header(bundle, Addr::from(std::net::IpAddr::V4(EGRESS.peer)));
+    packet_to(bundle, Addr::from(std::net::IpAddr::V4(EGRESS.peer)), length)
+}
+
+/// The same to any destination.
+pub(crate) fn packet_to(bundle: &Bundle, destination: Addr, length: usize) -> Vec<u8> {
+    let header = header(bundle, destination);
     let mut bytes = vec![0x5a; length];
     let inside = length - anep::HEADER;
     let written = anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, inside)

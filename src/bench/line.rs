@@ -60,6 +60,14 @@ pub(crate) const EGRESS: Side = Side {
     peer_mac: D_MAC,
 };
 
+/// The network behind the next hop, a /16: further destinations.
+const FAR: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
+
+/// Destinations by number: the first is the next hop, the others are behind it.
+pub(crate) fn destination(number: u16) -> Ipv4Addr {
+    if number == 0 { EGRESS.peer } else { Ipv4Addr::from(FAR.to_bits() + u32::from(number)) }
+}
+
 /// Octets of IPv4 and UDP headers.
 pub(crate) const IP_UDP: usize = 28;
 
@@ -114,7 +122,8 @@ fn plan(r_pid: u32) -> [String; 3] {
              neigh replace {peer} lladdr {peer_mac} dev {interface} nud permanent\n"
         )
     };
-    let router = format!("link set lo up\n{}{}", side(&INGRESS), side(&EGRESS));
+    let far = format!("route add {FAR}/16 via {}\n", EGRESS.peer);
+    let router = format!("link set lo up\n{}{}{far}", side(&INGRESS), side(&EGRESS));
     [pair(S0, S_MAC, "r0", R0_MAC), router, pair(D0, D0_MAC, "r1", R1_MAC)]
 }
 
@@ -169,6 +178,11 @@ impl Holder {
     /// The file of the namespace.
     pub(crate) fn netns(&self) -> OsString {
         format!("/proc/{}/ns/net", self.pid()).into()
+    }
+
+    /// A file of /proc/net as it is inside.
+    pub(crate) fn proc_net(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(format!("/proc/{}/net/{file}", self.pid())).ok()
     }
 
     /// Runs a program inside with this standard input; what it complains about is the error.

@@ -6,29 +6,49 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use super::gateway::{Gateway, Running};
-use super::line::{EGRESS, INGRESS, Side};
+use super::line::{EGRESS, INGRESS, IP_UDP, Side};
 use super::place::{Site, Way};
 use crate::code::bundle::Bundle;
 use crate::manage::client::{ClientError, Control};
+use crate::manage::config::NodeFile;
 use crate::wire::{Addr, anep, capsule};
 
 /// For how long a node may take to come up, or a capsule to arrive.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(5);
 
+/// Octets of a datagram's payload in an IP packet of 1500.
+const LARGEST: usize = 1500 - IP_UDP;
 /// Octets of Ethernet, IPv4 and UDP headers.
 const FRAME_HEADERS: usize = 42;
 
 /// The whole node process.
 pub(crate) struct NodeGateway<'a> {
     name: &'static str,
-    bundle: &'a Bundle,
+    bundles: &'a [Bundle],
+    /// A line for each `[[port]]`.
+    option: &'static str,
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
-    pub(crate) fn new(name: &'static str, bundle: &'a Bundle) -> NodeGateway<'a> {
-        NodeGateway { name, bundle }
+    pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
+        NodeGateway { name, bundles, option: "" }
+    }
+
+    /// The same with another line in the configuration of each of its ports.
+    pub(crate) fn with_port_option(self, option: &'static str) -> NodeGateway<'a> {
+        NodeGateway { option, ..self }
+    }
+
+    /// Its name in tables.
+    pub(crate) fn title(&self) -> &'static str {
+        self.name
+    }
+
+    /// Why a node refuses to be configured so; `None` if it does not.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        NodeFile::parse(&native("/run".as_ref(), &INGRESS, &EGRESS, self.option)).err().map(|error| error.to_string())
     }
 }
 
@@ -42,11 +62,14 @@ impl Gateway for NodeGateway<'_> {
         let config = site.scratch.path().join("node.toml");
         let text = match &site.way {
             Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next),
-            Way::Packet { ingress, egress } => native(&dir, ingress, egress),
+            Way::Packet { ingress, egress } => native(&dir, ingress, egress, self.option),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
         let running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
-        Up::wait(&dir)?.add(self.bundle)?;
+        let mut up = Up::wait(&dir)?;
+        for bundle in self.bundles {
+            up.add(bundle)?;
+        }
         Ok(running)
     }
 
@@ -109,23 +132,20 @@ pub(crate) fn failed(error: ClientError) -> Error {
 
 fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAddr) -> String {
     format!(
-        "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\nudp = \"{listen}\"\naddress = [\"{}/24\"]\nneighbours = [\n\
+        "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\nudp = \"{listen}\"\nmtu = {LARGEST}\naddress = [\"{}/24\"]\nneighbours = [\n\
          {{ address = \"{}\", at = \"{previous}\" }},\n{{ address = \"{}\", at = \"{next}\" }},\n]\n",
         EGRESS.address, INGRESS.peer, EGRESS.peer
     )
 }
 
-fn native(dir: &Path, ingress: &Side, egress: &Side) -> String {
-    format!(
-        "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\npacket = \"{}\"\n[[port]]\npacket = \"{}\"\n",
-        ingress.interface, egress.interface
-    )
+fn native(dir: &Path, ingress: &Side, egress: &Side, option: &str) -> String {
+    let port = |side: &Side| format!("[[port]]\npacket = \"{}\"\n{option}\n", side.interface);
+    format!("name = \"bench\"\nrun_dir = {dir:?}\n{}{}", port(ingress), port(egress))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manage::config::NodeFile;
 
     #[test]
     fn the_overlay_configuration_is_one() {
@@ -134,5 +154,12 @@ mod tests {
         let (config, _) = NodeFile::parse(&text).unwrap().plan().unwrap();
         let next = config.routes.next_hop(Addr::from(IpAddr::V4(EGRESS.peer))).unwrap();
         assert_eq!(next.via, Addr::from(IpAddr::V4(EGRESS.peer)));
+    }
+
+    #[test]
+    fn an_unknown_port_option_is_refused_with_its_name() {
+        assert_eq!(NodeGateway::new("plain", &[]).refusal(), None);
+        let refusal = NodeGateway::new("odd", &[]).with_port_option("no-such-option = 1").refusal().unwrap();
+        assert!(refusal.contains("no-such-option"), "{refusal}");
     }
 }

@@ -1,0 +1,198 @@
+//! `anode bench overhead`: the active overhead on every rung at which a node can stand, from the kernel's ingress to user space.
+//!
+//! PAN (Nygren, Garland and Kaashoek, OPENARCH 1999) showed the price of active packets as a ladder: the same capsule handled lower and
+//! lower in the system, beside plain forwarding on the same rung. Here the lower rungs are in the kernel, measured by the one-CPU flood
+//! ([`flood`]): Linux's own forwarding, forwarders written by hand in XDP, and the node's kernel half where there is one. The upper rungs
+//! are those of [`super::capsules`]: wasm over AF_PACKET and over UDP sockets beside plain C gateways, by loss-free bursts.
+
+mod flood;
+mod variant;
+
+use super::capsules::{PLAIN, gateways};
+use super::compile::Programs;
+use super::gateway::{Running, SHARE, SHARE_UNIT, TOTAL_CPU};
+use super::guests::Guests;
+use super::node::NodeGateway;
+use super::report::Report;
+use super::series::{Key, Series, Target};
+use super::{Error, Settings};
+use crate::code::bundle::Bundle;
+use flood::{Channel, Flow, Stream};
+use variant::Variant;
+
+const BASE: &str = "dropped at ingress";
+const LINUX: &str = "Linux forwarding";
+const PASS: &str = "Linux behind XDP_PASS";
+const FIB: &str = "XDP with fib lookup";
+const CACHE: &str = "XDP with next-hop cache";
+const HALF: &str = "kernel half";
+
+/// CPU time of all without that of [`BASE`] in the same round: what the way from the router's ingress on costs.
+const BEYOND_BASE: &str = "CPU per packet beyond ingress, sink included";
+/// Frames that the Linux stack of the router forwarded.
+const BY_LINUX: &str = "share that Linux forwarded";
+
+/// Targets of the kernel half, CPU time of all.
+const LIMITS: [(&str, &str, f64); 4] = [
+    ("flood, batches of 64", LINUX, 0.32),
+    ("flood, batches of 1", LINUX, 0.50),
+    ("flood, batches of 64", FIB, 0.90),
+    ("flood, batches of 64", CACHE, 1.20),
+];
+
+/// Frames of a variant in a round, and the slices they come in. A call of the kernel costs about 0.2 ms more than its frames.
+const FRAMES: u32 = 1 << 20;
+const QUICK_FRAMES: u32 = 1 << 18;
+const SLICES: u32 = 8;
+const QUICK_SLICES: u32 = 4;
+/// Frames in single file cost several times as much, so there are fewer.
+const LONE_SHARE: u32 = 4;
+
+/// Runs the benchmark.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
+    let programs = Programs::ready()?;
+    let guests = Guests::build()?;
+    let mut all = Series::default();
+    match flooded(settings, &programs, &guests, report) {
+        Ok(series) => all.extend(series),
+        Err(Error::NoNamespace) => report.note(format!("SKIPPED in-kernel paths: {}.", Error::NoNamespace)),
+        Err(error) => return Err(error),
+    }
+    judge(&all, report);
+    all.extend(gateways(settings, &programs, &guests, &loads(settings.quick), report)?);
+    report.rows = all.rows(&[LINUX, FIB, CACHE, PLAIN]);
+    let class = programs.scheduling_class();
+    report.note(format!(
+        "In-kernel paths: generator, router and sink run in one process under {class}, and are all in its figure."
+    ));
+    report.note("User space: gateway CPU excludes generator and sink. Compare ratios between rungs, never figures.");
+    Ok(())
+}
+
+/// The in-kernel rungs.
+fn flooded(settings: &Settings, programs: &Programs, guests: &Guests, report: &mut Report) -> Result<Series, Error> {
+    let kernel = programs.kernel()?;
+    let streams = streams(settings.quick);
+    let bundles = guests.forwards(streams.iter().map(|stream| stream.codes).max().unwrap_or(1))?;
+    let mut variants = vec![
+        Variant::xdp(BASE, &kernel, "drop"),
+        Variant::linux(LINUX),
+        Variant::xdp(PASS, &kernel, "pass"),
+        Variant::xdp(FIB, &kernel, "fib"),
+        Variant::xdp(CACHE, &kernel, "cache"),
+        Variant::node(NodeGateway::new(HALF, &bundles).with_port_option("kernel = true")),
+    ];
+    variants.retain(|variant| match variant.missing() {
+        None => true,
+        Some(why) => {
+            let why = why.lines().last().unwrap_or_default();
+            report.note(format!("SKIPPED {}: the node refuses to be configured so ({why}).", variant.name));
+            false
+        }
+    });
+    let make = || Channel::new(programs, &kernel, settings.cpus());
+    compare(settings, &variants, &streams, &bundles, &make)
+}
+
+/// Every size in full batches; the smallest and the largest also in smaller ones and alone; many destinations and codes.
+fn streams(quick: bool) -> Vec<Stream> {
+    let plain = Stream::plain;
+    if quick {
+        return vec![plain(128, 64), plain(1500, 64), plain(128, 1)];
+    }
+    let mut all: Vec<Stream> = [128, 512, 1024, 1500].map(|size| plain(size, 64)).into();
+    all.extend([16, 8, 1].map(|batch| plain(128, batch)));
+    all.push(plain(1500, 1));
+    all.push(Stream { destinations: 64, codes: 16, ..plain(128, 64) });
+    all
+}
+
+/// Burst and octets of the IP packet in user space.
+fn loads(quick: bool) -> Vec<(u32, usize)> {
+    if quick {
+        vec![(128, 128), (128, 1500)]
+    } else {
+        vec![(128, 128), (128, 512), (128, 1024), (128, 1500), (16, 128), (1, 128)]
+    }
+}
+
+/// Measures the variants against each other under each of the streams, as [`super::gateway::compare`] does: each has a line of namespaces
+/// of its own, which are exchanged from round to round, and within a round they take turns in short slices.
+fn compare(
+    settings: &Settings,
+    variants: &[Variant],
+    streams: &[Stream],
+    bundles: &[Bundle],
+    make: &dyn Fn() -> Result<Channel, Error>,
+) -> Result<Series, Error> {
+    let mut channels = variants.iter().map(|_| make()).collect::<Result<Vec<Channel>, Error>>()?;
+    let mut series = Series::default();
+    settings.rounds("flood", |round| {
+        channels.rotate_left(1);
+        let started = variants.iter().zip(&channels).map(|(variant, channel)| variant.start(channel));
+        let mut started = started.collect::<Result<Vec<Option<Running>>, Error>>()?;
+        for stream in streams {
+            for ((variant, channel), running) in variants.iter().zip(&mut channels).zip(&mut started) {
+                let sent = channel.load(stream, bundles)?;
+                variant.warm(channel, running.as_mut(), &sent)?;
+            }
+            let flows = one_round(round, settings.quick, &mut channels, stream)?;
+            push(&mut series, variants, stream, &flows);
+        }
+        Ok(())
+    })?;
+    Ok(series)
+}
+
+/// Alternates between the channels; returns what each did, with the number of packets that Linux forwarded.
+fn one_round(round: usize, quick: bool, channels: &mut [Channel], stream: &Stream) -> Result<Vec<(Flow, u64)>, Error> {
+    let (frames, slices) = if quick { (QUICK_FRAMES, QUICK_SLICES) } else { (FRAMES, SLICES) };
+    let frames = frames / slices / if stream.batch == 1 { LONE_SHARE } else { 1 };
+    let mut sums = vec![(Flow::default(), 0); channels.len()];
+    for slice in 0..slices as usize {
+        for step in 0..channels.len() {
+            // Forwards in even slices, backwards in odd ones, so that a drift in time meets all alike.
+            let i = if (round + slice).is_multiple_of(2) { step } else { channels.len() - 1 - step };
+            let before = channels[i].forwarded_by_linux();
+            sums[i].0 += channels[i].run(frames, stream.batch)?.0;
+            sums[i].1 += channels[i].forwarded_by_linux() - before;
+        }
+    }
+    Ok(sums)
+}
+
+fn push(series: &mut Series, variants: &[Variant], stream: &Stream, flows: &[(Flow, u64)]) {
+    let through = |variant: &Variant, flow: &Flow| if variant.drops() { flow.sent } else { flow.arrived };
+    let cost =
+        |(variant, (flow, _)): (&Variant, &(Flow, u64))| flow.cpu_ns as f64 / through(variant, flow).max(1) as f64;
+    let base = variants.iter().zip(flows).find(|(variant, _)| variant.name == BASE).map(cost);
+    for (variant, (flow, by_linux)) in variants.iter().zip(flows) {
+        let mut add = |metric, unit, value| {
+            let (size, regime) = (Some(stream.size as u32), stream.regime());
+            series.push(Key { variant: variant.name.into(), size, regime, metric, unit }, value);
+        };
+        let (sent, ns) = (flow.sent.max(1) as f64, cost((variant, &(*flow, 0))));
+        add(TOTAL_CPU, "ns", ns);
+        if !variant.drops() {
+            if let Some(base) = base {
+                add(BEYOND_BASE, "ns", ns - base);
+            }
+            add(SHARE, SHARE_UNIT, flow.arrived as f64 / sent);
+            add(BY_LINUX, SHARE_UNIT, *by_linux as f64 / sent);
+        }
+    }
+}
+
+/// The targets of the kernel half, for every size; none if it was not measured.
+fn judge(series: &Series, report: &mut Report) {
+    let of_half = |key: &&Key| key.variant == HALF && key.metric == TOTAL_CPU;
+    for key in series.keys().filter(of_half) {
+        for (_, baseline, limit) in LIMITS.iter().filter(|(regime, ..)| *regime == key.regime) {
+            let name = format!("{}, {} B: {HALF} / {baseline}", key.regime, key.size.unwrap_or_default());
+            report.targets.extend(Target::at_most(name, &series.ratios(key, HALF, baseline), *limit));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
