@@ -81,11 +81,13 @@ static inline int bpf_load(const char *path, const char *name, const int *maps)
 			i++;
 		}
 	union bpf_attr attr = { .prog_type = BPF_PROG_TYPE_XDP, .expected_attach_type = BPF_XDP,
-				.insns = (uintptr_t)code, .insn_cnt = count, .license = (uintptr_t) "GPL",
-				.log_buf = (uintptr_t)log, .log_size = sizeof log, .log_level = 1 };
+				.insns = (uintptr_t)code, .license = (uintptr_t) "GPL",
+				.insn_cnt = count };
 	strncpy(attr.prog_name, name, sizeof attr.prog_name - 1);
 	int fd = bpf_call(BPF_PROG_LOAD, &attr);
-	if (fd < 0) {
+	if (fd < 0) { // once more, to hear why
+		attr.log_buf = (uintptr_t)log, attr.log_size = sizeof log, attr.log_level = 1;
+		bpf_call(BPF_PROG_LOAD, &attr);
 		size_t said = strlen(log);
 		fputs(said > TAIL ? log + said - TAIL : log, stderr);
 		die(name);

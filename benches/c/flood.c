@@ -8,19 +8,21 @@
 // Commands, a line each:
 //   load HEX             the frame                                                    → ok
 //   head HEX             the headers of one more, to be sent in turn with the others   → ok
+//   watch PID CPU        puts a thread on a CPU, under SCHED_FIFO; from now on CPU_NS is that of the watched     → ok
 //   run COUNT BATCH      sends so many, in batches; measures                          → run SENT ARRIVED CPU_NS WALL_NS SAMPLE_HEX
-// CPU_NS is of the whole process; WALL_NS leaves out what the kernel does before and after a run. SAMPLE is the first
-// frame that arrived; it is empty if none did.
+//   pace COUNT BURST NS  the same in bursts that begin at this distance, or later     → the same
+// CPU_NS is of this process, until something is watched (PID 0 ends that). WALL_NS leaves out what the kernel does before and after a
+// run. SAMPLE is the first frame that arrived; it is empty if none did.
 #include "bpf.h"
 #include <net/if.h>
 #include <sched.h>
 
-enum { LINE = 2 * FRAME + 64, SETTLE_NS = 2000000 };
+enum { LINE = 2 * FRAME + 64, SETTLE_NS = 2000000, WATCHED = 64 };
 
-static int generate, maps[3];
-static unsigned from_interface, length, heads;
+static int generate, paced, maps[3];
+static unsigned from_interface, length, heads, watched;
 static unsigned char frame[FRAME];
-static pid_t softirq;
+static pid_t softirq, threads[WATCHED];
 
 static unsigned enter(const char *netns, const char *interface)
 {
@@ -39,22 +41,53 @@ static unsigned read_hex(const char *hex, unsigned char *to, unsigned room)
 	return n;
 }
 
+static void restart(unsigned burst, uint64_t interval_ns)
+{
+	struct generator g = { .count = heads, .burst = burst, .interval_ns = interval_ns };
+	bpf_put(maps[0], 0, &g);
+}
+
 static void add_head(const unsigned char *bytes)
 {
-	struct generator g = { .count = heads + 1 };
 	struct head head = { { 0 } };
 	if (heads == HEADS)
 		die("flood: too many heads");
 	memcpy(head.bytes, bytes, HEAD);
 	bpf_put(maps[1], heads++, &head);
-	bpf_put(maps[0], 0, &g);
+	restart(1, 0);
+}
+
+static void watch(pid_t thread, size_t cpu)
+{
+	struct sched_param lowest = { 1 };
+	cpu_set_t cpus;
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (!thread)
+		watched = 0;
+	else if (watched == WATCHED || sched_setaffinity(thread, sizeof cpus, &cpus) ||
+		 sched_setscheduler(thread, SCHED_FIFO, &lowest))
+		die("flood: watch");
+	else
+		threads[watched++] = thread;
+}
+
+// What a thread of the kernel has spent; nothing if it is gone.
+static uint64_t spent(pid_t thread)
+{
+	clockid_t clock;
+	struct timespec t;
+	if (!thread || clock_getcpuclockid(thread, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static uint64_t cpu_ns(void)
 {
-	clockid_t of_softirq;
-	uint64_t own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	return softirq && !clock_getcpuclockid(softirq, &of_softirq) ? own + clock_ns(of_softirq) : own;
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < watched; i++)
+		sum += spent(threads[i]);
+	return watched ? sum : clock_ns(CLOCK_PROCESS_CPUTIME_ID) + spent(softirq);
 }
 
 static uint64_t arrived(struct sink *s)
@@ -76,11 +109,11 @@ static uint64_t settled(struct sink *s)
 	return now;
 }
 
-static void run(unsigned count, unsigned batch)
+static void run(int program, unsigned count, unsigned batch)
 {
 	static struct sink s;
 	struct xdp_md ctx = { .data_end = length, .ingress_ifindex = from_interface };
-	union bpf_attr attr = { .test = { .prog_fd = (uint32_t)generate, .data_in = (uintptr_t)frame, .data_size_in = length,
+	union bpf_attr attr = { .test = { .prog_fd = (uint32_t)program, .data_in = (uintptr_t)frame, .data_size_in = length,
 					  .ctx_in = (uintptr_t)&ctx, .ctx_size_in = sizeof ctx, .repeat = count,
 					  .batch_size = batch, .flags = BPF_F_TEST_XDP_LIVE_FRAMES } };
 	s = (struct sink){ .length = length, .armed = 1 };
@@ -107,12 +140,13 @@ int main(int argc, char **argv)
 	maps[1] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct head), HEADS);
 	maps[2] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct sink), 1);
 	generate = bpf_load(argv[1], "generate", maps);
+	paced = bpf_load(argv[1], "paced", maps);
 	bpf_attach(bpf_load(argv[1], "sink", maps), enter(argv[4], argv[5]));
 	from_interface = enter(argv[2], argv[3]);
 	softirq = (pid_t)atoi(argv[6]);
 	puts("ready");
 	while (fgets(line, sizeof line, stdin)) {
-		unsigned a, b;
+		unsigned a, b, c;
 		unsigned char bytes[HEAD];
 		if (sscanf(line, "load %3071s", hex) == 1 && (length = read_hex(hex, frame, FRAME)) >= HEAD) {
 			heads = 0;
@@ -122,7 +156,13 @@ int main(int argc, char **argv)
 			add_head(bytes);
 			puts("ok");
 		} else if (length && sscanf(line, "run %u %u", &a, &b) == 2) {
-			run(a, b);
+			run(generate, a, b);
+		} else if (length && sscanf(line, "pace %u %u %u", &a, &b, &c) == 3 && b) {
+			restart(b, c);
+			run(paced, a, b);
+		} else if (sscanf(line, "watch %u %u", &a, &b) == 2) {
+			watch((pid_t)a, b);
+			puts("ok");
 		} else {
 			puts("what?");
 		}

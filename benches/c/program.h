@@ -10,10 +10,13 @@ enum { HEAD = 142, FRAME = 1536, HEADS = 4096 };
 // Next hops that are remembered.
 enum { NEXT_HOPS = 256 };
 
-// The generator's place among the heads.
+// The generator's place among the heads, and in a burst.
 struct generator {
-	unsigned next, count;
+	unsigned next, count, burst, left;
+	unsigned long long interval_ns, until_ns;
 };
+// Longest wait between bursts: readings of the clock, ROUNDS times READINGS, each some 20 ns.
+enum { ROUNDS = 3000, READINGS = 24 };
 
 // What the sink has seen: frames of `length` octets to the port of capsules. It keeps one after `armed` was set.
 struct sink {
@@ -75,6 +78,7 @@ INLINE u8 *end_of(struct context *ctx)
 #define VALUE(number) ({ void *value_; asm("%0 = %1 ll" : "=r"(value_) : "i"((u64)VALUE_MARK << 32 | (number))); value_; })
 
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
+static u64 (*const clock_now)(void) = (void *)5;
 static long (*const redirect_map)(void *map, u64 key, u64 otherwise) = (void *)51;
 static long (*const fib_lookup)(void *ctx, void *query, int size, u32 flags) = (void *)69;
 static long (*const load_bytes)(void *ctx, u32 offset, void *to, u32 length) = (void *)189;

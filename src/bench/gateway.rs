@@ -160,11 +160,7 @@ impl Running {
     /// How often its threads have fallen asleep so far.
     fn sleeps(&self) -> u64 {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return 0 };
-        let count = |status: String| {
-            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-            line.trim().parse::<u64>().ok()
-        };
-        tasks.flatten().filter_map(|task| count(fs::read_to_string(task.path().join("status")).ok()?)).sum()
+        tasks.flatten().map(|task| sleeps_of(&task.path().join("status").to_string_lossy())).sum()
     }
 
     /// Sends bursts until all arrive; `false` if the gateway has ended or takes too long.
@@ -198,6 +194,13 @@ impl Running {
         let tail: Vec<&str> = log.lines().rev().take(20).collect();
         Error::Silent { gateway: name.into(), state, log: tail.into_iter().rev().collect::<Vec<_>>().join("\n") }
     }
+}
+
+/// How often the thread of this status file has fallen asleep; 0 if it is gone.
+pub(crate) fn sleeps_of(status: &str) -> u64 {
+    let text = fs::read_to_string(status).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
 }
 
 impl Drop for Running {

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! No interface has a NAPI thread, so all of it runs in the flood's process on its CPU, and nothing but its CPU time has to be read.
-//! What the kernel's softirq thread of that CPU does is added; under SCHED_FIFO it does nothing.
+//! What the kernel's softirq thread of that CPU does is added; under SCHED_FIFO it does nothing. For fair bursts the same program sends from
+//! one CPU, and the NAPI of r0 is a thread on another ([`super::napi`]), which does the routing and the sink's part.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,29 +16,45 @@ use std::ops::AddAssign;
 use super::super::Error;
 use super::super::compile::{KernelPrograms, Programs};
 use super::super::dialogue::Dialogue;
+use super::super::gateway::sleeps_of;
 use super::super::guests::packet_to;
 use super::super::line::{D0, IP_UDP, Line, S0, destination, frame};
 use super::super::place::{Cpus, Site, launch};
+use super::napi;
 use crate::code::bundle::Bundle;
 use crate::wire::Addr;
 
 /// Frames in a test run that only finds out whether the way is open.
-const PROBE: u32 = 256;
+const PROBE: u32 = 128;
 const PROBE_BATCH: u32 = 64;
+/// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep.
+const INTERVAL_NS: u32 = 700_000;
 /// Runs at least as long say whether the CPU clock shows softirqs.
 const CLOCK_CHECK_NS: u64 = 5_000_000;
 
-/// What is sent: capsules in IP packets of `size` octets, `batch` frames at a time. Destination and code change from packet to packet.
+/// What is sent: capsules in IP packets of `size` octets, `batch` frames at a time, one batch right after the other or with pauses between.
+/// Destination and code change from packet to packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     /// Octets of the IP packet.
     pub(super) size: usize,
     /// Frames that enter the router together.
     pub(super) batch: u32,
+    /// How batches follow.
+    pub(super) rhythm: Rhythm,
     /// Destinations, in turn.
     pub(super) destinations: u16,
     /// Codes, in turn.
     pub(super) codes: u16,
+}
+
+/// How batches follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rhythm {
+    /// At once; generator, router and sink on one CPU.
+    Flood,
+    /// After a pause in which the router falls asleep; generator on one CPU, router and sink on another.
+    Fair,
 }
 
 /// A site with the flood around it.
@@ -46,6 +63,9 @@ pub(super) struct Channel {
     dialogue: Dialogue,
     /// Where the router stands.
     pub(super) site: Site,
+    rhythm: Rhythm,
+    cpus: Cpus,
+    threads: Vec<u32>,
 }
 
 /// What one test run, or several added up, measured.
@@ -55,7 +75,7 @@ pub(super) struct Flow {
     pub(super) sent: u64,
     /// Frames that reached the sink.
     pub(super) arrived: u64,
-    /// CPU time of all, in nanoseconds.
+    /// CPU time in nanoseconds: of all in a flood, of router and sink in fair bursts.
     pub(super) cpu_ns: u64,
     /// Wall-clock time while frames were sent, in nanoseconds.
     pub(super) wall_ns: u64,
@@ -64,12 +84,20 @@ pub(super) struct Flow {
 impl Stream {
     /// One flow of one code.
     pub(super) fn plain(size: usize, batch: u32) -> Stream {
-        Stream { size, batch, destinations: 1, codes: 1 }
+        Stream { size, batch, rhythm: Rhythm::Flood, destinations: 1, codes: 1 }
+    }
+
+    /// The same with pauses.
+    pub(super) fn fair(size: usize, batch: u32) -> Stream {
+        Stream { rhythm: Rhythm::Fair, ..Stream::plain(size, batch) }
     }
 
     /// The circumstances in words.
     pub(super) fn regime(&self) -> String {
-        let mut words = format!("flood, batches of {}", self.batch);
+        let mut words = match self.rhythm {
+            Rhythm::Flood => format!("flood, batches of {}", self.batch),
+            Rhythm::Fair => format!("fair bursts of {}", self.batch),
+        };
         if (self.destinations, self.codes) != (1, 1) {
             words += &format!(", {} destinations, {} codes", self.destinations, self.codes);
         }
@@ -91,7 +119,12 @@ impl Stream {
 
 impl Channel {
     /// A line of namespaces in which Linux may forward, and the flood in it; needs root.
-    pub(super) fn new(programs: &Programs, kernel: &KernelPrograms, cpus: Cpus) -> Result<Channel, Error> {
+    pub(super) fn new(
+        programs: &Programs,
+        kernel: &KernelPrograms,
+        cpus: Cpus,
+        rhythm: Rhythm,
+    ) -> Result<Channel, Error> {
         let line = Line::new(programs)?;
         line.r.run("sh", &["-c", FORWARDING], "")?;
         let arguments: [OsString; 6] = [
@@ -106,7 +139,7 @@ impl Channel {
         if line_said != "ready" {
             return Err(Error::Protocol(line_said));
         }
-        Ok(Channel { dialogue, site: Site::packet(line, programs, cpus)? })
+        Ok(Channel { dialogue, site: Site::packet(line, programs, cpus)?, rhythm, cpus, threads: Vec::new() })
     }
 
     /// From now on frames are those of `stream`; returns the first.
@@ -120,12 +153,34 @@ impl Channel {
         Ok(first)
     }
 
+    /// Calls `start`, which starts a router here. With pauses, what receives on r0 is a thread afterwards, and watched.
+    pub(super) fn with_router<T>(&mut self, start: impl FnOnce(&Channel) -> Result<T, Error>) -> Result<T, Error> {
+        let before = napi::threads();
+        let started = start(self)?;
+        if let (Rhythm::Fair, Some(line)) = (self.rhythm, &self.site.line) {
+            self.threads = napi::make_threads(line, &before)?;
+            self.expect_ok("watch 0 0")?;
+            for thread in self.threads.clone() {
+                self.expect_ok(&format!("watch {thread} {}", self.cpus.gateway))?;
+            }
+        }
+        Ok(started)
+    }
+
+    /// How often the router's threads have fallen asleep so far.
+    pub(super) fn sleeps(&self) -> u64 {
+        self.threads.iter().map(|thread| sleeps_of(&format!("/proc/{thread}/status"))).sum()
+    }
+
     /// Sends `count` frames in batches and measures; also returns the first that arrived.
     pub(super) fn run(&mut self, count: u32, batch: u32) -> Result<(Flow, Vec<u8>), Error> {
-        let line = self.dialogue.ask(&format!("run {count} {batch}"))?;
+        let line = match self.rhythm {
+            Rhythm::Flood => self.dialogue.ask(&format!("run {count} {batch}"))?,
+            Rhythm::Fair => self.dialogue.ask(&format!("pace {count} {batch} {INTERVAL_NS}"))?,
+        };
         let Some((flow, sample)) = parse(&line) else { return Err(Error::Protocol(line)) };
         // Softirqs run within the process. A kernel that books their time elsewhere leaves nothing to read.
-        if flow.wall_ns > CLOCK_CHECK_NS && flow.cpu_ns < flow.wall_ns / 2 {
+        if self.rhythm == Rhythm::Flood && flow.wall_ns > CLOCK_CHECK_NS && flow.cpu_ns < flow.wall_ns / 2 {
             return Err(Error::HiddenTime);
         }
         Ok((flow, sample))
@@ -220,7 +275,7 @@ mod tests {
     #[test]
     fn destinations_and_codes_take_turns() {
         let bundles = [generated(1).unwrap(), generated(2).unwrap()];
-        let stream = Stream { size: 128, batch: 1, destinations: 3, codes: 2 };
+        let stream = Stream { destinations: 3, codes: 2, ..Stream::plain(128, 1) };
         let frames = stream.frames(&bundles);
         assert_eq!(frames.len(), 6);
         let to = |at: usize| <[u8; 4]>::try_from(&frames[at][30..34]).unwrap();

@@ -6,18 +6,19 @@
 //! are those of [`super::capsules`]: wasm over AF_PACKET and over UDP sockets beside plain C gateways, by loss-free bursts.
 
 mod flood;
+mod napi;
 mod variant;
 
 use super::capsules::{PLAIN, gateways};
 use super::compile::Programs;
-use super::gateway::{Running, SHARE, SHARE_UNIT, TOTAL_CPU};
+use super::gateway::{Running, SHARE, SHARE_UNIT, TOTAL_CPU, WAKE_UPS};
 use super::guests::Guests;
 use super::node::NodeGateway;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};
 use crate::code::bundle::Bundle;
-use flood::{Channel, Flow, Stream};
+use flood::{Channel, Flow, Rhythm, Stream};
 use variant::Variant;
 
 const BASE: &str = "dropped at ingress";
@@ -27,14 +28,17 @@ const FIB: &str = "XDP with fib lookup";
 const CACHE: &str = "XDP with next-hop cache";
 const HALF: &str = "kernel half";
 
-/// CPU time of all without that of [`BASE`] in the same round: what the way from the router's ingress on costs.
+/// CPU time of the router's receiving thread, which does the sink's part too.
+const ROUTER_CPU: &str = "router CPU per packet, sink included";
+/// CPU time without that of [`BASE`] in the same round: what the way from the router's ingress on costs.
 const BEYOND_BASE: &str = "CPU per packet beyond ingress, sink included";
 /// Frames that the Linux stack of the router forwarded.
 const BY_LINUX: &str = "share that Linux forwarded";
 
-/// Targets of the kernel half, CPU time of all.
-const LIMITS: [(&str, &str, f64); 4] = [
+/// Targets of the kernel half, CPU time.
+const LIMITS: [(&str, &str, f64); 5] = [
     ("flood, batches of 64", LINUX, 0.32),
+    ("fair bursts of 128", LINUX, 0.43),
     ("flood, batches of 1", LINUX, 0.50),
     ("flood, batches of 64", FIB, 0.90),
     ("flood, batches of 64", CACHE, 1.20),
@@ -47,6 +51,8 @@ const SLICES: u32 = 8;
 const QUICK_SLICES: u32 = 4;
 /// Frames in single file cost several times as much, so there are fewer.
 const LONE_SHARE: u32 = 4;
+/// Fair bursts pause most of the time, so there are fewer still.
+const FAIR_SHARE: u32 = 8;
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -90,19 +96,30 @@ fn flooded(settings: &Settings, programs: &Programs, guests: &Guests, report: &m
             false
         }
     });
-    let make = || Channel::new(programs, &kernel, settings.cpus());
-    compare(settings, &variants, &streams, &bundles, &make)
+    let measured = |rhythm, cpus| {
+        let streams: Vec<Stream> = streams.iter().copied().filter(|stream| stream.rhythm == rhythm).collect();
+        compare(settings, &variants, &streams, &bundles, &|| Channel::new(programs, &kernel, cpus, rhythm))
+    };
+    let mut all = measured(Rhythm::Flood, settings.cpus())?;
+    let two = Settings { two_cpus: true, ..settings.clone() }.cpus();
+    if two.generator == two.gateway {
+        report.note("SKIPPED fair bursts: there is only one CPU for generator and router.");
+    } else {
+        all.extend(measured(Rhythm::Fair, two)?);
+    }
+    Ok(all)
 }
 
-/// Every size in full batches; the smallest and the largest also in smaller ones and alone; many destinations and codes.
+/// Every size in full batches; the smallest and the largest also alone, and with pauses; many destinations and codes.
 fn streams(quick: bool) -> Vec<Stream> {
     let plain = Stream::plain;
     if quick {
-        return vec![plain(128, 64), plain(1500, 64), plain(128, 1)];
+        return vec![plain(128, 64), plain(1500, 64), plain(128, 1), Stream::fair(128, 128)];
     }
     let mut all: Vec<Stream> = [128, 512, 1024, 1500].map(|size| plain(size, 64)).into();
     all.extend([16, 8, 1].map(|batch| plain(128, batch)));
     all.push(plain(1500, 1));
+    all.extend([128, 1500].map(|size| Stream::fair(size, 128)));
     all.push(Stream { destinations: 64, codes: 16, ..plain(128, 64) });
     all
 }
@@ -129,7 +146,9 @@ fn compare(
     let mut series = Series::default();
     settings.rounds("flood", |round| {
         channels.rotate_left(1);
-        let started = variants.iter().zip(&channels).map(|(variant, channel)| variant.start(channel));
+        let start =
+            |(variant, channel): (&Variant, &mut Channel)| channel.with_router(|channel| variant.start(channel));
+        let started = variants.iter().zip(&mut channels).map(start);
         let mut started = started.collect::<Result<Vec<Option<Running>>, Error>>()?;
         for stream in streams {
             for ((variant, channel), running) in variants.iter().zip(&mut channels).zip(&mut started) {
@@ -144,48 +163,77 @@ fn compare(
     Ok(series)
 }
 
-/// Alternates between the channels; returns what each did, with the number of packets that Linux forwarded.
-fn one_round(round: usize, quick: bool, channels: &mut [Channel], stream: &Stream) -> Result<Vec<(Flow, u64)>, Error> {
+/// What a variant did in a round.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    flow: Flow,
+    /// Packets that Linux forwarded.
+    by_linux: u64,
+    /// Times the router fell asleep.
+    sleeps: u64,
+}
+
+/// Alternates between the channels.
+fn one_round(round: usize, quick: bool, channels: &mut [Channel], stream: &Stream) -> Result<Vec<Done>, Error> {
     let (frames, slices) = if quick { (QUICK_FRAMES, QUICK_SLICES) } else { (FRAMES, SLICES) };
-    let frames = frames / slices / if stream.batch == 1 { LONE_SHARE } else { 1 };
-    let mut sums = vec![(Flow::default(), 0); channels.len()];
+    let share = match (stream.rhythm, stream.batch) {
+        (Rhythm::Fair, _) => FAIR_SHARE,
+        (Rhythm::Flood, 1) => LONE_SHARE,
+        (Rhythm::Flood, _) => 1,
+    };
+    let mut sums = vec![Done::default(); channels.len()];
     for slice in 0..slices as usize {
         for step in 0..channels.len() {
             // Forwards in even slices, backwards in odd ones, so that a drift in time meets all alike.
             let i = if (round + slice).is_multiple_of(2) { step } else { channels.len() - 1 - step };
-            let before = channels[i].forwarded_by_linux();
-            sums[i].0 += channels[i].run(frames, stream.batch)?.0;
-            sums[i].1 += channels[i].forwarded_by_linux() - before;
+            let (channel, sum) = (&mut channels[i], &mut sums[i]);
+            let (by_linux, sleeps) = (channel.forwarded_by_linux(), channel.sleeps());
+            sum.flow += channel.run(frames / slices / share, stream.batch)?.0;
+            sum.by_linux += channel.forwarded_by_linux() - by_linux;
+            sum.sleeps += channel.sleeps() - sleeps;
         }
     }
     Ok(sums)
 }
 
-fn push(series: &mut Series, variants: &[Variant], stream: &Stream, flows: &[(Flow, u64)]) {
-    let through = |variant: &Variant, flow: &Flow| if variant.drops() { flow.sent } else { flow.arrived };
-    let cost =
-        |(variant, (flow, _)): (&Variant, &(Flow, u64))| flow.cpu_ns as f64 / through(variant, flow).max(1) as f64;
-    let base = variants.iter().zip(flows).find(|(variant, _)| variant.name == BASE).map(cost);
-    for (variant, (flow, by_linux)) in variants.iter().zip(flows) {
+fn push(series: &mut Series, variants: &[Variant], stream: &Stream, done: &[Done]) {
+    let cost = |variant: &Variant, done: &Done| {
+        let through = if variant.drops() { done.flow.sent } else { done.flow.arrived };
+        done.flow.cpu_ns as f64 / through.max(1) as f64
+    };
+    let base =
+        variants.iter().zip(done).find(|(variant, _)| variant.drops()).map(|(variant, done)| cost(variant, done));
+    for (variant, done) in variants.iter().zip(done) {
         let mut add = |metric, unit, value| {
             let (size, regime) = (Some(stream.size as u32), stream.regime());
             series.push(Key { variant: variant.name.into(), size, regime, metric, unit }, value);
         };
-        let (sent, ns) = (flow.sent.max(1) as f64, cost((variant, &(*flow, 0))));
-        add(TOTAL_CPU, "ns", ns);
+        let (sent, ns) = (done.flow.sent.max(1) as f64, cost(variant, done));
+        add(metric(stream.rhythm), "ns", ns);
+        if stream.rhythm == Rhythm::Fair {
+            add(WAKE_UPS, "packets", sent / done.sleeps.max(1) as f64);
+        }
         if !variant.drops() {
             if let Some(base) = base {
                 add(BEYOND_BASE, "ns", ns - base);
             }
-            add(SHARE, SHARE_UNIT, flow.arrived as f64 / sent);
-            add(BY_LINUX, SHARE_UNIT, *by_linux as f64 / sent);
+            add(SHARE, SHARE_UNIT, done.flow.arrived as f64 / sent);
+            add(BY_LINUX, SHARE_UNIT, done.by_linux as f64 / sent);
         }
+    }
+}
+
+/// The figure that ratios are quoted from.
+fn metric(rhythm: Rhythm) -> &'static str {
+    match rhythm {
+        Rhythm::Flood => TOTAL_CPU,
+        Rhythm::Fair => ROUTER_CPU,
     }
 }
 
 /// The targets of the kernel half, for every size; none if it was not measured.
 fn judge(series: &Series, report: &mut Report) {
-    let of_half = |key: &&Key| key.variant == HALF && key.metric == TOTAL_CPU;
+    let of_half = |key: &&Key| key.variant == HALF && [TOTAL_CPU, ROUTER_CPU].contains(&key.metric);
     for key in series.keys().filter(of_half) {
         for (_, baseline, limit) in LIMITS.iter().filter(|(regime, ..)| *regime == key.regime) {
             let name = format!("{}, {} B: {HALF} / {baseline}", key.regime, key.size.unwrap_or_default());

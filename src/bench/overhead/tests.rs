@@ -7,7 +7,7 @@ use crate::bench::compile::KernelPrograms;
 fn flood() -> Option<(Programs, KernelPrograms)> {
     let programs = Programs::ready().unwrap();
     let kernel = programs.kernel().unwrap();
-    match Channel::new(&programs, &kernel, Settings::quiet(1).cpus()) {
+    match Channel::new(&programs, &kernel, Settings::quiet(1).cpus(), Rhythm::Flood) {
         Ok(_) => Some((programs, kernel)),
         Err(Error::NoNamespace) if std::env::var_os("CI").is_none() => {
             println!("SKIPPED: {}", Error::NoNamespace);
@@ -20,8 +20,9 @@ fn flood() -> Option<(Programs, KernelPrograms)> {
 /// Sends a small stream through a variant; gives the flow and what Linux forwarded of it.
 fn pass_through(variant: &Variant, stream: &Stream, programs: &Programs, kernel: &KernelPrograms) -> (Flow, u64) {
     let bundles = Guests::build().unwrap().forwards(stream.codes).unwrap();
-    let mut channel = Channel::new(programs, kernel, Settings::quiet(1).cpus()).unwrap();
-    let mut running = variant.start(&channel).unwrap();
+    let settings = Settings { two_cpus: stream.rhythm == Rhythm::Fair, ..Settings::quiet(1) };
+    let mut channel = Channel::new(programs, kernel, settings.cpus(), stream.rhythm).unwrap();
+    let mut running = channel.with_router(|channel| variant.start(channel)).unwrap();
     let sent = channel.load(stream, &bundles).unwrap();
     variant.warm(&mut channel, running.as_mut(), &sent).unwrap();
     let before = channel.forwarded_by_linux();
@@ -43,7 +44,7 @@ fn forwarders_in_xdp_forward_every_frame_past_linux() {
     let Some((programs, kernel)) = flood() else { return };
     let many = Stream { destinations: 3, codes: 2, ..Stream::plain(1500, 8) };
     for (name, section) in [(FIB, "fib"), (CACHE, "cache")] {
-        for stream in [Stream::plain(128, 64), Stream::plain(128, 1), many] {
+        for stream in [Stream::plain(128, 64), Stream::plain(128, 1), many, Stream::fair(128, 128)] {
             let (flow, by_linux) = pass_through(&Variant::xdp(name, &kernel, section), &stream, &programs, &kernel);
             assert_eq!((flow.arrived, by_linux), (flow.sent, 0), "{name}, {stream:?}");
         }
