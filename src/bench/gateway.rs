@@ -157,6 +157,14 @@ impl Running {
         self.child.id()
     }
 
+    /// CPU time of its threads so far, in nanoseconds.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return 0 };
+        // The first figure of schedstat is the time on a CPU.
+        let spent = |text: String| text.split(' ').next()?.parse::<u64>().ok();
+        tasks.flatten().filter_map(|task| spent(fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
+    }
+
     /// How often its threads have fallen asleep so far.
     fn sleeps(&self) -> u64 {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return 0 };

@@ -32,6 +32,8 @@ const HALF: &str = "kernel half";
 const ROUTER_CPU: &str = "router CPU per packet, sink included";
 /// CPU time without that of [`BASE`] in the same round: what the way from the router's ingress on costs.
 const BEYOND_BASE: &str = "CPU per packet beyond ingress, sink included";
+/// CPU time of the node's process: what has not been left to the kernel.
+const NODE_CPU: &str = "the node's process, CPU per packet";
 /// Frames that the Linux stack of the router forwarded.
 const BY_LINUX: &str = "share that Linux forwarded";
 
@@ -86,13 +88,13 @@ fn flooded(settings: &Settings, programs: &Programs, guests: &Guests, report: &m
         Variant::xdp(PASS, &kernel, "pass"),
         Variant::xdp(FIB, &kernel, "fib"),
         Variant::xdp(CACHE, &kernel, "cache"),
-        Variant::node(NodeGateway::new(HALF, &bundles).with_port_option("kernel = true")),
+        Variant::node(NodeGateway::new(HALF, &bundles).configured("", "kernel = true")),
     ];
-    variants.retain(|variant| match variant.missing() {
-        None => true,
-        Some(why) => {
-            let why = why.lines().last().unwrap_or_default();
-            report.note(format!("SKIPPED {}: the node refuses to be configured so ({why}).", variant.name));
+    let make = || Channel::new(programs, &kernel, settings.cpus(), Rhythm::Flood);
+    variants.retain(|variant| match variant.missing().map_or_else(|| trial(variant, &bundles, &make), Err) {
+        Ok(()) => true,
+        Err(why) => {
+            report.note(format!("SKIPPED {}: {why}.", variant.name));
             false
         }
     });
@@ -108,6 +110,23 @@ fn flooded(settings: &Settings, programs: &Programs, guests: &Guests, report: &m
         all.extend(measured(Rhythm::Fair, two)?);
     }
     Ok(all)
+}
+
+/// Whether a node that accepts its configuration can do with it what is to be measured, here.
+fn trial(variant: &Variant, bundles: &[Bundle], make: &dyn Fn() -> Result<Channel, Error>) -> Result<(), String> {
+    if !variant.is_node() {
+        return Ok(());
+    }
+    let tried = || {
+        let mut channel = make()?;
+        let mut running = channel.with_router(|channel| variant.start(channel))?;
+        let sent = channel.load(&Stream::plain(128, 64), bundles)?;
+        variant.warm(&mut channel, running.as_mut(), &sent)
+    };
+    tried().map_err(|error| match error {
+        Error::Silent { state, .. } => format!("no frame comes through that its process did not forward ({state})"),
+        other => other.to_string(),
+    })
 }
 
 /// Every size in full batches; the smallest and the largest also alone, and with pauses; many destinations and codes.
@@ -155,8 +174,8 @@ fn compare(
                 let sent = channel.load(stream, bundles)?;
                 variant.warm(channel, running.as_mut(), &sent)?;
             }
-            let flows = one_round(round, settings.quick, &mut channels, stream)?;
-            push(&mut series, variants, stream, &flows);
+            let done = one_round(round, settings.quick, &mut channels, &started, stream)?;
+            push(&mut series, variants, stream, &done);
         }
         Ok(())
     })?;
@@ -171,10 +190,18 @@ struct Done {
     by_linux: u64,
     /// Times the router fell asleep.
     sleeps: u64,
+    /// CPU time of the process behind the router.
+    process_ns: u64,
 }
 
 /// Alternates between the channels.
-fn one_round(round: usize, quick: bool, channels: &mut [Channel], stream: &Stream) -> Result<Vec<Done>, Error> {
+fn one_round(
+    round: usize,
+    quick: bool,
+    channels: &mut [Channel],
+    started: &[Option<Running>],
+    stream: &Stream,
+) -> Result<Vec<Done>, Error> {
     let (frames, slices) = if quick { (QUICK_FRAMES, QUICK_SLICES) } else { (FRAMES, SLICES) };
     let share = match (stream.rhythm, stream.batch) {
         (Rhythm::Fair, _) => FAIR_SHARE,
@@ -187,10 +214,12 @@ fn one_round(round: usize, quick: bool, channels: &mut [Channel], stream: &Strea
             // Forwards in even slices, backwards in odd ones, so that a drift in time meets all alike.
             let i = if (round + slice).is_multiple_of(2) { step } else { channels.len() - 1 - step };
             let (channel, sum) = (&mut channels[i], &mut sums[i]);
-            let (by_linux, sleeps) = (channel.forwarded_by_linux(), channel.sleeps());
+            let process_ns = || started[i].as_ref().map_or(0, Running::cpu_ns);
+            let (by_linux, sleeps, spent) = (channel.forwarded_by_linux(), channel.sleeps(), process_ns());
             sum.flow += channel.run(frames / slices / share, stream.batch)?.0;
-            sum.by_linux += channel.forwarded_by_linux() - by_linux;
-            sum.sleeps += channel.sleeps() - sleeps;
+            sum.by_linux += channel.forwarded_by_linux().saturating_sub(by_linux);
+            sum.sleeps += channel.sleeps().saturating_sub(sleeps);
+            sum.process_ns += process_ns().saturating_sub(spent);
         }
     }
     Ok(sums)
@@ -212,6 +241,9 @@ fn push(series: &mut Series, variants: &[Variant], stream: &Stream, done: &[Done
         add(metric(stream.rhythm), "ns", ns);
         if stream.rhythm == Rhythm::Fair {
             add(WAKE_UPS, "packets", sent / done.sleeps.max(1) as f64);
+        }
+        if variant.is_node() {
+            add(NODE_CPU, "ns", done.process_ns as f64 / sent);
         }
         if !variant.drops() {
             if let Some(base) = base {

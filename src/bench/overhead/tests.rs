@@ -62,7 +62,7 @@ fn the_base_lets_nothing_through() {
 
 #[test]
 fn what_a_node_does_not_know_is_not_measured() {
-    let odd = Variant::node(NodeGateway::new("odd", &[]).with_port_option("no-such-option = 1"));
+    let odd = Variant::node(NodeGateway::new("odd", &[]).configured("no-such-option = 1", ""));
     assert!(odd.missing().is_some());
     assert!(Variant::linux(LINUX).missing().is_none());
 }

@@ -10,9 +10,11 @@ use super::super::Error;
 use super::super::compile::KernelPrograms;
 use super::super::gateway::{Gateway, Running, unchanged};
 use super::super::node::{NodeGateway, PATIENCE};
-use super::flood::Channel;
+use super::flood::{Channel, PROBE};
 
 const AGAIN: Duration = Duration::from_millis(2);
+/// CPU time that a process may spend during a probe: an eighth of what its forwarding would cost at least.
+const PROBE_NS: u64 = PROBE as u64 * 150;
 
 /// A way through the router.
 pub(super) struct Variant<'a> {
@@ -49,9 +51,15 @@ impl<'a> Variant<'a> {
     /// Why it cannot be measured; `None` if it can be tried.
     pub(super) fn missing(&self) -> Option<String> {
         match &self.way {
-            Way::Node(gateway) => gateway.refusal(),
+            // The last line of the configuration's error says what, those before show where.
+            Way::Node(gateway) => Some(gateway.refusal()?.lines().last()?.into()),
             _ => None,
         }
+    }
+
+    /// Whether a process of ours decides about packets, and could forward them itself.
+    pub(super) fn is_node(&self) -> bool {
+        matches!(self.way, Way::Node(_))
     }
 
     /// Whether nothing arrives by design.
@@ -81,23 +89,24 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// Waits until frames come through, and looks at one of them.
+    /// Waits until frames come through without a process that forwards them, and looks at one of them.
     pub(super) fn warm(&self, channel: &mut Channel, running: Option<&mut Running>, sent: &[u8]) -> Result<(), Error> {
         if self.drops() {
             return channel.probe().map(drop);
         }
         let limit = Instant::now() + PATIENCE;
-        loop {
-            if let Some(arrived) = channel.probe()? {
+        let spent = || running.as_ref().map_or(0, |running| running.cpu_ns());
+        while Instant::now() < limit {
+            let before = spent();
+            let arrived = channel.probe()?;
+            if let Some(arrived) = arrived.filter(|_| spent().saturating_sub(before) < PROBE_NS) {
                 let wrong = |what| Error::Wrong { gateway: self.name.into(), what };
                 return self.check(sent, &arrived).map_err(wrong);
             }
-            if Instant::now() > limit {
-                let nothing =
-                    || Error::Silent { gateway: self.name.into(), state: "no process".into(), log: "".into() };
-                return Err(running.map_or_else(nothing, |running| running.silent(self.name)));
-            }
         }
+        let state = "there is no process".into();
+        let nothing = Error::Silent { gateway: self.name.into(), state, log: "".into() };
+        Err(running.map_or(nothing, |running| running.silent(self.name)))
     }
 
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
