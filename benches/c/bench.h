@@ -19,7 +19,7 @@
 
 enum { BATCH = 64, ROOM = 2048 };
 
-static inline void die(const char *what)
+static inline _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "%s: %s\n", what, errno ? strerror(errno) : "wrong usage");
 	exit(1);

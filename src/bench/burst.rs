@@ -1,16 +1,16 @@
 //! The burst generator and sink (`benches/c/burst.c`) as a value: loads a packet, warms a gateway up, measures slices.
 //!
 //! The generator is a process of its own in C, because it must spend little beside the gateway and needs system calls that this
-//! module may not make. It speaks lines over its standard input and output and ends when its input closes. Each answer is checked;
-//! a generator that says something unexpected is an error, never a figure.
+//! module may not make. It speaks lines ([`super::dialogue`]). Each answer is checked; a generator that says something unexpected is an
+//! error, never a figure.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
 use std::ops::AddAssign;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 use super::Error;
+use super::dialogue::Dialogue;
 
 /// Milliseconds after which the rest of a burst counts as lost.
 const LOSS_TIMEOUT_MS: u32 = 200;
@@ -18,9 +18,7 @@ const LOSS_TIMEOUT_MS: u32 = 200;
 /// A running generator.
 #[derive(Debug)]
 pub(crate) struct Generator {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    dialogue: Dialogue,
 }
 
 /// What one slice, or several added up, measured.
@@ -43,25 +41,19 @@ pub(crate) struct Slice {
 impl Generator {
     /// Starts `program` by `launch`; returns it with the ports it named.
     pub(crate) fn start(
-        mut launch: Command,
+        launch: Command,
         program: &Path,
         arguments: &[OsString],
     ) -> Result<(Generator, Vec<u16>), Error> {
-        launch.arg(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = launch.spawn().map_err(|cause| Error::Start { program: program.into(), cause })?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::Protocol("burst has no pipes".into()));
-        };
-        let mut generator = Generator { child, input: Some(input), output: BufReader::new(output) };
-        let line = generator.answer()?;
+        let (dialogue, line) = Dialogue::start(launch, program, arguments)?;
         let Some(ports) = line.strip_prefix("ready") else { return Err(Error::Protocol(line)) };
         let ports = ports.split_whitespace().filter_map(|port| port.parse().ok()).collect();
-        Ok((generator, ports))
+        Ok((Generator { dialogue }, ports))
     }
 
     /// From now on bursts are `burst` copies of `packet`.
     pub(crate) fn load(&mut self, burst: u32, packet: &[u8]) -> Result<(), Error> {
-        match self.ask(&format!("load {burst} {}", hex::encode(packet)))?.as_str() {
+        match self.dialogue.ask(&format!("load {burst} {}", hex::encode(packet)))?.as_str() {
             "ok" => Ok(()),
             other => Err(Error::Protocol(other.into())),
         }
@@ -69,7 +61,7 @@ impl Generator {
 
     /// Sends bursts until `whole` in a row arrived; `false` if that took more than `limit_ms` milliseconds.
     pub(crate) fn warm(&mut self, whole: u32, limit_ms: u32) -> Result<bool, Error> {
-        match self.ask(&format!("warm {whole} {limit_ms}"))?.as_str() {
+        match self.dialogue.ask(&format!("warm {whole} {limit_ms}"))?.as_str() {
             "warm 1" => Ok(true),
             "warm 0" => Ok(false),
             other => Err(Error::Protocol(other.into())),
@@ -78,33 +70,8 @@ impl Generator {
 
     /// Sends `bursts` bursts and measures; also returns the last packet as it arrived.
     pub(crate) fn run(&mut self, gateway: u32, bursts: u32) -> Result<(Slice, Vec<u8>), Error> {
-        let line = self.ask(&format!("run {gateway} {bursts} {LOSS_TIMEOUT_MS}"))?;
+        let line = self.dialogue.ask(&format!("run {gateway} {bursts} {LOSS_TIMEOUT_MS}"))?;
         parse_run(&line).ok_or(Error::Protocol(line))
-    }
-
-    fn ask(&mut self, command: &str) -> Result<String, Error> {
-        let gone = |cause: std::io::Error| Error::Protocol(format!("burst has ended: {cause}"));
-        if let Some(input) = &mut self.input {
-            input.write_all(format!("{command}\n").as_bytes()).map_err(gone)?;
-        }
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Result<String, Error> {
-        let mut line = String::new();
-        let read = self.output.read_line(&mut line);
-        match read {
-            Ok(0) => Err(Error::Protocol("burst has ended; its message is above".into())),
-            Ok(_) => Ok(line.trim().to_owned()),
-            Err(cause) => Err(Error::Protocol(cause.to_string())),
-        }
-    }
-}
-
-impl Drop for Generator {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        let _ = self.child.wait();
     }
 }
 

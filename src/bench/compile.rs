@@ -1,8 +1,8 @@
 //! Compiles the C baselines of `benches/c` when a benchmark needs them.
 //!
-//! The sources are part of the binary, so that `anode bench` works away from the repository. They are compiled by `cc -O2` (or `$CC`) into
-//! `$XDG_CACHE_HOME/anode/bench/HASH`, where HASH covers sources, flags and the version of the compiler: a change of any compiles
-//! anew, anything else is found there. Programs appear by rename, so two benchmarks may start at the same time.
+//! The sources are part of the binary, so that `anode bench` works away from the repository. They are compiled by `cc -O2` (or `$CC`), those
+//! for the kernel by clang, into `$XDG_CACHE_HOME/anode/bench/HASH`, where HASH covers sources, flags and the version of the compiler: a
+//! change of any compiles anew, anything else is found there. Programs appear by rename, so two benchmarks may start at the same time.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,14 +14,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::Error;
+use crate::code::author::toolchain;
 
 const FLAGS: [&str; 4] = ["-std=gnu11", "-O2", "-Wall", "-Wextra"];
-const HEADER: (&str, &str) = ("bench.h", include_str!("../../benches/c/bench.h"));
+/// Flags for programs for the kernel.
+const KERNEL_FLAGS: [&str; 9] =
+    ["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra", "-std=gnu17", "-ffreestanding", "-c"];
+const HEADERS: [(&str, &str); 3] = [
+    ("bench.h", include_str!("../../benches/c/bench.h")),
+    ("bpf.h", include_str!("../../benches/c/bpf.h")),
+    ("program.h", include_str!("../../benches/c/program.h")),
+];
 const SOURCES: [(&str, &str); 4] = [
     ("launch", include_str!("../../benches/c/launch.c")),
     ("burst", include_str!("../../benches/c/burst.c")),
     ("udpgw", include_str!("../../benches/c/udpgw.c")),
     ("packetgw", include_str!("../../benches/c/packetgw.c")),
+];
+/// Programs that need the headers of a kernel with live frames (5.18).
+const KERNEL_SOURCES: [(&str, &str); 2] =
+    [("flood", include_str!("../../benches/c/flood.c")), ("router", include_str!("../../benches/c/router.c"))];
+/// Programs for the kernel.
+const OBJECTS: [(&str, &str); 2] = [
+    ("flood.bpf", include_str!("../../benches/c/flood.bpf.c")),
+    ("router.bpf", include_str!("../../benches/c/router.bpf.c")),
 ];
 
 /// The compiled programs.
@@ -35,6 +51,20 @@ pub(crate) struct Programs {
     pub(crate) udpgw: PathBuf,
     /// Plain AF_PACKET forwarder.
     pub(crate) packetgw: PathBuf,
+    folder: PathBuf,
+}
+
+/// The compiled programs of in-kernel paths.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelPrograms {
+    /// Generator and sink.
+    pub(crate) flood: PathBuf,
+    /// Its programs in the kernel.
+    pub(crate) flood_object: PathBuf,
+    /// Attaches a forwarder.
+    pub(crate) router: PathBuf,
+    /// The forwarders.
+    pub(crate) router_object: PathBuf,
 }
 
 impl Programs {
@@ -50,12 +80,29 @@ impl Programs {
         let failed = |cause| Error::Write { path: folder.clone(), cause };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
         for (name, source) in SOURCES {
-            if !folder.join(name).exists() {
-                compile(cc, &folder, name, source)?;
-            }
+            compile(cc, &FLAGS, &folder, name, source)?;
         }
         let at = |name: &str| folder.join(name);
-        Ok(Programs { launch: at("launch"), burst: at("burst"), udpgw: at("udpgw"), packetgw: at("packetgw") })
+        let (launch, burst, udpgw, packetgw) = (at("launch"), at("burst"), at("udpgw"), at("packetgw"));
+        Ok(Programs { launch, burst, udpgw, packetgw, folder })
+    }
+
+    /// Compiles what in-kernel paths need and is not there yet.
+    pub(crate) fn kernel(&self) -> Result<KernelPrograms, Error> {
+        for (name, source) in KERNEL_SOURCES {
+            compile(&compiler(), &FLAGS, &self.folder, name, source)?;
+        }
+        let clang = toolchain::find().unwrap_or_else(|| "clang".into()).into_os_string();
+        for (name, source) in OBJECTS {
+            compile(&clang, &KERNEL_FLAGS, &self.folder, name, source)?;
+        }
+        let at = |name: &str| self.folder.join(name);
+        Ok(KernelPrograms {
+            flood: at("flood"),
+            flood_object: at("flood.bpf"),
+            router: at("router"),
+            router_object: at("router.bpf"),
+        })
     }
 }
 
@@ -88,26 +135,32 @@ fn cache() -> PathBuf {
 fn fingerprint(compiler_version: &[u8]) -> String {
     let mut hash = Sha256::new();
     hash.update(compiler_version);
-    for flag in FLAGS {
+    for flag in FLAGS.iter().chain(&KERNEL_FLAGS) {
         hash.update(flag);
     }
-    for (name, text) in SOURCES.iter().chain([&HEADER]) {
+    for (name, text) in SOURCES.iter().chain(&HEADERS).chain(&KERNEL_SOURCES).chain(&OBJECTS) {
         hash.update(name);
         hash.update(text);
     }
     hex::encode(&hash.finalize()[..12])
 }
 
-fn compile(cc: &OsString, folder: &Path, name: &str, source: &str) -> Result<(), Error> {
+/// Compiles `source` to the program `name` in `folder`, unless it is there.
+fn compile(cc: &OsString, flags: &[&str], folder: &Path, name: &str, source: &str) -> Result<(), Error> {
+    if folder.join(name).exists() {
+        return Ok(());
+    }
     // Nobody else's, also not another thread's.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let work = folder.join(format!("build.{}.{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let failed = |cause| Error::Write { path: work.clone(), cause };
     fs::create_dir_all(&work).map_err(failed)?;
-    fs::write(work.join(HEADER.0), HEADER.1).map_err(failed)?;
+    for (header, text) in HEADERS {
+        fs::write(work.join(header), text).map_err(failed)?;
+    }
     let (input, output) = (work.join(format!("{name}.c")), work.join(name));
     fs::write(&input, source).map_err(failed)?;
-    let run = Command::new(cc).args(FLAGS).arg("-o").arg(&output).arg(&input).output();
+    let run = Command::new(cc).args(flags).arg("-o").arg(&output).arg(&input).output();
     let run = run.map_err(|cause| Error::NoCompiler { cc: cc.clone(), cause })?;
     if !run.status.success() {
         let log = String::from_utf8_lossy(&run.stderr).into_owned();
@@ -130,6 +183,15 @@ mod tests {
         assert_eq!(second.burst.metadata().unwrap().modified().unwrap(), made);
         let folder = first.launch.parent().unwrap();
         assert_eq!(fs::read_dir(folder).unwrap().count(), SOURCES.len(), "nothing but the programs is left");
+    }
+
+    #[test]
+    fn programs_for_the_kernel_are_compiled_without_warnings() {
+        let cache = tempfile::tempdir().unwrap();
+        let kernel = Programs::ready_with(&compiler(), cache.path()).unwrap().kernel().unwrap();
+        for made in [kernel.flood, kernel.flood_object, kernel.router, kernel.router_object] {
+            assert!(made.exists(), "{}", made.display());
+        }
     }
 
     #[test]
@@ -159,7 +221,7 @@ mod tests {
     #[test]
     fn the_log_of_the_compiler_is_part_of_the_error() {
         let folder = tempfile::tempdir().unwrap();
-        let error = compile(&compiler(), folder.path(), "bad", "int main( {").unwrap_err().to_string();
+        let error = compile(&compiler(), &FLAGS, folder.path(), "bad", "int main( {").unwrap_err().to_string();
         assert!(error.contains("bad") && error.contains("error:"), "{error}");
     }
 }

@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::burst::Slice;
 use super::compile::Programs;
-use super::place::{Place, Way, ip_length};
+use super::place::{Place, Site, Way, ip_length};
 use super::series::{Key, Series};
 use super::{Error, Settings};
 
@@ -25,8 +25,8 @@ use super::{Error, Settings};
 pub(crate) trait Gateway {
     /// The variant's name in tables.
     fn name(&self) -> &str;
-    /// Starts it in `place`; it need not be ready yet, the generator finds out.
-    fn start(&self, place: &Place) -> Result<Running, Error>;
+    /// Starts it at `site`; it need not be ready yet, the generator finds out.
+    fn start(&self, site: &Site) -> Result<Running, Error>;
     /// Checks the last packet that came out against the one that went in; the message says what is wrong.
     fn check(&self, _sent: &[u8], _arrived: &[u8]) -> Result<(), String> {
         Ok(())
@@ -84,7 +84,8 @@ pub(crate) fn compare(
     let mut series = Series::default();
     settings.rounds(regime, |round| {
         places.rotate_left(1);
-        let started: Result<Vec<Running>, Error> = gateways.iter().zip(&places).map(|(g, p)| g.start(p)).collect();
+        let started: Result<Vec<Running>, Error> =
+            gateways.iter().zip(&places).map(|(g, p)| g.start(&p.site)).collect();
         let mut started = started?;
         for load in loads {
             let sums = one_round(round, gateways, &mut started, &mut places, load)?;
@@ -109,7 +110,7 @@ fn one_round(
 ) -> Result<Vec<(Slice, u64)>, Error> {
     let bursts = (SLICE_PACKETS / load.burst).max(1);
     for ((gateway, running), place) in gateways.iter().zip(started.iter_mut()).zip(places.iter_mut()) {
-        let packet = place.dress(&load.payload);
+        let packet = place.site.dress(&load.payload);
         place.generator.load(load.burst, &packet)?;
         if !running.wait_until_warm(place)? {
             return Err(running.silent(gateway.name()));
@@ -156,14 +157,18 @@ impl Running {
         self.child.id()
     }
 
+    /// CPU time of its threads so far, in nanoseconds.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return 0 };
+        // The first figure of schedstat is the time on a CPU.
+        let spent = |text: String| text.split(' ').next()?.parse::<u64>().ok();
+        tasks.flatten().filter_map(|task| spent(fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
+    }
+
     /// How often its threads have fallen asleep so far.
     fn sleeps(&self) -> u64 {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.pid())) else { return 0 };
-        let count = |status: String| {
-            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-            line.trim().parse::<u64>().ok()
-        };
-        tasks.flatten().filter_map(|task| count(fs::read_to_string(task.path().join("status")).ok()?)).sum()
+        tasks.flatten().map(|task| sleeps_of(&task.path().join("status").to_string_lossy())).sum()
     }
 
     /// Sends bursts until all arrive; `false` if the gateway has ended or takes too long.
@@ -172,20 +177,38 @@ impl Running {
             if place.generator.warm(WARM_BURSTS, WARM_MS)? {
                 return Ok(true);
             }
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if self.has_ended() {
                 break;
             }
         }
         Ok(false)
     }
 
-    fn silent(&mut self, name: &str) -> Error {
+    /// Whether it has printed this.
+    pub(crate) fn has_said(&self, words: &str) -> bool {
+        fs::read_to_string(&self.log).is_ok_and(|log| log.contains(words))
+    }
+
+    /// Whether it is gone.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The error for a gateway through which nothing comes.
+    pub(crate) fn silent(&mut self, name: &str) -> Error {
         let ended = self.child.try_wait().ok().flatten();
         let state = ended.map_or("it runs".into(), |status| format!("it has ended: {status}"));
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let tail: Vec<&str> = log.lines().rev().take(20).collect();
         Error::Silent { gateway: name.into(), state, log: tail.into_iter().rev().collect::<Vec<_>>().join("\n") }
     }
+}
+
+/// How often the thread of this status file has fallen asleep; 0 if it is gone.
+pub(crate) fn sleeps_of(status: &str) -> u64 {
+    let text = fs::read_to_string(status).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
 }
 
 impl Drop for Running {
@@ -223,28 +246,33 @@ impl Gateway for PlainC<'_> {
         &self.name
     }
 
-    fn start(&self, place: &Place) -> Result<Running, Error> {
+    fn start(&self, site: &Site) -> Result<Running, Error> {
         let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<OsString>>();
         let burn = self.burn_ns.to_string();
-        match &place.way {
+        match &site.way {
             Way::Udp { listen, next, .. } => {
-                place.spawn(&self.programs.udpgw, &words(&[&listen.to_string(), &next.to_string(), &burn]))
+                site.spawn(&self.programs.udpgw, &words(&[&listen.to_string(), &next.to_string(), &burn]))
             }
             Way::Packet { ingress, egress } => {
                 let list = [ingress.interface, egress.interface, egress.mac, egress.peer_mac, &burn];
-                place.spawn(&self.programs.packetgw, &words(&list))
+                site.spawn(&self.programs.packetgw, &words(&list))
             }
         }
     }
 
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
-        // The stamp in the last four bytes differs; in a frame, the MAC addresses, the hop limit and its checksum do too.
-        let kept = if sent.len() >= 60 && sent[12..14] == [8, 0] { 26 } else { 0 };
-        let end = sent.len() - 4;
-        if arrived.len() == sent.len() && arrived[kept..end] == sent[kept..end] {
-            Ok(())
-        } else {
-            Err("the payload was changed on the way".into())
-        }
+        unchanged(sent, arrived)
+    }
+}
+
+/// Whether a packet came out as it went in.
+pub(crate) fn unchanged(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
+    // The stamp in the last four bytes differs; in a frame, the MAC addresses, the hop limit and its checksum do too.
+    let kept = if sent.len() >= 60 && sent[12..14] == [8, 0] { 26 } else { 0 };
+    let end = sent.len() - 4;
+    if arrived.len() == sent.len() && arrived[kept..end] == sent[kept..end] {
+        Ok(())
+    } else {
+        Err("the payload was changed on the way".into())
     }
 }

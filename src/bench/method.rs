@@ -114,7 +114,7 @@ fn deviations(ratios: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::place::ip_length;
+    use crate::bench::place::{Site, ip_length};
 
     #[test]
     fn sizes_are_octets_of_the_ip_packet() {
@@ -134,8 +134,8 @@ mod tests {
             fn name(&self) -> &str {
                 "dead"
             }
-            fn start(&self, place: &Place) -> Result<super::super::gateway::Running, Error> {
-                place.spawn("sh".as_ref(), &["-c".into(), "echo no config >&2; exit 3".into()])
+            fn start(&self, site: &Site) -> Result<super::super::gateway::Running, Error> {
+                site.spawn("sh".as_ref(), &["-c".into(), "echo no config >&2; exit 3".into()])
             }
         }
         let programs = Programs::ready().unwrap();

@@ -10,10 +10,15 @@
 mod burst;
 mod capsules;
 mod compile;
+mod dialogue;
 mod environment;
 mod gateway;
+mod guests;
+mod line;
 mod method;
 mod micro;
+mod node;
+mod overhead;
 mod place;
 mod plot;
 mod report;
@@ -51,6 +56,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "capsules",
         help: "wasm capsules beside plain C gateways, one capsule taken apart, loading, memory, the simulator",
         run: capsules::run,
+    },
+    Bench {
+        name: "overhead",
+        help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
+        run: overhead::run,
     },
 ];
 
@@ -97,6 +107,8 @@ pub(crate) enum Error {
     Wrong { gateway: String, what: String },
     /// A capsule to be measured cannot be built.
     Guest(String),
+    /// The CPU clock of a process does not show what the kernel does in its context.
+    HiddenTime,
     /// A node does not do what a benchmark asks.
     Node(String),
 }
@@ -164,7 +176,7 @@ impl std::fmt::Display for Error {
             Error::NoCompiler { cc, cause } => {
                 write!(
                     f,
-                    "the baselines are C and {} does not run ({cause}): install gcc or clang, or set CC",
+                    "the baselines are C and {} does not run ({cause}): install gcc and clang, or set CC",
                     cc.display()
                 )
             }
@@ -182,13 +194,18 @@ impl std::fmt::Display for Error {
                 write!(f, "{} does not start ({cause}): is it installed?", program.display())
             }
             Error::NoNamespace => write!(f, "no network namespace can be made here: run as root"),
-            Error::Interfaces(log) => write!(f, "the interfaces of the benchmark cannot be set up; ip says:\n{log}"),
-            Error::Protocol(line) => write!(f, "the burst generator failed: {line}"),
+            Error::Interfaces(log) => write!(f, "the interfaces of the benchmark cannot be set up:\n{log}"),
+            Error::Protocol(line) => write!(f, "the generator failed: {line}"),
             Error::Silent { gateway, state, log } => {
                 write!(f, "{gateway} does not forward whole bursts ({state}); it printed:\n{log}")
             }
             Error::Wrong { gateway, what } => write!(f, "{gateway} forwards wrongly: {what}"),
             Error::Guest(why) => write!(f, "the benchmark's capsules cannot be built: {why}"),
+            Error::HiddenTime => write!(
+                f,
+                "the kernel books the time of softirqs apart from processes, or others took the CPU: use a quiet machine \
+                 and a kernel without CONFIG_IRQ_TIME_ACCOUNTING"
+            ),
             Error::Node(why) => write!(f, "a node of the benchmark failed: {why}"),
         }
     }

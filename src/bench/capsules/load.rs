@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::super::compile::Programs;
+use super::super::guests::{MODULE, generated};
 use super::super::micro::{COST, Micro};
 use super::super::report::Report;
 use super::super::series::{Key, Series, Target};
 use super::super::{Error, Settings};
-use super::guests::{MODULE, generated};
 use super::process::{Process, cross, make_ready};
 use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};

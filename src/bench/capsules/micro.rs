@@ -8,11 +8,11 @@ use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::super::guests::{Guests, packet};
+use super::super::line::{EGRESS, INGRESS};
 use super::super::micro::{COST, Micro};
-use super::super::place::{EGRESS, INGRESS};
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
-use super::guests::{Guests, packet};
 use crate::classify::classify;
 use crate::code::bundle::{Bundle, Kind};
 use crate::code::run::wasm::{Backstop, Compiler};

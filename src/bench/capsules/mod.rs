@@ -5,8 +5,6 @@
 //! how code gets ready, [`simulator`] how many packet-hops a core simulates. The capsule is `forward.c`, the smallest there is: all that is
 //! measured is the node's. The targets are those of the active overhead in PAN, set for this machine's plain C.
 
-mod gateway;
-mod guests;
 mod load;
 mod micro;
 mod process;
@@ -14,15 +12,16 @@ mod simulator;
 
 use super::compile::Programs;
 use super::gateway::{GATEWAY_CPU, Gateway, Load, PlainC, compare};
+use super::guests::Guests;
 use super::micro::COST;
+use super::node::NodeGateway;
 use super::place::Place;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};
-use gateway::NodeGateway;
-use guests::Guests;
 
-const PLAIN: &str = "plain C";
+/// The baseline's name.
+pub(super) const PLAIN: &str = "plain C";
 const NODE: &str = "wasm capsule";
 
 /// Targets of the two gateways: node over plain C, gateway CPU per packet.
@@ -38,7 +37,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     let micro = micro::run(settings, &guests)?;
     report.targets.extend(Target::at_most("one warm wasm capsule, ns", micro.values(&micro::whole()), WARM_NS));
     let mut all = micro;
-    gateways(settings, &programs, &guests, report, &mut all)?;
+    all.extend(gateways(settings, &programs, &guests, &loads(settings.quick), report)?);
     all.extend(simulator::run(settings, &guests)?);
     let hops = all.values(&simulator::key()).to_vec();
     report.targets.extend(Target::at_least("simulator, packet-hops/s on one core", &hops, simulator::HOPS));
@@ -52,21 +51,22 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     Ok(())
 }
 
-/// The node beside plain C, over UDP sockets and, with root, over AF_PACKET.
-fn gateways(
+/// The node beside plain C, over UDP sockets and, with root, over AF_PACKET, with IP packets of these sizes in bursts of these lengths.
+pub(super) fn gateways(
     settings: &Settings,
     programs: &Programs,
     guests: &Guests,
+    loads: &[(u32, usize)],
     report: &mut Report,
-    all: &mut Series,
-) -> Result<(), Error> {
+) -> Result<Series, Error> {
     let cpus = settings.cpus();
-    let (plain, node) = (PlainC::new(programs, PLAIN, 0), NodeGateway::new(NODE, &guests.forward));
+    let node = NodeGateway::new(NODE, std::slice::from_ref(&guests.forward));
+    let plain = PlainC::new(programs, PLAIN, 0);
     let gateways: [&dyn Gateway; 2] = [&plain, &node];
-    let loads = loads(settings.quick, guests);
-    let udp = compare(settings, "udp", &gateways, &loads, &|| Place::udp(programs, cpus))?;
-    judge(&udp, UDP_RATIO, report);
-    all.extend(udp);
+    let load = |(burst, ip_length): &(u32, usize)| Load { burst: *burst, payload: guests.packet(*ip_length) };
+    let loads: Vec<Load> = loads.iter().map(load).collect();
+    let mut all = compare(settings, "udp", &gateways, &loads, &|| Place::udp(programs, cpus))?;
+    judge(&all, UDP_RATIO, report);
     match compare(settings, "packet", &gateways, &loads, &|| Place::packet(programs, cpus)) {
         Ok(packet) => {
             judge(&packet, PACKET_RATIO, report);
@@ -75,17 +75,12 @@ fn gateways(
         Err(Error::NoNamespace) => report.note(format!("SKIPPED packet: {}.", Error::NoNamespace)),
         Err(error) => return Err(error),
     }
-    Ok(())
+    Ok(all)
 }
 
-/// Three sizes in bursts, and the smallest in shorter ones and alone.
-fn loads(quick: bool, guests: &Guests) -> Vec<Load> {
-    let load = |burst, ip_length| Load { burst, payload: guests.packet(ip_length) };
-    if quick {
-        vec![load(128, 128), load(128, 1400)]
-    } else {
-        vec![load(128, 128), load(128, 512), load(128, 1400), load(16, 128), load(1, 128)]
-    }
+/// Three sizes in bursts, and the smallest in shorter ones and alone: burst and octets of the IP packet.
+fn loads(quick: bool) -> Vec<(u32, usize)> {
+    if quick { vec![(128, 128), (128, 1400)] } else { vec![(128, 128), (128, 512), (128, 1400), (16, 128), (1, 128)] }
 }
 
 /// A target for each circumstance in which node and plain C were compared.

@@ -2,53 +2,24 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::super::Error;
 use super::super::compile::Programs;
 use super::super::gateway::Running;
+use super::super::guests::{APP_PORT, header};
+use super::super::node::{PATIENCE, Up, failed, program};
 use super::super::place::{Scratch, free_port};
-use super::guests::{APP_PORT, header};
 use crate::code::bundle::Bundle;
-use crate::manage::client::{Attachment, ClientError, Control};
+use crate::manage::client::Attachment;
 use crate::wire::{Addr, capsule};
-
-/// For how long a node may take to come up, or a capsule to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(5);
-
-/// The socket side of a node that is up.
-pub(super) struct Up {
-    dir: PathBuf,
-    control: Control,
-}
 
 /// A node of the benchmark's own, with one overlay port and one neighbour.
 pub(super) struct Process {
     up: Up,
     running: Running,
     _scratch: Scratch,
-}
-
-impl Up {
-    /// Waits until the node with this run directory answers.
-    pub(super) fn wait(dir: &Path) -> Result<Up, Error> {
-        let limit = Instant::now() + PATIENCE;
-        loop {
-            match Control::connect(dir) {
-                Ok(control) => return Ok(Up { dir: dir.into(), control }),
-                Err(ClientError::NotRunning(..)) if Instant::now() < limit => std::thread::sleep(AGAIN),
-                Err(error) => return Err(failed(error)),
-            }
-        }
-    }
-
-    /// Puts code into its store.
-    pub(super) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
-        self.control.add_code(bundle).map(drop).map_err(failed)
-    }
 }
 
 impl Process {
@@ -96,11 +67,6 @@ impl Process {
     }
 }
 
-/// This program.
-pub(super) fn program() -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(|cause| Error::Start { program: "anode".into(), cause })
-}
-
 /// Sends a capsule of this code from one application to another and waits for it; gives the time it took.
 pub(super) fn cross(from: &Attachment, to: &mut Attachment, bundle: &Bundle) -> Result<Duration, Error> {
     let start = Instant::now();
@@ -126,8 +92,4 @@ fn arrives(at: &mut Attachment) -> Result<(), Error> {
         Ok(None) => Err(Error::Node(format!("no capsule came within {} s", PATIENCE.as_secs()))),
         Err(error) => Err(failed(error)),
     }
-}
-
-fn failed(error: ClientError) -> Error {
-    Error::Node(error.to_string())
 }

@@ -1,9 +1,9 @@
 //! The simulator: the thousand nodes of the tests, each with ten capsules a second to random others over links that lose one in twenty.
 
+use super::super::guests::{APP_PORT, Guests};
 use super::super::micro::thread_time;
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
-use super::guests::{APP_PORT, Guests};
 use crate::sim::{Line, Network, SECOND, Shape, Simulation, Traffic};
 
 /// Target: packet-hops a second on one core.

@@ -14,7 +14,7 @@ mod clang;
 mod error;
 mod module;
 mod program;
-mod toolchain;
+pub(crate) mod toolchain;
 
 pub use error::Error;
 

@@ -4,45 +4,59 @@ use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
 
-use super::super::Error;
-use super::super::place::{EGRESS, INGRESS, Scratch};
+use super::Error;
+use super::line::{EGRESS, INGRESS, IP_UDP};
+use super::place::Scratch;
 use crate::code::author::{self, Options};
 use crate::code::bundle::{Bundle, Kind};
 use crate::wire::{Addr, anep, capsule};
 
-/// Octets of IPv4 and UDP headers.
-const IP_UDP: usize = 28;
 /// Octets of a generated module.
-pub(super) const MODULE: usize = 2048;
+pub(crate) const MODULE: usize = 2048;
 
 /// The application port of capsules that are delivered.
-pub(super) const APP_PORT: u16 = 7;
+pub(crate) const APP_PORT: u16 = 7;
 
 /// Bundles to be measured.
-pub(super) struct Guests {
+pub(crate) struct Guests {
     /// Goes on to its destination.
-    pub(super) forward: Bundle,
+    pub(crate) forward: Bundle,
     /// Goes there and back.
-    pub(super) ping: Bundle,
+    pub(crate) ping: Bundle,
 }
 
 impl Guests {
     /// Compiles them.
-    pub(super) fn build() -> Result<Guests, Error> {
-        let forward = compile("forward", include_str!("../../../tests/guests/forward.c"))?;
-        let ping = compile("ping", include_str!("../../../tests/guests/ping.c"))?;
+    pub(crate) fn build() -> Result<Guests, Error> {
+        let forward = compile("forward", include_str!("../../tests/guests/forward.c"))?;
+        let ping = compile("ping", include_str!("../../tests/guests/ping.c"))?;
         Ok(Guests { forward, ping })
     }
 
+    /// The forwarding code under so many names.
+    pub(crate) fn forwards(&self, count: u16) -> Result<Vec<Bundle>, Error> {
+        let kinds = [Kind::Wasm, Kind::Bpf];
+        let representation = |kind: &Kind| Some((*kind, self.forward.representation(*kind)?.clone()));
+        let representations: Vec<(Kind, Arc<[u8]>)> = kinds.iter().filter_map(representation).collect();
+        let window = self.forward.manifest().window();
+        let another = |number: u16| Bundle::build(&format!("forward-{number}"), window, &representations, None);
+        (0..count).map(|number| another(number).map_err(|error| Error::Guest(error.to_string()))).collect()
+    }
+
     /// An ANEP packet with a forward capsule from the one end of a place to the other, as the payload of an IP packet of `ip_length`.
-    pub(super) fn packet(&self, ip_length: usize) -> Vec<u8> {
+    pub(crate) fn packet(&self, ip_length: usize) -> Vec<u8> {
         packet(&self.forward, ip_length - IP_UDP)
     }
 }
 
-/// An ANEP packet of so many octets with a capsule of this code.
-pub(super) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
-    let header = header(bundle, Addr::from(std::net::IpAddr::V4(EGRESS.peer)));
+/// An ANEP packet of so many octets with a capsule of this code to the far end of a place.
+pub(crate) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
+    packet_to(bundle, Addr::from(std::net::IpAddr::V4(EGRESS.peer)), length)
+}
+
+/// The same to any destination.
+pub(crate) fn packet_to(bundle: &Bundle, destination: Addr, length: usize) -> Vec<u8> {
+    let header = header(bundle, destination);
     let mut bytes = vec![0x5a; length];
     let inside = length - anep::HEADER;
     let written = anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, inside)
@@ -56,7 +70,7 @@ pub(super) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
 }
 
 /// The header of a capsule of this code.
-pub(super) fn header(bundle: &Bundle, destination: Addr) -> capsule::Header {
+pub(crate) fn header(bundle: &Bundle, destination: Addr) -> capsule::Header {
     let source = Addr::from(std::net::IpAddr::V4(INGRESS.peer));
     capsule::Header { app_port: APP_PORT, bound: 16, code: bundle.name(), previous: source, source, destination }
 }
@@ -70,7 +84,7 @@ fn compile(name: &str, source: &str) -> Result<Bundle, Error> {
 
 /// A bundle with a module of about [`MODULE`] octets, nearly all code: functions that mix their argument, branch and loop. Every number
 /// gives another one.
-pub(super) fn generated(number: u32) -> Result<Bundle, Error> {
+pub(crate) fn generated(number: u32) -> Result<Bundle, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Guest(format!("generated module: {error}"));
     let mut functions = 0;
     let mut wasm = Vec::new();

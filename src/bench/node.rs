@@ -1,0 +1,165 @@
+//! A node as a gateway: `anode node run`, configured for the place it stands in, with the capsule's code in its store.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::Error;
+use super::gateway::{Gateway, Running};
+use super::line::{EGRESS, INGRESS, IP_UDP, Side};
+use super::place::{Site, Way};
+use crate::code::bundle::Bundle;
+use crate::manage::client::{ClientError, Control};
+use crate::manage::config::NodeFile;
+use crate::wire::{Addr, anep, capsule};
+
+/// For how long a node may take to come up, or a capsule to arrive.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Octets of a datagram's payload in an IP packet of 1500.
+const LARGEST: usize = 1500 - IP_UDP;
+/// Octets of Ethernet, IPv4 and UDP headers.
+const FRAME_HEADERS: usize = 42;
+
+/// The whole node process.
+pub(crate) struct NodeGateway<'a> {
+    name: &'static str,
+    bundles: &'a [Bundle],
+    /// Lines of its configuration: its own, and those of each `[[port]]`.
+    options: [&'static str; 2],
+}
+
+impl<'a> NodeGateway<'a> {
+    /// A node that knows this code.
+    pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
+        NodeGateway { name, bundles, options: ["", ""] }
+    }
+
+    /// The same with more lines in its configuration: some of its own, some in each of its `[[port]]`s.
+    pub(crate) fn configured(self, own: &'static str, port: &'static str) -> NodeGateway<'a> {
+        NodeGateway { options: [own, port], ..self }
+    }
+
+    /// Its name in tables.
+    pub(crate) fn title(&self) -> &'static str {
+        self.name
+    }
+
+    /// Why a node refuses to be configured so; `None` if it does not.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        NodeFile::parse(&native("/run".as_ref(), &INGRESS, &EGRESS, self.options)).err().map(|error| error.to_string())
+    }
+}
+
+impl Gateway for NodeGateway<'_> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn start(&self, site: &Site) -> Result<Running, Error> {
+        let dir = site.scratch.path().join("run");
+        let config = site.scratch.path().join("node.toml");
+        let text = match &site.way {
+            Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next),
+            Way::Packet { ingress, egress } => native(&dir, ingress, egress, self.options),
+        };
+        std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
+        let running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
+        let mut up = Up::wait(&dir)?;
+        for bundle in self.bundles {
+            up.add(bundle)?;
+        }
+        Ok(running)
+    }
+
+    /// A hop spends one of the bound and enters itself as the previous node; natively the hop limit goes down too.
+    fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
+        let at = if sent.len() >= FRAME_HEADERS && sent[12..14] == [8, 0] { FRAME_HEADERS } else { 0 };
+        let parse = |bytes: &[u8]| {
+            let anep = anep::Packet::new_checked(&bytes[at..]).map_err(|error| error.to_string())?;
+            capsule::Header::parse(anep.payload()).map_err(|error| error.to_string())
+        };
+        if sent.len() != arrived.len() {
+            return Err(format!("{} octets came out of {}", arrived.len(), sent.len()));
+        }
+        let (before, after) = (parse(sent)?, parse(arrived)?);
+        let own = Addr::from(IpAddr::V4(EGRESS.address));
+        let expected = capsule::Header { bound: before.bound - 1, previous: own, ..before };
+        let (start, end) = (at + anep::HEADER + capsule::HEADER, sent.len() - 4);
+        if after != expected || (start < end && sent[start..end] != arrived[start..end]) {
+            return Err(format!("{after:?} came out, not {expected:?}, or another payload"));
+        }
+        Ok(())
+    }
+}
+
+/// The socket side of a node that is up.
+pub(crate) struct Up {
+    /// Its run directory.
+    pub(crate) dir: PathBuf,
+    control: Control,
+}
+
+impl Up {
+    /// Waits until the node with this run directory answers.
+    pub(crate) fn wait(dir: &Path) -> Result<Up, Error> {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            match Control::connect(dir) {
+                Ok(control) => return Ok(Up { dir: dir.into(), control }),
+                Err(ClientError::NotRunning(..)) if Instant::now() < limit => std::thread::sleep(AGAIN),
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// Puts code into its store.
+    pub(crate) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
+        self.control.add_code(bundle).map(drop).map_err(failed)
+    }
+}
+
+/// This program.
+pub(crate) fn program() -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(|cause| Error::Start { program: "anode".into(), cause })
+}
+
+/// What a client of a node said, as an error of the benchmark.
+pub(crate) fn failed(error: ClientError) -> Error {
+    Error::Node(error.to_string())
+}
+
+fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAddr) -> String {
+    format!(
+        "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\nudp = \"{listen}\"\nmtu = {LARGEST}\naddress = [\"{}/24\"]\nneighbours = [\n\
+         {{ address = \"{}\", at = \"{previous}\" }},\n{{ address = \"{}\", at = \"{next}\" }},\n]\n",
+        EGRESS.address, INGRESS.peer, EGRESS.peer
+    )
+}
+
+fn native(dir: &Path, ingress: &Side, egress: &Side, [own, option]: [&str; 2]) -> String {
+    let port = |side: &Side| format!("[[port]]\npacket = \"{}\"\n{option}\n", side.interface);
+    format!("name = \"bench\"\nrun_dir = {dir:?}\n{own}\n{}{}", port(ingress), port(egress))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_overlay_configuration_is_one() {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let text = overlay("/tmp/x".as_ref(), at(1), at(2), at(3));
+        let (config, _) = NodeFile::parse(&text).unwrap().plan().unwrap();
+        let next = config.routes.next_hop(Addr::from(IpAddr::V4(EGRESS.peer))).unwrap();
+        assert_eq!(next.via, Addr::from(IpAddr::V4(EGRESS.peer)));
+    }
+
+    #[test]
+    fn an_unknown_port_option_is_refused_with_its_name() {
+        assert_eq!(NodeGateway::new("plain", &[]).refusal(), None);
+        let refusal = NodeGateway::new("odd", &[]).configured("", "no-such-option = 1").refusal().unwrap();
+        assert!(refusal.contains("no-such-option"), "{refusal}");
+    }
+}

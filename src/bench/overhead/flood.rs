@@ -1,0 +1,294 @@
+//! The one-CPU flood (`benches/c/flood.c`) as a value: a site in a line of namespaces, with generator and sink around it in one process.
+//!
+//! ```text
+//! flood: test run with live frames ──▶ s0 ──▶ r0 │router│ r1 ──▶ d0, counted and dropped
+//! ```
+//!
+//! No interface has a NAPI thread, so all of it runs in the flood's process on its CPU, and nothing but its CPU time has to be read.
+//! What the kernel's softirq thread of that CPU does is added; under SCHED_FIFO it does nothing. For fair bursts the same program sends from
+//! one CPU, and the NAPI of r0 is a thread on another ([`super::napi`]), which does the routing and the sink's part.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::IpAddr;
+use std::ops::AddAssign;
+
+use super::super::Error;
+use super::super::compile::{KernelPrograms, Programs};
+use super::super::dialogue::Dialogue;
+use super::super::gateway::sleeps_of;
+use super::super::guests::packet_to;
+use super::super::line::{D0, IP_UDP, Line, S0, destination, frame};
+use super::super::place::{Cpus, Site, launch};
+use super::napi;
+use crate::code::bundle::Bundle;
+use crate::wire::Addr;
+
+/// Frames in a test run that only finds out whether the way is open.
+pub(super) const PROBE: u32 = 1024;
+const PROBE_BATCH: u32 = 64;
+/// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep.
+const INTERVAL_NS: u32 = 700_000;
+/// Runs at least as long say whether the CPU clock shows softirqs.
+const CLOCK_CHECK_NS: u64 = 5_000_000;
+
+/// What is sent: capsules in IP packets of `size` octets, `batch` frames at a time, one batch right after the other or with pauses between.
+/// Destination and code change from packet to packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    /// Octets of the IP packet.
+    pub(super) size: usize,
+    /// Frames that enter the router together.
+    pub(super) batch: u32,
+    /// How batches follow.
+    pub(super) rhythm: Rhythm,
+    /// Destinations, in turn.
+    pub(super) destinations: u16,
+    /// Codes, in turn.
+    pub(super) codes: u16,
+}
+
+/// How batches follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rhythm {
+    /// At once; generator, router and sink on one CPU.
+    Flood,
+    /// After a pause in which the router falls asleep; generator on one CPU, router and sink on another.
+    Fair,
+}
+
+/// A site with the flood around it.
+#[derive(Debug)]
+pub(super) struct Channel {
+    dialogue: Dialogue,
+    /// Where the router stands.
+    pub(super) site: Site,
+    rhythm: Rhythm,
+    cpus: Cpus,
+    threads: Vec<u32>,
+}
+
+/// What one test run, or several added up, measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flow {
+    /// Frames sent.
+    pub(super) sent: u64,
+    /// Frames that reached the sink.
+    pub(super) arrived: u64,
+    /// CPU time in nanoseconds: of all in a flood, of router and sink in fair bursts.
+    pub(super) cpu_ns: u64,
+    /// Wall-clock time while frames were sent, in nanoseconds.
+    pub(super) wall_ns: u64,
+}
+
+impl Stream {
+    /// One flow of one code.
+    pub(super) fn plain(size: usize, batch: u32) -> Stream {
+        Stream { size, batch, rhythm: Rhythm::Flood, destinations: 1, codes: 1 }
+    }
+
+    /// The same with pauses.
+    pub(super) fn fair(size: usize, batch: u32) -> Stream {
+        Stream { rhythm: Rhythm::Fair, ..Stream::plain(size, batch) }
+    }
+
+    /// The circumstances in words.
+    pub(super) fn regime(&self) -> String {
+        let mut words = match self.rhythm {
+            Rhythm::Flood => format!("flood, batches of {}", self.batch),
+            Rhythm::Fair => format!("fair bursts of {}", self.batch),
+        };
+        if (self.destinations, self.codes) != (1, 1) {
+            words += &format!(", {} destinations, {} codes", self.destinations, self.codes);
+        }
+        words
+    }
+
+    /// One round of frames: every destination and every code is in it, equally often.
+    fn frames(&self, bundles: &[Bundle]) -> Vec<Vec<u8>> {
+        let codes = usize::from(self.codes).min(bundles.len());
+        let period = lcm(usize::from(self.destinations), codes);
+        let one = |at: usize| {
+            let to = destination((at % usize::from(self.destinations)) as u16);
+            let payload = packet_to(&bundles[at % codes], Addr::from(IpAddr::V4(to)), self.size - IP_UDP);
+            frame(to, &payload)
+        };
+        (0..period).map(one).collect()
+    }
+}
+
+impl Channel {
+    /// A line of namespaces in which Linux may forward, and the flood in it; needs root.
+    pub(super) fn new(
+        programs: &Programs,
+        kernel: &KernelPrograms,
+        cpus: Cpus,
+        rhythm: Rhythm,
+    ) -> Result<Channel, Error> {
+        let line = Line::new(programs)?;
+        line.r.run("sh", &["-c", FORWARDING], "")?;
+        let arguments: [OsString; 6] = [
+            kernel.flood_object.clone().into(),
+            line.s.netns(),
+            S0.into(),
+            line.d.netns(),
+            D0.into(),
+            softirq_thread(cpus.generator).to_string().into(),
+        ];
+        let (dialogue, line_said) = Dialogue::start(launch(programs, cpus.generator, None), &kernel.flood, &arguments)?;
+        if line_said != "ready" {
+            return Err(Error::Protocol(line_said));
+        }
+        Ok(Channel { dialogue, site: Site::packet(line, programs, cpus)?, rhythm, cpus, threads: Vec::new() })
+    }
+
+    /// From now on frames are those of `stream`; returns the first.
+    pub(super) fn load(&mut self, stream: &Stream, bundles: &[Bundle]) -> Result<Vec<u8>, Error> {
+        let mut frames = stream.frames(bundles).into_iter();
+        let first = frames.next().unwrap_or_default();
+        self.expect_ok(&format!("load {}", hex::encode(&first)))?;
+        for other in frames {
+            self.expect_ok(&format!("head {}", hex::encode(&other)))?;
+        }
+        Ok(first)
+    }
+
+    /// Calls `start`, which starts a router here. With pauses, what receives on r0 is a thread afterwards, and watched.
+    pub(super) fn with_router<T>(&mut self, start: impl FnOnce(&Channel) -> Result<T, Error>) -> Result<T, Error> {
+        let before = napi::threads();
+        let started = start(self)?;
+        if let (Rhythm::Fair, Some(line)) = (self.rhythm, &self.site.line) {
+            self.threads = napi::make_threads(line, &before)?;
+            self.expect_ok("watch 0 0")?;
+            for thread in self.threads.clone() {
+                self.expect_ok(&format!("watch {thread} {}", self.cpus.gateway))?;
+            }
+        }
+        Ok(started)
+    }
+
+    /// How often the router's threads have fallen asleep so far.
+    pub(super) fn sleeps(&self) -> u64 {
+        self.threads.iter().map(|thread| sleeps_of(&format!("/proc/{thread}/status"))).sum()
+    }
+
+    /// Sends `count` frames in batches and measures; also returns the first that arrived.
+    pub(super) fn run(&mut self, count: u32, batch: u32) -> Result<(Flow, Vec<u8>), Error> {
+        let line = match self.rhythm {
+            Rhythm::Flood => self.dialogue.ask(&format!("run {count} {batch}"))?,
+            Rhythm::Fair => self.dialogue.ask(&format!("pace {count} {batch} {INTERVAL_NS}"))?,
+        };
+        let Some((flow, sample)) = parse(&line) else { return Err(Error::Protocol(line)) };
+        // Softirqs run within the process. A kernel that books their time elsewhere leaves nothing to read.
+        if self.rhythm == Rhythm::Flood && flow.wall_ns > CLOCK_CHECK_NS && flow.cpu_ns < flow.wall_ns / 2 {
+            return Err(Error::HiddenTime);
+        }
+        Ok((flow, sample))
+    }
+
+    /// Sends some frames; whether all arrived, with the first of them.
+    pub(super) fn probe(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let (flow, sample) = self.run(PROBE, PROBE_BATCH)?;
+        Ok((flow.arrived == flow.sent).then_some(sample))
+    }
+
+    /// Whether r0 builds packets of the stack's kind from frames that it is handed, though it has no XDP program. Only so
+    /// does Linux see them; where a program is to forward them, a loss would be hidden by it.
+    pub(super) fn offload(&self, on: bool) -> Result<(), Error> {
+        let Some(line) = &self.site.line else { return Ok(()) };
+        line.r.run("ethtool", &["-K", "r0", "gro", if on { "on" } else { "off" }], "")
+    }
+
+    /// Packets that Linux has forwarded in the router's namespace (RFC 4293's ipSystemStatsOutForwDatagrams).
+    pub(super) fn forwarded_by_linux(&self) -> u64 {
+        let line = self.site.line.as_ref();
+        line.and_then(|line| line.r.proc_net("snmp")).and_then(|text| forwarded(&text)).unwrap_or(0)
+    }
+
+    fn expect_ok(&mut self, command: &str) -> Result<(), Error> {
+        match self.dialogue.ask(command)?.as_str() {
+            "ok" => Ok(()),
+            other => Err(Error::Protocol(other.into())),
+        }
+    }
+}
+
+/// Forwarding on, and no second look at sources, whatever this host has for its own.
+const FORWARDING: &str =
+    "cd /proc/sys/net/ipv4 && echo 1 >ip_forward && for f in conf/*/rp_filter; do echo 0 >$f; done";
+
+/// The kernel's thread that takes over softirqs on a CPU; 0 if it cannot be seen.
+fn softirq_thread(cpu: usize) -> u32 {
+    let name = format!("ksoftirqd/{cpu}");
+    let is_it = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_it).unwrap_or(0)
+}
+
+/// The figure in /proc/net/snmp: a line of names, a line of numbers.
+fn forwarded(text: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|name| name == "ForwDatagrams")?;
+    numbers.split_whitespace().nth(at)?.parse().ok()
+}
+
+fn lcm(a: usize, b: usize) -> usize {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x.max(1) * b
+}
+
+impl AddAssign for Flow {
+    fn add_assign(&mut self, other: Flow) {
+        self.sent += other.sent;
+        self.arrived += other.arrived;
+        self.cpu_ns += other.cpu_ns;
+        self.wall_ns += other.wall_ns;
+    }
+}
+
+fn parse(line: &str) -> Option<(Flow, Vec<u8>)> {
+    let mut words = line.strip_prefix("run ")?.split_whitespace();
+    let mut number = || words.next()?.parse().ok();
+    let flow = Flow { sent: number()?, arrived: number()?, cpu_ns: number()?, wall_ns: number()? };
+    Some((flow, hex::decode(words.next().unwrap_or_default()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::guests::generated;
+    use super::*;
+
+    #[test]
+    fn a_run_line_is_read_whole_or_not_at_all() {
+        let flow = Flow { sent: 64, arrived: 63, cpu_ns: 1000, wall_ns: 2000 };
+        assert_eq!(parse("run 64 63 1000 2000 0aff"), Some((flow, vec![0x0a, 0xff])));
+        assert_eq!(parse("run 64 0 1000 2000 "), Some((Flow { arrived: 0, ..flow }, vec![])));
+        for bad in ["", "run 1 2 3", "run a 2 3 4 00", "what?", "run 1 2 3 4 zz"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn destinations_and_codes_take_turns() {
+        let bundles = [generated(1).unwrap(), generated(2).unwrap()];
+        let stream = Stream { destinations: 3, codes: 2, ..Stream::plain(128, 1) };
+        let frames = stream.frames(&bundles);
+        assert_eq!(frames.len(), 6);
+        let to = |at: usize| <[u8; 4]>::try_from(&frames[at][30..34]).unwrap();
+        assert_eq!([to(0), to(1), to(2)], [[198, 18, 2, 1], [198, 19, 0, 1], [198, 19, 0, 2]]);
+        assert_eq!(to(0), to(3));
+        assert!(frames[0] != frames[3] && frames.iter().all(|frame| frame.len() == 14 + 128));
+        assert_eq!(stream.regime(), "flood, batches of 1, 3 destinations, 2 codes");
+    }
+
+    #[test]
+    fn the_kernel_says_how_much_it_forwarded() {
+        let text = "Ip: Forwarding DefaultTTL ForwDatagrams\nIp: 1 64 7\nIcmp: InMsgs\n";
+        assert_eq!(forwarded(text), Some(7));
+        assert_eq!(forwarded("Ip: Forwarding\nIp: 1\n"), None);
+    }
+}
