@@ -4,7 +4,6 @@
 //! with memory, time or addresses is refused by its verifier, in a thread of few rights.
 
 #[path = "halves/place.rs"]
-#[allow(dead_code)]
 mod place;
 
 use anode::code::bundle::{Insn, Program};

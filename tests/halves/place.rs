@@ -1,4 +1,5 @@
 //! A namespace with two interfaces, and the two halves of one node told of it.
+#![allow(dead_code)]
 
 use anode::apps;
 use anode::code::author::{self, Options};

@@ -88,7 +88,7 @@ fn flooded(settings: &Settings, programs: &Programs, guests: &Guests, report: &m
         Variant::xdp(PASS, &kernel, "pass"),
         Variant::xdp(FIB, &kernel, "fib"),
         Variant::xdp(CACHE, &kernel, "cache"),
-        Variant::node(NodeGateway::new(HALF, &bundles).configured("", "kernel = true")),
+        Variant::node(NodeGateway::new(HALF, &bundles).configured("routes = \"kernel\"", "kernel = true")),
     ];
     let make = || Channel::new(programs, &kernel, settings.cpus(), Rhythm::Flood);
     variants.retain(|variant| match variant.missing().map_or_else(|| trial(variant, &bundles, &make), Err) {
