@@ -126,9 +126,16 @@ struct counts {
 struct current {
     struct context context;
     u64 source[2];
+    /* Its destination before the code ran, and the place of its next hop in map `next_hops`. */
+    u64 to[2];
+    u32 next;
+    /* Offset of the capsule header in the frame, one of the three below. */
+    u32 offset;
+    u32 slot;
     /* Octets of the capsule, header included, and its resource bound. */
     u32 bytes, bound;
-    u64 zero;
+    /* What the code has returned. */
+    u32 verdict;
 };
 
 /* A packet whose code has run is passed up in an Ethernet frame of this type (IEEE 802, local
@@ -144,7 +151,7 @@ struct passed_up {
 
 _Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 48 && sizeof(struct code) == 64, "contract");
 _Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
-_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 96 && sizeof(struct passed_up) == 80, "contract");
+_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 120 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
 
@@ -158,6 +165,7 @@ MAP(counts_map);
 MAP(current_map);
 MAP(programs_map);
 MAP(transmit_map);
+MAP(act_map);
 MAP(routes_map);
 MAP(neighbours_map);
 MAP(state_map);

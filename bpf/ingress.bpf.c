@@ -114,6 +114,10 @@ INLINE void run(struct xdp *ctx, struct counts *counts)
     now->context.in_port = port->number;
     now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
     now->bytes = length - sizeof(*anep);
+    now->offset = offset + sizeof(*anep);
+    now->slot = code->slot;
+    now->next = place(capsule->destination.half, 0, NEXT_HOPS);
+    copy(now->to, capsule->destination.half);
     u32 form = offset == BEHIND_UDP - 8 ? 1 : offset == BEHIND_IPV6 - 8 ? 2 : 0;
     tail_call(ctx, programs_map, code->slot + form * PROGRAMS);
 }

@@ -4,147 +4,26 @@
  * every code (src/code/link): `capsule` below is that code, verified by the kernel for itself, over
  * the context and the window and nothing else; `constant` values are put in by the linker.
  *
- * The code returns a verdict, the runner acts on it: the code has no way to the packet but its window.
- * There is one program of a code for each place where a capsule can stand in a frame, since the kernel
- * lets a loader of few rights compute packet addresses from constants only.
+ * The code returns a verdict, and another program acts on it: the code has no way to the packet but its
+ * window. There is one program of a code for each place where a capsule can stand in a frame, since the
+ * kernel lets a loader of few rights compute packet addresses from constants only. What it verifies for such a
+ * loader is also slower (barriers against speculation), so nothing is done here that can be done elsewhere.
  */
-#include "next_hop.h"
 #include "environment.h"
+#include "wire.h"
 
 /* The code, as a global function of its own. */
 extern int capsule(struct context *context, struct addr *window);
 
-enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
-
-/* Counts. Each counter by an address of its own: the compiler must not choose between offsets. */
-INLINE void count(u64 *counter)
-{
-    asm volatile("" : "+r"(counter));
-    *counter += 1;
-}
-
-/* Gives a packet whose code has run to the user half, which goes on where this stopped. */
-INLINE int pass_up(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)
-{
-    if (xdp_adjust_head(ctx, -(int)sizeof(struct passed_up)))
-        return XDP_ABORTED;
-    u8 *data = packet(ctx);
-    const struct ethernet *before = (const void *)(data + sizeof(struct passed_up));
-    const struct capsule *capsule = (const void *)behind(before, OFFSET);
-    struct ethernet *ethernet = (void *)data;
-    struct passed_up *up = (void *)(ethernet + 1);
-
-    if ((const u8 *)(capsule + 1) > packet_end(ctx))
-        return XDP_ABORTED;
-    u16 type = before->type;
-#pragma clang loop unroll(full)
-    for (int i = 0; i < 6; i++)
-        ethernet->macs[i] = before->macs[i];
-    ethernet->type = be16(PASSED_UP);
-    up->verdict = verdict;
-    up->bound = now->bound;
-    copy(up->code, capsule->code);
-    copy(up->code + 2, capsule->code + 2);
-    copy(up->source, now->source);
-    copy(up->here, now->context.here);
-    up->ethertype = type;
-    count(&usage->passed_up);
-    return XDP_PASS;
-}
-
-INLINE void put_ipv4(struct ipv4 *ip, u32 source, u32 destination)
-{
-    ip->identification = 0;
-    ip->fragment = be16(0x4000);
-    ip->ttl--;
-    ip->source = source;
-    ip->destination = destination;
-    sum_ipv4(ip);
-}
-
-/* Sends the packet to its next hop; 0 if that cannot be done here. */
-INLINE int forward(struct xdp *ctx, const struct current *now)
-{
-    u64 offset = constant(OFFSET);
-    u8 *data = packet(ctx);
-    struct ethernet *ethernet = (void *)data;
-    struct capsule *capsule = (void *)behind(data, OFFSET);
-
-    if ((u8 *)(capsule + 1) > packet_end(ctx))
-        return 0;
-    u64 from[2], to[2];
-    copy(from, capsule->source.half);
-    copy(to, capsule->destination.half);
-    if (is_v4(to) != is_v4(from) || is_v4(to) != (offset != BEHIND_IPV6))
-        return 0;
-    const struct next_hop *next = find_next(ctx, from, to);
-    if (!next || now->bytes + offset - sizeof(*ethernet) > next->mtu)
-        return 0;
-    /* Bounds again: looking for the next hop may have forgotten them. */
-    data = packet(ctx);
-    ethernet = (void *)data;
-    capsule = (void *)behind(data, OFFSET);
-    if ((u8 *)(capsule + 1) > packet_end(ctx) || data + 54 > packet_end(ctx))
-        return 0;
-    capsule->bound = be32(now->bound - 1);
-    copy(capsule->previous.half, next->own);
-    if (offset != BEHIND_IPV6) {
-        put_ipv4((void *)(ethernet + 1), (u32)(from[1] >> 32), (u32)(to[1] >> 32));
-        if (offset == BEHIND_UDP)
-            *(u16 *)(data + 34) = be16(PORT);
-    } else {
-        struct ipv6 *ip = (void *)(ethernet + 1);
-        ip->word &= be32(0xfff00000);
-        ip->hop_limit--;
-        copy(ip->source.half, from);
-        copy(ip->destination.half, to);
-    }
-    __builtin_memcpy(ethernet->macs, next->macs, sizeof(ethernet->macs));
-    return (int)redirect_map(transmit_map, next->interface, 0);
-}
-
-/* Whether the code left a source that may be there: the packet's own, or this node's. */
-INLINE int is_honest(const struct capsule *capsule, const struct current *now)
-{
-    return is_equal(capsule->source.half, now->source) || is_equal(capsule->source.half, now->context.here);
-}
-
-INLINE int act(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)
-{
-    if (verdict == VERDICT_DROP) {
-        count(&usage->by_code);
-        return XDP_DROP;
-    }
-    if (verdict != VERDICT_FORWARD && (verdict & 0xffff) != VERDICT_DELIVER) {
-        count(&usage->by_verdict);
-        return XDP_DROP;
-    }
-    const struct capsule *capsule = (const void *)behind(packet(ctx), OFFSET);
-    if ((const u8 *)(capsule + 1) > packet_end(ctx))
-        return XDP_ABORTED;
-    if (verdict == VERDICT_FORWARD && now->bound && is_honest(capsule, now)) {
-        int done = forward(ctx, now);
-        if (LIKELY(done)) {
-            count(&usage->forwarded);
-            return done;
-        }
-    }
-    return pass_up(ctx, now, usage, verdict);
-}
-
 SECTION("xdp") int runner(struct xdp *ctx)
 {
-    u32 zero = 0, slot = constant(SLOT);
+    u32 zero = 0;
     struct current *now = map_lookup(current_map, &zero);
-    struct usage *usage = map_lookup(usage_map, &slot);
-
-    if (!now || !usage)
-        return XDP_ABORTED;
-    count(&usage->packets);
-    usage->bytes += now->bytes;
     struct capsule *packet_capsule = (void *)behind(packet(ctx), OFFSET);
-    if (behind(packet_capsule + 1, WINDOW) > packet_end(ctx))
+
+    if (!now || behind(packet_capsule + 1, WINDOW) > packet_end(ctx))
         return XDP_ABORTED;
-    u32 verdict = (u32)capsule(&now->context, &packet_capsule->source);
-    return act(ctx, now, usage, verdict);
+    now->verdict = (u32)capsule(&now->context, &packet_capsule->source);
+    tail_call(ctx, act_map, 0);
+    return XDP_ABORTED;
 }

@@ -1,7 +1,7 @@
 //! The kernel half: XDP programs at the node's interfaces, and the programs of codes behind them.
 //!
 //! ```text
-//! [ingress at every port] ─ codes_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ transmit_map
+//! [ingress at every port] ─ codes_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ [act] ─▶ transmit_map
 //! ```
 //!
 //! Everything here is control: packets never wait for it. What is attached goes with this value.
@@ -21,7 +21,8 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The compiled ingress (`bpf/ingress.bpf.c`) and the runner with its calls (`bpf/runner.bpf.c`).
+/// The compiled ingress, what acts on verdicts, and the runner with the calls of mobile code (`bpf/*.bpf.c`).
+static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
 
@@ -105,6 +106,8 @@ impl KernelHalf {
         let maps = Maps::create()?;
         let code = resolved(object::program(INGRESS, "ingress")?, &maps)?;
         let ingress = Program::load(Hook::Xdp, "anode_ingress", &code, None)?;
+        let code = resolved(object::program(ACT, "act")?, &maps)?;
+        maps.set_act(&Program::load(Hook::Xdp, "anode_act", &code, None)?)?;
         let environment = object::environment(RUNNER)?;
         let state = State { free: (1..PROGRAMS).rev().collect(), ..State::default() };
         let half = KernelHalf { maps, ingress, environment, name, origin, state: Mutex::new(state) };

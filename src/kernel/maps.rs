@@ -71,7 +71,7 @@ pub struct Maps {
 }
 
 /// Name, kind, octets of key and value, entries.
-const LAYOUT: [(&str, MapKind, usize, usize, u32); 12] = [
+const LAYOUT: [(&str, MapKind, usize, usize, u32); 13] = [
     ("node_map", MapKind::Array, 4, 40, 1),
     ("ports_map", MapKind::Array, 4, 48, PORTS),
     ("codes_map", MapKind::Array, 4, 64, CODES),
@@ -79,7 +79,8 @@ const LAYOUT: [(&str, MapKind, usize, usize, u32); 12] = [
     ("next_hops_map", MapKind::PerCpuArray, 4, 72, NEXT_HOPS),
     ("usage_map", MapKind::PerCpuArray, 4, 48, PROGRAMS),
     ("counts_map", MapKind::PerCpuArray, 4, 16, 1),
-    ("current_map", MapKind::PerCpuArray, 4, 96, 1),
+    ("current_map", MapKind::PerCpuArray, 4, 120, 1),
+    ("act_map", MapKind::Programs, 4, 4, 1),
     ("programs_map", MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32),
     ("transmit_map", MapKind::Devices, 4, 4, PORTS),
     ("routes_map", MapKind::Prefixes, 20, 24, ROUTES),
@@ -144,6 +145,11 @@ impl Maps {
             self.set("programs_map", slot + form * PROGRAMS, &program.as_fd().as_raw_fd().to_ne_bytes())?;
         }
         Ok(())
+    }
+
+    /// Puts in the program that acts on verdicts.
+    pub fn set_act(&self, program: &impl AsFd) -> io::Result<()> {
+        self.set("act_map", 0, &program.as_fd().as_raw_fd().to_ne_bytes())
     }
 
     /// Empties a slot.
