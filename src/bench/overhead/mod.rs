@@ -55,7 +55,7 @@ const QUICK_SLICES: u32 = 4;
 /// Frames in single file cost several times as much, so there are fewer.
 const LONE_SHARE: u32 = 4;
 /// Fair bursts pause most of the time, so there are fewer still.
-const FAIR_SHARE: u32 = 8;
+const FAIR_SHARE: u32 = 16;
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -152,11 +152,7 @@ fn streams(quick: bool) -> Vec<Stream> {
 
 /// Burst and octets of the IP packet in user space.
 fn loads(quick: bool) -> Vec<(u32, usize)> {
-    if quick {
-        vec![(128, 128), (128, 1500)]
-    } else {
-        vec![(128, 128), (128, 512), (128, 1024), (128, 1500), (16, 128), (1, 128)]
-    }
+    if quick { vec![(128, 128)] } else { vec![(128, 128), (128, 512), (128, 1024), (128, 1500), (16, 128), (1, 128)] }
 }
 
 /// Measures the variants against each other under each of the streams, as [`super::gateway::compare`] does: each has a line of namespaces
