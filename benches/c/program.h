@@ -16,7 +16,7 @@ struct generator {
 	unsigned long long interval_ns, until_ns;
 };
 // Longest wait between bursts: readings of the clock, ROUNDS times READINGS, each some 20 ns.
-enum { ROUNDS = 3000, READINGS = 24 };
+enum { ROUNDS = 6000, READINGS = 32 };
 
 // What the sink has seen: frames of `length` octets to the port of capsules. It keeps one after `armed` was set.
 struct sink {

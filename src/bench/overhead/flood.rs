@@ -27,10 +27,8 @@ use crate::wire::Addr;
 /// Frames in a test run that only finds out whether the way is open.
 pub(super) const PROBE: u32 = 1024;
 const PROBE_BATCH: u32 = 64;
-/// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep.
-const INTERVAL_NS: u32 = 700_000;
-/// Runs at least as long say whether the CPU clock shows softirqs.
-const CLOCK_CHECK_NS: u64 = 5_000_000;
+/// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (45,000 frames a second).
+const INTERVAL_NS: u32 = 2_844_000;
 
 /// What is sent: capsules in IP packets of `size` octets, `batch` frames at a time, one batch right after the other or with pauses between.
 /// Destination and code change from packet to packet.
@@ -178,12 +176,7 @@ impl Channel {
             Rhythm::Flood => self.dialogue.ask(&format!("run {count} {batch}"))?,
             Rhythm::Fair => self.dialogue.ask(&format!("pace {count} {batch} {INTERVAL_NS}"))?,
         };
-        let Some((flow, sample)) = parse(&line) else { return Err(Error::Protocol(line)) };
-        // Softirqs run within the process. A kernel that books their time elsewhere leaves nothing to read.
-        if self.rhythm == Rhythm::Flood && flow.wall_ns > CLOCK_CHECK_NS && flow.cpu_ns < flow.wall_ns / 2 {
-            return Err(Error::HiddenTime);
-        }
-        Ok((flow, sample))
+        parse(&line).ok_or(Error::Protocol(line))
     }
 
     /// Sends some frames; whether all arrived, with the first of them.
