@@ -32,7 +32,7 @@ const CODE_MAX: usize = 4096;
 /// Why code does not run in the kernel.
 #[derive(Debug)]
 pub enum LoadError {
-    /// It is longer than [`CODE_MAX`].
+    /// It has so many instructions, and that is too many.
     TooLong(usize),
     /// It needs a call that is not there.
     Link(LinkError),
