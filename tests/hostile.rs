@@ -78,11 +78,13 @@ fn smuggled_calls_and_addresses_break_the_rules() {
     assert!(check::bpf(&unknown).unwrap_err().to_string().contains("an_root"));
 }
 
-#[test]
-fn memory_time_and_addresses_of_others_are_refused_by_the_verifier() {
-    let Some(place) = Place::new() else { return };
+/// What is wanted, a program that does it, and a word of the verifier's reason.
+type Case = (&'static str, Program, &'static str);
+
+/// Programs that want memory or addresses.
+fn memory() -> Vec<Case> {
     let end = 32 + WINDOW as i16;
-    let cases: Vec<(&str, Program, &str)> = vec![
+    vec![
         ("before the window", program(&[], &[insn(LDX64, 3, 2, -8, 0)]), "invalid"),
         ("writes locked fields", program(&[], &[insn(ST8, 2, 0, -50, 0)]), "invalid"),
         ("behind the window", program(&[], &[insn(LDX8, 3, 2, end, 0)]), "invalid"),
@@ -102,6 +104,12 @@ fn memory_time_and_addresses_of_others_are_refused_by_the_verifier() {
         ),
         ("what the stack held before", program(&[], &[insn(LDX64, 3, 10, -8, 0), insn(STX64, 2, 3, 0, 0)]), "stack"),
         ("a stack too deep", program(&[], &[insn(ST8, 10, 0, -513, 0)]), "stack"),
+    ]
+}
+
+/// Programs that want time, or misuse calls.
+fn time_and_calls() -> Vec<Case> {
+    vec![
         ("runs for ever", program(&[], &[insn(JA, 0, 0, -1, 0)]), "loop"),
         (
             "runs for long",
@@ -144,7 +152,13 @@ fn memory_time_and_addresses_of_others_are_refused_by_the_verifier() {
             "pointer",
         ),
         ("a number as an address", program(&["an_node_name"], &[insn(MOV, 1, 0, 0, 4096), symbol(0)]), "scalar"),
-    ];
+    ]
+}
+
+#[test]
+fn memory_time_and_addresses_of_others_are_refused_by_the_verifier() {
+    let Some(place) = Place::new() else { return };
+    let cases = memory().into_iter().chain(time_and_calls());
     for (what, program, reason) in cases {
         check::bpf(&program.encode()).unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
         let said = place.load(&program, WINDOW).expect_err(what);
