@@ -30,7 +30,7 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, struct usage *usa
     copy(up->code, capsule->code);
     copy(up->code + 2, capsule->code + 2);
     copy(up->source, now->source);
-    copy(up->here, now->context.here);
+    copy(up->here, now->here);
     up->ethertype = type;
     usage->passed_up++;
     return XDP_PASS;
@@ -90,7 +90,7 @@ INLINE int forward(struct xdp *ctx, const struct current *now)
 /* Whether the code left a source that may be there: the packet's own, or this node's. */
 INLINE int is_honest(const struct capsule *capsule, const struct current *now)
 {
-    return is_equal(capsule->source.half, now->source) || is_equal(capsule->source.half, now->context.here);
+    return is_equal(capsule->source.half, now->source) || is_equal(capsule->source.half, now->here);
 }
 
 INLINE int conclude(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)

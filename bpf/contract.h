@@ -124,12 +124,14 @@ struct counts {
 
 /* Map `current`, for each CPU, one entry: the packet whose code runs. */
 struct current {
+    /* The code may write into this; nothing in it is believed afterwards. */
     struct context context;
-    u64 source[2];
+    /* The node's address that the code sees, and the packet's source before the code ran. */
+    u64 here[2], source[2];
     /* Its destination before the code ran, and the place of its next hop in map `next_hops`. */
     u64 to[2];
     u32 next;
-    /* Offset of the capsule header in the frame, one of the three below. */
+    /* Offset of the capsule header in the frame, one of the three above. */
     u32 offset;
     u32 slot;
     /* Octets of the capsule, header included, and its resource bound. */
@@ -151,7 +153,7 @@ struct passed_up {
 
 _Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 48 && sizeof(struct code) == 64, "contract");
 _Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
-_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 120 && sizeof(struct passed_up) == 80, "contract");
+_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 136 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
 

@@ -73,12 +73,15 @@ INLINE u32 find_near(const struct capsule *capsule, u32 interface)
 
 INLINE void describe(struct current *now, const struct capsule *capsule, const struct next_hop *next, u32 window)
 {
+    copy(now->here, next->own);
     copy(now->context.here, next->own);
     now->context.window_length = window;
     now->context.flags = 0;
     now->context.app_port = be16(capsule->app_port);
     now->bound = be32(capsule->bound);
     now->context.bound = now->bound;
+    for (int i = 0; i < 5; i++)
+        now->context.reserved[i] = 0;
     copy(now->source, capsule->source.half);
 }
 

@@ -7,6 +7,7 @@
 #[path = "halves/place.rs"]
 mod place;
 
+use anode::nodeos::reason::Reason;
 use anode::wire::{anep, capsule};
 use place::{Came, FAR, LEFT, OWN_LEFT, Place, RIGHT, frame, header, shipped};
 
@@ -92,6 +93,20 @@ fn without_bound_or_with_another_verdict_the_user_half_goes_on() {
         let (user, kernel) = both(&mut place, &frame(&header, b"payload and more", false));
         assert!(matches!(kernel, Came::UpRun(_)), "{kernel:?}");
         assert_eq!(user, place.resume(&kernel), "bound {bound}");
+    }
+}
+
+#[test]
+fn what_code_writes_into_its_context_is_neither_believed_nor_kept() {
+    let mut place = place!();
+    let code = place.add_guest("forge");
+    for _ in 0..2 {
+        let (user, kernel) = both(&mut place, &frame(&header(code), &[0; 8], false));
+        let Came::UpRun(up) = &kernel else { panic!("{kernel:?}") };
+        let payload = 14 + 80 + 28 + anep::HEADER + capsule::HEADER;
+        assert_eq!(up[payload..payload + 4], [0; 4], "nothing of the packet before");
+        assert_eq!(user, Came::DroppedFor(Reason::Source));
+        assert_eq!(user, place.resume(&kernel));
     }
 }
 

@@ -79,7 +79,7 @@ const LAYOUT: [(&str, MapKind, usize, usize, u32); 13] = [
     ("next_hops_map", MapKind::PerCpuArray, 4, 72, NEXT_HOPS),
     ("usage_map", MapKind::PerCpuArray, 4, 48, PROGRAMS),
     ("counts_map", MapKind::PerCpuArray, 4, 16, 1),
-    ("current_map", MapKind::PerCpuArray, 4, 120, 1),
+    ("current_map", MapKind::PerCpuArray, 4, 136, 1),
     ("act_map", MapKind::Programs, 4, 4, 1),
     ("programs_map", MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32),
     ("transmit_map", MapKind::Devices, 4, 4, PORTS),
