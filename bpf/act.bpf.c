@@ -52,7 +52,7 @@ INLINE int forward(struct xdp *ctx, const struct current *now)
     u32 offset = now->offset & 127;
     u8 *data = packet(ctx);
     struct ethernet *ethernet = (void *)data;
-    struct capsule *capsule = (void *)(data + (now->offset & 127));
+    struct capsule *capsule = (void *)(data + offset);
 
     if ((u8 *)(capsule + 1) > packet_end(ctx))
         return 0;
@@ -67,7 +67,7 @@ INLINE int forward(struct xdp *ctx, const struct current *now)
     /* Bounds again: looking for the next hop may have forgotten them. */
     data = packet(ctx);
     ethernet = (void *)data;
-    capsule = (void *)(data + (now->offset & 127));
+    capsule = (void *)(data + offset);
     if ((u8 *)(capsule + 1) > packet_end(ctx) || data + 54 > packet_end(ctx))
         return 0;
     capsule->bound = be32(now->bound - 1);

@@ -38,8 +38,6 @@ static void (*const spin_lock)(void *lock) = (void *)93;
 static void (*const spin_unlock)(void *lock) = (void *)94;
 static long (*const fib_lookup)(void *ctx, void *params, int size, u32 flags) = (void *)69;
 static u64 (*const jiffies)(void) = (void *)118;
-static long (*const xdp_load_bytes)(void *ctx, u32 offset, void *to, u32 size) = (void *)189;
-static long (*const xdp_store_bytes)(void *ctx, u32 offset, const void *from, u32 size) = (void *)190;
 
 INLINE u8 *packet(const struct xdp *ctx) { return (u8 *)(long)ctx->data; }
 INLINE u8 *packet_end(const struct xdp *ctx) { return (u8 *)(long)ctx->data_end; }

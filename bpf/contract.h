@@ -20,7 +20,6 @@ enum {
 /* Where a capsule header can stand in a frame. Map `programs` has a program of each code for each: that
  * of slot S and form F is number S + F * PROGRAMS. */
 enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62 };
-enum { FORMS = 3 };
 
 /* An address: 16 octets, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
  * where XDP runs. */
@@ -47,8 +46,10 @@ struct node {
 /* Map `ports`, by interface index. */
 struct port {
     /* Whether the node has this interface, and capsules may leave by it from here. */
-    u32 present, number;
-    u32 mtu, zero;
+    u32 present, number, mtu;
+    /* Its own link address, as the 32 and 16 bits that it is in a frame. */
+    u32 mac;
+    u16 mac_end, zero[3];
     /* The node's address on it for each family; zero: none. */
     u64 v4[2], v6[2];
 };
@@ -82,7 +83,6 @@ struct next_hop {
     u16 macs[6];
     u32 zero;
 };
-
 
 /* Map `routes`: a prefix over addresses, and what is behind it. */
 struct prefix {
@@ -151,7 +151,7 @@ struct passed_up {
     u16 ethertype, zero[3];
 };
 
-_Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 48 && sizeof(struct code) == 64, "contract");
+_Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
 _Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
 _Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 136 && sizeof(struct passed_up) == 80, "contract");
 

@@ -51,6 +51,12 @@ INLINE int agrees(const u8 *data, const struct capsule *capsule, u32 offset, u32
            be16(ip->length) == offset - 14 + anep_length;
 }
 
+/* Whether a frame is for this port's link address: an interface may show those of others too. */
+INLINE int is_for(const u8 *data, const struct port *port)
+{
+    return *(const u32 *)data == port->mac && *(const u16 *)(data + 4) == port->mac_end;
+}
+
 INLINE struct code *find_code(const struct capsule *capsule)
 {
     const u64 *name = capsule->code;
@@ -136,7 +142,7 @@ INLINE void run(struct xdp *ctx, struct counts *counts)
     struct port *port = map_lookup(ports_map, &interface);
     struct current *now = map_lookup(current_map, &zero);
     struct code *code = find_code(capsule);
-    if (!port || !port->present || !now || !code || !agrees(data, capsule, offset, length))
+    if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, capsule, offset, length))
         return;
     if (length < sizeof(*anep) + sizeof(*capsule) + code->window)
         return;

@@ -53,6 +53,7 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
         ("an IP checksum that is wrong", |f| f[24] ^= 1),
         ("a fragment", |f| f[20] = 0x20),
         ("a UDP checksum", |f| f[40] = 1),
+        ("for another host", |f| f[5] ^= 1),
         ("another UDP port", |f| f[37] ^= 1),
         ("a tag", |f| (f[12], f[13]) = (0x81, 0)),
         ("another ANEP type", |f| f[14 + 28 + 3] ^= 1),

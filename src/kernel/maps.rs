@@ -3,6 +3,7 @@
 use crate::sys::bpf::{Map, MapKind};
 use crate::topology::NextHop;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
+use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest, Prefix};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -32,6 +33,8 @@ pub struct PortEntry {
     pub number: u32,
     /// Octets of the largest IP packet.
     pub mtu: u32,
+    /// Its own link address: frames for others are left alone.
+    pub mac: Mac,
     /// The node's IPv4 address on it, if it has one.
     pub v4: Option<Addr>,
     /// The node's IPv6 address on it, if it has one.
@@ -73,7 +76,7 @@ pub struct Maps {
 /// Name, kind, octets of key and value, entries.
 const LAYOUT: [(&str, MapKind, usize, usize, u32); 13] = [
     ("node_map", MapKind::Array, 4, 40, 1),
-    ("ports_map", MapKind::Array, 4, 48, PORTS),
+    ("ports_map", MapKind::Array, 4, 56, PORTS),
     ("codes_map", MapKind::Array, 4, 64, CODES),
     ("near_map", MapKind::Array, 4, 24, NEAR),
     ("next_hops_map", MapKind::PerCpuArray, 4, 72, NEXT_HOPS),
@@ -121,11 +124,12 @@ impl Maps {
 
     /// Tells of an interface, and lets capsules leave by it.
     pub fn set_port(&self, port: &PortEntry) -> io::Result<()> {
-        let mut value = [0; 48];
-        let words = [1, port.number, port.mtu, 0];
-        value[..16].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
-        value[16..32].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
-        value[32..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
+        let mut value = [0; 56];
+        let words = [1, port.number, port.mtu];
+        value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
+        value[12..18].copy_from_slice(&port.mac.0);
+        value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
+        value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
         self.set("ports_map", port.interface, &value)?;
         self.set("transmit_map", port.interface, &port.interface.to_ne_bytes())
     }

@@ -12,7 +12,8 @@ use crate::nodeos::domain::Limits;
 use crate::port::PortId;
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
-use crate::topology::{Port, Routes};
+use crate::topology::{Link, Port, Routes};
+use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -31,7 +32,8 @@ pub fn open(config: &NodeConfig, plans: &[Plan], clock: Clock) -> Result<Option<
     )?;
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
         let Opening::Packet { interface, kernel: true } = plan.opening else { continue };
-        match half.attach(entry(number as u32, interface, port)) {
+        let Link::Ethernet { mac, .. } = port.link else { continue };
+        match half.attach(entry(number as u32, interface, mac, port)) {
             Ok(XdpMode::Native) => tracing::info!(port = port.name, "kernel half in the driver"),
             Ok(XdpMode::Generic) => tracing::warn!(port = port.name, "kernel half in the stack: slower, see status"),
             Err(error) => tracing::warn!(port = port.name, %error, "no kernel half here: capsules run in user space"),
@@ -46,12 +48,12 @@ pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes) -> st
     half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
-fn entry(number: u32, interface: u32, port: &Port) -> PortEntry {
+fn entry(number: u32, interface: u32, mac: Mac, port: &Port) -> PortEntry {
     let fit = |v4: bool| {
         let mut own = port.addresses.iter().map(|(addr, _)| *addr);
         own.find(|addr| addr.is_v4() == v4 && !addr.is_link_local())
     };
-    PortEntry { interface, number, mtu: port.mtu as u32, v4: fit(true), v6: fit(false) }
+    PortEntry { interface, number, mtu: port.mtu as u32, mac, v4: fit(true), v6: fit(false) }
 }
 
 /// Tells the kernel half what a node wants it to know.

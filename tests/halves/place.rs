@@ -264,7 +264,8 @@ fn open() -> (KernelHalf, u32) {
     let half = KernelHalf::new(name, anode::sys::clock::Clock::start().origin()).unwrap();
     let (left, right) = (interface_index("r0"), interface_index("r1"));
     for (number, (interface, own)) in [(left, OWN_LEFT), (right, OWN_RIGHT)].into_iter().enumerate() {
-        let port = PortEntry { interface, number: number as u32, mtu: 1500, v4: Some(own), v6: None };
+        let port =
+            PortEntry { interface, number: number as u32, mtu: 1500, mac: OWN_MACS[number], v4: Some(own), v6: None };
         half.attach(port).unwrap();
     }
     half.set_neighbour(0, LEFT, Some(0)).unwrap();
