@@ -85,7 +85,15 @@ struct State {
     waiting: HashMap<Digest, u32>,
     routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
-    neighbours: u32,
+    /// Port and address of each neighbour, in the order of their numbers.
+    neighbours: Vec<(u32, Addr)>,
+}
+
+impl State {
+    /// The interface of a port of the kernel half.
+    fn interface(&self, port: u32) -> Option<u32> {
+        self.ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
+    }
 }
 
 /// The kernel half of one node.
@@ -231,25 +239,38 @@ impl KernelHalf {
         Ok(())
     }
 
-    /// Tells of a neighbour behind a port, or that it is none any more.
-    pub fn set_neighbour(&self, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
-        if let Some(number) = number {
-            self.maps.set_neighbour(number, addr)?;
+    /// Tells who the neighbours are, each with the port it is behind, in the order of their numbers.
+    pub fn set_neighbours(&self, now: Vec<(u32, Addr)>) -> io::Result<()> {
+        let mut state = self.state();
+        let before = core::mem::take(&mut state.neighbours);
+        // Those gone first: two neighbours may share a place.
+        for (port, addr) in before.iter().filter(|known| !now.contains(known)) {
+            self.set_near(&state, *port, *addr, None)?;
         }
-        let interface = {
-            let mut state = self.state();
-            state.neighbours = state.neighbours.max(number.map_or(0, |number| number + 1));
-            state.ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
-        };
-        self.raise_generation()?;
-        interface.map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
+        for (number, (port, addr)) in (0..).zip(&now) {
+            self.maps.set_neighbour(number, *addr)?;
+            self.set_near(&state, *port, *addr, Some(number))?;
+        }
+        for number in now.len()..before.len() {
+            self.maps.set_neighbour(number as u32, Addr::UNSPECIFIED)?;
+        }
+        state.neighbours = now;
+        self.tell_node(&state)
+    }
+
+    fn set_near(&self, state: &State, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
+        state.interface(port).map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
     }
 
     /// Routes or link addresses have changed: everything found out so far is found out anew.
     pub fn raise_generation(&self) -> io::Result<()> {
         let mut state = self.state();
         state.generation += 1;
-        self.maps.set_node(state.generation, &self.name, self.origin, state.neighbours)
+        self.tell_node(&state)
+    }
+
+    fn tell_node(&self, state: &State) -> io::Result<()> {
+        self.maps.set_node(state.generation, &self.name, self.origin, state.neighbours.len() as u32)
     }
 
     /// Tells the routes of the node, for `an_route`, and its own addresses.
@@ -269,9 +290,9 @@ impl KernelHalf {
         self.raise_generation()
     }
 
-    /// Whether `port` is one of the kernel half's.
+    /// The interface of a port, if it is one of the kernel half's.
     pub fn interface(&self, port: u32) -> Option<u32> {
-        self.state().ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
+        self.state().interface(port)
     }
 
     /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.

@@ -9,14 +9,12 @@ use crate::code::check;
 use crate::kernel::{KernelHalf, PortEntry};
 use crate::node::{KernelOrder, Linked, NodeConfig};
 use crate::nodeos::domain::Limits;
-use crate::port::PortId;
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
 use crate::topology::{Link, Port, Routes};
+use crate::wire::Digest;
 use crate::wire::ethernet::Mac;
-use crate::wire::{Addr, Digest};
 use anyhow::{Context, Result};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
@@ -59,17 +57,16 @@ fn entry(number: u32, interface: u32, mac: Mac, port: &Port) -> PortEntry {
 /// Tells the kernel half what a node wants it to know.
 pub struct Messenger {
     half: Arc<KernelHalf>,
-    neighbours: HashMap<(PortId, Addr), u32>,
 }
 
 impl Messenger {
     /// One for this kernel half.
     pub fn new(half: Arc<KernelHalf>) -> Messenger {
-        Messenger { half, neighbours: HashMap::new() }
+        Messenger { half }
     }
 
     /// Carries an order out; gives what the node is to be told of it.
-    pub fn carry_out(&mut self, order: KernelOrder) -> Option<(Digest, Linked)> {
+    pub fn carry_out(&self, order: KernelOrder) -> Option<(Digest, Linked)> {
         match order {
             KernelOrder::Link { code, bpf, window, limits } => {
                 return Some((code, self.link(&code, &bpf, window, &limits)));
@@ -85,13 +82,10 @@ impl Messenger {
                 }
             }
             KernelOrder::Neighbours(list) => {
-                let now = list.into_iter().zip(0..).collect();
-                let before = core::mem::replace(&mut self.neighbours, now);
-                for (known, _) in before.iter().filter(|(known, _)| !self.neighbours.contains_key(known)) {
-                    self.tell(*known, None);
+                let list = list.into_iter().map(|(port, addr)| (u32::from(port.0), addr)).collect();
+                if let Err(error) = self.half.set_neighbours(list) {
+                    tracing::warn!(%error, "the kernel half does not know all neighbours");
                 }
-                let fresh = self.neighbours.iter().filter(|(known, number)| before.get(known) != Some(number));
-                fresh.for_each(|(known, number)| self.tell(*known, Some(*number)));
             }
             KernelOrder::NextHop { port, addr } => {
                 if let Some(interface) = self.half.interface(u32::from(port.0))
@@ -109,11 +103,5 @@ impl Messenger {
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
         let state = self.half.add_code(code, &program, window, limits).map_err(|error| error.to_string())?;
         Ok(state)
-    }
-
-    fn tell(&self, (port, addr): (PortId, Addr), number: Option<u32>) {
-        if let Err(error) = self.half.set_neighbour(u32::from(port.0), addr, number) {
-            tracing::warn!(%error, neighbour = %addr, "the kernel half does not know a neighbour");
-        }
     }
 }

@@ -97,7 +97,7 @@ impl Shelf {
 fn serve(
     store: Store,
     compiler: &Compiler,
-    mut kernel: Option<Messenger>,
+    kernel: Option<Messenger>,
     inbox: &Receiver<Job>,
     outbox: &Sender<Loaded>,
     waker: &Waker,
@@ -121,7 +121,7 @@ fn serve(
                 Some(Loaded::Prepared(code, Box::new(result)))
             }
             Job::Effect(Effect::Kernel(order)) => {
-                let told = kernel.as_mut().and_then(|kernel| kernel.carry_out(order));
+                let told = kernel.as_ref().and_then(|kernel| kernel.carry_out(order));
                 told.map(|(code, result)| Loaded::Linked(code, result))
             }
             Job::Request(request, reply) => {

@@ -268,8 +268,9 @@ fn open() -> (KernelHalf, u32) {
             PortEntry { interface, number: number as u32, mtu: 1500, mac: OWN_MACS[number], v4: Some(own), v6: None };
         half.attach(port).unwrap();
     }
-    half.set_neighbour(0, LEFT, Some(0)).unwrap();
-    half.set_neighbour(1, RIGHT, Some(1)).unwrap();
+    // One that is gone has left no trace.
+    half.set_neighbours(vec![(0, LEFT), (1, RIGHT), (1, FAR)]).unwrap();
+    half.set_neighbours(vec![(0, LEFT), (1, RIGHT)]).unwrap();
     half.set_routes(&config().routes, [OWN_LEFT, OWN_RIGHT].into_iter()).unwrap();
     (half, left)
 }
