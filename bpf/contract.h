@@ -61,7 +61,8 @@ struct code {
     u32 slot;
     /* Payload octets in its window. */
     u32 window;
-    u64 zero[3];
+    /* For the node alone: a digest of its programs as they were linked. */
+    u64 made_of[3];
 };
 
 /* Map `near`: neighbours, direct-mapped by address and interface. */
@@ -94,7 +95,7 @@ struct route {
     u32 port, here;
 };
 
-/* Map `neighbours`, by number: their addresses. */
+/* Map `neighbours`, by number: their addresses (struct addr). */
 
 /* Map `state` of one code: sets of entries. Whoever looks into a set holds its lock. */
 enum { WAYS = 4, VALUE = 8 };

@@ -66,6 +66,8 @@ pub struct Node {
     kernel: bool,
     /// Changes of the neighbours that it has been told.
     told: u64,
+    /// Codes that run there and are to be prepared here.
+    adopted: Vec<Digest>,
 }
 
 impl Node {
@@ -112,6 +114,7 @@ impl Node {
             name,
             kernel,
             told: 0,
+            adopted: Vec::new(),
         }
     }
 
@@ -507,6 +510,7 @@ impl Node {
                 env.topology.neighbours.forget_silent(turn.now);
             }
             self.tell_neighbours(turn);
+            self.want_adopted(turn);
         }
     }
 

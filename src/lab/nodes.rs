@@ -6,6 +6,7 @@
 
 use super::{Error, Lab, Node};
 use crate::manage::client::Control;
+use crate::kernel::Pins;
 use crate::manage::config::default_run_dir;
 use std::fs::{self, File};
 use std::io;
@@ -133,6 +134,9 @@ pub fn forget(lab: &str, nodes: &[Node]) {
         for name in ["apps.sock", "control.sock", "node.toml", "node.log"] {
             // What is not there needs no taking away.
             let _ = fs::remove_file(dir.join(name));
+        }
+        if let Err(error) = Pins::sweep(&dir) {
+            tracing::warn!(%error, node = node.name, "what it has left in the kernel stays");
         }
         let _ = fs::remove_dir(&dir);
     }

@@ -6,7 +6,7 @@ use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Kind, Program};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::kernel::{CodeState, KernelCounts, KernelHalf, KernelUsage, PortEntry};
+use anode::kernel::{CodeState, KernelCounts, KernelHalf, KernelUsage, Opening, PortEntry};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
@@ -261,7 +261,8 @@ fn open() -> (KernelHalf, u32) {
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
     let mut name = [0; 16];
     name[..4].copy_from_slice(b"both");
-    let half = KernelHalf::new(name, anode::sys::clock::Clock::start().origin()).unwrap();
+    let origin = anode::sys::clock::Clock::start().origin();
+    let half = KernelHalf::open(Opening { name, origin, program: env!("CARGO_BIN_EXE_anode").into(), pins: None }).unwrap();
     let (left, right) = (interface_index("r0"), interface_index("r1"));
     for (number, (interface, own)) in [(left, OWN_LEFT), (right, OWN_RIGHT)].into_iter().enumerate() {
         let port =

@@ -12,7 +12,7 @@ fn source(peer: u16) -> Source {
 fn asked() -> (Fetch, Step) {
     let mut fetch = Fetch::new([1; 32]);
     for peer in [0, 1] {
-        let _ = fetch.wait(CODE, Frame::from_bytes(b"x"), Some(source(peer)));
+        let _ = fetch.wait(CODE, Some(Frame::from_bytes(b"x")), Some(source(peer)));
     }
     let (mut steps, given) = fetch.looked_up(0, CODE, None);
     assert!(given.is_empty() && steps.len() == 1);
