@@ -71,7 +71,12 @@ nouns! {
 /// Runs the command line of this process, or what a node starts it as.
 pub fn run() -> ExitCode {
     let done = if std::env::args_os().nth(1).is_some_and(|first| first == loader::ARGUMENT) {
-        std::io::stdin().as_fd().try_clone_to_owned().and_then(loader::serve).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(loader::serve)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into)
     } else {
         dispatch(Cli::parse())
     };

@@ -305,8 +305,7 @@ impl KernelHalf {
     /// Has the kernel verify linked programs, for somebody who may not read kernel memory.
     fn load(&self, linked: &[Linked], window: u32, state: &CodeState) -> io::Result<Vec<Program>> {
         let load = |linked: &Linked| {
-            let map =
-                |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
+            let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
             let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
             let (types, functions) = types::describe(linked, window);
             self.loader.load(&Wanted { code: linked.bytes(), types, functions, maps })

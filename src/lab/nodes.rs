@@ -5,8 +5,8 @@
 //! `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is left alone.
 
 use super::{Error, Lab, Node};
-use crate::manage::client::Control;
 use crate::kernel::Pins;
+use crate::manage::client::Control;
 use crate::manage::config::default_run_dir;
 use std::fs::{self, File};
 use std::io;

@@ -40,8 +40,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 enum Ask {
     Status,
     Log,
-    AddCode { bundle: String },
-    RemoveCode { name: String },
+    AddCode {
+        bundle: String,
+    },
+    RemoveCode {
+        name: String,
+    },
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]

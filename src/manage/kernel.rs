@@ -56,8 +56,7 @@ pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -
 pub fn left(half: &KernelHalf, store: &Store) -> Result<(Vec<Neighbour>, Vec<Digest>)> {
     let neighbour = |(port, addr)| Neighbour { addr, port: PortId(port as u16), peer: PeerId::NONE };
     let neighbours = half.adopted_neighbours()?.into_iter().map(neighbour).collect();
-    let (codes, unknown): (Vec<_>, Vec<_>) =
-        half.adopted().into_iter().partition(|code| store.object(code).is_some());
+    let (codes, unknown): (Vec<_>, Vec<_>) = half.adopted().into_iter().partition(|code| store.object(code).is_some());
     unknown.iter().try_for_each(|code| half.remove_code(code))?;
     Ok((neighbours, codes))
 }

@@ -1,7 +1,8 @@
 //! A process gives away what it does not need, for good.
 
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -43,10 +44,7 @@ pub fn enter() -> io::Result<()> {
         let _ = remove_capability_from_bounding_set(capability);
     }
     let kept = held.permitted & KEPT;
-    set_capabilities(
-        None,
-        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
-    )?;
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
     set_no_new_privs(true)?;
     hide_files().map_err(io::Error::other)?;
     seccompiler::apply_filter(&filter().map_err(io::Error::other)?).map_err(io::Error::other)

@@ -2,8 +2,8 @@
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv, recvmsg, send, sendmsg,
-    socket_with, socketpair,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv, recvmsg, send,
+    sendmsg, socket_with, socketpair,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -82,7 +82,10 @@ impl SeqPacket {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            return Err(io::Error::other(format!("{} descriptors in a message, {DESCRIPTORS} at most", descriptors.len())));
+            return Err(io::Error::other(format!(
+                "{} descriptors in a message, {DESCRIPTORS} at most",
+                descriptors.len()
+            )));
         }
         sendmsg(&self.fd, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL)?;
         Ok(())

@@ -262,7 +262,8 @@ fn open() -> (KernelHalf, u32) {
     let mut name = [0; 16];
     name[..4].copy_from_slice(b"both");
     let origin = anode::sys::clock::Clock::start().origin();
-    let half = KernelHalf::open(Opening { name, origin, program: env!("CARGO_BIN_EXE_anode").into(), pins: None }).unwrap();
+    let half =
+        KernelHalf::open(Opening { name, origin, program: env!("CARGO_BIN_EXE_anode").into(), pins: None }).unwrap();
     let (left, right) = (interface_index("r0"), interface_index("r1"));
     for (number, (interface, own)) in [(left, OWN_LEFT), (right, OWN_RIGHT)].into_iter().enumerate() {
         let port =

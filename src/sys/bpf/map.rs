@@ -95,8 +95,7 @@ impl Map {
     pub fn create_locked(name: &str, shape: MapShape, types: &Types, of: [u32; 2]) -> io::Result<Map> {
         let [key_type, value_type] = of;
         let types = types.0.as_raw_fd() as u32;
-        let map =
-            Map::make(MapCreate { name: short(name), types, key_type, value_type, ..shape.attributes() }, shape)?;
+        let map = Map::make(MapCreate { name: short(name), types, key_type, value_type, ..shape.attributes() }, shape)?;
         Ok(map.locked())
     }
 
@@ -188,4 +187,3 @@ fn possible_cpus() -> io::Result<usize> {
     let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
     last.map(|last| last + 1).ok_or_else(|| io::Error::other("the number of possible CPUs cannot be read"))
 }
-

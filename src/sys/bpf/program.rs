@@ -272,4 +272,3 @@ impl AsFd for Program {
         self.0.as_fd()
     }
 }
-
