@@ -137,7 +137,7 @@ fn a_code_has_one_state_wherever_it_runs() {
     };
     // What the user half has counted before it shares goes along.
     assert_eq!((count(place.user(&bytes)), count(place.user(&bytes))), (3, 6));
-    place.share_state(code);
+    place.share_state(1, code);
     assert_eq!(count(place.kernel(&bytes)), 9);
     assert_eq!(count(place.user(&bytes)), 12);
     assert_eq!(count(place.kernel(&bytes)), 15);

@@ -85,6 +85,8 @@ struct State {
     waiting: HashMap<Digest, u32>,
     routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
+    /// When the node's clock began, in nanoseconds of the system's.
+    origin: u64,
     /// Port and address of each neighbour, in the order of their numbers.
     neighbours: Vec<(u32, Addr)>,
 }
@@ -103,7 +105,6 @@ pub struct KernelHalf {
     ingress: Program,
     environment: Environment,
     name: [u8; 16],
-    origin: u64,
     state: Mutex<State>,
 }
 
@@ -117,8 +118,8 @@ impl KernelHalf {
         let code = resolved(object::program(ACT, "act")?, &maps)?;
         maps.set_act(&Program::load(Hook::Xdp, "anode_act", &code, None)?)?;
         let environment = object::environment(RUNNER)?;
-        let state = State { free: (1..PROGRAMS).rev().collect(), ..State::default() };
-        let half = KernelHalf { maps, ingress, environment, name, origin, state: Mutex::new(state) };
+        let state = State { free: (1..PROGRAMS).rev().collect(), origin, ..State::default() };
+        let half = KernelHalf { maps, ingress, environment, name, state: Mutex::new(state) };
         half.raise_generation()?;
         Ok(half)
     }
@@ -269,8 +270,15 @@ impl KernelHalf {
         self.tell_node(&state)
     }
 
+    /// Sets the node's clock: it began at `origin`, in nanoseconds of the system's monotonic clock.
+    pub fn set_origin(&self, origin: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.origin = origin;
+        self.tell_node(&state)
+    }
+
     fn tell_node(&self, state: &State) -> io::Result<()> {
-        self.maps.set_node(state.generation, &self.name, self.origin, state.neighbours.len() as u32)
+        self.maps.set_node(state.generation, &self.name, state.origin, state.neighbours.len() as u32)
     }
 
     /// Tells the routes of the node, for `an_route`, and its own addresses.
