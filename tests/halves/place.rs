@@ -228,7 +228,8 @@ impl Came {
             (4, left) => Came::Sent(left),
             (2, left) if left == bytes => Came::Up(left),
             (2, left) => Came::UpRun(left),
-            (1, _) => Came::Dropped,
+            // Also if it gave up, which nobody counts.
+            (0 | 1, _) => Came::Dropped,
             (verdict, _) => panic!("XDP verdict {verdict}"),
         }
     }

@@ -119,6 +119,8 @@ impl User {
         };
         self.went.drops = Reason::ALL.iter().filter_map(moved).collect();
         self.drops = after;
+        // One that had to wait for a link address comes behind those with another next hop: that of the other family.
+        self.went.frames.sort_by_key(|(port, bytes)| (*port, bytes[12]));
         core::mem::take(&mut self.went)
     }
 
