@@ -62,6 +62,8 @@ struct State {
     slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
+    /// When the node's clock began, in nanoseconds of the system's.
+    origin: u64,
     /// Port and address of each neighbour, in the order of their numbers.
     neighbours: Vec<(u32, Addr)>,
     /// Neighbours that were told of, here or by a process that has gone.
@@ -83,7 +85,6 @@ pub struct KernelHalf {
     environment: Environment,
     loader: Loader,
     name: [u8; 16],
-    origin: u64,
     pinned: Option<Pinned>,
     state: Mutex<State>,
 }
@@ -122,16 +123,16 @@ impl KernelHalf {
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
         let slots = Slots::new(adopt_codes(&maps, pinned.as_ref())?);
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
-        let state = State { ports: Vec::new(), slots, routes, generation, neighbours: Vec::new(), told };
+        let state = State { ports: Vec::new(), slots, routes, generation, origin, neighbours: Vec::new(), told };
         let (environment, loader) = (object::environment(RUNNER)?, Loader::new(program));
-        let half = KernelHalf { maps, ingress, environment, loader, name, origin, pinned, state: Mutex::new(state) };
+        let half = KernelHalf { maps, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
         half.raise_generation()?;
         Ok(half)
     }
 
     /// When the node's clock began, in nanoseconds of the system's monotonic clock.
     pub fn origin(&self) -> u64 {
-        self.origin
+        self.state().origin
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -371,8 +372,15 @@ impl KernelHalf {
         self.tell_node(&state)
     }
 
+    /// Sets the node's clock: it began at `origin`, in nanoseconds of the system's monotonic clock.
+    pub fn set_origin(&self, origin: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.origin = origin;
+        self.tell_node(&state)
+    }
+
     fn tell_node(&self, state: &State) -> io::Result<()> {
-        self.maps.set_node(state.generation, &self.name, self.origin, state.told)
+        self.maps.set_node(state.generation, &self.name, state.origin, state.told)
     }
 
     /// Tells the routes of the node, for `an_route`, and its own addresses.

@@ -346,5 +346,28 @@ pub fn code_place(name: &Digest) -> u32 {
 /// `place` of bpf/wire.h.
 fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
     let mixed = (word64(&addr.0, 0) ^ word64(&addr.0, 8) ^ u64::from(seed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as u32 & (entries - 1)
+    (mixed >> (64 - entries.ilog2())) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_one_network_have_places_of_their_own() {
+        let networks = [Addr::v4([10, 0, 1, 0]), Addr([0xfd, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])];
+        for (network, entries) in networks.into_iter().zip([NEAR, NEXT_HOPS]) {
+            let mut places: Vec<u32> = (0..=255)
+                .map(|host| {
+                    let mut addr = network;
+                    addr.0[15] = host;
+                    place(addr, 3, entries)
+                })
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), 256);
+            assert!(places.iter().all(|place| *place < entries));
+        }
+    }
 }

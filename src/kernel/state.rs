@@ -50,6 +50,17 @@ impl CodeState {
         self.keep_ms
     }
 
+    /// What is kept at `now`: key, value, and until when.
+    pub fn entries(&self, now: u64) -> io::Result<Vec<(u64, Value, u64)>> {
+        let (mut found, mut set) = (Vec::new(), [0; SET]);
+        for at in 0..self.sets {
+            self.map.get(&at.to_ne_bytes(), &mut set)?;
+            let entries = set[8..].chunks_exact_mut(ENTRY).map(Entry).filter(|entry| entry.until() > now);
+            found.extend(entries.map(|entry| (entry.key(), entry.value(), entry.until())));
+        }
+        Ok(found)
+    }
+
     fn set_of(&self, key: u64) -> [u8; 4] {
         let at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & (self.sets - 1);
         at.to_ne_bytes()
@@ -86,6 +97,10 @@ impl Entry<'_> {
         self.word(8)
     }
 
+    fn value(&self) -> Value {
+        self.0[16..].first_chunk().copied().unwrap_or([0; VALUE])
+    }
+
     fn write(&mut self, key: u64, until: u64, value: &Value) {
         self.0[..8].copy_from_slice(&key.to_ne_bytes());
         self.0[8..16].copy_from_slice(&until.to_ne_bytes());
@@ -98,8 +113,7 @@ impl SharedState for CodeState {
         let mut set = [0; SET];
         self.map.get(&self.set_of(key), &mut set).ok()?;
         let mut entries = set[8..].chunks_exact_mut(ENTRY).map(Entry);
-        let found = entries.find(|entry| entry.key() == key && entry.until() > now)?;
-        found.0[16..].first_chunk().copied()
+        entries.find(|entry| entry.key() == key && entry.until() > now).map(|found| found.value())
     }
 
     fn put(&self, key: u64, value: &Value, keep_ms: u32, now: u64) -> bool {
