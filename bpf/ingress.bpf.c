@@ -65,11 +65,19 @@ INLINE struct code *find_code(const struct capsule *capsule)
 {
     const u64 *name = capsule->code;
     u32 at = (u32)name[0] & (CODES - 1);
-    struct code *code = map_lookup(codes_map, &at);
 
-    if (!code || !code->slot)
-        return 0;
-    return is_equal(code->name, name) && is_equal(code->name + 2, name + 2) ? code : 0;
+#pragma clang loop unroll(disable)
+    for (int probe = 0; probe < PROBES; probe++) {
+        struct code *code = map_lookup(codes_map, &at);
+        if (!code)
+            return 0;
+        if (LIKELY(is_equal(code->name, name) && is_equal(code->name + 2, name + 2) && code->slot))
+            return code;
+        if (!code->passed)
+            return 0;
+        at = (at + 1) & (CODES - 1);
+    }
+    return 0;
 }
 
 /* The number of the neighbour that sent the capsule, plus 1; 0 if it is not known here. */

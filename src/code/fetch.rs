@@ -93,6 +93,14 @@ enum Stage {
     Preparing,
 }
 
+impl Stage {
+    /// Whether only this node is to be waited for, since code and manifest are known to be good. Such code gives way to no
+    /// other, or a flood of many codes would never get one ready.
+    fn is_near_its_end(&self) -> bool {
+        matches!(self, Stage::LookingUp(_, Some(_)) | Stage::Preparing)
+    }
+}
+
 struct Pending {
     code: Digest,
     stage: Stage,
@@ -145,7 +153,7 @@ impl Fetch {
     }
 
     /// A capsule needs `code`, or the node without one. Gives the step that starts the search if it is the first, and
-    /// the frames that had to give way to it.
+    /// the frames that had to give way to it: those of the oldest search, or itself if all others are near their end.
     pub fn wait(&mut self, code: Digest, frame: Option<Frame>, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
         let mut displaced = Vec::new();
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
@@ -162,7 +170,10 @@ impl Fetch {
             return (None, displaced);
         }
         if self.pending.len() == PENDING_MAX {
-            displaced.extend(self.pending.pop_front().into_iter().flat_map(|oldest| oldest.waiting));
+            let Some(oldest) = self.pending.iter().position(|pending| !pending.stage.is_near_its_end()) else {
+                return (None, frame.into_iter().collect());
+            };
+            displaced.extend(self.pending.remove(oldest).into_iter().flat_map(|oldest| oldest.waiting));
         }
         self.pending.push_back(Pending {
             code,

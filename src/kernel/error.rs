@@ -15,7 +15,7 @@ pub enum LoadError {
     TooLong(usize),
     /// It needs a call that is not there.
     Link(LinkError),
-    /// Another code stands at its place.
+    /// Other codes stand at its places.
     Taken,
     /// All slots are in use.
     Full,
@@ -30,7 +30,7 @@ impl fmt::Display for LoadError {
                 write!(f, "{found} instructions, and the kernel half takes {CODE_MAX}: the code runs in the user half")
             }
             LoadError::Link(error) => error.fmt(f),
-            LoadError::Taken => f.write_str("another code has its place in the kernel half: it runs in the user half"),
+            LoadError::Taken => f.write_str("other codes have its places in the kernel half: it runs in the user half"),
             LoadError::Full => {
                 write!(f, "the kernel half has its {} codes: the code runs in the user half", PROGRAMS - 1)
             }

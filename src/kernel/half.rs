@@ -121,11 +121,12 @@ impl KernelHalf {
             }
         };
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
-        let slots = Slots::new(adopt_codes(&maps, pinned.as_ref())?);
+        let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
-        let state = State { ports: Vec::new(), slots, routes, generation, origin, neighbours: Vec::new(), told };
+        let state = State { ports: Vec::new(), slots: Slots::new(held), routes, generation, origin, neighbours: Vec::new(), told };
         let (environment, loader) = (object::environment(RUNNER)?, Loader::new(program));
         let half = KernelHalf { maps, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+        lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
     }
@@ -250,7 +251,7 @@ impl KernelHalf {
         if code.code.len() > CODE_MAX {
             return Err(LoadError::TooLong(code.code.len()));
         }
-        let claimed = self.state().slots.claim(name, window);
+        let claimed = self.state().slots.claim(name, window as u16);
         let held = claimed.map_err(|why| match why {
             NoSlot::Taken => LoadError::Taken,
             NoSlot::Full => LoadError::Full,
@@ -279,12 +280,12 @@ impl KernelHalf {
             Some(kept) => kept.clone(),
             None => Arc::new(CodeState::create(entries, keep_ms)?),
         };
-        let linked = self.link(code, held.entry.slot, held.entry.window, &kept)?;
+        let linked = self.link(code, held.entry.slot, held.entry.window.into(), &kept)?;
         let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }
-        let programs = self.load(&linked, entry.window, &kept)?;
+        let programs = self.load(&linked, entry.window.into(), &kept)?;
         if !matches!(held.stage, Stage::Adopted(_)) {
             self.maps.clear_usage(entry.slot)?;
         }
@@ -317,28 +318,30 @@ impl KernelHalf {
     /// Lets the capsules of loaded code run here.
     pub fn activate(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
-        match state.slots.of(name) {
-            Some(Held { entry, stage: Stage::Loaded }) => {
-                let entry = *entry;
-                self.maps.set_code(&entry)?;
-                state.slots.set(Held { entry, stage: Stage::Runs });
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+        let Some(Held { entry, stage: Stage::Loaded }) = state.slots.of(name).cloned() else { return Ok(()) };
+        state.slots.set(Held { entry, stage: Stage::Runs });
+        self.show(&state, &entry)
     }
 
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
-        let Some(held) = state.slots.take(name) else { return Ok(()) };
-        self.maps.remove_code(name)?;
-        self.maps.remove_programs(held.entry.slot)?;
+        let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
+        self.show(&state, &entry)?;
+        self.maps.remove_programs(entry.slot)?;
         if let Some(pinned) = &self.pinned {
             pinned.set.forget(&state_of(name))?;
         }
-        state.slots.release(held.entry.slot);
+        state.slots.release(entry.slot);
         Ok(())
+    }
+
+    /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
+    fn show(&self, state: &State, entry: &CodeEntry) -> io::Result<()> {
+        std::iter::once(entry.place).chain(entry.way()).try_for_each(|place| {
+            let (code, passed) = state.slots.view(place);
+            self.maps.set_code(place, code, passed)
+        })
     }
 
     /// Tells who the neighbours are, each with the port it is behind, in the order of their numbers.
@@ -454,20 +457,20 @@ fn set_up(set: &Set, maps: &Maps, ingress: &Program) -> io::Result<()> {
     set.keep("ingress", ingress)
 }
 
-/// The codes that a process before this one has left, each with its state; what is not whole goes.
-fn adopt_codes(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<Vec<Held>> {
-    let Some(Pinned { set, .. }) = pinned else { return Ok(Vec::new()) };
-    let mut held = Vec::new();
+/// The codes that a process before this one has left, each with its state; and those that have none and must go.
+fn adopt_codes(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<(Vec<Held>, Vec<CodeEntry>)> {
+    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    let Some(Pinned { set, .. }) = pinned else { return Ok((held, lost)) };
     for entry in maps.codes()? {
         match set.open(&state_of(&entry.name)) {
             Ok(state) => held.push(Held { entry, stage: Stage::Adopted(Arc::new(state)) }),
-            Err(_) => maps.remove_code(&entry.name)?,
+            Err(_) => lost.push(entry),
         }
     }
     for name in set.states()?.filter(|name| !held.iter().any(|held| held.entry.name == *name)) {
         set.forget(&state_of(&name))?;
     }
-    Ok(held)
+    Ok((held, lost))
 }
 
 /// Loads a function of our own.

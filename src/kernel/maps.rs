@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Places for codes.
 pub const CODES: u32 = 4096;
+/// Places where a code can stand.
+pub const PROBES: u32 = 8;
 /// Programs of codes; number 0 is none.
 pub const PROGRAMS: u32 = 1024;
 /// Where a capsule header can stand in a frame: behind IPv4, behind UDP over it, behind IPv6. A code has
@@ -46,10 +48,12 @@ pub struct PortEntry {
 pub struct CodeEntry {
     /// Its name.
     pub name: Digest,
+    /// Where it stands in the map.
+    pub place: u32,
     /// Its slot.
     pub slot: u32,
     /// Payload octets in its window.
-    pub window: u32,
+    pub window: u16,
     /// A digest of its programs as they were linked.
     pub made_of: [u8; 24],
 }
@@ -174,19 +178,17 @@ impl Maps {
         remove_known(self.of("transmit_map")?, interface)
     }
 
-    /// Tells of a code.
-    pub fn set_code(&self, code: &CodeEntry) -> io::Result<()> {
+    /// Tells which code, if any, runs at a place, and how many stand behind it because it was taken.
+    pub fn set_code(&self, place: u32, code: Option<&CodeEntry>, passed: u16) -> io::Result<()> {
         let mut value = [0; 64];
-        value[..32].copy_from_slice(&code.name.0);
-        value[32..36].copy_from_slice(&code.slot.to_ne_bytes());
-        value[36..40].copy_from_slice(&code.window.to_ne_bytes());
-        value[40..].copy_from_slice(&code.made_of);
-        self.set("codes_map", code_place(&code.name), &value)
-    }
-
-    /// Tells that there is no code at the place of this one.
-    pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
-        self.set("codes_map", code_place(name), &[0; 64])
+        if let Some(code) = code {
+            value[..32].copy_from_slice(&code.name.0);
+            value[32..36].copy_from_slice(&code.slot.to_ne_bytes());
+            value[36..38].copy_from_slice(&code.window.to_ne_bytes());
+            value[40..].copy_from_slice(&code.made_of);
+        }
+        value[38..40].copy_from_slice(&passed.to_ne_bytes());
+        self.set("codes_map", place, &value)
     }
 
     /// All codes that run.
@@ -199,8 +201,8 @@ impl Maps {
             let (mut name, mut made_of) = ([0; 32], [0; 24]);
             name.copy_from_slice(&value[..32]);
             made_of.copy_from_slice(&value[40..]);
-            let (slot, window) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
-            found.extend((slot > 0).then_some(CodeEntry { name: Digest(name), slot, window, made_of }));
+            let (slot, window) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u16);
+            found.extend((slot > 0).then_some(CodeEntry { name: Digest(name), place, slot, window, made_of }));
         }
         Ok(found)
     }
@@ -337,10 +339,11 @@ fn prefix(to: Prefix) -> [u8; 20] {
     key
 }
 
-/// Where a code stands.
-pub fn code_place(name: &Digest) -> u32 {
+/// The places where a code can stand, best first.
+pub fn code_places(name: &Digest) -> impl Iterator<Item = u32> + use<> {
     let [a, b, ..] = name.0;
-    u32::from(u16::from_le_bytes([a, b])) & (CODES - 1)
+    let home = u32::from(u16::from_le_bytes([a, b]));
+    (home..home + PROBES).map(|place| place & (CODES - 1))
 }
 
 /// `place` of bpf/wire.h.

@@ -1,6 +1,6 @@
 //! The codes of the kernel half: which slot each has, and how far it is.
 
-use super::maps::{CodeEntry, PROGRAMS, code_place};
+use super::maps::{CodeEntry, PROGRAMS, code_places};
 use crate::code::link::Linked;
 use crate::wire::Digest;
 use sha2::{Digest as _, Sha256};
@@ -30,6 +30,14 @@ pub struct Held {
     pub stage: Stage,
 }
 
+impl CodeEntry {
+    /// The places that were taken when it came, which a packet looks at before its own.
+    pub fn way(&self) -> impl Iterator<Item = u32> + use<> {
+        let own = self.place;
+        code_places(&self.name).take_while(move |place| *place != own)
+    }
+}
+
 /// All of them.
 #[derive(Debug)]
 pub struct Slots {
@@ -54,18 +62,26 @@ impl Slots {
         Slots { codes, free: (1..PROGRAMS).rev().filter(|slot| !taken.contains(slot)).collect() }
     }
 
-    /// A slot for a code: its own if it was adopted, with what it is made of and its state.
-    pub fn claim(&mut self, name: &Digest, window: u32) -> Result<Held, NoSlot> {
+    /// A slot and a place for a code: its own if it was adopted, with what it is made of and its state.
+    pub fn claim(&mut self, name: &Digest, window: u16) -> Result<Held, NoSlot> {
         if let Some(held) = self.codes.get(name) {
             return if matches!(held.stage, Stage::Adopted(_)) { Ok(held.clone()) } else { Err(NoSlot::Taken) };
         }
-        if self.codes.keys().any(|other| code_place(other) == code_place(name)) {
-            return Err(NoSlot::Taken);
-        }
+        let taken: Vec<u32> = self.codes.values().map(|held| held.entry.place).collect();
+        let place = code_places(name).find(|place| !taken.contains(place)).ok_or(NoSlot::Taken)?;
         let slot = self.free.pop().ok_or(NoSlot::Full)?;
-        let held = Held { entry: CodeEntry { name: *name, slot, window, made_of: [0; 24] }, stage: Stage::Coming };
+        let entry = CodeEntry { name: *name, place, slot, window, made_of: [0; 24] };
+        let held = Held { entry, stage: Stage::Coming };
         self.codes.insert(*name, held.clone());
         Ok(held)
+    }
+
+    /// What the map is to say of a place: the code that runs there, and how many stand behind it.
+    pub fn view(&self, place: u32) -> (Option<&CodeEntry>, u16) {
+        let runs = |held: &&Held| matches!(held.stage, Stage::Runs | Stage::Adopted(_)) && held.entry.place == place;
+        let behind = |held: &&Held| held.entry.way().any(|passed| passed == place);
+        let code = self.codes.values().find(runs).map(|held| &held.entry);
+        (code, self.codes.values().filter(behind).count() as u16)
     }
 
     /// Sets how far a code is.
@@ -109,6 +125,7 @@ pub fn made_of(programs: &[Linked]) -> [u8; 24] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::maps::PROBES;
     use super::*;
 
     fn name(first: u8, last: u8) -> Digest {
@@ -122,12 +139,30 @@ mod tests {
         let mut slots = Slots::new(Vec::new());
         let one = slots.claim(&name(1, 0), 4).unwrap();
         assert_eq!(slots.claim(&name(1, 0), 4).unwrap_err(), NoSlot::Taken, "the same");
-        assert_eq!(slots.claim(&name(1, 9), 4).unwrap_err(), NoSlot::Taken, "another at its place");
         let two = slots.claim(&name(2, 0), 4).unwrap();
         assert_eq!((one.entry.slot, two.entry.slot), (1, 2));
         slots.take(&name(1, 0));
         slots.release(1);
-        assert_eq!(slots.claim(&name(1, 9), 4).unwrap().entry.slot, 1);
+        assert_eq!(slots.claim(&name(3, 9), 4).unwrap().entry.slot, 1);
+    }
+
+    #[test]
+    fn codes_of_one_place_stand_behind_each_other_and_are_found_when_the_first_goes() {
+        let mut slots = Slots::new(Vec::new());
+        let run = |slots: &mut Slots, last| {
+            let held = slots.claim(&name(7, last), 4).unwrap();
+            slots.set(Held { stage: Stage::Runs, ..held.clone() });
+            held.entry.place
+        };
+        let places: Vec<u32> = (0..PROBES as u8).map(|last| run(&mut slots, last)).collect();
+        assert_eq!(places, (7..7 + PROBES).collect::<Vec<_>>());
+        assert_eq!(slots.claim(&name(7, 99), 4).unwrap_err(), NoSlot::Taken, "no place is left");
+        let seen = |slots: &Slots, place| (slots.view(place).0.map(|entry| entry.name), slots.view(place).1);
+        assert_eq!(seen(&slots, 7), (Some(name(7, 0)), 7));
+        assert_eq!(seen(&slots, 14), (Some(name(7, 7)), 0));
+        slots.take(&name(7, 0));
+        assert_eq!(seen(&slots, 7), (None, 7), "packets look on");
+        assert_eq!(run(&mut slots, 99), 7);
     }
 
     #[test]
