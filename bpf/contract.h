@@ -15,7 +15,8 @@ enum {
     PROGRAMS = 1024,
     PORTS = 4096,
     NEAR = 1024,
-    NEXT_HOPS = 16384,
+    /* In pairs. */
+    NEXT_HOPS = 32768,
 };
 
 /* Where a capsule header can stand in a frame. Map `programs` has a program of each code for each: that
@@ -76,7 +77,7 @@ struct near {
     u32 number;
 };
 
-/* Map `next_hops`, for each CPU: direct-mapped by destination. */
+/* Map `next_hops`, for each CPU: each destination has two places next to each other. */
 struct next_hop {
     u64 to[2];
     /* The node's address on that side. */
@@ -116,9 +117,26 @@ struct set {
 /* Map `usage`, for each CPU, by slot. */
 struct usage {
     u64 packets, bytes, forwarded, passed_up;
-    /* Dropped by the code; for a verdict that does not exist. */
-    u64 by_code, by_verdict;
+    /* Dropped by the code; for a verdict that does not exist; because its domain is over its budget. */
+    u64 by_code, by_verdict, by_budget;
+    /* Time in nanoseconds, from samples. */
+    u64 time;
+    /* Packets this CPU may still run before it asks for more. */
+    u64 left;
 };
+
+/* Map `budgets`, by slot: what is left of what its domain may use. Both come back at a steady rate, for a tenth of a
+ * second at most. */
+struct budget {
+    u32 lock, zero;
+    /* Packets, and nanoseconds of time, a second. */
+    u64 packets_rate, time_rate;
+    u64 packets, time;
+    /* When it was looked at last, on the kernel's clock. */
+    u64 at;
+};
+/* Packets that a CPU takes at once, and of which one is timed. */
+enum { SHARE = 64 };
 
 /* Map `counts`, for each CPU, one entry: capsules at the ingress, and frames that pretend to come
  * from here. */
@@ -142,6 +160,8 @@ struct current {
     u32 bytes, bound;
     /* What the code has returned. */
     u32 verdict;
+    /* When it began, if it is timed; else 0. */
+    u64 began;
 };
 
 /* A packet whose code has run is passed up in an Ethernet frame of this type (IEEE 802, local
@@ -156,10 +176,11 @@ struct passed_up {
 };
 
 _Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
-_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 136 && sizeof(struct passed_up) == 80, "contract");
+_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
+_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 144 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
+_Static_assert(sizeof(struct budget) == 48, "contract");
 
 MAP(node_map);
 MAP(ports_map);
@@ -167,6 +188,7 @@ MAP(codes_map);
 MAP(near_map);
 MAP(next_hops_map);
 MAP(usage_map);
+MAP(budgets_map);
 MAP(counts_map);
 MAP(current_map);
 MAP(programs_map);

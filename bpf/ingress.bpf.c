@@ -9,6 +9,7 @@
  *
  * Nothing is written before the tail call, so whatever is passed on is as it came.
  */
+#include "budget.h"
 #include "next_hop.h"
 
 /* Offset of the ANEP header if the frame is a capsule in the common form, else 0: untagged, no IP
@@ -134,47 +135,68 @@ INLINE void jump_first(struct xdp *ctx, u32 slot)
         JUMP(ctx, 8 + PROGRAMS);
 }
 
-/* Takes a capsule to its code. Comes back if that is not to be here. */
-INLINE void run(struct xdp *ctx, struct counts *counts)
+/* Whether the domain of a code may have another packet. */
+INLINE int admit(struct current *now)
+{
+    struct usage *usage = map_lookup(usage_map, &now->slot);
+
+    if (!usage)
+        return 0;
+    now->began = 0;
+    if (UNLIKELY(!usage->left)) {
+        now->began = ktime_get_ns();
+        if (!take_share(now->slot, usage, now->began)) {
+            usage->by_budget++;
+            return 0;
+        }
+    }
+    usage->left--;
+    return 1;
+}
+
+/* Takes a capsule to its code. Comes back if that is not to be here, with what is to become of it. */
+INLINE int run(struct xdp *ctx, struct counts *counts)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);
     u32 offset = find_anep(data, end), zero = 0, interface = ctx->ingress_ifindex;
 
     if (!offset)
-        return;
+        return XDP_PASS;
     const struct anep *anep = (const void *)(data + offset);
     const struct capsule *capsule = (const void *)(anep + 1);
     if ((const u8 *)(capsule + 1) > end)
-        return;
+        return XDP_PASS;
     if (*(const u16 *)anep != be16(0x0100) || anep->type != be16(CAPSULE) || anep->header_words != be16(2) ||
         *(const u16 *)capsule != be16(0x0100))
-        return;
+        return XDP_PASS;
     counts->received++;
     u32 length = be16(anep->length), size = (u32)(end - data);
     struct port *port = map_lookup(ports_map, &interface);
     struct current *now = map_lookup(current_map, &zero);
     struct code *code = find_code(capsule);
     if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, size, capsule, offset, length))
-        return;
+        return XDP_PASS;
     if (length < sizeof(*anep) + sizeof(*capsule) + code->window)
-        return;
+        return XDP_PASS;
     now->context.from = find_near(capsule, interface) - 1;
-    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
+    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half, &now->next);
     if (now->context.from == ~0u || !next)
-        return;
+        return XDP_PASS;
     describe(now, capsule, next, code->window);
     now->context.in_port = port->number;
     now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
     now->bytes = length - sizeof(*anep);
     now->offset = offset + sizeof(*anep);
     now->slot = code->slot;
-    now->next = place(capsule->destination.half, 0, NEXT_HOPS);
     copy(now->to, capsule->destination.half);
+    if (!admit(now))
+        return XDP_DROP;
     u32 form = offset == BEHIND_UDP - 8 ? 1 : offset == BEHIND_IPV6 - 8 ? 2 : 0;
     if (LIKELY(form == 1) && code->slot <= 8)
         jump_first(ctx, code->slot);
     else
         tail_call(ctx, programs_map, code->slot + form * PROGRAMS);
+    return XDP_PASS;
 }
 
 SECTION("xdp") int ingress(struct xdp *ctx)
@@ -189,6 +211,5 @@ SECTION("xdp") int ingress(struct xdp *ctx)
         counts->dropped_forged++;
         return XDP_DROP;
     }
-    run(ctx, counts);
-    return XDP_PASS;
+    return run(ctx, counts);
 }

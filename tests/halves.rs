@@ -190,3 +190,32 @@ fn shipped_capsules_do_the_same_in_both() {
         }
     }
 }
+
+#[test]
+fn a_domain_over_its_packets_is_throttled() {
+    let mut place = place!();
+    place.limits.packets_per_second = 10;
+    let code = place.add_guest("forward");
+    let (frame, begin) = (frame(&header(code), b"payload", false), std::time::Instant::now());
+    let came: Vec<Came> = (0..100).map(|_| place.kernel(&frame)).collect();
+    let most = 2 + (begin.elapsed().as_secs_f64() * 10.0) as usize + 1;
+    let sent = came.iter().filter(|came| matches!(came, Came::Sent(_))).count();
+    assert!(matches!(came[..2], [Came::Sent(_), Came::Sent(_)]), "a tenth of a second's worth is there at once");
+    assert!(sent <= most, "{sent} of 100 packets went on, where {most} may");
+    let usage = place.usage(code);
+    assert_eq!((usage.packets, usage.dropped_over_budget), (sent as u64, 100 - sent as u64));
+}
+
+#[test]
+fn a_domain_over_its_time_is_throttled() {
+    let mut place = place!();
+    // A nanosecond a second: the first packet that is timed uses up all.
+    place.limits.steps_per_second = 1;
+    let code = place.add_guest("forward");
+    let frame = frame(&header(code), b"payload", false);
+    let sent = (0..200).filter(|_| matches!(place.kernel(&frame), Came::Sent(_))).count() as u64;
+    let usage = place.usage(code);
+    assert!((1..=64).contains(&sent), "the share of one CPU, if it ran all of it, and no other: {sent}");
+    assert_eq!((usage.packets, usage.dropped_over_budget), (sent, 200 - sent));
+    assert!(usage.time_ns > 64, "{usage:?}");
+}

@@ -297,6 +297,7 @@ fn describe(status: &Value) -> String {
 /// What runs in the kernel half, and what does not and why.
 fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
     let list = |key: &str| kernel[key].as_array().cloned().unwrap_or_default();
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
     for port in list("ports") {
         let why = port["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
         let _ = writeln!(
@@ -310,11 +311,13 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
         let usage = &code["usage"];
         let _ = writeln!(
             text,
-            "  kernel half {:.8}…  {} packets, {} forwarded, {} passed up",
+            "  kernel half {:.8}…  {} packets, {} forwarded, {} passed up, {} over budget, {} µs",
             code["name"].as_str().unwrap_or("?"),
             usage["packets"],
             usage["forwarded"],
-            usage["passed_up"]
+            usage["passed_up"],
+            usage["dropped_over_budget"],
+            number(usage, "time_ns") / 1000
         );
     }
     for code in codes.iter().filter(|code| code["kernel"].as_str().is_some_and(|kernel| kernel != "running")) {

@@ -123,7 +123,15 @@ impl KernelHalf {
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
-        let state = State { ports: Vec::new(), slots: Slots::new(held), routes, generation, origin, neighbours: Vec::new(), told };
+        let state = State {
+            ports: Vec::new(),
+            slots: Slots::new(held),
+            routes,
+            generation,
+            origin,
+            neighbours: Vec::new(),
+            told,
+        };
         let (environment, loader) = (object::environment(RUNNER)?, Loader::new(program));
         let half = KernelHalf { maps, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
         lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
@@ -282,6 +290,7 @@ impl KernelHalf {
         };
         let linked = self.link(code, held.entry.slot, held.entry.window.into(), &kept)?;
         let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
+        self.maps.set_budget(entry.slot, limits.packets_per_second, limits.steps_per_second)?;
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }

@@ -1,6 +1,7 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
-use crate::sys::bpf::{Map, MapKind, MapShape};
+use super::types;
+use crate::sys::bpf::{Map, MapKind, MapShape, Types};
 use crate::topology::NextHop;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
 use crate::wire::ethernet::Mac;
@@ -24,7 +25,7 @@ const NEAR: u32 = 1024;
 /// Routes.
 const ROUTES: u32 = 65_536;
 /// Places for destinations.
-const NEXT_HOPS: u32 = 16384;
+const NEXT_HOPS: u32 = 32768;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,10 @@ pub struct KernelUsage {
     pub dropped_by_code: u64,
     /// Dropped for a verdict that does not exist.
     pub dropped_for_verdict: u64,
+    /// Dropped because its domain had used up its packets or its time.
+    pub dropped_over_budget: u64,
+    /// Nanoseconds, extrapolated from one of 64 packets.
+    pub time_ns: u64,
 }
 
 /// Capsules at the ingress: `struct counts`.
@@ -90,16 +95,24 @@ pub struct Maps {
     list: Vec<(&'static str, Map)>,
 }
 
+/// The map whose values have a lock, and their octets.
+const BUDGETS: &str = "budgets_map";
+const BUDGET: usize = 48;
+
+/// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
+const RATE_MAX: u64 = 100_000_000_000;
+
 /// Name and shape of each.
-const LAYOUT: [(&str, MapShape); 13] = [
+const LAYOUT: [(&str, MapShape); 14] = [
     ("node_map", shape(MapKind::Array, 4, 40, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
     ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
     ("near_map", shape(MapKind::Array, 4, 24, NEAR)),
     ("next_hops_map", shape(MapKind::PerCpuArray, 4, 72, NEXT_HOPS)),
-    ("usage_map", shape(MapKind::PerCpuArray, 4, 48, PROGRAMS)),
+    ("usage_map", shape(MapKind::PerCpuArray, 4, 72, PROGRAMS)),
+    (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
     ("counts_map", shape(MapKind::PerCpuArray, 4, 16, 1)),
-    ("current_map", shape(MapKind::PerCpuArray, 4, 136, 1)),
+    ("current_map", shape(MapKind::PerCpuArray, 4, 144, 1)),
     ("act_map", shape(MapKind::Programs, 4, 4, 1)),
     ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32)),
     ("transmit_map", shape(MapKind::Devices, 4, 4, PORTS)),
@@ -114,13 +127,22 @@ const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShap
 impl Maps {
     /// Makes them.
     pub fn create() -> io::Result<Maps> {
-        let make = |(name, shape)| Ok((name, Map::create(name, shape)?));
+        let make = |(name, shape)| {
+            if name != BUDGETS {
+                return Ok((name, Map::create(name, shape)?));
+            }
+            let (types, of) = types::locked(BUDGET as u32);
+            Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
+        };
         Ok(Maps { list: LAYOUT.into_iter().map(make).collect::<io::Result<_>>()? })
     }
 
     /// Takes those that are there already, if all are and have the shape that this program gives them.
     pub fn adopt(mut find: impl FnMut(&str) -> io::Result<OwnedFd>) -> io::Result<Maps> {
-        let take = |(name, shape)| Ok((name, Map::adopt(find(name)?, shape)?));
+        let take = |(name, shape)| {
+            let map = Map::adopt(find(name)?, shape)?;
+            Ok((name, if name == BUDGETS { map.locked() } else { map }))
+        };
         Ok(Maps { list: LAYOUT.into_iter().map(take).collect::<io::Result<_>>()? })
     }
 
@@ -287,15 +309,32 @@ impl Maps {
 
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
-        let [packets, bytes, forwarded, passed_up, dropped_by_code, dropped_for_verdict] =
+        let [packets, bytes, forwarded, passed_up, by_code, by_verdict, by_budget, time_ns, _] =
             self.sums("usage_map", slot)?;
-        Ok(KernelUsage { packets, bytes, forwarded, passed_up, dropped_by_code, dropped_for_verdict })
+        Ok(KernelUsage {
+            packets,
+            bytes,
+            forwarded,
+            passed_up,
+            dropped_by_code: by_code,
+            dropped_for_verdict: by_verdict,
+            dropped_over_budget: by_budget,
+            time_ns,
+        })
     }
 
     /// Forgets what became of the packets of the code in a slot.
     pub fn clear_usage(&self, slot: u32) -> io::Result<()> {
         let map = self.of("usage_map")?;
         map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])
+    }
+
+    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second.
+    pub fn set_budget(&self, slot: u32, packets_per_second: u64, time_ns_per_second: u64) -> io::Result<()> {
+        let [packets, time] = [packets_per_second, time_ns_per_second].map(|rate| rate.min(RATE_MAX));
+        // The lock and its padding; full buckets; never looked at.
+        let words = [0, packets, time, packets / 10 + 1, time / 10 + 1, 0];
+        self.set(BUDGETS, slot, words.map(u64::to_ne_bytes).as_flattened())
     }
 
     /// Capsules at the ingress.

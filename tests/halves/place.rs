@@ -91,6 +91,8 @@ pub enum Came {
 pub struct Place {
     name: String,
     namespace: Namespace,
+    /// What codes added from now on may use in the kernel half.
+    pub limits: Limits,
     half: Arc<KernelHalf>,
     interfaces: [u32; 2],
     /// A user half without a kernel half.
@@ -116,7 +118,16 @@ impl Place {
         let (half, interfaces) = namespace.enter(open).unwrap();
         let user = |kernel| User::new(NodeConfig { kernel, ..config() }, HOSTS, OWN_MACS);
         let (half, states) = (Arc::new(half), HashMap::new());
-        Some(Place { name, namespace, half, interfaces, alone: user(false), above: user(true), states })
+        Some(Place {
+            limits: Limits::default(),
+            name,
+            namespace,
+            half,
+            interfaces,
+            alone: user(false),
+            above: user(true),
+            states,
+        })
     }
 
     fn add(&mut self, bundle: &Bundle) -> Result<(), String> {
@@ -124,7 +135,7 @@ impl Place {
         self.above.keep(bundle);
         let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
         let (name, window) = (bundle.name(), bundle.manifest().window());
-        let state = self.half.add_code(&name, &program, window, &Limits::default());
+        let state = self.half.add_code(&name, &program, window, &self.limits);
         self.states.insert(name, state.map_err(|error| error.to_string())?);
         self.half.activate(&name).unwrap();
         Ok(())

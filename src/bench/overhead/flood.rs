@@ -139,7 +139,14 @@ impl Channel {
         if line_said != "ready" {
             return Err(Error::Protocol(line_said));
         }
-        Ok(Channel { dialogue, site: Site::packet(line, programs, cpus)?, rhythm, cpus, threads: Vec::new(), period: 1 })
+        Ok(Channel {
+            dialogue,
+            site: Site::packet(line, programs, cpus)?,
+            rhythm,
+            cpus,
+            threads: Vec::new(),
+            period: 1,
+        })
     }
 
     /// From now on frames are those of `stream`; returns the first.
