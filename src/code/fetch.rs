@@ -16,6 +16,7 @@ mod tests;
 
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
+use crate::trust::object_name;
 use crate::wire::{Addr, Digest, fetch};
 use assembly::Assembly;
 pub use assembly::Part;
@@ -80,6 +81,11 @@ pub enum Step {
         /// Its octets.
         bytes: Vec<u8>,
     },
+    /// An object that the code can do without is nowhere to be had.
+    Without {
+        /// The code.
+        code: Digest,
+    },
 }
 
 enum Stage {
@@ -87,13 +93,17 @@ enum Stage {
     LookingUp(Digest, Option<u32>),
     /// The previous hop is being asked.
     Fetching(Assembly),
-    /// All is here; the code is being prepared.
+    /// All that was wanted is here; the node is deciding, or preparing the code.
     Preparing,
 }
 
 struct Pending {
     code: Digest,
     stage: Stage,
+    /// Whether the code can do without the object.
+    optional: bool,
+    /// Sources that do not have the object, if it is optional.
+    absent: usize,
     /// Whose turn it is stands first.
     sources: VecDeque<Source>,
     nonce: Option<u32>,
@@ -165,6 +175,8 @@ impl Fetch {
         self.pending.push_back(Pending {
             code,
             stage: Stage::LookingUp(code, None),
+            optional: false,
+            absent: 0,
             sources: source.into_iter().collect(),
             nonce: None,
             tries: 0,
@@ -179,8 +191,19 @@ impl Fetch {
     /// The next object of a code whose last one has been understood: the representation its manifest
     /// names, with its length, so that all its parts can be asked for at once.
     pub fn next_object(&mut self, code: Digest, digest: Digest, length: u32) -> Option<Step> {
+        self.look_for(code, digest, Some(length), false)
+    }
+
+    /// An object that the code can do without: what is not here is asked for like any other, and when nobody has it,
+    /// [`Step::Without`] says so.
+    pub fn optional_object(&mut self, code: Digest, digest: Digest) -> Option<Step> {
+        self.look_for(code, digest, None, true)
+    }
+
+    fn look_for(&mut self, code: Digest, digest: Digest, length: Option<u32>, optional: bool) -> Option<Step> {
         let pending = self.pending.iter_mut().find(|pending| pending.code == code)?;
-        pending.stage = Stage::LookingUp(digest, Some(length));
+        pending.stage = Stage::LookingUp(digest, length);
+        (pending.optional, pending.absent) = (optional, 0);
         Some(Step::LookUp(digest))
     }
 
@@ -226,6 +249,8 @@ impl Fetch {
             }
             if let Some(bytes) = found {
                 steps.push(Step::Object { code: pending.code, digest, bytes: bytes.to_vec() });
+            } else if pending.sources.is_empty() && pending.optional {
+                steps.push(pending.do_without());
             } else if pending.sources.is_empty() {
                 orphans.push(pending.code);
             } else {
@@ -257,7 +282,7 @@ impl Fetch {
         pending.deadline = now + RETRY;
         if assembly.missing == 0 {
             let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
-            if Digest::of(&bytes) != digest {
+            if object_name(&bytes) != digest {
                 pending.start_over();
                 return Err(Reason::FetchHash);
             }
@@ -268,15 +293,21 @@ impl Fetch {
         Ok(steps)
     }
 
-    /// `from` says that it does not have the object: the next source is asked at once.
-    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<(), Reason> {
+    /// `from` says that it does not have the object: the next source is asked at once, unless the code can do
+    /// without and nobody has it.
+    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<Option<Step>, Reason> {
         let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
-        if pending.sources.front() == Some(&from) {
-            pending.tries += 1;
-            pending.deadline = now;
-            pending.next_source();
+        if pending.sources.front() != Some(&from) {
+            return Ok(None);
         }
-        Ok(())
+        pending.absent += 1;
+        if pending.optional && pending.absent >= pending.sources.len() {
+            return Ok(Some(pending.do_without()));
+        }
+        pending.tries += 1;
+        pending.deadline = now;
+        pending.next_source();
+        Ok(None)
     }
 
     /// Repeats what was not answered and gives up what was repeated often enough.
@@ -286,6 +317,9 @@ impl Fetch {
         while at < self.pending.len() {
             let pending = &mut self.pending[at];
             if !matches!(pending.stage, Stage::Fetching(_)) || pending.deadline > now {
+                at += 1;
+            } else if pending.tries >= TRIES_MAX && pending.optional {
+                steps.push(pending.do_without());
                 at += 1;
             } else if pending.tries >= TRIES_MAX {
                 let gone = self.pending.remove(at);
@@ -322,6 +356,12 @@ pub struct Given {
 }
 
 impl Pending {
+    /// Gives up an object that the code can do without.
+    fn do_without(&mut self) -> Step {
+        self.stage = Stage::Preparing;
+        Step::Without { code: self.code }
+    }
+
     /// Asks the first source for what is missing.
     fn ask(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) {
         let Some(&source) = self.sources.front() else { return };

@@ -55,7 +55,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let clock = Clock::start();
     let half = kernel::open(&config, &plans, clock)?;
     let messenger = half.clone().map(kernel::Messenger::new);
-    let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
+    let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
+    let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone());
     let apps_path = dir.join("apps.sock");

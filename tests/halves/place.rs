@@ -143,8 +143,7 @@ impl Place {
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
                 Effect::Prepare(prepare) => {
-                    let compiled = self.compiler.compile(&prepare.wasm, prepare.window).map_err(|e| e.to_string());
-                    self.node.prepared(&mut turn, prepare.code, compiled);
+                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
                 }
                 _ => {}
             }
@@ -301,7 +300,7 @@ fn config() -> NodeConfig {
             to("10.0.2.0/24", 1, Addr::UNSPECIFIED),
             to("10.0.9.0/24", 1, RIGHT),
         ])),
-        anyone: Limits::default(),
+        roles: Arc::default(),
         sizes: Sizes::default(),
         seed: 7,
         kernel: true,

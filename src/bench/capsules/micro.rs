@@ -18,7 +18,7 @@ use crate::code::bundle::{Bundle, Kind};
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::run::{Runtime, SlotId};
 use crate::ee::capsule::env::{Env, NONE, Packet};
-use crate::node::{Effect, Node, NodeConfig, Output, Prepare, Sizes, Turn};
+use crate::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use crate::nodeos::domain::{Domain, Domains, Limits};
 use crate::port::{Frame, PeerId, PortId};
 use crate::sys::mmsg::BATCH;
@@ -140,11 +140,11 @@ impl Stand {
                     let object = bundle.objects().find(|object| crate::wire::Digest::of(object) == digest).cloned();
                     self.node.found(&mut turn, digest, object);
                 }
-                Effect::Prepare(Prepare { code, wasm, window }) => {
-                    let compiled = compiler.compile(&wasm, window).map_err(|error| error.to_string());
-                    self.node.prepared(&mut turn, code, compiled);
+                Effect::Prepare(prepare) => {
+                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&compiler));
                 }
-                Effect::Store(_) | Effect::Kernel(_) => {}
+                // What is measured is not signed.
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
             }
         }
         self.frames.done.append(&mut self.out.frames);
@@ -271,7 +271,7 @@ fn config() -> NodeConfig {
         ports: vec![port],
         routes: Arc::new(Routes::new(neighbours.iter().map(route))),
         neighbours,
-        anyone: Limits::default(),
+        roles: Default::default(),
         sizes: Sizes::default(),
         seed: 1,
         kernel: false,

@@ -144,7 +144,7 @@ impl Manifest {
                 api: API.into(),
                 title: self.title.clone(),
                 window: self.window.to_string(),
-                principal: principal.map(|id| id.to_string()),
+                principal: principal.map(|id| id.digits()),
                 signature: signature.map(|signature| signature.to_string()),
             },
         };
@@ -207,10 +207,9 @@ impl Json {
         let mut manifest = Manifest::new(&self.annotations.title, window, layers)?;
         manifest.signed = match (&self.annotations.principal, &self.annotations.signature) {
             (None, None) => None,
-            (Some(principal), Some(signature)) => Some((
-                parse("anode.principal", principal, "64 hexadecimal digits")?,
-                parse("anode.signature", signature, "128 hexadecimal digits")?,
-            )),
+            (Some(principal), Some(signature)) => {
+                Some((principal_of(principal)?, parse("anode.signature", signature, "128 hexadecimal digits")?))
+            }
             (Some(found), None) => {
                 return Err(Error::Field {
                     field: "anode.principal",
@@ -240,6 +239,11 @@ impl JsonLayer {
         let digest = parse("layers.digest", &self.digest, "sha256: and 64 hexadecimal digits")?;
         Ok(Layer { kind, digest, size: self.size })
     }
+}
+
+fn principal_of(digits: &str) -> Result<PrincipalId, Error> {
+    let (field, expected) = ("anode.principal", "64 hexadecimal digits");
+    PrincipalId::from_digits(digits).ok_or_else(|| Error::Field { field, found: digits.into(), expected })
 }
 
 fn expect(field: &'static str, found: &str, expected: &'static str) -> Result<(), Error> {
