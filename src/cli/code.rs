@@ -4,21 +4,22 @@
 //! a node's store, where they stay, and look at what it holds. Everything here works on files; no
 //! node has to run. `docs/bundle.md` explains what the output means.
 
+mod describe;
+
 use crate::code::author::{self, Options};
 use crate::code::bundle::{Bundle, Kind};
-use crate::code::check::{self, Report};
+use crate::code::check;
 use crate::code::store::{Limits, Store};
-use crate::manage::config::NodeFile;
-use crate::trust::{CREDENTIALS_MAX, Claim, CredentialSet, PrincipalKey, Roles};
+use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Subcommand, ValueEnum};
+use describe::{At, describe};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What follows `anode code`.
 #[derive(clap::Args)]
@@ -110,6 +111,9 @@ struct Build {
     /// Build only this representation.
     #[arg(long)]
     only: Option<Only>,
+    /// Build a native representation too, for this processor: it runs where the signer's role permits it.
+    #[arg(long, conflicts_with = "only")]
+    native: bool,
     /// The compiler [default: clang, or the newest clang-N].
     #[arg(long, value_name = "PROGRAM")]
     clang: Option<PathBuf>,
@@ -121,6 +125,7 @@ struct Build {
 enum Only {
     Wasm,
     Bpf,
+    Native,
 }
 
 #[derive(clap::Args)]
@@ -128,13 +133,6 @@ pub(super) struct Print {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(clap::Args)]
-struct At {
-    /// Say in which role the code would act at the node of this configuration.
-    #[arg(long, value_name = "CONFIG")]
-    node: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -206,8 +204,10 @@ fn build(arguments: Build) -> Result<()> {
     let only = arguments.only.map(|only| match only {
         Only::Wasm => Kind::Wasm,
         Only::Bpf => Kind::Bpf,
+        Only::Native => Kind::Native,
     });
-    let options = Options { key, title: arguments.title, window: arguments.window, only, clang: arguments.clang };
+    let Build { title, window, native, clang, .. } = arguments;
+    let options = Options { key, title, window, only, native, clang };
     let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
     eprint!("{warnings}");
     if !arguments.credential.is_empty() {
@@ -278,75 +278,6 @@ fn resolve(store: &Store, text: &str) -> Result<Digest> {
         ([], _) => bail!("nothing in the store is named {text}; list it with: anode code ls"),
         _ => bail!("{} objects have names that begin with {text}; write more digits", found.len()),
     }
-}
-
-impl At {
-    /// The same as [`describe`], with the role at the node if one is given.
-    fn describe(&self, bundle: &Bundle, report: Option<&Report>) -> Result<Value> {
-        let mut value = describe(bundle, report);
-        if let Some(path) = &self.node {
-            let file = NodeFile::read(path)?;
-            let roles = Roles::new(file.roles).map_err(anyhow::Error::msg)?;
-            let claim = Claim {
-                code: bundle.name(),
-                manifest: bundle.manifest().clone().into(),
-                credentials: bundle.credentials().cloned(),
-            };
-            let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-            let grant = roles.authorise(&file.name, unix_s, &claim)?;
-            value["at"] = json!({
-                "node": file.name,
-                "role": grant.role.name,
-                "representations": grant.kinds,
-                "credential_refused": grant.refused.map(|refused| refused.why),
-            });
-        }
-        Ok(value)
-    }
-}
-
-/// Everything about a bundle, for people and programs alike.
-fn describe(bundle: &Bundle, report: Option<&Report>) -> Value {
-    let manifest = bundle.manifest();
-    let layer = |layer: &crate::code::bundle::Layer| {
-        let mut value =
-            json!({"kind": layer.kind.to_string(), "digest": layer.digest.to_string(), "bytes": layer.size});
-        let at_hand = bundle.representation(layer.kind).is_some();
-        value["at_hand"] = json!(at_hand);
-        match (layer.kind, report) {
-            (Kind::Wasm, Some(Report { wasm: Some(facts), .. })) => {
-                value["functions"] = json!(facts.functions);
-                value["memory_bytes"] = json!(facts.memory_bytes);
-                value["symbols"] = facts.imports.iter().map(|symbol| symbol.name).collect();
-            }
-            (Kind::Bpf, Some(Report { bpf: Some(facts), .. })) => {
-                value["functions"] = json!(facts.functions);
-                value["instructions"] = json!(facts.instructions);
-                value["symbols"] = facts.symbols.iter().map(|symbol| symbol.name).collect();
-            }
-            _ => {}
-        }
-        value
-    };
-    let set = bundle.credentials().and_then(|octets| CredentialSet::parse(octets).ok());
-    let roots: Vec<_> = set.into_iter().flat_map(|set| set.credentials).map(|one| one.root().to_string()).collect();
-    json!({
-        "name": bundle.name().to_string(),
-        "kind": "bundle",
-        "title": manifest.title(),
-        "window_bytes": manifest.window(),
-        "principal": report.and_then(|report| report.principal).map(|id| id.to_string()),
-        "credential_roots": roots,
-        "manifest_bytes": bundle.manifest_bytes().len(),
-        "representations": manifest.layers().iter().map(layer).collect::<Value>(),
-        "limits": {
-            "window_bytes": crate::code::bundle::WINDOW_MAX,
-            "manifest_bytes": crate::code::bundle::MANIFEST_MAX,
-            "representation_bytes": crate::code::bundle::REPRESENTATION_MAX,
-            "memory_bytes": check::MEMORY_MAX,
-        },
-        "checked": report.is_some(),
-    })
 }
 
 impl Print {

@@ -65,6 +65,8 @@ impl Node {
                     self.withdraw(turn, &code);
                 }
             }
+            // An answer to a question that was asked twice.
+            Some(Code::Coming(_)) => {}
             _ => self.forgotten(turn, code),
         }
     }
@@ -93,7 +95,8 @@ impl Node {
         let manifest = coming.claim.manifest.clone();
         let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind));
         coming.bpf = usable(Kind::Bpf).filter(|_| kernel).map(|bpf| (bpf.digest, bpf.size));
-        let Some(layer) = usable(Kind::Wasm).copied() else {
+        let native = usable(Kind::Native).filter(|_| manifest.architecture() == Some(std::env::consts::ARCH));
+        let Some(layer) = native.or_else(|| usable(Kind::Wasm)).copied() else {
             let why = lacks(&manifest, &grant);
             return self.refuse(turn, code, why);
         };
@@ -118,8 +121,9 @@ impl Node {
 /// Why there is nothing to run.
 fn lacks(manifest: &Manifest, grant: &Grant) -> String {
     let has: Vec<_> = manifest.layers().iter().map(|layer| layer.kind.to_string()).collect();
+    let of = manifest.architecture().map(|architecture| format!(" (of {architecture})")).unwrap_or_default();
     format!(
-        "it has no representation that runs here: it has {}, of the role {} it may use {}",
+        "it has no representation that the user half runs: it has {}{of}, in the role {} it may use {}",
         has.join(", "),
         grant.role.name,
         grant.kinds

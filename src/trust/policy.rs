@@ -10,7 +10,7 @@
 //! `anyone`, so whoever takes credentials away on the way gains nothing. Only a wrong signature of the bundle itself makes code
 //! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
 
-use super::credential::{Question, Refusal};
+use super::credential::{Credential, Question, Refusal};
 use super::role::{Form, Kinds, Role, Roles};
 use super::{CredentialSet, PrincipalId};
 use crate::code::bundle::{self, Manifest};
@@ -81,7 +81,7 @@ impl Roles {
         }
         let anyone = Grant::in_role(Some(principal), self.anyone());
         let Some(octets) = &claim.credentials else { return Ok(anyone) };
-        match self.granted(node, unix_s, claim, octets, principal) {
+        match self.granted(octets, claim, &Asked { principal, node, unix_s }) {
             Ok(grant) => Ok(grant),
             Err(refusals) => {
                 let texts: Vec<_> = refusals.iter().map(Refusal::to_string).collect();
@@ -91,61 +91,58 @@ impl Roles {
         }
     }
 
-    fn granted(
-        &self,
-        node: &str,
-        unix_s: u64,
-        claim: &Claim,
-        octets: &[u8],
-        principal: PrincipalId,
-    ) -> Result<Grant, Vec<Refusal>> {
+    /// What the first credential of a set that counts grants, or why none does.
+    fn granted(&self, octets: &[u8], claim: &Claim, of: &Asked<'_>) -> Result<Grant, Vec<Refusal>> {
         let set = CredentialSet::parse(octets).map_err(|refusal| vec![refusal])?;
         if set.code != claim.code {
             return Err(vec![Refusal::OtherCode { code: set.code }]);
         }
         let mut refusals = Vec::new();
         for credential in &set.credentials {
-            let root = credential.root();
-            if self.of_root(&root).next().is_none() {
-                refusals.push(Refusal::Foreign { root });
-                continue;
+            match self.granted_by(credential, claim, of) {
+                Ok(grant) => return Ok(grant),
+                Err(refusal) => refusals.push(refusal),
             }
-            let verified = match credential.verify() {
-                Ok(verified) => verified,
-                Err(refusal) => {
-                    refusals.push(refusal);
-                    continue;
-                }
-            };
-            // A role of the root that it does not grant is no reason, unless it grants none.
-            let mut why = None;
-            for role in self.of_root(&root) {
-                let ask = |kind: crate::code::bundle::Kind| {
-                    let representation = kind.to_string();
-                    let question = Question {
-                        principal,
-                        code: &claim.code,
-                        title: claim.manifest.title(),
-                        node,
-                        representation: &representation,
-                        unix_s,
-                    };
-                    verified.grants(&question, &role.name)
-                };
-                let mut kinds = Kinds::NONE;
-                for kind in role.representations.iter().filter(|kind| claim.manifest.layer(*kind).is_some()) {
-                    match ask(kind) {
-                        Ok(()) => kinds = kinds.with(kind),
-                        Err(refusal @ Refusal::NoGrant { .. }) => why = why.or(Some(refusal)),
-                        Err(refusal) => why = Some(refusal),
-                    }
-                }
-                if kinds != Kinds::NONE {
-                    return Ok(Grant { kinds, ..Grant::in_role(Some(principal), role) });
-                }
-            }
-            refusals.push(why.unwrap_or(Refusal::NoGrant { principal, root }));
         }
         Err(refusals)
+    }
+
+    /// The first role of the credential's root that it grants, with the representations it leaves.
+    fn granted_by(&self, credential: &Credential, claim: &Claim, of: &Asked<'_>) -> Result<Grant, Refusal> {
+        let (root, principal) = (credential.root(), of.principal);
+        if self.of_root(&root).next().is_none() {
+            return Err(Refusal::Foreign { root });
+        }
+        let verified = credential.verify()?;
+        // That it does not grant one of the root's roles is no reason, unless it grants none.
+        let mut why = None;
+        for role in self.of_root(&root) {
+            let mut kinds = Kinds::NONE;
+            for kind in role.representations.iter().filter(|kind| claim.manifest.layer(*kind).is_some()) {
+                match verified.grants(&of.question(claim, &kind.to_string()), &role.name) {
+                    Ok(()) => kinds = kinds.with(kind),
+                    Err(refusal @ Refusal::NoGrant { .. }) => why = why.or(Some(refusal)),
+                    Err(refusal) => why = Some(refusal),
+                }
+            }
+            if kinds != Kinds::NONE {
+                return Ok(Grant { kinds, ..Grant::in_role(Some(principal), role) });
+            }
+        }
+        Err(why.unwrap_or(Refusal::NoGrant { principal, root }))
+    }
+}
+
+/// Who asks, where and when.
+struct Asked<'a> {
+    principal: PrincipalId,
+    node: &'a str,
+    unix_s: u64,
+}
+
+impl Asked<'_> {
+    fn question<'a>(&'a self, claim: &'a Claim, representation: &'a str) -> Question<'a> {
+        let Asked { principal, node, unix_s } = *self;
+        Question { principal, code: &claim.code, title: claim.manifest.title(), node, representation, unix_s }
     }
 }

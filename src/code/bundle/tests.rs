@@ -60,6 +60,12 @@ fn a_forbidden_value_is_refused_by_the_name_of_its_field() {
         ("anode.wasm.v1", "anode.wasm.v2", "layers.mediaType"),
         ("anode.wasm.v1", "anode.bpf.v1", "layers"),
         ("anode.wasm.v1", "anode.native.v1", "layers"),
+        ("anode.bpf.v1", "anode.native.v1", "anode.architecture"),
+        (
+            ",\"anode.window\":\"16\"",
+            ",\"anode.window\":\"16\",\"anode.architecture\":\"x86_64\"",
+            "anode.architecture",
+        ),
         ("\"size\":5", "\"size\":0", "layers.size"),
         ("\"size\":5", "\"size\":65537", "layers.size"),
         ("a7937b64", "g7937b64", "layers.digest"),

@@ -2,9 +2,11 @@
 //!
 //! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet in an
 //! [`Env`] and gives the verdict. It keeps nothing of a packet: the same slot serves all nodes of a
-//! simulation. Preparing (compiling) happens elsewhere, in [`wasm::Compiler`], off the data path.
+//! simulation. Preparing (compiling, loading) happens elsewhere, in [`Prepare::carry_out`], off the data path.
 
 mod calls;
+pub mod native;
+mod native_calls;
 pub mod wasm;
 
 use crate::code::bundle::Kind;
@@ -14,7 +16,7 @@ use crate::trust::Role;
 use crate::wire::Digest;
 use std::collections::HashMap;
 use std::sync::Arc;
-use wasm::{Compiled, Compiler, Instance};
+use wasm::{Compiled, Compiler};
 
 /// Code that a runtime keeps ready at the same time; beyond, the one unused for longest gives way.
 pub const SLOTS_MAX: usize = 256;
@@ -70,6 +72,24 @@ pub struct Prepare {
 pub enum Program {
     /// Compiled wasm.
     Wasm(Compiled),
+    /// A loaded shared object.
+    Native(native::Library),
+}
+
+/// A program with what one worker needs to run it.
+enum Instance {
+    Wasm(wasm::Instance),
+    Native(native::Instance),
+}
+
+impl Instance {
+    #[inline(always)]
+    fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+        match self {
+            Instance::Wasm(instance) => instance.run(env, steps),
+            Instance::Native(instance) => instance.run(env),
+        }
+    }
 }
 
 impl Prepare {
@@ -80,7 +100,8 @@ impl Prepare {
                 let compiled = compiler.compile(&self.bytes, self.window);
                 compiled.map(Program::Wasm).map_err(|error| error.to_string())
             }
-            kind => Err(format!("this node runs no {kind}")),
+            Kind::Native => native::Library::load(&self.bytes, self.window).map(Program::Native),
+            Kind::Bpf => Err("the user half runs no bpf".into()),
         }
     }
 }
@@ -90,6 +111,7 @@ impl Program {
     pub fn suits(&self, role: &Role) -> Result<(), String> {
         match self {
             Program::Wasm(compiled) => compiled.suits(role),
+            Program::Native(library) => library.suits(role),
         }
     }
 
@@ -97,12 +119,14 @@ impl Program {
     fn key(&self) -> (Digest, usize) {
         match self {
             Program::Wasm(compiled) => (compiled.name(), compiled.window()),
+            Program::Native(library) => (library.name(), library.window()),
         }
     }
 
     fn instantiate(&self) -> Option<Instance> {
         match self {
-            Program::Wasm(compiled) => compiled.instantiate(),
+            Program::Wasm(compiled) => compiled.instantiate().map(Instance::Wasm),
+            Program::Native(library) => Some(Instance::Native(library.instantiate())),
         }
     }
 }
