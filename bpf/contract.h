@@ -11,6 +11,7 @@
 /* Entries of the maps. The direct-mapped ones are powers of two. */
 enum {
     CODES = 4096,
+    PROBES = 8,
     PROGRAMS = 1024,
     PORTS = 4096,
     NEAR = 1024,
@@ -54,14 +55,17 @@ struct port {
     u64 v4[2], v6[2];
 };
 
-/* Map `codes`: direct-mapped by the code name. */
+/* Map `codes`: a code stands at the place its name says, or at one of the next if others were there. */
 struct code {
     u64 name[4];
     /* Its program in map `programs`, and its place in map `usage`; 0: no code. */
     u32 slot;
     /* Payload octets in its window. */
-    u32 window;
-    u64 zero[3];
+    u16 window;
+    /* Codes that found this place taken and stand behind it. */
+    u16 passed;
+    /* For the node alone: a digest of its programs as they were linked. */
+    u64 made_of[3];
 };
 
 /* Map `near`: neighbours, direct-mapped by address and interface. */
@@ -94,7 +98,7 @@ struct route {
     u32 port, here;
 };
 
-/* Map `neighbours`, by number: their addresses. */
+/* Map `neighbours`, by number: their addresses (struct addr). */
 
 /* Map `state` of one code: sets of entries. Whoever looks into a set holds its lock. */
 enum { WAYS = 4, VALUE = 8 };

@@ -32,19 +32,23 @@ INLINE u32 find_anep(const u8 *data, const u8 *end)
     }
     if (ethernet->type == be16(IPV6)) {
         const struct ipv6 *ip6 = (const void *)(ethernet + 1);
-        if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1)
+        if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1 || (ip6->word & be32(0xf0000000)) != be32(0x60000000))
             return 0;
         return ip6->next == ANEP ? BEHIND_IPV6 - 8 : 0;
     }
     return 0;
 }
 
-/* Whether the headers around the capsule say what it says itself. */
-INLINE int agrees(const u8 *data, const struct capsule *capsule, u32 offset, u32 anep_length)
+/* Whether the headers around the capsule say what it says itself, and the frame of so many octets ends with it. */
+INLINE int agrees(const u8 *data, u32 size, const struct capsule *capsule, u32 offset, u32 anep_length)
 {
+    if (size != offset + anep_length)
+        return 0;
     if (offset == BEHIND_IPV6 - 8) {
         const struct ipv6 *ip = (const void *)(data + 14);
-        return is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
+        /* A mapped address means IPv4 everywhere else: here it is malformed. */
+        return !is_v4(ip->source.half) && !is_v4(ip->destination.half) &&
+               is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
     }
     const struct ipv4 *ip = (const void *)(data + 14);
     return capsule->destination.half[0] == 0 && capsule->destination.half[1] == mapped(ip->destination) &&
@@ -61,11 +65,19 @@ INLINE struct code *find_code(const struct capsule *capsule)
 {
     const u64 *name = capsule->code;
     u32 at = (u32)name[0] & (CODES - 1);
-    struct code *code = map_lookup(codes_map, &at);
 
-    if (!code || !code->slot)
-        return 0;
-    return is_equal(code->name, name) && is_equal(code->name + 2, name + 2) ? code : 0;
+#pragma clang loop unroll(disable)
+    for (int probe = 0; probe < PROBES; probe++) {
+        struct code *code = map_lookup(codes_map, &at);
+        if (!code)
+            return 0;
+        if (LIKELY(is_equal(code->name, name) && is_equal(code->name + 2, name + 2) && code->slot))
+            return code;
+        if (!code->passed)
+            return 0;
+        at = (at + 1) & (CODES - 1);
+    }
+    return 0;
 }
 
 /* The number of the neighbour that sent the capsule, plus 1; 0 if it is not known here. */
@@ -138,11 +150,11 @@ INLINE void run(struct xdp *ctx, struct counts *counts)
         *(const u16 *)capsule != be16(0x0100))
         return;
     counts->received++;
-    u32 length = be16(anep->length);
+    u32 length = be16(anep->length), size = (u32)(end - data);
     struct port *port = map_lookup(ports_map, &interface);
     struct current *now = map_lookup(current_map, &zero);
     struct code *code = find_code(capsule);
-    if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, capsule, offset, length))
+    if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, size, capsule, offset, length))
         return;
     if (length < sizeof(*anep) + sizeof(*capsule) + code->window)
         return;

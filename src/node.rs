@@ -74,6 +74,8 @@ pub struct Node {
     kernel: bool,
     /// Changes of the neighbours that it has been told.
     told: u64,
+    /// Codes that run there and are to be prepared here.
+    adopted: Vec<Digest>,
 }
 
 impl Node {
@@ -122,6 +124,7 @@ impl Node {
             name,
             kernel,
             told: 0,
+            adopted: Vec::new(),
         }
     }
 
@@ -517,6 +520,7 @@ impl Node {
                 env.topology.neighbours.forget_silent(turn.now);
             }
             self.tell_neighbours(turn);
+            self.want_adopted(turn);
             if turn.now >= self.next_review {
                 self.next_review = turn.now + REVIEW;
                 self.review_grants(turn);

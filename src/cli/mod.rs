@@ -17,7 +17,9 @@ mod ping;
 mod sim;
 mod trace;
 
+use crate::kernel::loader;
 use clap::{Parser, Subcommand};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 /// Every noun: its variant, its module, and its line in `anode --help`.
@@ -69,9 +71,19 @@ nouns! {
     Bench = bench;
 }
 
-/// Runs the command line of this process.
+/// Runs the command line of this process, or what a node starts it as.
 pub fn run() -> ExitCode {
-    dispatch(Cli::parse()).unwrap_or_else(|error| {
+    let done = if std::env::args_os().nth(1).is_some_and(|first| first == loader::ARGUMENT) {
+        std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(loader::serve)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into)
+    } else {
+        dispatch(Cli::parse())
+    };
+    done.unwrap_or_else(|error| {
         eprintln!("anode: {error:#}");
         ExitCode::FAILURE
     })

@@ -1,6 +1,7 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
 use crate::code::bundle::Kind;
+use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::nodeos::reason::Reason;
@@ -68,6 +69,9 @@ enum Verb {
     Down {
         /// The node's name, or its run directory
         node: String,
+        /// Let the kernel half work on: the next `anode node run` takes it over, and no packet is lost
+        #[arg(long)]
+        keep_kernel: bool,
     },
 }
 
@@ -81,7 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Watch { node, interval, count, json } => watch(&node, interval, count, json)?,
         Verb::Log { node, json } => log(&node, json)?,
-        Verb::Down { node } => down(&node)?,
+        Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -250,9 +254,14 @@ fn log(node: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn down(node: &str) -> anyhow::Result<()> {
+fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
-    Control::connect(&dir)?.down()?;
+    let mut control = match Control::connect(&dir) {
+        // It has died, and its kernel half has not.
+        Err(_) if !keep_kernel && Pins::sweep(&dir)? => return Ok(()),
+        connected => connected?,
+    };
+    control.down(keep_kernel)?;
     // The node takes its sockets away as the last thing it does.
     for _ in 0..500 {
         if !dir.join("control.sock").exists() {

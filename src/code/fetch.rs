@@ -88,6 +88,8 @@ pub enum Step {
         /// The code.
         code: Digest,
     },
+    /// An object of this code is not here, and nobody can be asked for it.
+    Abandon(Digest),
 }
 
 /// Codes on their way, and the capsules that wait for them.
@@ -127,9 +129,9 @@ impl Fetch {
         self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.deadline).min()
     }
 
-    /// A capsule needs `code`. Gives the step that starts the search if it is the first one, and the
-    /// frames that had to give way to it.
-    pub fn wait(&mut self, code: Digest, frame: Frame, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
+    /// A capsule needs `code`, or the node without one. Gives the step that starts the search if it is the first, and
+    /// the frames that had to give way to it: those of the oldest search, or itself if all others are near their end.
+    pub fn wait(&mut self, code: Digest, frame: Option<Frame>, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
         let mut displaced = Vec::new();
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
             if let Some(source) = source
@@ -141,11 +143,14 @@ impl Fetch {
             if pending.waiting.len() == WAITING_PER_CODE_MAX {
                 displaced.extend(pending.waiting.pop_front());
             }
-            pending.waiting.push_back(frame);
+            pending.waiting.extend(frame);
             return (None, displaced);
         }
         if self.pending.len() == PENDING_MAX {
-            displaced.extend(self.pending.pop_front().into_iter().flat_map(|oldest| oldest.waiting));
+            let Some(oldest) = self.pending.iter().position(|pending| !pending.is_near_its_end()) else {
+                return (None, frame.into_iter().collect());
+            };
+            displaced.extend(self.pending.remove(oldest).into_iter().flat_map(|oldest| oldest.waiting));
         }
         self.pending.push_back(Pending {
             code,
@@ -158,7 +163,7 @@ impl Fetch {
             turn: 0,
             failures: 0,
             deadline: u64::MAX,
-            waiting: VecDeque::from([frame]),
+            waiting: frame.into_iter().collect(),
         });
         (Some(Step::LookUp(code)), displaced)
     }
@@ -235,6 +240,7 @@ impl Fetch {
             }
         }
         for code in orphans {
+            steps.push(Step::Abandon(code));
             given.extend(self.settle(code).map(|frame| Given { frame, reason: Reason::CodeUnknown }));
         }
         (steps, given)

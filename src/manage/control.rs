@@ -2,7 +2,7 @@
 //!
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
-//! `{"do":"remove-code","name":NAME}`, `{"do":"watch"}`, `{"do":"down"}`. Answers: `{"ok":…}` or
+//! `{"do":"remove-code","name":NAME}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
 
@@ -19,6 +19,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -39,9 +40,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 enum Ask {
     Status,
     Log,
-    AddCode { bundle: String },
-    RemoveCode { name: String },
-    Down,
+    AddCode {
+        bundle: String,
+    },
+    RemoveCode {
+        name: String,
+    },
+    Down {
+        /// The kernel half works on, for the next process.
+        #[serde(default)]
+        keep_kernel: bool,
+    },
 }
 
 /// Ways to the worker and the loader.
@@ -51,13 +60,19 @@ pub struct Handle {
     waker: Waker,
     shelf: Shelf,
     half: Option<Arc<KernelHalf>>,
+    keep_kernel: Arc<AtomicBool>,
 }
 
 impl Handle {
     /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
-        Handle { orders, waker, shelf, half }
+        Handle { orders, waker, shelf, half, keep_kernel: Arc::default() }
+    }
+
+    /// Whether whoever stopped the node wants its kernel half to work on.
+    pub fn keeps_kernel(&self) -> bool {
+        self.keep_kernel.load(Ordering::Relaxed)
     }
 
     /// Lets the worker do something, and waits for what comes of it.
@@ -114,7 +129,10 @@ impl Handle {
                 let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
                 Ok(json!({"name": name.to_string(), "was_known": was_ready}))
             }
-            Ask::Down => Ok(json!("going down")),
+            Ask::Down { keep_kernel } => {
+                self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
+                Ok(json!("going down"))
+            }
         }
     }
 }
@@ -182,7 +200,7 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             return Ok(());
         }
         let ask = serde_json::from_str::<Ask>(&line);
-        let stops = matches!(ask, Ok(Ask::Down));
+        let stops = matches!(ask, Ok(Ask::Down { .. }));
         let answer = match ask {
             Ok(ask) => handle.answer(ask),
             Err(error) => Err(format!("request not understood: {error}")),

@@ -140,6 +140,10 @@ impl Worker {
     pub fn run(&mut self) -> io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
         let mut busy = false;
+        // What was ordered before it runs comes before all packets.
+        if self.take_orders() {
+            return Ok(());
+        }
         loop {
             let now = self.clock.now();
             let wait = if busy { 0 } else { self.node.next_timer().saturating_sub(now) };

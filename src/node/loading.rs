@@ -22,7 +22,7 @@ impl Node {
     pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
         turn.out.event(frame.trace, EventKind::Waiting(code));
         let source = source.filter(|source| self.is_near(source.port, source.addr));
-        let (step, displaced) = self.fetch.wait(code, frame, source);
+        let (step, displaced) = self.fetch.wait(code, Some(frame), source);
         if !displaced.is_empty() {
             self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
         }
@@ -44,6 +44,11 @@ impl Node {
                     self.send_fetch(turn, source, &message);
                 }
                 Step::Without { code } => self.take_credentials(turn, code, None),
+                Step::Abandon(code) => {
+                    let fetch = &self.fetch;
+                    self.codes.forget_coming(|code| fetch.is_pending(code));
+                    self.unlink(turn, code);
+                }
                 Step::Object { code, digest, bytes } => {
                     turn.out.event(0, EventKind::Arrived(digest));
                     self.take_object(turn, code, digest, bytes.into());
@@ -136,6 +141,7 @@ impl Node {
             self.process_again(turn, frame);
         }
         self.take_steps(turn, next);
+        self.want_adopted(turn);
     }
 
     /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
@@ -212,6 +218,7 @@ impl Node {
     pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
         tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
         self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why });
+        self.unlink(turn, code);
         for frame in self.fetch.settle(code) {
             self.drop(turn, frame, Reason::CodeRefused);
         }

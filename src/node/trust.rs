@@ -90,18 +90,24 @@ impl Node {
 
     /// Fetches the representation that is the fastest one the role has and this half runs.
     fn choose(&mut self, turn: &mut Turn<'_>, code: Digest, grant: Grant) {
-        let kernel = self.kernel;
-        let Some(Code::Coming(coming)) = self.codes.of_mut(&code) else { return self.forgotten(turn, code) };
+        let Some(Code::Coming(coming)) = self.codes.of(&code) else { return self.forgotten(turn, code) };
         let manifest = coming.claim.manifest.clone();
-        let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind));
-        coming.bpf = usable(Kind::Bpf).filter(|_| kernel).map(|bpf| (bpf.digest, bpf.size));
+        let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind)).copied();
+        let bpf = usable(Kind::Bpf).filter(|_| self.kernel).map(|bpf| (bpf.digest, bpf.size));
+        if bpf.is_none() && manifest.layer(Kind::Bpf).is_some() {
+            // A process before this one may have let it run there, in another role.
+            self.unlink(turn, code);
+        }
         let native = usable(Kind::Native).filter(|_| manifest.architecture() == Some(std::env::consts::ARCH));
-        let Some(layer) = native.or_else(|| usable(Kind::Wasm)).copied() else {
+        let Some(layer) = native.or_else(|| usable(Kind::Wasm)) else {
             let why = lacks(&manifest, &grant);
             return self.refuse(turn, code, why);
         };
-        coming.representation = Some((layer.kind, layer.digest));
-        coming.grant = Some(grant);
+        if let Some(Code::Coming(coming)) = self.codes.of_mut(&code) {
+            coming.bpf = bpf;
+            coming.representation = Some((layer.kind, layer.digest));
+            coming.grant = Some(grant);
+        }
         let next = self.fetch.next_object(code, layer.digest, layer.size);
         self.take_steps(turn, next);
     }

@@ -6,6 +6,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod jail;
 pub mod mmsg;
 pub mod netns;
 pub mod packet;

@@ -35,6 +35,16 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Whether only this node is to be waited for, since code and manifest are known to be good. Such code gives way to no
+    /// other, or a flood of many codes would never get one ready.
+    pub(super) fn is_near_its_end(&self) -> bool {
+        match self.stage {
+            Stage::LookingUp(_, length) => length.is_some() || self.optional,
+            Stage::Fetching(_) => false,
+            Stage::Preparing => true,
+        }
+    }
+
     /// Gives up an object that the code can do without.
     pub(super) fn do_without(&mut self) -> Step {
         self.stage = Stage::Preparing;
