@@ -7,6 +7,7 @@ mod bench;
 mod cache;
 mod capsule;
 mod code;
+mod cred;
 mod demo;
 mod heavy;
 mod lab;
@@ -48,6 +49,8 @@ nouns! {
     Node = node;
     /// Code bundles: make, check and keep them
     Code = code;
+    /// Keys, and credentials that grant roles to them
+    Cred = cred;
     /// Networks of namespaces on this machine
     Lab = lab;
     /// Networks in virtual time, from a seed

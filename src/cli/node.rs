@@ -1,9 +1,11 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+use crate::code::bundle::Kind;
 use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::nodeos::reason::Reason;
+use crate::trust::{Role, Symbols};
 use clap::Subcommand;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -127,7 +129,7 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
             .collect();
         let all = serde_json::json!({
             "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
-            "anyone": config.anyone, "sizes": config.sizes,
+            "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(), "sizes": config.sizes,
         });
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
@@ -145,12 +147,43 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
     for (to, next) in routes {
         println!("  route {to} via {} port {}", next.via, config.ports[usize::from(next.port.0)].name);
     }
+    for role in config.roles.iter() {
+        describe_role(role);
+    }
     match &file.store {
         Some(path) => println!("  code is kept in {}", path.display()),
         None => println!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
     }
     println!("ok");
     Ok(())
+}
+
+/// What code in a role may.
+fn describe_role(role: &Role) {
+    let calls = match role.symbols {
+        all if all == Symbols::default() => "all calls".to_owned(),
+        some => format!("calls {}", some.names().collect::<Vec<_>>().join(" ")),
+    };
+    let form =
+        if role.representations.has(Kind::Bpf) { format!("{:?} in the kernel, ", role.kernel) } else { String::new() };
+    println!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
+    let limits = &role.limits;
+    println!(
+        "    {} steps, {} children a packet; {} packets, {} steps, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
+        limits.steps_per_packet,
+        limits.children_per_packet,
+        limits.packets_per_second,
+        limits.steps_per_second,
+        limits.logs_per_second,
+        limits.state_entries,
+        limits.keep_ms_max,
+        limits.memory_bytes,
+        limits.bpf_instructions,
+        limits.verified_instructions
+    );
+    for root in &role.trusts {
+        println!("    granted by {root}");
+    }
 }
 
 fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
@@ -273,6 +306,13 @@ fn describe(status: &Value) -> String {
             number(usage, "state_entries"),
             code["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default()
         );
+        if let Some(role) = code["role"].as_str() {
+            let principal = code["principal"].as_str().unwrap_or("nobody");
+            let refused = code["credential_refused"].as_str().map(|why| format!("; credential refused: {why}"));
+            let kind = code["representation"].as_str().unwrap_or("?");
+            let _ =
+                writeln!(text, "    {kind} in the role {role}, signed by {principal}{}", refused.unwrap_or_default());
+        }
     }
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
     let fetch = &status["fetch"];

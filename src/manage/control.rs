@@ -115,9 +115,12 @@ impl Handle {
             Ask::AddCode { bundle } => {
                 let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
                 let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
-                let name = bundle.name();
+                let (name, granted) = (bundle.name(), bundle.credentials().is_some());
                 self.shelf.ask(Request::Add(Box::new(bundle)))?;
-                self.with_node(move |node, _| node.forget_refusal(&name))?;
+                self.with_node(move |node, turn| match granted {
+                    true => node.look_again(turn, &name),
+                    false => node.forget_refusal(&name),
+                })?;
                 Ok(json!({"name": name.to_string()}))
             }
             Ask::RemoveCode { name } => {
@@ -220,14 +223,16 @@ mod tests {
     use super::*;
     use crate::code::run::wasm::{Backstop, Compiler};
     use crate::code::store::Store;
-    use crate::manage::loader::Loader;
+    use crate::manage::loader::{Loader, Policy};
 
     /// A control socket for one connection at a time.
     fn listen(dir: &Path, idle: Duration) -> std::path::PathBuf {
         let path = dir.join(format!("{}.sock", idle.as_millis()));
         let waker = Waker::new().unwrap();
         let store = Store::open(None, Default::default()).unwrap();
-        let loader = Loader::start(store, Compiler::new(Backstop::FuelOnly).unwrap(), None, waker.clone()).unwrap();
+        let policy = Policy { node: "n".into(), roles: Default::default() };
+        let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
+        let loader = Loader::start(store, compiler, policy, None, waker.clone()).unwrap();
         serve_within(&path, Handle::new(channel().0, waker, loader.shelf(), None), 1, idle).unwrap();
         path
     }

@@ -9,11 +9,11 @@ use crate::code::check;
 use crate::code::store::Store;
 use crate::kernel::{KernelHalf, Opening, Pins, PortEntry};
 use crate::node::{KernelOrder, Linked, NodeConfig};
-use crate::nodeos::domain::Limits;
 use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
 use crate::topology::{Link, Neighbour, Port, Routes};
+use crate::trust::Role;
 use crate::wire::Digest;
 use crate::wire::ethernet::Mac;
 use anyhow::{Context, Result};
@@ -88,8 +88,8 @@ impl Messenger {
     /// Carries an order out; gives what the node is to be told of it.
     pub fn carry_out(&self, order: KernelOrder) -> Option<(Digest, Linked)> {
         match order {
-            KernelOrder::Link { code, bpf, window, limits } => {
-                return Some((code, self.link(&code, &bpf, window, &limits)));
+            KernelOrder::Link { code, bpf, window, role } => {
+                return Some((code, self.link(&code, &bpf, window, &role)));
             }
             KernelOrder::Activate(code) => {
                 if let Err(error) = self.half.activate(&code) {
@@ -118,10 +118,13 @@ impl Messenger {
         None
     }
 
-    fn link(&self, code: &Digest, bpf: &[u8], window: u32, limits: &Limits) -> Linked {
+    /// Links code for the kernel in its role: what the role lacks is refused here, what it grants in form
+    /// (`role.kernel`) and verified instructions (`role.limits`) goes on to the half.
+    fn link(&self, code: &Digest, bpf: &[u8], window: u32, role: &Role) -> Linked {
         check::bpf(bpf).map_err(|refusal| refusal.to_string())?;
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
-        let state = self.half.add_code(code, &program, window, limits).map_err(|error| error.to_string())?;
+        role.check_program(&program)?;
+        let state = self.half.add_code(code, &program, window, &role.limits).map_err(|error| error.to_string())?;
         Ok(state)
     }
 }

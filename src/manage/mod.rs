@@ -57,7 +57,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
     let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
     let messenger = half.clone().map(kernel::Messenger::new);
-    let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
+    let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
+    let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone());
     if let Some((neighbours, codes)) = left {

@@ -131,8 +131,8 @@ impl Node {
     /// The bpf representation of code that is ready has come.
     pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>) {
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
-        let (window, limits) = (ready.window as u32, self.anyone);
-        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, limits }));
+        let (window, role) = (ready.window as u32, ready.grant.role.clone());
+        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role }));
     }
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its

@@ -14,3 +14,4 @@ pub mod poll;
 pub mod process;
 mod ring;
 pub mod seqpacket;
+pub mod shared_object;

@@ -334,7 +334,7 @@ fn config() -> NodeConfig {
             to("fd00:8::/64", 0, v6(1, 1)),
             to("fd00:9::/64", 1, v6(2, 1)),
         ])),
-        anyone: Limits::default(),
+        roles: Arc::default(),
         sizes: Sizes::default(),
         seed: 7,
         kernel: true,

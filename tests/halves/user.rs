@@ -160,11 +160,11 @@ impl User {
         match effect {
             Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
             Effect::Prepare(prepare) => {
-                let compiled = self.compiler.compile(&prepare.wasm, prepare.window).map_err(|e| e.to_string());
+                let compiled = prepare.carry_out(&self.compiler);
                 self.node.prepared(&mut turn, prepare.code, compiled);
             }
             Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
-            Effect::Kernel(_) | Effect::Store(_) => {}
+            Effect::Kernel(_) | Effect::Store(_) | Effect::Authorise(_) => {}
         }
     }
 
