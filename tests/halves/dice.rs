@@ -13,7 +13,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
-        (u128::from(self.0.next_u64()) * limit as u128 >> 64) as usize
+        ((u128::from(self.0.next_u64()) * limit as u128) >> 64) as usize
     }
 
     pub fn chance(&mut self, permille: usize) -> bool {

@@ -119,7 +119,8 @@ impl Place {
         Some(Place { name, namespace, half, interfaces, alone: user(false), above: user(true), states })
     }
 
-    fn add(&mut self, bundle: &Bundle) -> Result<(), String> {
+    /// A bundle of both representations, in both halves, or why the kernel half does not take it.
+    pub fn add(&mut self, bundle: &Bundle) -> Result<(), String> {
         self.alone.keep(bundle);
         self.above.keep(bundle);
         let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
