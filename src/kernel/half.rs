@@ -29,6 +29,11 @@ static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"))
 /// Instructions of one code; the verifier's work grows with them.
 const CODE_MAX: usize = 4096;
 
+/// What mobile code is linked with for the kernel half.
+pub fn environment() -> io::Result<Environment> {
+    object::environment(RUNNER)
+}
+
 /// Why code does not run in the kernel.
 #[derive(Debug)]
 pub enum LoadError {
@@ -117,7 +122,7 @@ impl KernelHalf {
         let ingress = Program::load(Hook::Xdp, "anode_ingress", &code, None)?;
         let code = resolved(object::program(ACT, "act")?, &maps)?;
         maps.set_act(&Program::load(Hook::Xdp, "anode_act", &code, None)?)?;
-        let environment = object::environment(RUNNER)?;
+        let environment = environment()?;
         let state = State { free: (1..PROGRAMS).rev().collect(), origin, ..State::default() };
         let half = KernelHalf { maps, ingress, environment, name, state: Mutex::new(state) };
         half.raise_generation()?;

@@ -10,7 +10,7 @@ mod object;
 mod state;
 mod types;
 
-pub use half::{KernelHalf, LoadError};
+pub use half::{KernelHalf, LoadError, environment};
 pub use maps::{KernelCounts, KernelUsage, PortEntry};
 pub use state::CodeState;
 
