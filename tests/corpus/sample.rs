@@ -14,6 +14,8 @@
 //!
 //! In the place of `code:`, `bytes:` has octets in hexadecimal, `text:` one line as it is, `wat:` a module.
 
+#![allow(dead_code)]
+
 use anode::code::bundle::{Insn, Program};
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
 //! Chance from a seed, and addresses by chance.
+#![allow(dead_code)]
 
 use super::place::{FAR, LEFT, OWN_LEFT, OWN_RIGHT, RIGHT, v6};
 use anode::wire::Addr;
