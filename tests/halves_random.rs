@@ -70,10 +70,11 @@ fn pair(seed: u64, mix: Mix) -> Option<(Pair, Generator)> {
     Some((pair, generator))
 }
 
-/// Prints where the cases ended, and gives the shares of all that the kernel half claims, and of those of them in
-/// transit.
+/// Prints where the cases ended, and gives the shares of all that the kernel half claims, and of the capsules of
+/// shipped applications among them that are good and in transit.
 fn report(pair: &Pair) -> (Share, Share) {
     let (mut all, mut transit) = (Share::default(), Share::default());
+    let shipped: Vec<_> = shipped().into_iter().map(|(_, code)| code).collect();
     for ((subject, claimed, kind), share) in &pair.shares {
         let subject = &pair.subjects[*subject];
         let form = if *claimed { "" } else { ", a form that the kernel half does not take" };
@@ -82,7 +83,8 @@ fn report(pair: &Pair) -> (Share, Share) {
             assert_eq!(share.kernel, 0, "{}{form}: the kernel half does not claim it", subject.title);
             continue;
         }
-        for sum in if *kind == Kind::Transit { vec![&mut all, &mut transit] } else { vec![&mut all] } {
+        let on_its_way = *kind == Kind::Transit && shipped.contains(&subject.code);
+        for sum in if on_its_way { vec![&mut all, &mut transit] } else { vec![&mut all] } {
             sum.cases += share.cases;
             sum.kernel += share.kernel;
             sum.up += share.up;
@@ -94,7 +96,11 @@ fn report(pair: &Pair) -> (Share, Share) {
             println!("{:10} runs in the user half: {}", subject.title, why.lines().next().unwrap_or_default());
         }
     }
-    println!("claimed: {} of 1000 ended in the kernel; in transit: {} of 1000", all.permille(), transit.permille());
+    println!(
+        "claimed: {} of 1000 ended in the kernel; shipped, in transit: {} of 1000",
+        all.permille(),
+        transit.permille()
+    );
     println!("{} cases took too long to be judged", pair.unjudged);
     (all, transit)
 }
@@ -118,7 +124,7 @@ fn run(seed: u64, cases: u64, mix: Mix) -> Option<(Share, Share)> {
         pair.judge(&case);
     }
     let shares = settle(&mut pair);
-    assert!(pair.unjudged * 20 <= cases, "{} of {cases} cases took too long to be judged", pair.unjudged);
+    assert!(pair.unjudged * 2 <= cases, "{} of {cases} cases took too long to be judged", pair.unjudged);
     Some(shares)
 }
 
@@ -126,7 +132,7 @@ fn run(seed: u64, cases: u64, mix: Mix) -> Option<(Share, Share)> {
 fn traffic_comes_out_alike_and_nine_of_ten_capsules_end_in_the_kernel() {
     let Some((all, transit)) = run(1, 4000, TRAFFIC) else { return };
     assert!(all.permille() >= 900, "{all:?}");
-    assert!(transit.permille() >= 900, "{transit:?}");
+    assert!(transit.permille() >= 990, "{transit:?}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ kill_node() { ANODE_KILLS=200 cargo test --release --locked --test outlive; }
 
 generated() { PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire; }
 
+# Programs to scanner, linker and the kernel's verifier.
+programs() { SEED=$(date +%s) ANODE_CASES=$cases cargo test --release --locked --test programs -- --nocapture; }
+
 # Packets into both halves: ten times as many, from a seed that the log has.
 halves() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test halves_random -- --nocapture; }
 
@@ -50,6 +53,7 @@ run seeds "$seeds seeds each: fetching, bounds, peers under loss, duplication, r
 run kills "$kills kills -9 of a process that writes to the store" kill_store
 run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run cases "$cases cases of every generated test" generated
+run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
 run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
 if cargo fuzz --version >/dev/null 2>&1; then
     for target in $(cd fuzz && cargo +nightly fuzz list); do

@@ -4,6 +4,8 @@
 //! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/wire.rs` runs
 //! the same checks from `reading.rs` against the crate itself.
 
+pub mod instructions;
+pub mod programs;
 pub mod reading;
 #[path = "../../src/wire/mod.rs"]
 pub mod wire;

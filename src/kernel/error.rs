@@ -19,6 +19,8 @@ pub enum LoadError {
     Taken,
     /// All slots are in use.
     Full,
+    /// The verifier went through so many instructions, and its role has so many.
+    TooCostly(u32, u32),
     /// The kernel refuses it; the text is the verifier's.
     Refused(io::Error),
 }
@@ -34,6 +36,11 @@ impl fmt::Display for LoadError {
             LoadError::Full => {
                 write!(f, "the kernel half has its {} codes: the code runs in the user half", PROGRAMS - 1)
             }
+            LoadError::TooCostly(found, most) => write!(
+                f,
+                "the verifier goes through {found} instructions of it, and its role has {most} (verified_instructions): \
+                 fewer branches and shorter loops, or another role"
+            ),
             LoadError::Refused(error) => write!(f, "the kernel's verifier refuses it: {error}"),
         }
     }

@@ -7,7 +7,7 @@
 //! Everything here is control: packets never wait for it. What is attached goes with this value.
 
 use super::error::{CODE_MAX, LoadError};
-use super::loader::{Loader, Wanted};
+use super::loader::{self, Loader, Wanted};
 use super::maps::{CodeEntry, KernelCounts, KernelUsage, Maps, OFFSETS, PORTS, PortEntry};
 use super::pins::{Pins, Set, state_of};
 use super::slots::{Held, NoSlot, Slots, Stage, made_of};
@@ -19,6 +19,7 @@ use crate::code::link::{self, Constants, Environment, Function, Linked};
 use crate::nodeos::domain::Limits;
 use crate::sys::bpf::{Hook, Link, Program, XdpMode};
 use crate::topology::{NextHop, Routes};
+use crate::trust::Form;
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
 use std::io;
@@ -30,6 +31,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
+static TRUSTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trusted.bpf.o"));
+
+/// What mobile code is linked with for the kernel half.
+pub fn environment() -> io::Result<Environment> {
+    object::environment(RUNNER)
+}
 
 /// A port of the kernel half.
 #[derive(Debug)]
@@ -82,7 +89,8 @@ impl State {
 pub struct KernelHalf {
     maps: Maps,
     ingress: Program,
-    environment: Environment,
+    /// What stands around sandboxed code, and around trusted code.
+    environments: [Environment; 2],
     loader: Loader,
     name: [u8; 16],
     pinned: Option<Pinned>,
@@ -132,8 +140,9 @@ impl KernelHalf {
             neighbours: Vec::new(),
             told,
         };
-        let (environment, loader) = (object::environment(RUNNER)?, Loader::new(program));
-        let half = KernelHalf { maps, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+        let environments = [object::environment(RUNNER)?, object::environment(TRUSTED)?];
+        let loader = Loader::new(program);
+        let half = KernelHalf { maps, ingress, environments, loader, name, pinned, state: Mutex::new(state) };
         lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
@@ -247,13 +256,14 @@ impl KernelHalf {
         Ok(state.neighbours.clone())
     }
 
-    /// Links and loads code, which may use `limits`. Its capsules run here from [`KernelHalf::activate`] on.
+    /// Links and loads code in a form; it may use `limits`. Its capsules run here from [`KernelHalf::activate`] on.
     /// Gives its soft state.
     pub fn add_code(
         &self,
         name: &Digest,
         code: &Code,
         window: u32,
+        form: Form,
         limits: &Limits,
     ) -> Result<Arc<CodeState>, LoadError> {
         if code.code.len() > CODE_MAX {
@@ -264,7 +274,7 @@ impl KernelHalf {
             NoSlot::Taken => LoadError::Taken,
             NoSlot::Full => LoadError::Full,
         })?;
-        let made = self.make(held, code, limits);
+        let made = self.make(held, code, form, limits);
         match made {
             Ok((held, kept)) => {
                 self.state().slots.set(held);
@@ -278,7 +288,7 @@ impl KernelHalf {
     }
 
     /// Makes the programs and the state of a code, unless it has just these.
-    fn make(&self, held: Held, code: &Code, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
+    fn make(&self, held: Held, code: &Code, form: Form, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
         let (entries, keep_ms) = (limits.state_entries, limits.keep_ms_max);
         let before = match &held.stage {
             Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),
@@ -288,13 +298,19 @@ impl KernelHalf {
             Some(kept) => kept.clone(),
             None => Arc::new(CodeState::create(entries, keep_ms)?),
         };
-        let linked = self.link(code, held.entry.slot, held.entry.window.into(), &kept)?;
+        let linked = self.link(code, form, &held.entry, &kept)?;
         let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
         self.maps.set_budget(entry.slot, limits.packets_per_second, limits.steps_per_second)?;
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }
-        let programs = self.load(&linked, entry.window.into(), &kept)?;
+        let programs = self.load(&linked, form, entry.window.into(), &kept)?;
+        for program in &programs {
+            let (verified, most) = (program.info()?.verified, limits.verified_instructions);
+            if verified > most {
+                return Err(LoadError::TooCostly(verified, most));
+            }
+        }
         if !matches!(held.stage, Stage::Adopted(_)) {
             self.maps.clear_usage(entry.slot)?;
         }
@@ -305,21 +321,26 @@ impl KernelHalf {
         Ok((Held { entry, stage: Stage::Loaded }, kept))
     }
 
-    /// Links code: a program for each form of frame.
-    fn link(&self, code: &Code, slot: u32, window: u32, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
-        let (sets, keep_ms) = (state.sets(), state.keep_ms());
+    /// Links code: a program for each place of a capsule in a frame.
+    fn link(&self, code: &Code, form: Form, entry: &CodeEntry, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
+        let (slot, window, sets, keep_ms) = (entry.slot, entry.window.into(), state.sets(), state.keep_ms());
         let constants = |offset| Constants { slot, window, offset, sets, keep_ms };
-        let link = |offset| link::link(&self.environment, code, constants(offset));
+        let environment = &self.environments[form as usize];
+        let link = |offset| link::link(environment, code, constants(offset));
         Ok(OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Has the kernel verify linked programs, for somebody who may not read kernel memory.
-    fn load(&self, linked: &[Linked], window: u32, state: &CodeState) -> io::Result<Vec<Program>> {
+    /// Has the kernel verify linked programs: those of sandboxed code for somebody who may not read kernel memory.
+    fn load(&self, linked: &[Linked], form: Form, window: u32, state: &CodeState) -> io::Result<Vec<Program>> {
         let load = |linked: &Linked| {
             let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
             let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
             let (types, functions) = types::describe(linked, window);
-            self.loader.load(&Wanted { code: linked.bytes(), types, functions, maps })
+            let wanted = Wanted { code: linked.bytes(), types, functions, maps };
+            match form {
+                Form::Sandboxed => self.loader.load(&wanted),
+                Form::Trusted => loader::load(&wanted),
+            }
         };
         linked.iter().map(load).collect()
     }

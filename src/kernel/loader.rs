@@ -152,7 +152,8 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
             return Ok(());
         }
         let wanted = Wanted::decode(&message[..length]).ok_or(io::ErrorKind::InvalidData)?;
-        match load(&wanted, &maps) {
+        let maps: Vec<BorrowedFd<'_>> = maps.iter().map(AsFd::as_fd).collect();
+        match load(&Wanted { maps, ..wanted }) {
             Ok(program) => socket.send_with(b"loaded", &[program.as_fd()])?,
             Err(error) => {
                 let words = error.to_string();
@@ -163,11 +164,11 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     }
 }
 
-fn load(wanted: &Wanted<'_>, maps: &[OwnedFd]) -> io::Result<Program> {
+/// Loads a program with all rights that the calling process has.
+pub fn load(wanted: &Wanted<'_>) -> io::Result<Program> {
     let types = Types::load(&wanted.types)?;
-    let maps: Vec<BorrowedFd<'_>> = maps.iter().map(AsFd::as_fd).collect();
     let functions = Functions { types: &types, list: &wanted.functions };
-    Program::load(Hook::Xdp, "anode_capsule", &wanted.code, &maps, Some(functions))
+    Program::load(Hook::Xdp, "anode_capsule", &wanted.code, &wanted.maps, Some(functions))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod status;
 mod types;
 
 pub use error::LoadError;
-pub use half::{KernelHalf, Opening};
+pub use half::{KernelHalf, Opening, environment};
 pub use maps::{KernelCounts, KernelUsage, PortEntry};
 pub use pins::Pins;
 pub use state::CodeState;

@@ -124,7 +124,7 @@ impl Messenger {
         check::bpf(bpf).map_err(|refusal| refusal.to_string())?;
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
         role.check_program(&program)?;
-        let state = self.half.add_code(code, &program, window, &role.limits).map_err(|error| error.to_string())?;
-        Ok(state)
+        let added = self.half.add_code(code, &program, window, role.kernel, &role.limits);
+        Ok(added.map_err(|error| error.to_string())?)
     }
 }

@@ -1,4 +1,5 @@
 //! Chance from a seed, and addresses by chance.
+#![allow(dead_code)]
 
 use super::place::{FAR, LEFT, OWN_LEFT, OWN_RIGHT, RIGHT, v6};
 use anode::wire::Addr;
@@ -13,7 +14,7 @@ impl Dice {
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
-        (u128::from(self.0.next_u64()) * limit as u128 >> 64) as usize
+        ((u128::from(self.0.next_u64()) * limit as u128) >> 64) as usize
     }
 
     pub fn chance(&mut self, permille: usize) -> bool {

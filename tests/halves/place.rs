@@ -15,6 +15,7 @@ use anode::port::{PeerId, PortId};
 use anode::sys::clock::Clock;
 use anode::sys::netns::Namespace;
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::trust::Form;
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, ipv4, udp};
 use std::collections::HashMap;
@@ -93,6 +94,8 @@ pub struct Place {
     namespace: Namespace,
     /// What codes added from now on may use in the kernel half.
     pub limits: Limits,
+    /// In which form.
+    pub form: Form,
     half: Arc<KernelHalf>,
     interfaces: [u32; 2],
     /// A user half without a kernel half.
@@ -120,6 +123,7 @@ impl Place {
         let (half, states) = (Arc::new(half), HashMap::new());
         Some(Place {
             limits: Limits::default(),
+            form: Form::Sandboxed,
             name,
             namespace,
             half,
@@ -130,12 +134,13 @@ impl Place {
         })
     }
 
-    fn add(&mut self, bundle: &Bundle) -> Result<(), String> {
+    /// A bundle of both representations, in both halves, or why the kernel half does not take it.
+    pub fn add(&mut self, bundle: &Bundle) -> Result<(), String> {
         self.alone.keep(bundle);
         self.above.keep(bundle);
         let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
         let (name, window) = (bundle.name(), bundle.manifest().window());
-        let state = self.half.add_code(&name, &program, window, &self.limits);
+        let state = self.half.add_code(&name, &program, window, self.form, &self.limits);
         self.states.insert(name, state.map_err(|error| error.to_string())?);
         self.half.activate(&name).unwrap();
         Ok(())
@@ -164,7 +169,9 @@ impl Place {
     /// Loads a program and takes it out again, or says why it is refused.
     pub fn load(&self, program: &Program, window: u32) -> Result<(), String> {
         let name = Digest::of(&program.encode());
-        self.half.add_code(&name, program, window, &Limits::default()).map_err(|error| error.to_string())?;
+        self.half
+            .add_code(&name, program, window, Form::Sandboxed, &Limits::default())
+            .map_err(|error| error.to_string())?;
         self.half.remove_code(&name).map_err(|error| error.to_string())
     }
 
