@@ -5,11 +5,12 @@
  * stack what is not.
  *
  *     parse ─▶ neighbour ─▶ way ─▶ code ─▶ (tail call) runner.bpf.c ─▶ redirect
- *        └────────┴──────────┴───────┴─▶ XDP_PASS: AF_PACKET socket and guard, or the Linux stack
+ *        └────────┴──────────┴───────┴─▶ AF_XDP socket, or XDP_PASS: AF_PACKET socket and guard, or the Linux stack
  *
  * Nothing is written before the tail call, so whatever is passed on is as it came.
  */
 #include "next_hop.h"
+#include "sockets.h"
 
 /* Offset of the ANEP header if the frame is a capsule in the common form, else 0: untagged, no IP
  * options, no fragment, no UDP checksum to keep right, room to live. */
@@ -49,12 +50,6 @@ INLINE int agrees(const u8 *data, const struct capsule *capsule, u32 offset, u32
     const struct ipv4 *ip = (const void *)(data + 14);
     return capsule->destination.half[0] == 0 && capsule->destination.half[1] == mapped(ip->destination) &&
            be16(ip->length) == offset - 14 + anep_length;
-}
-
-/* Whether a frame is for this port's link address: an interface may show those of others too. */
-INLINE int is_for(const u8 *data, const struct port *port)
-{
-    return *(const u32 *)data == port->mac && *(const u16 *)(data + 4) == port->mac_end;
 }
 
 INLINE struct code *find_code(const struct capsule *capsule)
@@ -122,34 +117,37 @@ INLINE void jump_first(struct xdp *ctx, u32 slot)
         JUMP(ctx, 8 + PROGRAMS);
 }
 
-/* Takes a capsule to its code. Comes back if that is not to be here. */
-INLINE void run(struct xdp *ctx, struct counts *counts)
+/* Takes a capsule to its code. Comes back if that is not to be here: with 1 if only because others of its flow are in the
+ * user half. */
+INLINE int run(struct xdp *ctx, struct counts *counts)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);
     u32 offset = find_anep(data, end), zero = 0, interface = ctx->ingress_ifindex;
 
     if (!offset)
-        return;
+        return 0;
     const struct anep *anep = (const void *)(data + offset);
     const struct capsule *capsule = (const void *)(anep + 1);
     if ((const u8 *)(capsule + 1) > end)
-        return;
+        return 0;
     if (*(const u16 *)anep != be16(0x0100) || anep->type != be16(CAPSULE) || anep->header_words != be16(2) ||
         *(const u16 *)capsule != be16(0x0100))
-        return;
+        return 0;
     counts->received++;
     u32 length = be16(anep->length);
     struct port *port = map_lookup(ports_map, &interface);
     struct current *now = map_lookup(current_map, &zero);
     struct code *code = find_code(capsule);
     if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, capsule, offset, length))
-        return;
+        return 0;
     if (length < sizeof(*anep) + sizeof(*capsule) + code->window)
-        return;
+        return 0;
     now->context.from = find_near(capsule, interface) - 1;
     struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
     if (now->context.from == ~0u || !next)
-        return;
+        return 0;
+    if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
+        return 1;
     describe(now, capsule, next, code->window);
     now->context.in_port = port->number;
     now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
@@ -163,6 +161,7 @@ INLINE void run(struct xdp *ctx, struct counts *counts)
         jump_first(ctx, code->slot);
     else
         tail_call(ctx, programs_map, code->slot + form * PROGRAMS);
+    return 0;
 }
 
 SECTION("xdp") int ingress(struct xdp *ctx)
@@ -177,6 +176,5 @@ SECTION("xdp") int ingress(struct xdp *ctx)
         counts->dropped_forged++;
         return XDP_DROP;
     }
-    run(ctx, counts);
-    return XDP_PASS;
+    return lift(ctx, 1, run(ctx, counts));
 }

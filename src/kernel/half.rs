@@ -295,6 +295,11 @@ impl KernelHalf {
         self.state().interface(port)
     }
 
+    /// The maps that it shares with the node.
+    pub(super) fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
     /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.
     pub fn test_run(&self, frame: &[u8], interface: u32) -> io::Result<(u32, Vec<u8>)> {
         self.ingress.test_run(frame, interface)
@@ -367,7 +372,7 @@ pub struct CodeStatus {
 }
 
 /// A function of our own with its maps put in, as the kernel takes it.
-fn resolved(mut function: Function, maps: &Maps) -> io::Result<Vec<u8>> {
+pub(super) fn resolved(mut function: Function, maps: &Maps) -> io::Result<Vec<u8>> {
     for (at, reference) in &function.references {
         let Reference::Map(name) = reference else { return Err(io::Error::other("the ingress calls mobile code")) };
         let fd = maps.descriptor(name).ok_or_else(|| io::Error::other(format!("no map {name}")))?;

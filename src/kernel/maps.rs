@@ -24,6 +24,10 @@ const ROUTES: u32 = 65_536;
 /// Places for destinations.
 const NEXT_HOPS: u32 = 16384;
 
+/// AF_XDP sockets of a node, and flows told apart at each.
+pub const SOCKETS: u32 = 128;
+const FLOWS: u32 = 256;
+
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortEntry {
@@ -74,7 +78,7 @@ pub struct Maps {
 }
 
 /// Name, kind, octets of key and value, entries.
-const LAYOUT: [(&str, MapKind, usize, usize, u32); 13] = [
+const LAYOUT: [(&str, MapKind, usize, usize, u32); 17] = [
     ("node_map", MapKind::Array, 4, 40, 1),
     ("ports_map", MapKind::Array, 4, 56, PORTS),
     ("codes_map", MapKind::Array, 4, 64, CODES),
@@ -88,6 +92,10 @@ const LAYOUT: [(&str, MapKind, usize, usize, u32); 13] = [
     ("transmit_map", MapKind::Devices, 4, 4, PORTS),
     ("routes_map", MapKind::Prefixes, 20, 24, ROUTES),
     ("neighbours_map", MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32),
+    ("sockets_map", MapKind::Sockets, 4, 4, SOCKETS),
+    ("punts_map", MapKind::SharedArray, 4, 128, SOCKETS),
+    ("flows_map", MapKind::Array, 4, 16, SOCKETS * FLOWS),
+    ("lifted_map", MapKind::PerCpuArray, 4, 32, PORTS),
 ];
 
 impl Maps {
@@ -103,7 +111,14 @@ impl Maps {
         self.list.iter().find(|(known, _)| *known == name).map(|(_, map)| map.as_fd().as_raw_fd())
     }
 
-    fn of(&self, name: &str) -> io::Result<&Map> {
+    /// Makes some of them.
+    pub(super) fn create_some(names: &[&str]) -> io::Result<Maps> {
+        let wanted = LAYOUT.into_iter().filter(|(name, ..)| names.contains(name));
+        let make = |(name, kind, key, value, entries)| Ok((name, Map::create(kind, name, key, value, entries)?));
+        Ok(Maps { list: wanted.map(make).collect::<io::Result<_>>()? })
+    }
+
+    pub(super) fn of(&self, name: &str) -> io::Result<&Map> {
         let found = self.list.iter().find(|(known, _)| *known == name).map(|(_, map)| map);
         found.ok_or_else(|| io::Error::other(format!("no map {name}")))
     }
@@ -214,7 +229,7 @@ impl Maps {
     }
 
     /// The counters of an entry, over all CPUs.
-    fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
+    pub(super) fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
         let map = self.of(name)?;
         let mut value = vec![0; map.value_size()];
         map.get(&key.to_ne_bytes(), &mut value)?;

@@ -2,16 +2,19 @@
 //!
 //! Their sources are in `bpf/`; the build compiles them and this crate carries the result: the guard
 //! which keeps capsules from the Linux stack of an interface whose frames the node reads through an
-//! AF_PACKET socket, and the kernel [`half`], which runs capsules before they reach either.
+//! AF_PACKET socket, the kernel [`half`], which runs capsules before they reach either, and the way from the
+//! driver to the node's AF_XDP sockets ([`Steering`]).
 
 pub mod half;
 mod maps;
 mod object;
+mod sockets;
 mod state;
 mod types;
 
 pub use half::{KernelHalf, LoadError};
-pub use maps::{KernelCounts, KernelUsage, PortEntry};
+pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
+pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
 
 use crate::sys::bpf::{Hook, Link, Program};

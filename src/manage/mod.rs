@@ -11,6 +11,7 @@ pub mod control;
 pub mod kernel;
 pub mod loader;
 pub mod netlink;
+pub mod sockets;
 pub mod worker;
 
 use crate::code::run::wasm::{Backstop, Compiler};
@@ -54,17 +55,28 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let waker = Waker::new()?;
     let clock = Clock::start();
     let half = kernel::open(&config, &plans, clock)?;
+    let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
     let messenger = half.clone().map(kernel::Messenger::new);
     let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
     let (orders, inbox) = channel();
-    let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone());
+    let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
     let apps_path = dir.join("apps.sock");
     let apps = apps::Apps::listen(&apps_path, FIRST_APP)
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
     let mut sockets = vec![apps_path];
     let (routing, following) = (config.clone(), plans.clone());
-    let worker = Worker::new(Parts { config, plans, apps, loader, orders: inbox, waker, clock })?;
+    let worker = Worker::new(Parts {
+        config,
+        plans,
+        sockets: xdp.ports,
+        busy_poll_us: file.xdp.busy_poll_us,
+        apps,
+        loader,
+        orders: inbox,
+        waker,
+        clock,
+    })?;
     let control_path = dir.join("control.sock");
     control::serve(&control_path, handle.clone())
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;

@@ -13,11 +13,11 @@ use crate::nodeos::reason::Reason;
 use crate::port::packet::PacketPort;
 use crate::port::pcap::Tap;
 use crate::port::udp::UdpPort;
+use crate::port::xdp::{QueueSocket, XdpPort};
 use crate::port::{Frame, FramePool, PortId, SendQueue};
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Receiver;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -59,6 +59,7 @@ pub enum Order {
 enum Socket {
     Udp(UdpPort),
     Packet(PacketPort),
+    Xdp(XdpPort),
 }
 
 struct OpenPort {
@@ -81,6 +82,9 @@ pub struct Worker {
     clock: Clock,
     batch: Vec<Frame>,
     refused: Vec<Frame>,
+    /// For how long drivers are polled when a frame has come, and until when that is, in nanoseconds.
+    busy_poll: u64,
+    busy_until: u64,
 }
 
 /// What a worker is made from.
@@ -89,6 +93,10 @@ pub struct Parts {
     pub config: NodeConfig,
     /// Its ports.
     pub plans: Vec<Plan>,
+    /// The AF_XDP sockets of each that has some.
+    pub sockets: Vec<Option<Vec<QueueSocket>>>,
+    /// For how long drivers are polled when a frame has come, in microseconds.
+    pub busy_poll_us: u32,
     /// The applications' socket.
     pub apps: Apps,
     /// The loader.
@@ -104,17 +112,17 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plans, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plans, sockets, busy_poll_us, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut ports = Vec::new();
-        for (at, plan) in plans.into_iter().enumerate() {
+        for (at, (plan, sockets)) in plans.into_iter().zip(sockets).enumerate() {
             let name = &config.ports[at].name;
-            let port =
-                OpenPort::open(PortId(at as u16), plan, largest + LINK_HEADER).map_err(|error| explain(name, error))?;
-            poll.add_port(port.fd(), PORTS + at as u64)?;
+            let port = OpenPort::open(PortId(at as u16), plan, sockets, largest + LINK_HEADER)
+                .map_err(|error| explain(name, error))?;
+            port.wait_for(&mut poll, PORTS + at as u64)?;
             ports.push(port);
         }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + LINK_HEADER), FRAMES_READY);
@@ -133,6 +141,8 @@ impl Worker {
             clock,
             batch: Vec::new(),
             refused: Vec::new(),
+            busy_poll: u64::from(busy_poll_us) * 1000,
+            busy_until: 0,
         })
     }
 
@@ -142,7 +152,11 @@ impl Worker {
         let mut busy = false;
         loop {
             let now = self.clock.now();
-            let wait = if busy { 0 } else { self.node.next_timer().saturating_sub(now) };
+            let polling = now < self.busy_until;
+            if polling {
+                self.ports.iter().for_each(OpenPort::poll_driver);
+            }
+            let wait = if busy || polling { 0 } else { self.node.next_timer().saturating_sub(now) };
             self.poll.wait(wait, &mut ready)?;
             busy = false;
             for event in &ready {
@@ -170,9 +184,7 @@ impl Worker {
     fn look_after_ports(&mut self) {
         for (at, port) in self.ports.iter_mut().enumerate() {
             port.flush_tap();
-            if let Socket::Packet(socket) = &port.socket {
-                self.node.count_missed(PortId(at as u16), socket.overflows());
-            }
+            self.node.count_missed(PortId(at as u16), port.overflows());
         }
     }
 
@@ -190,6 +202,7 @@ impl Worker {
                 return Ok(false);
             }
             let now = self.clock.now();
+            self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
             for frame in batch.drain(..) {
                 self.ports[at].record_in(now, &frame);
@@ -258,6 +271,9 @@ impl Worker {
                 self.send(at)?;
             }
         }
+        if !self.ports.iter().any(|port| port.blocked) {
+            self.ports.iter_mut().for_each(OpenPort::settled);
+        }
         Ok(())
     }
 
@@ -321,25 +337,56 @@ impl Worker {
 }
 
 impl OpenPort {
-    fn open(id: PortId, plan: Plan, longest: usize) -> io::Result<OpenPort> {
+    fn open(id: PortId, plan: Plan, sockets: Option<Vec<QueueSocket>>, longest: usize) -> io::Result<OpenPort> {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let (socket, tap) = match plan.opening {
             Opening::Udp(listen, peers) => {
                 let tap = plan.pcap.map(|path| Tap::overlay(&path, epoch)).transpose()?;
                 (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
             }
-            Opening::Packet { interface, kernel } => {
+            Opening::Packet { interface, kernel, .. } => {
                 let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
-                (Socket::Packet(PacketPort::open(id, interface, longest, kernel)?), tap)
+                let stack = PacketPort::open(id, interface, longest, kernel)?;
+                let socket = match sockets {
+                    Some(queues) => Socket::Xdp(XdpPort::new(id, stack, queues)),
+                    None => Socket::Packet(stack),
+                };
+                (socket, tap)
             }
         };
         Ok(OpenPort { socket, tap, blocked: false })
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
+    /// Lets the poll wait for the port's sockets.
+    fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {
         match &self.socket {
-            Socket::Udp(port) => port.as_fd(),
-            Socket::Packet(port) => port.as_fd(),
+            Socket::Udp(port) => poll.add_port(port, token, true),
+            Socket::Packet(port) => poll.add_port(port, token, true),
+            Socket::Xdp(port) => {
+                port.sockets().enumerate().try_for_each(|(at, socket)| poll.add_port(socket, token, at == 0))
+            }
+        }
+    }
+
+    fn poll_driver(&self) {
+        if let Socket::Xdp(port) = &self.socket {
+            port.poll_driver();
+        }
+    }
+
+    /// Nothing of what was received is on its way inside the node any more.
+    fn settled(&mut self) {
+        if let Socket::Xdp(port) = &mut self.socket {
+            port.settled();
+        }
+    }
+
+    /// Frames the kernel has dropped since the last call.
+    fn overflows(&mut self) -> u32 {
+        match &mut self.socket {
+            Socket::Udp(_) => 0,
+            Socket::Packet(port) => port.overflows(),
+            Socket::Xdp(port) => port.overflows(),
         }
     }
 
@@ -347,6 +394,7 @@ impl OpenPort {
         match &mut self.socket {
             Socket::Udp(port) => port.receive(pool, into),
             Socket::Packet(port) => Ok(port.receive(pool, into)),
+            Socket::Xdp(port) => Ok(port.receive(pool, into)),
         }
     }
 
@@ -354,6 +402,7 @@ impl OpenPort {
         match &mut self.socket {
             Socket::Udp(port) => port.queue(),
             Socket::Packet(port) => port.queue(),
+            Socket::Xdp(port) => port.queue(),
         }
     }
 
@@ -361,6 +410,7 @@ impl OpenPort {
         match &mut self.socket {
             Socket::Udp(port) => port.flush(pool, refused),
             Socket::Packet(port) => port.flush(pool, refused),
+            Socket::Xdp(port) => port.flush(pool, refused),
         }
     }
 
@@ -376,7 +426,7 @@ impl OpenPort {
     fn record(&mut self, now: u64, frame: &Frame, inward: bool) {
         let Some(tap) = &mut self.tap else { return };
         let written = match &self.socket {
-            Socket::Packet(_) => tap.frame(now, frame.bytes()),
+            Socket::Packet(_) | Socket::Xdp(_) => tap.frame(now, frame.bytes()),
             Socket::Udp(port) => match (port.local(), port.peer(frame.peer)) {
                 (Ok(own), Some(peer)) => {
                     let (from, to) = if inward { (peer, own) } else { (own, peer) };

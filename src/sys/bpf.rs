@@ -3,6 +3,7 @@
 //! Attributes are C structures of the kernel's `union bpf_attr`, one for each command, as in
 //! linux/bpf.h; a kernel that knows a longer one takes the rest for zero.
 
+use super::mapping::SharedWords;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -57,10 +58,28 @@ pub enum MapKind {
     Prefixes = 11,
     /// Interfaces, for redirects.
     Devices = 14,
+    /// AF_XDP sockets, for redirects.
+    Sockets = 17,
+    /// An array that can be mapped into memory ([`Map::words`]).
+    SharedArray = 1 << 16 | 2,
+}
+
+impl MapKind {
+    /// The kernel's number for it, and its flags.
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            MapKind::Prefixes => (self as u32, NO_PREALLOC),
+            MapKind::SharedArray => (MapKind::Array as u32, MAPPABLE),
+            _ => (self as u32, 0),
+        }
+    }
 }
 
 /// `BPF_F_NO_PREALLOC`, which maps of prefixes must have.
 const NO_PREALLOC: u32 = 1;
+
+/// `BPF_F_MMAPABLE`.
+const MAPPABLE: u32 = 1 << 10;
 
 /// `BPF_F_LOCK`: under the lock in the value.
 const UNDER_LOCK: u64 = 4;
@@ -195,9 +214,9 @@ pub struct Map {
 impl Map {
     /// Makes one.
     pub fn create(kind: MapKind, name: &str, key: usize, value: usize, entries: u32) -> io::Result<Map> {
-        let flags = if kind == MapKind::Prefixes { NO_PREALLOC } else { 0 };
+        let (kind, flags) = kind.numbers();
         Map::make(MapCreate {
-            kind: kind as u32,
+            kind,
             key: key as u32,
             value: value as u32,
             entries,
@@ -248,6 +267,11 @@ impl Map {
     pub fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(key.len() == self.key && value.len() == self.value, "sizes of the map");
         self.element(command::MAP_UPDATE, key, value.as_ptr() as u64, self.flags)
+    }
+
+    /// The memory of a [`MapKind::SharedArray`] of so many entries, as words.
+    pub fn words(&self, entries: u32) -> io::Result<SharedWords> {
+        SharedWords::map(self.fd.as_fd(), self.value * entries as usize)
     }
 
     /// Takes out what is under `key`.

@@ -6,6 +6,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod mapping;
 pub mod mmsg;
 pub mod netns;
 pub mod packet;
@@ -13,3 +14,5 @@ pub mod poll;
 pub mod process;
 mod ring;
 pub mod seqpacket;
+pub mod xsk;
+mod xsk_ring;
