@@ -109,6 +109,11 @@ impl Steering {
         Ok(Tickets { words, at, start, told: start })
     }
 
+    /// How many frames went to the socket with this number, or to another that had it before.
+    pub fn tickets(&self, number: u16) -> u64 {
+        self.words.load(usize::from(number) * PUNTS + TICKETS)
+    }
+
     /// What became of frames of an interface that were for the user half.
     pub fn lifted(&self, interface: u32) -> Lifted {
         let sums = self.whose.maps().sums("lifted_map", interface).unwrap_or_default();

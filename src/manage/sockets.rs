@@ -52,7 +52,14 @@ struct Wanted {
 
 /// What is in use at the ports.
 pub struct Report {
-    ports: Vec<(PortStatus, u32, Option<Arc<Steering>>)>,
+    ports: Vec<(PortStatus, Option<InUse>)>,
+}
+
+/// Where a port's counters are.
+struct InUse {
+    interface: u32,
+    first: u16,
+    steering: Arc<Steering>,
 }
 
 /// A port that was to have sockets.
@@ -66,6 +73,8 @@ pub struct PortStatus {
     pub queues: u32,
     /// Those with a socket.
     pub sockets: usize,
+    /// Frames that went to each socket, in the order of the queues.
+    pub per_queue: Vec<u64>,
     /// Microseconds for which the driver is polled when a frame has come; 0: it is not.
     pub busy_poll_us: u32,
     /// Why it is not as it was asked for.
@@ -79,9 +88,13 @@ pub struct PortStatus {
 impl Report {
     /// All as it is now.
     pub fn status(&self) -> Vec<PortStatus> {
-        let now = |(port, interface, steering): &(PortStatus, u32, Option<Arc<Steering>>)| PortStatus {
-            lifted: steering.as_ref().map(|steering| steering.lifted(*interface)).unwrap_or_default(),
-            ..port.clone()
+        let now = |(port, used): &(PortStatus, Option<InUse>)| match used {
+            Some(InUse { interface, first, steering }) => PortStatus {
+                per_queue: (0..port.sockets as u16).map(|queue| steering.tickets(first + queue)).collect(),
+                lifted: steering.lifted(*interface),
+                ..port.clone()
+            },
+            None => port.clone(),
         };
         self.ports.iter().map(now).collect()
     }
@@ -116,14 +129,14 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
             Err(error) => opener.give_up(port.number, &port.name, port.queues, &error.to_string()),
         }
     }
-    opener.statuses.sort_by_key(|(status, ..)| status.port);
+    opener.statuses.sort_by_key(|(status, _)| status.port);
     Opened { ports, report: Some(Arc::new(Report { ports: opener.statuses })) }
 }
 
 /// Opens sockets.
 struct Opener<'a> {
     file: &'a XdpFile,
-    statuses: Vec<(PortStatus, u32, Option<Arc<Steering>>)>,
+    statuses: Vec<(PortStatus, Option<InUse>)>,
     own: Option<Arc<Steering>>,
 }
 
@@ -236,20 +249,21 @@ impl Opener<'_> {
             mode,
             queues: port.queues,
             sockets: queues.len(),
+            per_queue: Vec::new(),
             busy_poll_us: self.file.busy_poll_us,
             why: None,
             lifted: Lifted::default(),
         };
-        self.statuses.push((status, port.interface, Some(port.steering.clone())));
+        let (interface, first, steering) = (port.interface, port.first as u16, port.steering.clone());
+        self.statuses.push((status, Some(InUse { interface, first, steering })));
         Ok(queues)
     }
 
     fn give_up(&mut self, port: usize, name: &str, queues: u32, why: &str) {
         tracing::warn!(port = name, why, "no AF_XDP here: frames come through AF_PACKET");
-        let why = Some(why.to_owned());
-        let lifted = Lifted::default();
-        let status = PortStatus { port, mode: "none", queues, sockets: 0, busy_poll_us: 0, why, lifted };
-        self.statuses.push((status, 0, None));
+        let (why, lifted, per_queue) = (Some(why.to_owned()), Lifted::default(), Vec::new());
+        let status = PortStatus { port, mode: "none", queues, sockets: 0, per_queue, busy_poll_us: 0, why, lifted };
+        self.statuses.push((status, None));
     }
 }
 
