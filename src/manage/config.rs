@@ -73,11 +73,13 @@ pub struct XdpFile {
     pub busy_poll_us: u32,
     /// Frames that can wait in a receive queue's socket, and in that which sends; a power of two.
     pub frames_per_queue: u32,
+    /// Receive queues of an interface that get a socket, from the first; the others' frames come up the stack.
+    pub queues_max: u32,
 }
 
 impl Default for XdpFile {
     fn default() -> XdpFile {
-        XdpFile { mode: XdpMode::Auto, busy_poll_us: 0, frames_per_queue: 2048 }
+        XdpFile { mode: XdpMode::Auto, busy_poll_us: 0, frames_per_queue: 2048, queues_max: 64 }
     }
 }
 
@@ -214,6 +216,9 @@ impl NodeFile {
                 "[xdp] frames_per_queue = {}: a power of two from 64 to 16384",
                 file.xdp.frames_per_queue
             ));
+        }
+        if file.xdp.queues_max == 0 {
+            return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }
         Ok(file)
     }

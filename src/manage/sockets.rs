@@ -14,9 +14,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Receive queues of one interface that get sockets.
-const QUEUES_MAX: u32 = 64;
-
 /// Octets of memory for the frames of all sockets: the kernel keeps it in RAM.
 const MEMORY_MAX: u64 = 256 << 20;
 
@@ -116,7 +113,7 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
     }
     let mut first = 0;
     for (before, port) in (0..).zip(&mut wanted) {
-        port.sockets = port.queues.min(QUEUES_MAX).min(SOCKETS - first);
+        port.sockets = port.queues.min(file.queues_max).min(SOCKETS - first);
         (port.first, port.before) = (first, before);
         first += port.sockets;
     }
