@@ -72,8 +72,12 @@ static struct port open_port(const char *interface, int first)
 	struct sockaddr_xdp to = { .sxdp_family = AF_XDP, .sxdp_ifindex = if_nametoindex(interface),
 				   .sxdp_flags = first < 0 ? XDP_COPY | XDP_USE_NEED_WAKEUP : XDP_SHARED_UMEM,
 				   .sxdp_shared_umem_fd = first < 0 ? 0 : (uint32_t)first };
-	if (bind(port.fd, (struct sockaddr *)&to, sizeof to))
-		die("xdpgw: bind");
+	// The queue is free a moment after the sockets of the process before have gone.
+	for (int tries = 0; bind(port.fd, (struct sockaddr *)&to, sizeof to); tries++) {
+		if (errno != EBUSY || tries == 800)
+			die("xdpgw: bind");
+		usleep(10000);
+	}
 	return port;
 }
 

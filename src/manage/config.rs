@@ -436,6 +436,12 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(refusal("name = \"a\"\nnme = 1").contains("unknown field `nme`"));
+        let xdp = |lines: &str| refusal(&LINE.replacen("[[port]]", &format!("[xdp]\n{lines}\n[[port]]"), 1));
+        assert!(xdp("busy_pol_us = 1").contains("unknown field `busy_pol_us`"));
+        assert!(xdp("mode = \"fast\"").contains("`auto`, `copy`, `zero-copy`"));
+        assert!(xdp("frames_per_queue = 100").contains("a power of two from 64 to 16384"));
+        assert!(xdp("queues_max = 0").contains("leave xdp out"));
+        assert!(refusal(&LINE.replacen("address", "xdp = true\naddress", 1)).contains("for native ports"));
         assert!(refusal("name = \"a\"").contains("at least one"));
         assert!(refusal("name = \"../a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("a node's name is"));
         assert!(refusal("name = \"a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("needs address"));

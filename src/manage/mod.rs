@@ -11,6 +11,7 @@ pub mod control;
 pub mod kernel;
 pub mod loader;
 pub mod netlink;
+mod ports;
 pub mod sockets;
 pub mod worker;
 

@@ -20,8 +20,9 @@ const MEMORY_MAX: u64 = 256 << 20;
 /// Octets around the IP packet in a frame: link headers, and what the kernel half says of it.
 const AROUND: usize = 64 + 80;
 
-/// Tries to bind to a queue that is still in use: the kernel takes a moment to let go of sockets that were closed.
-const TRIES: usize = 100;
+/// Tries to bind to a queue that is still in use, 8 s in all: the kernel lets go of the sockets of a process that has ended by and by,
+/// which takes longest where network namespaces come and go.
+const TRIES: usize = 800;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What was opened.
@@ -320,6 +321,9 @@ fn patiently(open: impl Fn() -> io::Result<XskSocket>) -> io::Result<XskSocket> 
     loop {
         match open() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < TRIES => {
+                if tries == 0 {
+                    tracing::info!("a receive queue has a socket still; waiting for it to go");
+                }
                 tries += 1;
                 std::thread::sleep(PAUSE);
             }
