@@ -352,6 +352,16 @@ fn where_the_driver_has_no_zero_copy_the_log_says_which_way_is_used() {
 }
 
 #[test]
+fn a_port_with_too_large_an_mtu_is_alone_without_sockets() {
+    let jumbo = LINE.replacen("[[links]]", "[[links]]\nmtu = 9000", 1);
+    let Some(net) = Net::up("xskm", &jumbo, &sockets(false)) else { return };
+    assert_eq!(net.ping("a", B, 5)["summary"]["received"], 5);
+    let status = net.status("r");
+    assert_eq!((&status["xdp"][0]["mode"], &status["xdp"][1]["mode"]), (&json!("none"), &json!("copy")), "{status}");
+    assert!(status["xdp"][0]["why"].as_str().unwrap().contains("MTU of 9000 octets is too large"), "{status}");
+}
+
+#[test]
 fn drivers_are_polled_when_that_is_asked_for() {
     let Some(net) = Net::up("xskb", LINE, &sockets_with(true, "busy_poll_us = 200")) else { return };
     let status = use_applications(&net);

@@ -20,6 +20,12 @@ const MEMORY_MAX: u64 = 256 << 20;
 /// Octets around the IP packet in a frame: link headers, and what the kernel half says of it.
 const AROUND: usize = 64 + 80;
 
+/// Octets of the smallest page: a chunk of the memory is no longer.
+const PAGE: usize = 4096;
+
+/// The largest MTU whose frames have room in a chunk.
+const MTU_MAX: usize = PAGE - AROUND - HEADROOM;
+
 /// Tries to bind to a queue that is still in use, 8 s in all: the kernel lets go of the sockets of a process that has ended by and by,
 /// which takes longest where network namespaces come and go.
 const TRIES: usize = 800;
@@ -152,6 +158,9 @@ impl Opener<'_> {
             return Err("not an Ethernet interface".into());
         };
         let interface = *interface;
+        if port.mtu > MTU_MAX {
+            return Err(format!("an MTU of {} octets is too large: AF_XDP carries {MTU_MAX}", port.mtu));
+        }
         let name = interface_name(interface).map_err(|error| error.to_string())?;
         let queues = xsk::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
         let steering = match half {
@@ -214,8 +223,8 @@ impl Opener<'_> {
         let mut opened: Vec<(&Wanted, Vec<XskSocket>)> = Vec::new();
         let layout = match Layout::new(wanted, largest, self.file.frames_per_queue) {
             Ok(layout) => layout,
-            Err(why) => {
-                failures.extend(wanted.iter().map(|port| (port, why.clone())));
+            Err(error) => {
+                failures.extend(wanted.iter().map(|port| (port, explain(&error))));
                 return opened;
             }
         };
@@ -273,20 +282,13 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(wanted: &[Wanted], largest: usize, frames_per_queue: u32) -> Result<Layout, String> {
+    fn new(wanted: &[Wanted], largest: usize, frames_per_queue: u32) -> io::Result<Layout> {
         let chunk = (largest + AROUND + HEADROOM).next_power_of_two().max(2048);
-        // A chunk is no longer than the smallest page.
-        if chunk > 4096 {
-            return Err(format!(
-                "an MTU of {largest} octets is too large: AF_XDP carries {} here",
-                4096 - AROUND - HEADROOM
-            ));
-        }
         let shares: u32 = wanted.iter().map(|port| port.sockets + 1).sum::<u32>().max(1);
         let most = MEMORY_MAX / chunk as u64 / u64::from(shares);
         // Both are powers of two, so this is one.
         let frames = frames_per_queue.min(1 << most.max(1).ilog2());
-        let umem = Umem::new(chunk as u32, shares * frames).map_err(|error| error.to_string())?;
+        let umem = Umem::new(chunk as u32, shares * frames)?;
         Ok(Layout { umem: Arc::new(umem), frames })
     }
 
