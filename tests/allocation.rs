@@ -153,6 +153,8 @@ impl Wire {
         let ip =
             |line: &str| assert!(Command::new("ip").args(line.split(' ')).status().unwrap().success(), "ip {line}");
         ip(&format!("netns add {name}"));
+        // No frames but ours.
+        ip(&format!("netns exec {name} sysctl -qw net.ipv6.conf.default.disable_ipv6=1"));
         ip(&format!("-n {name} link add x0 address 02:00:00:00:00:01 type veth peer name x1"));
         ip(&format!("-n {name} link set x0 up"));
         ip(&format!("-n {name} link set x1 up"));
