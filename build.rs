@@ -1,6 +1,8 @@
 //! Compiles the C that the crate carries, with clang, into `OUT_DIR`: programs for the kernel, and
 //! the shipped applications (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`.
 
+// The flags of native code are the command's alone.
+#[allow(dead_code)]
 #[path = "src/code/author/toolchain.rs"]
 mod toolchain;
 

@@ -3,6 +3,7 @@
  * Acts on the verdict of code that has run (runner.bpf.c): drops the packet, sends it to its next hop, or gives it
  * to the user half, which goes on where this stops. One program for all codes, and our own.
  */
+#include "budget.h"
 #include "next_hop.h"
 #include "sockets.h"
 
@@ -64,7 +65,9 @@ INLINE int forward(struct xdp *ctx, const struct current *now)
     copy(to, capsule->destination.half);
     if (is_v4(to) != is_v4(from) || is_v4(to) != (offset != BEHIND_IPV6))
         return 0;
-    const struct next_hop *next = is_equal(to, now->to) ? map_lookup(next_hops_map, &now->next) : find_next(ctx, from, to);
+    u32 place;
+    const struct next_hop *next =
+        is_equal(to, now->to) ? map_lookup(next_hops_map, &now->next) : find_next(ctx, from, to, &place);
     if (!next || now->bytes + offset - sizeof(*ethernet) > next->mtu)
         return 0;
     /* Bounds again: looking for the next hop may have forgotten them. */
@@ -131,5 +134,7 @@ SECTION("xdp") int act(struct xdp *ctx)
         return XDP_ABORTED;
     usage->packets++;
     usage->bytes += now->bytes;
+    if (UNLIKELY(now->began))
+        charge(now->slot, usage, ktime_get_ns() - now->began);
     return conclude(ctx, now, usage, now->verdict);
 }

@@ -11,10 +11,12 @@
 /* Entries of the maps. The direct-mapped ones are powers of two. */
 enum {
     CODES = 4096,
+    PROBES = 8,
     PROGRAMS = 1024,
     PORTS = 4096,
     NEAR = 1024,
-    NEXT_HOPS = 16384,
+    /* In pairs. */
+    NEXT_HOPS = 32768,
 };
 
 /* Where a capsule header can stand in a frame. Map `programs` has a program of each code for each: that
@@ -56,14 +58,17 @@ struct port {
     u64 v4[2], v6[2];
 };
 
-/* Map `codes`: direct-mapped by the code name. */
+/* Map `codes`: a code stands at the place its name says, or at one of the next if others were there. */
 struct code {
     u64 name[4];
     /* Its program in map `programs`, and its place in map `usage`; 0: no code. */
     u32 slot;
     /* Payload octets in its window. */
-    u32 window;
-    u64 zero[3];
+    u16 window;
+    /* Codes that found this place taken and stand behind it. */
+    u16 passed;
+    /* For the node alone: a digest of its programs as they were linked. */
+    u64 made_of[3];
 };
 
 /* Map `near`: neighbours, direct-mapped by address and interface. */
@@ -74,7 +79,7 @@ struct near {
     u32 number;
 };
 
-/* Map `next_hops`, for each CPU: direct-mapped by destination. */
+/* Map `next_hops`, for each CPU: each destination has two places next to each other. */
 struct next_hop {
     u64 to[2];
     /* The node's address on that side. */
@@ -96,7 +101,7 @@ struct route {
     u32 port, here;
 };
 
-/* Map `neighbours`, by number: their addresses. */
+/* Map `neighbours`, by number: their addresses (struct addr). */
 
 /* Map `state` of one code: sets of entries. Whoever looks into a set holds its lock. */
 enum { WAYS = 4, VALUE = 8 };
@@ -114,9 +119,26 @@ struct set {
 /* Map `usage`, for each CPU, by slot. */
 struct usage {
     u64 packets, bytes, forwarded, passed_up;
-    /* Dropped by the code; for a verdict that does not exist. */
-    u64 by_code, by_verdict;
+    /* Dropped by the code; for a verdict that does not exist; because its domain is over its budget. */
+    u64 by_code, by_verdict, by_budget;
+    /* Time in nanoseconds, from samples. */
+    u64 time;
+    /* Packets this CPU may still run before it asks for more. */
+    u64 left;
 };
+
+/* Map `budgets`, by slot: what is left of what its domain may use. Both come back at a steady rate, for a tenth of a
+ * second at most. */
+struct budget {
+    u32 lock, zero;
+    /* Packets, and nanoseconds of time, a second. */
+    u64 packets_rate, time_rate;
+    u64 packets, time;
+    /* When it was looked at last, on the kernel's clock. */
+    u64 at;
+};
+/* Packets that a CPU takes at once, and of which one is timed. */
+enum { SHARE = 64 };
 
 /* Map `counts`, for each CPU, one entry: capsules at the ingress, and frames that pretend to come
  * from here. */
@@ -140,6 +162,8 @@ struct current {
     u32 bytes, bound;
     /* What the code has returned. */
     u32 verdict;
+    /* When it began, if it is timed; else 0. */
+    u64 began;
 };
 
 /* A packet whose code has run is passed up in an Ethernet frame of this type (IEEE 802, local
@@ -154,10 +178,11 @@ struct passed_up {
 };
 
 _Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 48, "contract");
-_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 136 && sizeof(struct passed_up) == 80, "contract");
+_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
+_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 144 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
+_Static_assert(sizeof(struct budget) == 48, "contract");
 
 MAP(node_map);
 MAP(ports_map);
@@ -165,6 +190,7 @@ MAP(codes_map);
 MAP(near_map);
 MAP(next_hops_map);
 MAP(usage_map);
+MAP(budgets_map);
 MAP(counts_map);
 MAP(current_map);
 MAP(programs_map);

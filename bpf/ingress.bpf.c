@@ -9,6 +9,7 @@
  *
  * Nothing is written before the tail call, so whatever is passed on is as it came.
  */
+#include "budget.h"
 #include "next_hop.h"
 #include "sockets.h"
 
@@ -33,19 +34,23 @@ INLINE u32 find_anep(const u8 *data, const u8 *end)
     }
     if (ethernet->type == be16(IPV6)) {
         const struct ipv6 *ip6 = (const void *)(ethernet + 1);
-        if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1)
+        if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1 || (ip6->word & be32(0xf0000000)) != be32(0x60000000))
             return 0;
         return ip6->next == ANEP ? BEHIND_IPV6 - 8 : 0;
     }
     return 0;
 }
 
-/* Whether the headers around the capsule say what it says itself. */
-INLINE int agrees(const u8 *data, const struct capsule *capsule, u32 offset, u32 anep_length)
+/* Whether the headers around the capsule say what it says itself, and the frame of so many octets ends with it. */
+INLINE int agrees(const u8 *data, u32 size, const struct capsule *capsule, u32 offset, u32 anep_length)
 {
+    if (size != offset + anep_length)
+        return 0;
     if (offset == BEHIND_IPV6 - 8) {
         const struct ipv6 *ip = (const void *)(data + 14);
-        return is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
+        /* A mapped address means IPv4 everywhere else: here it is malformed. */
+        return !is_v4(ip->source.half) && !is_v4(ip->destination.half) &&
+               is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
     }
     const struct ipv4 *ip = (const void *)(data + 14);
     return capsule->destination.half[0] == 0 && capsule->destination.half[1] == mapped(ip->destination) &&
@@ -56,11 +61,19 @@ INLINE struct code *find_code(const struct capsule *capsule)
 {
     const u64 *name = capsule->code;
     u32 at = (u32)name[0] & (CODES - 1);
-    struct code *code = map_lookup(codes_map, &at);
 
-    if (!code || !code->slot)
-        return 0;
-    return is_equal(code->name, name) && is_equal(code->name + 2, name + 2) ? code : 0;
+#pragma clang loop unroll(disable)
+    for (int probe = 0; probe < PROBES; probe++) {
+        struct code *code = map_lookup(codes_map, &at);
+        if (!code)
+            return 0;
+        if (LIKELY(is_equal(code->name, name) && is_equal(code->name + 2, name + 2) && code->slot))
+            return code;
+        if (!code->passed)
+            return 0;
+        at = (at + 1) & (CODES - 1);
+    }
+    return 0;
 }
 
 /* The number of the neighbour that sent the capsule, plus 1; 0 if it is not known here. */
@@ -117,51 +130,73 @@ INLINE void jump_first(struct xdp *ctx, u32 slot)
         JUMP(ctx, 8 + PROGRAMS);
 }
 
-/* Takes a capsule to its code. Comes back if that is not to be here: with 1 if only because others of its flow are in the
- * user half. */
+/* Whether the domain of a code may have another packet. */
+INLINE int admit(struct current *now)
+{
+    struct usage *usage = map_lookup(usage_map, &now->slot);
+
+    if (!usage)
+        return 0;
+    now->began = 0;
+    if (UNLIKELY(!usage->left)) {
+        now->began = ktime_get_ns();
+        if (!take_share(now->slot, usage, now->began)) {
+            usage->by_budget++;
+            return 0;
+        }
+    }
+    usage->left--;
+    return 1;
+}
+
+/* To the user half, only because others of the flow are there. */
+enum { FOLLOW = 16 };
+
+/* Takes a capsule to its code. Comes back if that is not to be here, with what is to become of it. */
 INLINE int run(struct xdp *ctx, struct counts *counts)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);
     u32 offset = find_anep(data, end), zero = 0, interface = ctx->ingress_ifindex;
 
     if (!offset)
-        return 0;
+        return XDP_PASS;
     const struct anep *anep = (const void *)(data + offset);
     const struct capsule *capsule = (const void *)(anep + 1);
     if ((const u8 *)(capsule + 1) > end)
-        return 0;
+        return XDP_PASS;
     if (*(const u16 *)anep != be16(0x0100) || anep->type != be16(CAPSULE) || anep->header_words != be16(2) ||
         *(const u16 *)capsule != be16(0x0100))
-        return 0;
+        return XDP_PASS;
     counts->received++;
-    u32 length = be16(anep->length);
+    u32 length = be16(anep->length), size = (u32)(end - data);
     struct port *port = map_lookup(ports_map, &interface);
     struct current *now = map_lookup(current_map, &zero);
     struct code *code = find_code(capsule);
-    if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, capsule, offset, length))
-        return 0;
+    if (!port || !port->present || !is_for(data, port) || !now || !code || !agrees(data, size, capsule, offset, length))
+        return XDP_PASS;
     if (length < sizeof(*anep) + sizeof(*capsule) + code->window)
-        return 0;
+        return XDP_PASS;
     now->context.from = find_near(capsule, interface) - 1;
-    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
+    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half, &now->next);
     if (now->context.from == ~0u || !next)
-        return 0;
+        return XDP_PASS;
     if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
-        return 1;
+        return FOLLOW;
     describe(now, capsule, next, code->window);
     now->context.in_port = port->number;
     now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
     now->bytes = length - sizeof(*anep);
     now->offset = offset + sizeof(*anep);
     now->slot = code->slot;
-    now->next = place(capsule->destination.half, 0, NEXT_HOPS);
     copy(now->to, capsule->destination.half);
+    if (!admit(now))
+        return XDP_DROP;
     u32 form = offset == BEHIND_UDP - 8 ? 1 : offset == BEHIND_IPV6 - 8 ? 2 : 0;
     if (LIKELY(form == 1) && code->slot <= 8)
         jump_first(ctx, code->slot);
     else
         tail_call(ctx, programs_map, code->slot + form * PROGRAMS);
-    return 0;
+    return XDP_PASS;
 }
 
 SECTION("xdp") int ingress(struct xdp *ctx)
@@ -176,5 +211,6 @@ SECTION("xdp") int ingress(struct xdp *ctx)
         counts->dropped_forged++;
         return XDP_DROP;
     }
-    return lift(ctx, 1, run(ctx, counts));
+    int verdict = run(ctx, counts);
+    return verdict == XDP_DROP ? XDP_DROP : lift(ctx, 1, verdict == FOLLOW);
 }

@@ -65,18 +65,36 @@ INLINE int ask(struct xdp *ctx, struct next_hop *next, const u64 from[2], const 
     return 1;
 }
 
-/* The next hop towards `to`, or nothing. */
-INLINE struct next_hop *find_next(struct xdp *ctx, const u64 from[2], const u64 to[2])
+INLINE int is_fresh(const struct next_hop *next, const u64 to[2], u64 generation, u64 now)
 {
-    u32 zero = 0, at = place(to, 0, NEXT_HOPS);
+    return is_equal(next->to, to) && next->generation == generation && (long long)(next->until - now) > 0;
+}
+
+/* The next hop towards `to`, or nothing; and its place. */
+INLINE struct next_hop *find_next(struct xdp *ctx, const u64 from[2], const u64 to[2], u32 *at)
+{
+    u32 zero = 0, first = place(to, 0, NEXT_HOPS / 2) * 2, second = first + 1;
     struct node *node = map_lookup(node_map, &zero);
-    struct next_hop *next = map_lookup(next_hops_map, &at);
+    struct next_hop *next = map_lookup(next_hops_map, &first);
 
     if (!node || !next)
         return 0;
     u64 now = jiffies(), generation = *(volatile u64 *)&node->generation;
-    if (LIKELY(is_equal(next->to, to) && next->generation == generation && (long long)(next->until - now) > 0))
+    *at = first;
+    if (LIKELY(is_fresh(next, to, generation, now)))
         return next;
+    struct next_hop *other = map_lookup(next_hops_map, &second);
+    if (!other)
+        return 0;
+    if (is_fresh(other, to, generation, now)) {
+        *at = second;
+        return other;
+    }
+    /* The older one gives way. */
+    if ((long long)(other->until - next->until) < 0) {
+        next = other;
+        *at = second;
+    }
     /* Nobody must believe it while it changes. */
     next->until = 0;
     return ask(ctx, next, from, to, generation, now) ? next : 0;

@@ -64,11 +64,12 @@ INLINE void copy(u64 to[2], const u64 from[2])
     to[1] = from[1];
 }
 
-/* Spreads an address over the places of a direct-mapped map. */
+/* Spreads an address over the places of a direct-mapped map, a power of two. Only the product's highest bits depend on
+ * an address's last octets, in which hosts of one network differ. */
 INLINE u32 place(const u64 addr[2], u32 seed, u32 entries)
 {
     u64 mixed = (addr[0] ^ addr[1] ^ seed) * 0x9e3779b97f4a7c15ull;
-    return (u32)(mixed >> 40) & (entries - 1);
+    return (u32)(mixed >> (64 - __builtin_ctz(entries)));
 }
 
 /* The sum over an IPv4 header without options (RFC 1071): 0xffff if its checksum is right. */

@@ -18,6 +18,7 @@ pub mod output;
 mod sending;
 mod serving;
 pub mod status;
+mod trust;
 
 use crate::classify::{Class, Native, classify};
 use crate::code::fetch::{Fetch, Source};
@@ -30,6 +31,7 @@ use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
 use crate::topology::resolve::Resolver;
 use crate::topology::{Gauge, Neighbour, Neighbours, Routes, Topology};
+use crate::trust::Roles;
 use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
@@ -38,6 +40,7 @@ pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serving::Serving;
+pub use status::CredentialCounts;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -46,6 +49,9 @@ const SWEEP: u64 = 100_000_000;
 
 /// Sweeps in which every soft-state entry is looked at once.
 const SWEEP_SHARE: usize = 10;
+
+/// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
+const REVIEW: u64 = 60_000_000_000;
 
 /// One active node.
 pub struct Node {
@@ -59,19 +65,23 @@ pub struct Node {
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,
     drops: Drops,
-    anyone: crate::nodeos::domain::Limits,
+    roles: Arc<Roles>,
     next_sweep: u64,
+    next_review: u64,
+    credentials: CredentialCounts,
     name: String,
     /// Whether a kernel half works for the node.
     kernel: bool,
     /// Changes of the neighbours that it has been told.
     told: u64,
+    /// Codes that run there and are to be prepared here.
+    adopted: Vec<Digest>,
 }
 
 impl Node {
     /// A node at rest.
     pub fn new(config: NodeConfig) -> Node {
-        let NodeConfig { name, ports, neighbours, routes, anyone, sizes, seed, kernel } = config;
+        let NodeConfig { name, ports, neighbours, routes, roles, sizes, seed, kernel } = config;
         let mut known = Neighbours::default();
         for neighbour in neighbours {
             known.add(neighbour);
@@ -107,11 +117,14 @@ impl Node {
             applications: HashSet::new(),
             ingress,
             drops: Drops::default(),
-            anyone,
+            roles,
             next_sweep: SWEEP,
+            next_review: REVIEW,
+            credentials: CredentialCounts::default(),
             name,
             kernel,
             told: 0,
+            adopted: Vec::new(),
         }
     }
 
@@ -507,6 +520,11 @@ impl Node {
                 env.topology.neighbours.forget_silent(turn.now);
             }
             self.tell_neighbours(turn);
+            self.want_adopted(turn);
+            if turn.now >= self.next_review {
+                self.next_review = turn.now + REVIEW;
+                self.review_grants(turn);
+            }
         }
     }
 

@@ -5,7 +5,6 @@ use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::kernel::{PortEntry, Steering};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
-use anode::nodeos::domain::Limits;
 use anode::port::packet::PacketPort;
 use anode::port::xdp::{QueueSocket, XdpPort};
 use anode::port::{FramePool, PeerId, PortId};
@@ -98,7 +97,7 @@ fn packets_in_steady_state_allocate_nothing() {
         ports: vec![port("left"), port("right")],
         neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
         routes: Arc::new(Routes::new([hop(LEFT, 0), hop(RIGHT, 1)])),
-        anyone: Limits::default(),
+        roles: Arc::default(),
         sizes: Sizes::default(),
         seed: 1,
         kernel: false,
@@ -123,10 +122,9 @@ fn packets_in_steady_state_allocate_nothing() {
             let mut turn = Turn { now, runtime: &mut runtime, out: &mut out };
             match effect {
                 Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
-                Effect::Store(_) | Effect::Kernel(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
                 Effect::Prepare(p) => {
-                    let compiled = compiler.compile(&p.wasm, p.window).map_err(|error| error.to_string());
-                    node.prepared(&mut turn, p.code, compiled);
+                    node.prepared(&mut turn, p.code, p.carry_out(&compiler));
                 }
             }
         }

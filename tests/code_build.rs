@@ -187,8 +187,12 @@ fn without_compiler_the_package_to_install_is_named() {
 
 /// `anode code …`: exit status, standard output and error.
 fn anode(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    run_anode(directory, "code", arguments)
+}
+
+fn run_anode(directory: &Path, noun: &str, arguments: &[&str]) -> (i32, String, String) {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_anode"))
-        .arg("code")
+        .arg(noun)
         .args(arguments)
         .current_dir(directory)
         .output()
@@ -207,9 +211,14 @@ fn the_commands_carry_a_bundle_from_source_to_store_and_out_again() {
         out
     };
     let json = |arguments: &[&str]| -> serde_json::Value { serde_json::from_str(&done(arguments)).unwrap() };
-    let principal = json(&["new-key", "me.key", "--json"])["principal"].clone();
+    let cred = |arguments: &[&str]| -> serde_json::Value {
+        let (status, out, error) = run_anode(here, "cred", arguments);
+        assert_eq!(status, 0, "{arguments:?}: {error}");
+        serde_json::from_str(&out).unwrap()
+    };
+    let principal = cred(&["new", "me.key", "--json"])["principal"].clone();
     let source = guest("ping.c");
-    let name = done(&["build", source.to_str().unwrap(), "--key", "me.key"]);
+    let name = done(&["build", source.to_str().unwrap(), "--sign", "me.key"]);
     let name = name.trim();
 
     let checked = json(&["check", "ping.anb", "--json"]);
@@ -230,6 +239,54 @@ fn the_commands_carry_a_bundle_from_source_to_store_and_out_again() {
 }
 
 #[test]
+fn the_commands_carry_a_role_from_a_root_to_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let run = |noun: &str, arguments: &[&str]| -> serde_json::Value {
+        let (status, out, error) = run_anode(here, noun, &[arguments, &["--json"]].concat());
+        assert_eq!(status, 0, "{arguments:?}: {error}");
+        serde_json::from_str(&out).unwrap()
+    };
+    let id = |value: serde_json::Value| value["principal"].as_str().unwrap().to_owned();
+    let (root, author) = (id(run("cred", &["new", "root.key"])), id(run("cred", &["new", "author.key"])));
+    let node = format!(
+        "name = 'n'\n[[role]]\nname = 'guest'\ntrusts = ['{root}']\n[[port]]\nudp = '127.0.0.1:1'\naddress = ['10.0.0.1/24']"
+    );
+    std::fs::write(here.join("n.toml"), node).unwrap();
+    let grant = ["grant", "--root", "root.key", "--to", &author, "--role", "guest", "--until", "+1d", "-o", "a.cred"];
+    assert_eq!(run("cred", &grant)["signatures"], "right");
+    assert_eq!(run_anode(here, "cred", &grant).0, 1, "a credential is not overwritten");
+    assert_eq!(run("cred", &["inspect", "a.cred"])["root"], *root);
+    let source = guest("ping.c");
+    let source = source.to_str().unwrap();
+
+    let bare = run("code", &["build", source, "--sign", "author.key", "-o", "ping.anb"]);
+    let role = |file: &str| run("code", &["check", file, "--node", "n.toml"])["at"]["role"].clone();
+    assert_eq!(role("ping.anb"), "anyone");
+    run("code", &["build", source, "--sign", "author.key", "--credential", "a.cred", "-o", "granted.anb"]);
+    assert_eq!(role("granted.anb"), "guest");
+    let attached = run("code", &["attach", "ping.anb", "a.cred"]);
+    assert_eq!((role("ping.anb"), &attached["name"]), ("guest".into(), &bare["name"]), "the name stays");
+    run("code", &["build", source, "--sign", "root.key", "-o", "root.anb"]);
+    assert_eq!(role("root.anb"), "guest", "a root acts in its role itself");
+
+    run("cred", &["attenuate", "a.cred", "--node", "elsewhere", "-o", "b.cred"]);
+    run("code", &["attach", "ping.anb", "b.cred"]);
+    let at = run("code", &["check", "ping.anb", "--node", "n.toml"])["at"].clone();
+    assert_eq!(at["role"], "anyone");
+    assert!(at["credential_refused"].as_str().unwrap().contains("elsewhere"), "{at}");
+
+    run("code", &["build", source, "-o", "unsigned.anb"]);
+    let (status, _, error) = run_anode(here, "code", &["attach", "unsigned.anb", "a.cred"]);
+    assert_eq!((status, error.contains("nobody has signed")), (1, true), "{error}");
+    run("code", &["add", "granted.anb", "--store", "store"]);
+    let name = bare["name"].as_str().unwrap();
+    assert_eq!(run("code", &["show", name, "--store", "store", "--node", "n.toml"])["at"]["role"], "guest");
+    run("code", &["rm", name, "--store", "store"]);
+    assert_eq!(run("code", &["ls", "--store", "store"]), serde_json::json!([]));
+}
+
+#[test]
 fn a_refusal_ends_with_1_and_wrong_usage_with_2() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
@@ -239,7 +296,7 @@ fn a_refusal_ends_with_1_and_wrong_usage_with_2() {
         (&["check", "bad.anb"][..], 1, "ends early"),
         (&["check", "none.anb"], 1, "none.anb"),
         (&["build", "bad.c"], 1, "expected ';'"),
-        (&["build", "bad.c", "--key", "none"], 1, "anode code new-key"),
+        (&["build", "bad.c", "--sign", "none"], 1, "anode cred new"),
         (&["show", "abc", "--store", "store"], 1, "nothing in the store is named abc"),
         (&["ls", "--store", "/dev/null/x"], 1, "--store"),
         (&["fly"], 2, "unrecognized subcommand"),

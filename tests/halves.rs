@@ -4,12 +4,15 @@
 //! link addresses. The same frame goes into both; the kernel's by BPF_PROG_TEST_RUN, in a namespace of
 //! its own.
 
+#[path = "halves/draft.rs"]
+mod draft;
 #[path = "halves/place.rs"]
 mod place;
 
 use anode::nodeos::reason::Reason;
 use anode::wire::{anep, capsule};
-use place::{Came, FAR, LEFT, OWN_LEFT, Place, RIGHT, frame, header, shipped};
+use draft::{Draft, Form};
+use place::{Came, FAR, LEFT, OWN_LEFT, Place, RIGHT, frame, header, shipped, v6};
 
 /// The outcome of both halves for the same frame.
 fn both(place: &mut Place, frame: &[u8]) -> (Came, Came) {
@@ -62,6 +65,8 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
         ("a previous node that is not known", |f| f[14 + 28 + 8 + capsule::PREVIOUS + 15] ^= 64),
         ("another destination in the IP header", |f| f[33] ^= 1),
         ("half of it", |f| f.truncate(70)),
+        ("an octet less than it says", |f| f.truncate(f.len() - 1)),
+        ("an octet more than it says", |f| f.push(0)),
     ];
     for (what, edit) in edits {
         let mut bytes = good.clone();
@@ -73,6 +78,28 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
     for header in [here, nowhere] {
         let bytes = frame(&header, b"payload", false);
         assert_eq!(place.kernel(&bytes), Came::Up(bytes));
+    }
+}
+
+#[test]
+fn what_is_malformed_in_ipv6_comes_up_as_it_came() {
+    let mut place = place!();
+    let code = place.add_guest("forward");
+    let (source, destination) = (v6(8, 1), v6(9, 1));
+    let header = capsule::Header { previous: v6(1, 1), source, destination, ..header(code) };
+    let good = Draft::new(Form::V6Direct, 0, header, vec![1; 9]);
+    let (user, kernel) = both(&mut place, &good.frame());
+    assert!(matches!(kernel, Came::Sent(..)), "{kernel:?}");
+    assert_eq!(user, kernel);
+    let far = capsule::Header { destination: FAR, ..header };
+    for (what, draft) in [
+        ("another version", Draft { version: 12, ..good.clone() }),
+        ("a mapped source", Draft { ip_source: Some(LEFT), ..good.clone() }),
+        ("a mapped destination", Draft { header: far, ..good.clone() }),
+        ("octets behind it", Draft { trailer: 3, ..good.clone() }),
+    ] {
+        let bytes = draft.frame();
+        assert_eq!(place.kernel(&bytes), Came::Up(bytes), "{what}");
     }
 }
 
@@ -137,7 +164,7 @@ fn a_code_has_one_state_wherever_it_runs() {
     };
     // What the user half has counted before it shares goes along.
     assert_eq!((count(place.user(&bytes)), count(place.user(&bytes))), (3, 6));
-    place.share_state(code);
+    place.share_state(1, code);
     assert_eq!(count(place.kernel(&bytes)), 9);
     assert_eq!(count(place.user(&bytes)), 12);
     assert_eq!(count(place.kernel(&bytes)), 15);
@@ -162,4 +189,33 @@ fn shipped_capsules_do_the_same_in_both() {
             assert_eq!(user, place.resume(&kernel), "{name}");
         }
     }
+}
+
+#[test]
+fn a_domain_over_its_packets_is_throttled() {
+    let mut place = place!();
+    place.limits.packets_per_second = 10;
+    let code = place.add_guest("forward");
+    let (frame, begin) = (frame(&header(code), b"payload", false), std::time::Instant::now());
+    let came: Vec<Came> = (0..100).map(|_| place.kernel(&frame)).collect();
+    let most = 2 + (begin.elapsed().as_secs_f64() * 10.0) as usize + 1;
+    let sent = came.iter().filter(|came| matches!(came, Came::Sent(_))).count();
+    assert!(matches!(came[..2], [Came::Sent(_), Came::Sent(_)]), "a tenth of a second's worth is there at once");
+    assert!(sent <= most, "{sent} of 100 packets went on, where {most} may");
+    let usage = place.usage(code);
+    assert_eq!((usage.packets, usage.dropped_over_budget), (sent as u64, 100 - sent as u64));
+}
+
+#[test]
+fn a_domain_over_its_time_is_throttled() {
+    let mut place = place!();
+    // A nanosecond a second: the first packet that is timed uses up all.
+    place.limits.steps_per_second = 1;
+    let code = place.add_guest("forward");
+    let frame = frame(&header(code), b"payload", false);
+    let sent = (0..200).filter(|_| matches!(place.kernel(&frame), Came::Sent(_))).count() as u64;
+    let usage = place.usage(code);
+    assert!((1..=64).contains(&sent), "the share of one CPU, if it ran all of it, and no other: {sent}");
+    assert_eq!((usage.packets, usage.dropped_over_budget), (sent, 200 - sent));
+    assert!(usage.time_ns > 64, "{usage:?}");
 }

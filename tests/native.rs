@@ -1,13 +1,14 @@
 //! Nodes as real processes on real interfaces: capsules travel natively in IP, beside the Linux stack.
 
-use anode::lab::nodes::Daemon;
-use anode::lab::{Guard, Lab, Topology};
-use anode::manage::client::Control;
+#[path = "running/mod.rs"]
+mod running;
+
 use anode::manage::netlink;
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, ipv4, ipv6, udp};
+use running::{ANODE, Running};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -15,64 +16,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-
-const ANODE: &str = env!("CARGO_BIN_EXE_anode");
-
-/// A lab with its nodes, ended with the test.
-struct Running {
-    lab: Guard,
-    daemons: Vec<Daemon>,
-}
-
-impl Running {
-    /// Without root: says so, and fails where tests must run.
-    fn up(name: &str, topology: &str) -> Option<Running> {
-        Running::up_with(name, topology, &|_, _| {})
-    }
-
-    /// The same, with changes to the nodes' configurations.
-    fn up_with(name: &str, topology: &str, adjust: &dyn Fn(&str, &mut toml::Table)) -> Option<Running> {
-        if !anode::sys::process::is_root() {
-            assert!(std::env::var_os("CI").is_none(), "namespaces need root, and continuous integration must run this");
-            println!("SKIPPED: network namespaces need root");
-            return None;
-        }
-        let name = format!("{name}{}", std::process::id());
-        let topology = Topology::parse(topology, Path::new("test")).unwrap().renamed(&name).unwrap();
-        let lab = Lab::up(&topology).unwrap().guarded();
-        let daemons = lab.start_nodes(Path::new(ANODE), adjust).unwrap();
-        Some(Running { lab, daemons })
-    }
-
-    fn dir(&self, node: &str) -> &Path {
-        &self.daemons.iter().find(|daemon| daemon.node == node).unwrap().run_dir
-    }
-
-    fn status(&self, node: &str) -> Value {
-        Control::connect(self.dir(node)).unwrap().status().unwrap()
-    }
-
-    /// Pings from a node by capsule; the summary.
-    fn ping(&self, from: &str, to: &str, count: u32) -> Value {
-        let dir = self.dir(from).to_str().unwrap();
-        let count = count.to_string();
-        let output = Command::new(ANODE)
-            .args(["ping", "--node", dir, "-c", &count, "-i", "0.005", "--json", to])
-            .output()
-            .unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        for daemon in &mut self.daemons {
-            // The node may be gone already; the lab's end takes what is left.
-            let _ = daemon.kill();
-        }
-    }
-}
 
 const LINE: &str = r#"
 name = "t"
@@ -294,32 +237,13 @@ fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
     }
 }
 
-/// Every port with the kernel half before it.
-fn in_kernel(_: &str, config: &mut toml::Table) {
-    for port in config["port"].as_array_mut().unwrap() {
-        port.as_table_mut().unwrap().insert("kernel".into(), toml::Value::Boolean(true));
-    }
-}
-
-/// Looks at a node until `there` says yes.
-fn await_status(net: &Running, node: &str, there: impl Fn(&Value) -> bool) -> Value {
-    for _ in 0..100_000 {
-        let status = net.status(node);
-        if there(&status) {
-            return status;
-        }
-        std::thread::yield_now();
-    }
-    panic!("{}", net.status(node));
-}
-
 #[test]
 fn capsules_run_in_the_kernel_when_their_code_is_there() {
-    let Some(net) = Running::up_with("kern", LINE, &in_kernel) else { return };
+    let Some(net) = Running::up_with("kern", LINE, &running::in_kernel) else { return };
     let pinged = net.ping("a", "10.0.2.2", 5);
     assert_eq!(pinged["summary"]["received"], 5, "{pinged}");
     let running = |status: &Value| status["codes"][0]["kernel"] == "running";
-    let before = await_status(&net, "r", running);
+    let before = net.await_status("r", running);
     // Neighbours and link addresses become known to the kernel half within a moment.
     let mut total = 5;
     let forwarded = |status: &Value| status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64().unwrap_or(0);

@@ -7,7 +7,6 @@ use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
-use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PeerId, PortId};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
@@ -47,7 +46,7 @@ impl Bench {
             ports: vec![port("left"), port("right")],
             neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
             routes: Arc::new(Routes::new(routes)),
-            anyone: Limits::default(),
+            roles: Arc::default(),
             sizes: Sizes { state_entries: 256, ..Sizes::default() },
             seed: 7,
             kernel: false,
@@ -81,10 +80,9 @@ impl Bench {
             let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Store(_) | Effect::Kernel(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
                 Effect::Prepare(prepare) => {
-                    let compiled = self.compiler.compile(&prepare.wasm, prepare.window).map_err(|e| e.to_string());
-                    self.node.prepared(&mut turn, prepare.code, compiled);
+                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
                 }
             }
         }
@@ -430,7 +428,7 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
         let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
         match effect {
             Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_) | Effect::Kernel(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
             Effect::Prepare(prepare) => {
                 bench.node.unprepared(&mut turn, prepare.code);
                 overloaded += 1;
@@ -459,7 +457,7 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
             }],
             neighbours: vec![],
             routes: Arc::new(Routes::new([("0.0.0.0/0".parse().unwrap(), NextHop { port: PortId(0), via: RIGHT })])),
-            anyone: Limits::default(),
+            roles: Arc::default(),
             sizes: Sizes { state_entries: 256, ..Sizes::default() },
             seed: 7,
             kernel: false,

@@ -36,14 +36,21 @@ every_seed() {
 
 kill_store() { ANODE_KILLS=$kills cargo test --release --locked --lib kill_9_at_any_instant; }
 
+kill_node() { ANODE_KILLS=200 cargo test --release --locked --test outlive; }
+
 generated() { PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire; }
+
+# Packets into both halves: ten times as many, from a seed that the log has.
+halves() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test halves_random -- --nocapture; }
 
 fuzz_one() { (cd fuzz && cargo +nightly fuzz run "$1" -- -max_total_time="$fuzz"); }
 
 run suite "the whole of \`make test\`" suite
 run seeds "$seeds seeds each: fetching, bounds, peers under loss, duplication, reordering, partition, lies" every_seed
 run kills "$kills kills -9 of a process that writes to the store" kill_store
+run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run cases "$cases cases of every generated test" generated
+run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
 if cargo fuzz --version >/dev/null 2>&1; then
     for target in $(cd fuzz && cargo +nightly fuzz list); do
         run "fuzz-$target" "$fuzz s" fuzz_one "$target"

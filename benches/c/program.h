@@ -6,7 +6,7 @@
 // Upper halves of the constants that stand for a map, and for the value of a map with one element (bpf.h puts the map there).
 enum { MAP_MARK = 0x0a0de001, VALUE_MARK = 0x0a0de002 };
 // Octets of Ethernet, IPv4, UDP, ANEP and capsule headers, and the largest frame.
-enum { HEAD = 142, FRAME = 1536, HEADS = 4096 };
+enum { HEAD = 142, FRAME = 1536, HEADS = 16384 };
 // Next hops that are remembered.
 enum { NEXT_HOPS = 256 };
 

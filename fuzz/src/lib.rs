@@ -9,5 +9,4 @@ pub mod reading;
 pub mod wire;
 
 pub mod code;
-#[path = "../../src/trust/mod.rs"]
 pub mod trust;

@@ -32,7 +32,7 @@
 #ifndef ANODE_CAPSULE_H
 #define ANODE_CAPSULE_H
 
-#if !defined(__wasm__) && !defined(__BPF__)
+#if !defined(__wasm__) && !defined(__BPF__) && !defined(AN_NATIVE)
 #error "capsules are compiled with clang for --target=wasm32 and --target=bpf; use: anode code build FILE.c"
 #endif
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -274,16 +274,7 @@ AN_INLINE int an_equal(const void *a, const void *b, const u32 size)
 
 /* ---- The entry -------------------------------------------------------------------------- */
 
-#ifdef __wasm__
-
-/* The node writes the context and the window into an_arena and passes their addresses. */
-#define AN_ENTRY_(name)                                                                                        \
-    __attribute__((used, visibility("default"), aligned(16))) u8 an_arena[sizeof(struct an_context) + 32 +     \
-                                                                          AN_WINDOW_OF_(name)];                \
-    __attribute__((used, visibility("default"))) int capsule(struct an_context *ctx, struct name##_window *w)  \
-    {                                                                                                          \
-        return name##_body(ctx, w);                                                                            \
-    }
+#ifndef __BPF__
 
 /* clang may turn assignments of large structures into calls of these. */
 __attribute__((weak, no_builtin)) void *memcpy(void *to, const void *from, __SIZE_TYPE__ size)
@@ -310,6 +301,31 @@ __attribute__((weak, no_builtin)) void *memset(void *to, int value, __SIZE_TYPE_
         ((u8 *)to)[i] = (u8)value;
     return to;
 }
+
+#endif
+
+#ifdef __wasm__
+
+/* The node writes the context and the window into an_arena and passes their addresses. */
+#define AN_ENTRY_(name)                                                                                        \
+    __attribute__((used, visibility("default"), aligned(16))) u8 an_arena[sizeof(struct an_context) + 32 +     \
+                                                                          AN_WINDOW_OF_(name)];                \
+    __attribute__((used, visibility("default"))) int capsule(struct an_context *ctx, struct name##_window *w)  \
+    {                                                                                                          \
+        return name##_body(ctx, w);                                                                            \
+    }
+
+#elif defined(AN_NATIVE)
+
+/* The shared object exports the entry and the size of the window; its calls go through a table that
+ * `anode code build --native` adds. */
+#define AN_ENTRY_(name)                                                                                        \
+    __attribute__((used, visibility("default"), section("anode.meta"))) const u32 an_window_size =             \
+        AN_WINDOW_OF_(name);                                                                                   \
+    __attribute__((used, visibility("default"))) int capsule(struct an_context *ctx, struct name##_window *w)  \
+    {                                                                                                          \
+        return name##_body(ctx, w);                                                                            \
+    }
 
 #else
 

@@ -9,6 +9,7 @@ use super::line::{EGRESS, INGRESS, IP_UDP};
 use super::place::Scratch;
 use crate::code::author::{self, Options};
 use crate::code::bundle::{Bundle, Kind};
+use crate::trust::PrincipalKey;
 use crate::wire::{Addr, anep, capsule};
 
 /// Octets of a generated module.
@@ -23,14 +24,23 @@ pub(crate) struct Guests {
     pub(crate) forward: Bundle,
     /// Goes there and back.
     pub(crate) ping: Bundle,
+    /// The first one as native code alone, signed by [`signer`].
+    pub(crate) native: Bundle,
+}
+
+/// Who signs native code that is measured.
+pub(crate) fn signer() -> PrincipalKey {
+    PrincipalKey::from_seed([0x5a; 32])
 }
 
 impl Guests {
     /// Compiles them.
     pub(crate) fn build() -> Result<Guests, Error> {
-        let forward = compile("forward", include_str!("../../tests/guests/forward.c"))?;
-        let ping = compile("ping", include_str!("../../tests/guests/ping.c"))?;
-        Ok(Guests { forward, ping })
+        let source = include_str!("../../tests/guests/forward.c");
+        let forward = compile("forward", source, &Options::default())?;
+        let ping = compile("ping", include_str!("../../tests/guests/ping.c"), &Options::default())?;
+        let native = Options { key: Some(signer()), only: Some(Kind::Native), ..Options::default() };
+        Ok(Guests { forward, ping, native: compile("forward", source, &native)? })
     }
 
     /// The forwarding code under so many names.
@@ -75,11 +85,11 @@ pub(crate) fn header(bundle: &Bundle, destination: Addr) -> capsule::Header {
     capsule::Header { app_port: APP_PORT, bound: 16, code: bundle.name(), previous: source, source, destination }
 }
 
-fn compile(name: &str, source: &str) -> Result<Bundle, Error> {
+fn compile(name: &str, source: &str, options: &Options) -> Result<Bundle, Error> {
     let scratch = Scratch::new()?;
     let path = scratch.path().join(format!("{name}.c"));
     fs::write(&path, source).map_err(|cause| Error::Write { path: path.clone(), cause })?;
-    author::build(&path, &Options::default()).map_err(|error| Error::Guest(error.to_string()))
+    author::build(&path, options).map_err(|error| Error::Guest(error.to_string()))
 }
 
 /// A bundle with a module of about [`MODULE`] octets, nearly all code: functions that mix their argument, branch and loop. Every number

@@ -1,17 +1,20 @@
 //! `anode code`: what authors and operators do with mobile code.
 //!
-//! Authors make a key once, then build and check bundles (`.anb` files). Operators add bundles to
+//! Authors make a key once (`anode cred new`), then build and check bundles (`.anb` files). Operators add bundles to
 //! a node's store, where they stay, and look at what it holds. Everything here works on files; no
 //! node has to run. `docs/bundle.md` explains what the output means.
 
+mod describe;
+
 use crate::code::author::{self, Options};
 use crate::code::bundle::{Bundle, Kind};
-use crate::code::check::{self, Report};
+use crate::code::check;
 use crate::code::store::{Limits, Store};
-use crate::trust::PrincipalKey;
+use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey};
 use crate::wire::Digest;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Subcommand, ValueEnum};
+use describe::{At, describe};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -27,19 +30,24 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Make a principal's key to sign bundles with.
-    NewKey {
-        /// The file to write; it must not exist.
-        file: PathBuf,
-        #[command(flatten)]
-        print: Print,
-    },
     /// Build a bundle from C, or from a module of another language.
     Build(Build),
     /// Check a bundle as a node would, without running it: name, sizes, symbols, limits.
     Check {
         /// The bundle file.
         file: PathBuf,
+        #[command(flatten)]
+        at: At,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Put credentials beside a signed bundle, in place of those that are there. Its name stays.
+    Attach {
+        /// The bundle file.
+        file: PathBuf,
+        /// Credential files.
+        #[arg(required = true)]
+        credentials: Vec<PathBuf>,
         #[command(flatten)]
         print: Print,
     },
@@ -64,6 +72,8 @@ enum Verb {
         /// The code name, or its first digits.
         name: String,
         #[command(flatten)]
+        at: At,
+        #[command(flatten)]
         place: Place,
         #[command(flatten)]
         print: Print,
@@ -87,8 +97,11 @@ struct Build {
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// Sign with this key.
-    #[arg(long)]
-    key: Option<PathBuf>,
+    #[arg(long, value_name = "KEY", alias = "key")]
+    sign: Option<PathBuf>,
+    /// A credential that travels beside the bundle; more than once for more roots.
+    #[arg(long, value_name = "FILE", requires = "sign")]
+    credential: Vec<PathBuf>,
     /// Payload bytes in the window; C sources say it themselves.
     #[arg(long, value_name = "BYTES")]
     window: Option<u32>,
@@ -98,6 +111,9 @@ struct Build {
     /// Build only this representation.
     #[arg(long)]
     only: Option<Only>,
+    /// Build a native representation too, for this processor: it runs where the signer's role permits it.
+    #[arg(long, conflicts_with = "only")]
+    native: bool,
     /// The compiler [default: clang, or the newest clang-N].
     #[arg(long, value_name = "PROGRAM")]
     clang: Option<PathBuf>,
@@ -109,10 +125,11 @@ struct Build {
 enum Only {
     Wasm,
     Bpf,
+    Native,
 }
 
 #[derive(clap::Args)]
-struct Print {
+pub(super) struct Print {
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -129,12 +146,17 @@ struct Place {
 /// Runs one verb.
 pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     match arguments.verb {
-        Verb::NewKey { file, print } => new_key(&file, &print)?,
         Verb::Build(arguments) => build(arguments)?,
-        Verb::Check { file, print } => {
+        Verb::Check { file, at, print } => {
             let bundle = read(&file)?;
             let report = check::check(&bundle).with_context(|| file.display().to_string())?;
-            print.show(&describe(&bundle, Some(&report)));
+            print.show(&at.describe(&bundle, Some(&report))?);
+        }
+        Verb::Attach { file, credentials, print } => {
+            let mut bundle = read(&file)?;
+            attach(&mut bundle, &credentials)?;
+            replace(&file, &bundle.write()).with_context(|| file.display().to_string())?;
+            print.show(&describe(&bundle, check::check(&bundle).ok().as_ref()));
         }
         Verb::Add { file, place, print } => {
             let bundle = read(&file)?;
@@ -143,11 +165,11 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             print.show(&json!({"name": bundle.name().to_string()}));
         }
         Verb::Ls { place, print } => list(&place.open()?, &print),
-        Verb::Show { name, place, print } => {
+        Verb::Show { name, at, place, print } => {
             let store = place.open()?;
             let name = resolve(&store, &name)?;
             match store.bundle(&name) {
-                Some(bundle) => print.show(&describe(&bundle, check::check(&bundle).ok().as_ref())),
+                Some(bundle) => print.show(&at.describe(&bundle, check::check(&bundle).ok().as_ref())?),
                 None => print.show(&json!({
                     "name": name.to_string(),
                     "kind": "object",
@@ -165,22 +187,32 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn new_key(file: &Path, print: &Print) -> Result<()> {
-    let key = PrincipalKey::new()?;
-    key.save(file)?;
-    print.show(&json!({"principal": key.id().to_string()}));
-    Ok(())
+/// Puts the credentials of these files beside a bundle, each bound to it and sealed.
+fn attach(bundle: &mut Bundle, files: &[PathBuf]) -> Result<()> {
+    let signed = check::check(bundle)?.principal.is_some();
+    ensure!(signed, "nobody has signed the bundle, so no credential can be for it: build it with --sign KEY");
+    ensure!(files.len() <= CREDENTIALS_MAX, "at most {CREDENTIALS_MAX} credentials travel with a bundle");
+    let bind =
+        |file: &PathBuf| super::cred::load(file)?.bind(&bundle.name()).with_context(|| file.display().to_string());
+    let credentials = files.iter().map(bind).collect::<Result<_>>()?;
+    let set = CredentialSet { code: bundle.name(), credentials };
+    Ok(bundle.add_credentials(set.encode().into())?)
 }
 
 fn build(arguments: Build) -> Result<()> {
-    let key = arguments.key.as_deref().map(PrincipalKey::load).transpose()?;
+    let key = arguments.sign.as_deref().map(PrincipalKey::load).transpose()?;
     let only = arguments.only.map(|only| match only {
         Only::Wasm => Kind::Wasm,
         Only::Bpf => Kind::Bpf,
+        Only::Native => Kind::Native,
     });
-    let options = Options { key, title: arguments.title, window: arguments.window, only, clang: arguments.clang };
-    let (bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
+    let Build { title, window, native, clang, .. } = arguments;
+    let options = Options { key, title, window, only, native, clang };
+    let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
     eprint!("{warnings}");
+    if !arguments.credential.is_empty() {
+        attach(&mut bundle, &arguments.credential)?;
+    }
     let output = match arguments.output {
         Some(output) => output,
         None => Path::new(arguments.source.file_name().context("the source has no name")?).with_extension("anb"),
@@ -248,49 +280,8 @@ fn resolve(store: &Store, text: &str) -> Result<Digest> {
     }
 }
 
-/// Everything about a bundle, for people and programs alike.
-fn describe(bundle: &Bundle, report: Option<&Report>) -> Value {
-    let manifest = bundle.manifest();
-    let layer = |layer: &crate::code::bundle::Layer| {
-        let mut value =
-            json!({"kind": layer.kind.to_string(), "digest": layer.digest.to_string(), "bytes": layer.size});
-        let at_hand = bundle.representation(layer.kind).is_some();
-        value["at_hand"] = json!(at_hand);
-        match (layer.kind, report) {
-            (Kind::Wasm, Some(Report { wasm: Some(facts), .. })) => {
-                value["functions"] = json!(facts.functions);
-                value["memory_bytes"] = json!(facts.memory_bytes);
-                value["symbols"] = facts.imports.iter().map(|symbol| symbol.name).collect();
-            }
-            (Kind::Bpf, Some(Report { bpf: Some(facts), .. })) => {
-                value["functions"] = json!(facts.functions);
-                value["instructions"] = json!(facts.instructions);
-                value["symbols"] = facts.symbols.iter().map(|symbol| symbol.name).collect();
-            }
-            _ => {}
-        }
-        value
-    };
-    json!({
-        "name": bundle.name().to_string(),
-        "kind": "bundle",
-        "title": manifest.title(),
-        "window_bytes": manifest.window(),
-        "principal": report.and_then(|report| report.principal).map(|id| id.to_string()),
-        "manifest_bytes": bundle.manifest_bytes().len(),
-        "representations": manifest.layers().iter().map(layer).collect::<Value>(),
-        "limits": {
-            "window_bytes": crate::code::bundle::WINDOW_MAX,
-            "manifest_bytes": crate::code::bundle::MANIFEST_MAX,
-            "representation_bytes": crate::code::bundle::REPRESENTATION_MAX,
-            "memory_bytes": check::MEMORY_MAX,
-        },
-        "checked": report.is_some(),
-    })
-}
-
 impl Print {
-    fn show(&self, value: &Value) {
+    pub(super) fn show(&self, value: &Value) {
         if self.json { println!("{value}") } else { lines(value, 0) }
     }
 }

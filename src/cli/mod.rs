@@ -7,6 +7,7 @@ mod bench;
 mod cache;
 mod capsule;
 mod code;
+mod cred;
 mod demo;
 mod heavy;
 mod lab;
@@ -16,7 +17,9 @@ mod ping;
 mod sim;
 mod trace;
 
+use crate::kernel::loader;
 use clap::{Parser, Subcommand};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 /// Every noun: its variant, its module, and its line in `anode --help`.
@@ -46,6 +49,8 @@ nouns! {
     Node = node;
     /// Code bundles: make, check and keep them
     Code = code;
+    /// Keys, and credentials that grant roles to them
+    Cred = cred;
     /// Networks of namespaces on this machine
     Lab = lab;
     /// Networks in virtual time, from a seed
@@ -66,9 +71,19 @@ nouns! {
     Bench = bench;
 }
 
-/// Runs the command line of this process.
+/// Runs the command line of this process, or what a node starts it as.
 pub fn run() -> ExitCode {
-    dispatch(Cli::parse()).unwrap_or_else(|error| {
+    let done = if std::env::args_os().nth(1).is_some_and(|first| first == loader::ARGUMENT) {
+        std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(loader::serve)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into)
+    } else {
+        dispatch(Cli::parse())
+    };
+    done.unwrap_or_else(|error| {
         eprintln!("anode: {error:#}");
         ExitCode::FAILURE
     })

@@ -1,8 +1,11 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+use crate::code::bundle::Kind;
+use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::nodeos::reason::Reason;
+use crate::trust::{Role, Symbols};
 use clap::Subcommand;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -66,6 +69,9 @@ enum Verb {
     Down {
         /// The node's name, or its run directory
         node: String,
+        /// Let the kernel half work on: the next `anode node run` takes it over, and no packet is lost
+        #[arg(long)]
+        keep_kernel: bool,
     },
 }
 
@@ -79,7 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Watch { node, interval, count, json } => watch(&node, interval, count, json)?,
         Verb::Log { node, json } => log(&node, json)?,
-        Verb::Down { node } => down(&node)?,
+        Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,7 +129,7 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
             .collect();
         let all = serde_json::json!({
             "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
-            "anyone": config.anyone, "sizes": config.sizes,
+            "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(), "sizes": config.sizes,
         });
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
@@ -141,12 +147,43 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
     for (to, next) in routes {
         println!("  route {to} via {} port {}", next.via, config.ports[usize::from(next.port.0)].name);
     }
+    for role in config.roles.iter() {
+        describe_role(role);
+    }
     match &file.store {
         Some(path) => println!("  code is kept in {}", path.display()),
         None => println!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
     }
     println!("ok");
     Ok(())
+}
+
+/// What code in a role may.
+fn describe_role(role: &Role) {
+    let calls = match role.symbols {
+        all if all == Symbols::default() => "all calls".to_owned(),
+        some => format!("calls {}", some.names().collect::<Vec<_>>().join(" ")),
+    };
+    let form =
+        if role.representations.has(Kind::Bpf) { format!("{:?} in the kernel, ", role.kernel) } else { String::new() };
+    println!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
+    let limits = &role.limits;
+    println!(
+        "    {} steps, {} children a packet; {} packets, {} steps, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
+        limits.steps_per_packet,
+        limits.children_per_packet,
+        limits.packets_per_second,
+        limits.steps_per_second,
+        limits.logs_per_second,
+        limits.state_entries,
+        limits.keep_ms_max,
+        limits.memory_bytes,
+        limits.bpf_instructions,
+        limits.verified_instructions
+    );
+    for root in &role.trusts {
+        println!("    granted by {root}");
+    }
 }
 
 fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
@@ -217,9 +254,14 @@ fn log(node: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn down(node: &str) -> anyhow::Result<()> {
+fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
-    Control::connect(&dir)?.down()?;
+    let mut control = match Control::connect(&dir) {
+        // It has died, and its kernel half has not.
+        Err(_) if !keep_kernel && Pins::sweep(&dir)? => return Ok(()),
+        connected => connected?,
+    };
+    control.down(keep_kernel)?;
     // The node takes its sockets away as the last thing it does.
     for _ in 0..500 {
         if !dir.join("control.sock").exists() {
@@ -264,6 +306,13 @@ fn describe(status: &Value) -> String {
             number(usage, "state_entries"),
             code["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default()
         );
+        if let Some(role) = code["role"].as_str() {
+            let principal = code["principal"].as_str().unwrap_or("nobody");
+            let refused = code["credential_refused"].as_str().map(|why| format!("; credential refused: {why}"));
+            let kind = code["representation"].as_str().unwrap_or("?");
+            let _ =
+                writeln!(text, "    {kind} in the role {role}, signed by {principal}{}", refused.unwrap_or_default());
+        }
     }
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
     items("xdp").iter().for_each(|port| describe_sockets(&mut text, port));
@@ -312,6 +361,7 @@ fn describe_sockets(text: &mut String, port: &Value) {
 /// What runs in the kernel half, and what does not and why.
 fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
     let list = |key: &str| kernel[key].as_array().cloned().unwrap_or_default();
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
     for port in list("ports") {
         let why = port["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
         let _ = writeln!(
@@ -325,11 +375,13 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
         let usage = &code["usage"];
         let _ = writeln!(
             text,
-            "  kernel half {:.8}…  {} packets, {} forwarded, {} passed up",
+            "  kernel half {:.8}…  {} packets, {} forwarded, {} passed up, {} over budget, {} µs",
             code["name"].as_str().unwrap_or("?"),
             usage["packets"],
             usage["forwarded"],
-            usage["passed_up"]
+            usage["passed_up"],
+            usage["dropped_over_budget"],
+            number(usage, "time_ns") / 1000
         );
     }
     for code in codes.iter().filter(|code| code["kernel"].as_str().is_some_and(|kernel| kernel != "running")) {

@@ -11,15 +11,18 @@
 
 mod assembly;
 mod nonces;
+mod pending;
 #[cfg(test)]
 mod tests;
 
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
-use crate::wire::{Addr, Digest, fetch};
+use crate::trust::object_name;
+use crate::wire::{Addr, Digest};
 use assembly::Assembly;
 pub use assembly::Part;
 use nonces::Nonces;
+use pending::{Pending, Stage};
 use std::collections::VecDeque;
 
 /// Codes that can be on their way at the same time.
@@ -80,29 +83,13 @@ pub enum Step {
         /// Its octets.
         bytes: Vec<u8>,
     },
-}
-
-enum Stage {
-    /// The store is being asked for an object, whose length is known if a manifest said it.
-    LookingUp(Digest, Option<u32>),
-    /// The previous hop is being asked.
-    Fetching(Assembly),
-    /// All is here; the code is being prepared.
-    Preparing,
-}
-
-struct Pending {
-    code: Digest,
-    stage: Stage,
-    /// Whose turn it is stands first.
-    sources: VecDeque<Source>,
-    nonce: Option<u32>,
-    tries: u32,
-    /// Requests to the source whose turn it is.
-    turn: u32,
-    failures: u32,
-    deadline: u64,
-    waiting: VecDeque<Frame>,
+    /// An object that the code can do without is nowhere to be had.
+    Without {
+        /// The code.
+        code: Digest,
+    },
+    /// An object of this code is not here, and nobody can be asked for it.
+    Abandon(Digest),
 }
 
 /// Codes on their way, and the capsules that wait for them.
@@ -142,9 +129,9 @@ impl Fetch {
         self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.deadline).min()
     }
 
-    /// A capsule needs `code`. Gives the step that starts the search if it is the first one, and the
-    /// frames that had to give way to it.
-    pub fn wait(&mut self, code: Digest, frame: Frame, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
+    /// A capsule needs `code`, or the node without one. Gives the step that starts the search if it is the first, and
+    /// the frames that had to give way to it: those of the oldest search, or itself if all others are near their end.
+    pub fn wait(&mut self, code: Digest, frame: Option<Frame>, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
         let mut displaced = Vec::new();
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
             if let Some(source) = source
@@ -156,22 +143,27 @@ impl Fetch {
             if pending.waiting.len() == WAITING_PER_CODE_MAX {
                 displaced.extend(pending.waiting.pop_front());
             }
-            pending.waiting.push_back(frame);
+            pending.waiting.extend(frame);
             return (None, displaced);
         }
         if self.pending.len() == PENDING_MAX {
-            displaced.extend(self.pending.pop_front().into_iter().flat_map(|oldest| oldest.waiting));
+            let Some(oldest) = self.pending.iter().position(|pending| !pending.is_near_its_end()) else {
+                return (None, frame.into_iter().collect());
+            };
+            displaced.extend(self.pending.remove(oldest).into_iter().flat_map(|oldest| oldest.waiting));
         }
         self.pending.push_back(Pending {
             code,
             stage: Stage::LookingUp(code, None),
+            optional: false,
+            absent: 0,
             sources: source.into_iter().collect(),
             nonce: None,
             tries: 0,
             turn: 0,
             failures: 0,
             deadline: u64::MAX,
-            waiting: VecDeque::from([frame]),
+            waiting: frame.into_iter().collect(),
         });
         (Some(Step::LookUp(code)), displaced)
     }
@@ -179,8 +171,19 @@ impl Fetch {
     /// The next object of a code whose last one has been understood: the representation its manifest
     /// names, with its length, so that all its parts can be asked for at once.
     pub fn next_object(&mut self, code: Digest, digest: Digest, length: u32) -> Option<Step> {
+        self.look_for(code, digest, Some(length), false)
+    }
+
+    /// An object that the code can do without: what is not here is asked for like any other, and when nobody has it,
+    /// [`Step::Without`] says so.
+    pub fn optional_object(&mut self, code: Digest, digest: Digest) -> Option<Step> {
+        self.look_for(code, digest, None, true)
+    }
+
+    fn look_for(&mut self, code: Digest, digest: Digest, length: Option<u32>, optional: bool) -> Option<Step> {
         let pending = self.pending.iter_mut().find(|pending| pending.code == code)?;
-        pending.stage = Stage::LookingUp(digest, Some(length));
+        pending.stage = Stage::LookingUp(digest, length);
+        (pending.optional, pending.absent) = (optional, 0);
         Some(Step::LookUp(digest))
     }
 
@@ -226,6 +229,8 @@ impl Fetch {
             }
             if let Some(bytes) = found {
                 steps.push(Step::Object { code: pending.code, digest, bytes: bytes.to_vec() });
+            } else if pending.sources.is_empty() && pending.optional {
+                steps.push(pending.do_without());
             } else if pending.sources.is_empty() {
                 orphans.push(pending.code);
             } else {
@@ -235,6 +240,7 @@ impl Fetch {
             }
         }
         for code in orphans {
+            steps.push(Step::Abandon(code));
             given.extend(self.settle(code).map(|frame| Given { frame, reason: Reason::CodeUnknown }));
         }
         (steps, given)
@@ -257,7 +263,7 @@ impl Fetch {
         pending.deadline = now + RETRY;
         if assembly.missing == 0 {
             let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
-            if Digest::of(&bytes) != digest {
+            if object_name(&bytes) != digest {
                 pending.start_over();
                 return Err(Reason::FetchHash);
             }
@@ -268,15 +274,21 @@ impl Fetch {
         Ok(steps)
     }
 
-    /// `from` says that it does not have the object: the next source is asked at once.
-    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<(), Reason> {
+    /// `from` says that it does not have the object: the next source is asked at once, unless the code can do
+    /// without and nobody has it.
+    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<Option<Step>, Reason> {
         let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
-        if pending.sources.front() == Some(&from) {
-            pending.tries += 1;
-            pending.deadline = now;
-            pending.next_source();
+        if pending.sources.front() != Some(&from) {
+            return Ok(None);
         }
-        Ok(())
+        pending.absent += 1;
+        if pending.optional && pending.absent >= pending.sources.len() {
+            return Ok(Some(pending.do_without()));
+        }
+        pending.tries += 1;
+        pending.deadline = now;
+        pending.next_source();
+        Ok(None)
     }
 
     /// Repeats what was not answered and gives up what was repeated often enough.
@@ -286,6 +298,9 @@ impl Fetch {
         while at < self.pending.len() {
             let pending = &mut self.pending[at];
             if !matches!(pending.stage, Stage::Fetching(_)) || pending.deadline > now {
+                at += 1;
+            } else if pending.tries >= TRIES_MAX && pending.optional {
+                steps.push(pending.do_without());
                 at += 1;
             } else if pending.tries >= TRIES_MAX {
                 let gone = self.pending.remove(at);
@@ -319,65 +334,4 @@ pub struct Given {
     pub frame: Frame,
     /// Why.
     pub reason: Reason,
-}
-
-impl Pending {
-    /// Asks the first source for what is missing.
-    fn ask(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) {
-        let Some(&source) = self.sources.front() else { return };
-        let Stage::Fetching(assembly) = &mut self.stage else { return };
-        // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
-        let nonce = *self.nonce.get_or_insert_with(|| nonces.draw());
-        let mut wanted = assembly.next_burst();
-        assembly.outstanding = wanted;
-        while wanted != 0 {
-            let mut missing = 0;
-            for _ in 0..fetch::PARTS_PER_REQUEST {
-                let lowest = wanted & wanted.wrapping_neg();
-                missing |= lowest;
-                wanted &= !lowest;
-            }
-            steps.push(Step::Request { source, nonce, digest: assembly.digest, missing });
-        }
-        self.deadline = now + (RETRY << self.tries.min(3));
-        self.tries += 1;
-        self.turn += 1;
-    }
-
-    /// Who has had its turn may never answer: the others have theirs. What was said of the length only
-    /// holds for the source that said it.
-    fn next_source(&mut self) {
-        self.turn = 0;
-        if self.sources.len() < 2 {
-            return;
-        }
-        if matches!(&self.stage, Stage::Fetching(assembly) if assembly.is_hearsay()) {
-            self.start_over();
-        } else {
-            self.sources.rotate_left(1);
-        }
-    }
-
-    /// `from` says another length than `other` said, one of whom lies. Unless `other` is the same, its
-    /// word has been waited upon, so the next word is that of `from`.
-    fn disagree(&mut self, now: u64, other: Source, from: Source) {
-        self.start_over();
-        if from != other
-            && let Some(at) = self.sources.iter().position(|source| *source == from)
-        {
-            self.sources.rotate_left(at);
-        }
-        self.deadline = now;
-    }
-
-    /// The object was not what it was asked for as: forget it and ask the next source, or after a
-    /// few such failures nobody.
-    fn start_over(&mut self) {
-        let Stage::Fetching(assembly) = &mut self.stage else { return };
-        *assembly = Assembly::new(assembly.digest, assembly.certain());
-        self.failures += 1;
-        (self.nonce, self.turn) = (None, 0);
-        self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { self.tries.max(1) };
-        self.sources.rotate_left(1);
-    }
 }

@@ -25,9 +25,9 @@ const LOCAL: u8 = 1;
 /// Source register of a call of a symbol, in code not yet linked.
 const SYMBOL: u8 = 14;
 
-/// The opcode of a 64-bit constant, and the source register that makes it a map.
+/// The opcode of a 64-bit constant, and the source register that makes it a map by its place in a list.
 const CONSTANT: u8 = 0x18;
-const MAP: u8 = 1;
+const MAP: u8 = 5;
 
 /// The opcodes that set a 64-bit register to an immediate, and that add one.
 const SET: u8 = 0xb7;
@@ -78,7 +78,7 @@ pub struct Environment {
 }
 
 /// What is put into one program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Constants {
     /// The code's slot.
     pub slot: u32,
@@ -112,6 +112,8 @@ pub struct Linked {
     pub code: Vec<Insn>,
     /// Where its functions begin, in order.
     pub functions: Vec<(usize, Owner)>,
+    /// The maps that its instructions refer to by their place in this list.
+    pub maps: Vec<String>,
 }
 
 /// Why code cannot be linked.
@@ -119,8 +121,6 @@ pub struct Linked {
 pub enum LinkError {
     /// The environment does not have a call.
     NoCall(String),
-    /// The environment names a map that is not there.
-    NoMap(String),
     /// Code or environment has an instruction that cannot stand there.
     Broken(&'static str),
 }
@@ -129,7 +129,6 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkError::NoCall(name) => write!(f, "the kernel half has no {name}: the code runs in the user half"),
-            LinkError::NoMap(name) => write!(f, "the environment refers to map {name}, which does not exist"),
             LinkError::Broken(what) => write!(f, "cannot be linked: {what}"),
         }
     }
@@ -144,16 +143,18 @@ impl Linked {
     }
 }
 
-/// Links checked `program` with `environment`. `map` gives the descriptor of a map.
-pub fn link(
-    environment: &Environment,
-    program: &Program,
-    constants: Constants,
-    map: impl Fn(&str) -> Option<i32>,
-) -> Result<Linked, LinkError> {
+/// A function of our own that stands alone: no mobile code, no constants of one.
+pub fn alone(function: &Function) -> Result<Linked, LinkError> {
+    let mut linked = Linked::default();
+    linked.append(function, Owner::Runner, function.code.len(), Constants::default())?;
+    Ok(linked)
+}
+
+/// Links checked `program` with `environment`.
+pub fn link(environment: &Environment, program: &Program, constants: Constants) -> Result<Linked, LinkError> {
     let mut linked = Linked::default();
     let entry = environment.runner.code.len();
-    linked.append(&environment.runner, Owner::Runner, entry, constants, &map)?;
+    linked.append(&environment.runner, Owner::Runner, entry, constants)?;
 
     let calls = program.symbols.iter().map(|name| {
         let found = environment.calls.iter().find(|call| call.name == *name);
@@ -168,7 +169,7 @@ pub fn link(
     }
     linked.append_code(program, &starts)?;
     for call in calls {
-        linked.append(call, Owner::Call, entry, constants, &map)?;
+        linked.append(call, Owner::Call, entry, constants)?;
     }
     Ok(linked)
 }
@@ -181,7 +182,6 @@ impl Linked {
         owner: Owner,
         entry: usize,
         constants: Constants,
-        map: &impl Fn(&str) -> Option<i32>,
     ) -> Result<(), LinkError> {
         let start = self.code.len();
         self.functions.push((start, owner));
@@ -202,7 +202,7 @@ impl Linked {
             match reference {
                 Reference::Map(name) if insn.opcode == CONSTANT => {
                     insn.src = MAP;
-                    insn.imm = map(name).ok_or_else(|| LinkError::NoMap(name.clone()))?;
+                    insn.imm = place_of(&mut self.maps, name) as i32;
                 }
                 Reference::Code if insn.opcode == CALL => *insn = local(place, entry),
                 _ => return Err(LinkError::Broken("a reference of another kind than its instruction")),
@@ -241,6 +241,14 @@ impl Linked {
     }
 }
 
+/// Where a name stands in a list, at its end if it was not there.
+fn place_of(list: &mut Vec<String>, name: &str) -> usize {
+    list.iter().position(|known| known == name).unwrap_or_else(|| {
+        list.push(name.to_owned());
+        list.len() - 1
+    })
+}
+
 /// A call, at instruction `from`, of the function that begins at instruction `to`.
 fn local(from: usize, to: usize) -> Insn {
     Insn { opcode: CALL, src: LOCAL, imm: to as i32 - from as i32 - 1, ..Insn::default() }
@@ -275,7 +283,7 @@ mod tests {
 
     fn linked(symbols: &[&str], code: Vec<Insn>) -> Result<Linked, LinkError> {
         let program = Program { symbols: symbols.iter().map(|name| (*name).to_owned()).collect(), code };
-        link(&environment(), &program, constants(), |name| (name == "log").then_some(42))
+        link(&environment(), &program, constants())
     }
 
     #[test]
@@ -284,7 +292,7 @@ mod tests {
         assert_eq!(linked.functions, [(0, Owner::Runner), (3, Owner::Entry), (6, Owner::Code), (7, Owner::Call)]);
         assert_eq!((linked.code[0].imm, linked.code[1]), (7, call(LOCAL, 1)));
         assert_eq!((linked.code[3], linked.code[4]), (call(LOCAL, 3), call(LOCAL, 1)));
-        assert_eq!((linked.code[7].src, linked.code[7].imm), (MAP, 42));
+        assert_eq!((linked.code[7].src, linked.code[7].imm, &linked.maps[..]), (MAP, 0, &["log".to_owned()][..]));
         assert_eq!(linked.code.len(), 10);
     }
 
@@ -299,9 +307,6 @@ mod tests {
         assert_eq!(linked(&["an_send"], vec![call(SYMBOL, 0), EXIT]), Err(LinkError::NoCall("an_send".into())));
         assert!(matches!(linked(&[], vec![call(0, 1), EXIT]), Err(LinkError::Broken(_))));
         assert!(matches!(linked(&[], vec![call(SYMBOL, 3), EXIT]), Err(LinkError::Broken(_))));
-        let none =
-            link(&environment(), &Program { symbols: vec!["an_log".into()], code: vec![EXIT] }, constants(), |_| None);
-        assert_eq!(none, Err(LinkError::NoMap("log".into())));
     }
 
     #[test]

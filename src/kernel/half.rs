@@ -6,61 +6,30 @@
 //!
 //! Everything here is control: packets never wait for it. What is attached goes with this value.
 
-use super::maps::{KernelCounts, KernelUsage, Maps, OFFSETS, PROGRAMS, PortEntry, code_place};
+use super::error::{CODE_MAX, LoadError};
+use super::loader::{Loader, Wanted};
+use super::maps::{CodeEntry, KernelCounts, KernelUsage, Maps, OFFSETS, PORTS, PortEntry};
+use super::pins::{Pins, Set, state_of};
+use super::slots::{Held, NoSlot, Slots, Stage, made_of};
 use super::state::CodeState;
+use super::status::{CodeStatus, PortStatus, Status};
 use super::{object, types};
 use crate::code::bundle::Program as Code;
-use crate::code::link::{Constants, Environment, Function, LinkError, Reference, link};
+use crate::code::link::{self, Constants, Environment, Function, Linked};
 use crate::nodeos::domain::Limits;
-use crate::sys::bpf::{Functions, Hook, Link, Program, Types, XdpMode};
-use crate::sys::process::with_few_capabilities;
+use crate::sys::bpf::{Hook, Link, Program, XdpMode};
 use crate::topology::{NextHop, Routes};
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The compiled ingress, what acts on verdicts, and the runner with the calls of mobile code (`bpf/*.bpf.c`).
 static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
-
-/// Instructions of one code; the verifier's work grows with them.
-const CODE_MAX: usize = 4096;
-
-/// Why code does not run in the kernel.
-#[derive(Debug)]
-pub enum LoadError {
-    /// It has so many instructions, and that is too many.
-    TooLong(usize),
-    /// It needs a call that is not there.
-    Link(LinkError),
-    /// Another code stands at its place.
-    Taken,
-    /// All slots are in use.
-    Full,
-    /// The kernel refuses it; the text is the verifier's.
-    Refused(io::Error),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoadError::TooLong(found) => {
-                write!(f, "{found} instructions, and the kernel half takes {CODE_MAX}: the code runs in the user half")
-            }
-            LoadError::Link(error) => error.fmt(f),
-            LoadError::Taken => f.write_str("another code has its place in the kernel half: it runs in the user half"),
-            LoadError::Full => {
-                write!(f, "the kernel half has its {} codes: the code runs in the user half", PROGRAMS - 1)
-            }
-            LoadError::Refused(error) => write!(f, "the kernel's verifier refuses it: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 /// A port of the kernel half.
 #[derive(Debug)]
@@ -74,19 +43,31 @@ pub struct Attached {
     _link: Link,
 }
 
-#[derive(Debug, Default)]
+/// What a kernel half is opened with.
+#[derive(Debug)]
+pub struct Opening {
+    /// The node's name, zero padded.
+    pub name: [u8; 16],
+    /// When its clock began, in nanoseconds of the system's monotonic clock, unless an older kernel half is taken over.
+    pub origin: u64,
+    /// This program, which is the loader too.
+    pub program: PathBuf,
+    /// Where it is pinned; nothing: it ends with this process.
+    pub pins: Option<Pins>,
+}
+
+#[derive(Debug)]
 struct State {
     ports: Vec<Attached>,
-    /// Slot of each code, and the next free ones.
-    codes: HashMap<Digest, u32>,
-    free: Vec<u32>,
-    places: HashMap<u32, Digest>,
-    /// Codes that are loaded and do not run yet, with their window.
-    waiting: HashMap<Digest, u32>,
+    slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
+    /// When the node's clock began, in nanoseconds of the system's.
+    origin: u64,
     /// Port and address of each neighbour, in the order of their numbers.
     neighbours: Vec<(u32, Addr)>,
+    /// Neighbours that were told of, here or by a process that has gone.
+    told: u32,
 }
 
 impl State {
@@ -102,25 +83,65 @@ pub struct KernelHalf {
     maps: Maps,
     ingress: Program,
     environment: Environment,
+    loader: Loader,
     name: [u8; 16],
-    origin: u64,
+    pinned: Option<Pinned>,
     state: Mutex<State>,
 }
 
+#[derive(Debug)]
+struct Pinned {
+    pins: Pins,
+    set: Set,
+}
+
 impl KernelHalf {
-    /// Loads what all codes share. `name` is the node's, zero padded; its clock began at `origin`
-    /// (nanoseconds of the system's monotonic clock).
-    pub fn new(name: [u8; 16], origin: u64) -> io::Result<KernelHalf> {
-        let maps = Maps::create()?;
-        let code = resolved(object::program(INGRESS, "ingress")?, &maps)?;
-        let ingress = Program::load(Hook::Xdp, "anode_ingress", &code, None)?;
-        let code = resolved(object::program(ACT, "act")?, &maps)?;
-        maps.set_act(&Program::load(Hook::Xdp, "anode_act", &code, None)?)?;
-        let environment = object::environment(RUNNER)?;
-        let state = State { free: (1..PROGRAMS).rev().collect(), ..State::default() };
-        let half = KernelHalf { maps, ingress, environment, name, origin, state: Mutex::new(state) };
+    /// Loads what all codes share, or takes over what a process before this one has left.
+    pub fn open(opening: Opening) -> io::Result<KernelHalf> {
+        let Opening { name, origin, program, pins } = opening;
+        let before = pins.as_ref().map(find).transpose()?.flatten();
+        let (maps, set, older) = match before {
+            Some((set, maps, ingress)) => (maps, Some(set), Some(ingress)),
+            None => (Maps::create()?, pins.as_ref().map(Pins::create).transpose()?, None),
+        };
+        let (generation, origin, told) = match maps.node()? {
+            (0, ..) => (0, origin, 0),
+            before => before,
+        };
+        maps.set_act(&load(ACT, "act", &maps)?)?;
+        let fresh = load(INGRESS, "ingress", &maps)?;
+        let same = |older: &Program| Ok::<_, io::Error>(older.info()?.tag == fresh.info()?.tag);
+        let ingress = match older {
+            Some(older) if same(&older)? => older,
+            _ => {
+                if let Some(set) = &set {
+                    set_up(set, &maps, &fresh)?;
+                }
+                fresh
+            }
+        };
+        let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
+        let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
+        let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
+        let state = State {
+            ports: Vec::new(),
+            slots: Slots::new(held),
+            routes,
+            generation,
+            origin,
+            neighbours: Vec::new(),
+            told,
+        };
+        let (environment, loader) = (object::environment(RUNNER)?, Loader::new(program));
+        let half = KernelHalf { maps, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+        lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
+    }
+
+    /// When the node's clock began, in nanoseconds of the system's monotonic clock.
+    pub fn origin(&self) -> u64 {
+        self.state().origin
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -128,32 +149,102 @@ impl KernelHalf {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the ingress before an interface: in its driver, or else in the stack. Never takes another
-    /// program's place.
+    /// Puts the ingress before an interface, in its driver or else in the stack, or takes over what stands there of a
+    /// process before this one. Never takes another program's place.
     pub fn attach(&self, port: PortEntry) -> io::Result<XdpMode> {
-        if port.interface >= super::maps::PORTS {
+        if port.interface >= PORTS {
             return Err(io::Error::other(format!(
-                "interface index {} is beyond the {} that the kernel half knows",
-                port.interface,
-                super::maps::PORTS
+                "interface index {} is beyond the {PORTS} that the kernel half knows",
+                port.interface
             )));
         }
-        let (link, mode, why) = match self.ingress.attach_xdp(port.interface, XdpMode::Native) {
-            Ok(link) => (link, XdpMode::Native, None),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
-                return Err(io::Error::new(
-                    error.kind(),
-                    "another XDP program stands at the interface and is left there; see: ip link show",
-                ));
-            }
+        self.maps.set_port(&port)?;
+        let attached = match self.stand(port.interface) {
+            Ok((link, mode, why)) => Attached { port, mode, why, _link: link },
             Err(error) => {
-                let why = format!("the driver takes no XDP program here: {error}");
-                (self.ingress.attach_xdp(port.interface, XdpMode::Generic)?, XdpMode::Generic, Some(why))
+                self.maps.remove_port(port.interface)?;
+                return Err(error);
             }
         };
-        self.maps.set_port(&port)?;
-        self.state().ports.push(Attached { port, mode, why, _link: link });
+        let mode = attached.mode;
+        self.state().ports.push(attached);
         Ok(mode)
+    }
+
+    fn stand(&self, interface: u32) -> io::Result<(Link, XdpMode, Option<String>)> {
+        let links = self.pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
+        for pinned in links.into_iter().filter(|pinned| pinned.interface == interface) {
+            match pinned.link.target()? {
+                (at, program) if at == interface => {
+                    if program != self.ingress.info()?.id {
+                        pinned.link.update(&self.ingress)?;
+                    }
+                    return Ok((pinned.link, pinned.mode, None));
+                }
+                // Its interface has gone, and another has the number now.
+                _ => pinned.remove()?,
+            }
+        }
+        let (link, mode, why) = self.stand_anew(interface)?;
+        if let Some(pinned) = &self.pinned {
+            pinned.pins.keep_link(interface, mode, &link)?;
+        }
+        Ok((link, mode, why))
+    }
+
+    fn stand_anew(&self, interface: u32) -> io::Result<(Link, XdpMode, Option<String>)> {
+        match self.ingress.attach_xdp(interface, XdpMode::Native) {
+            Ok(link) => Ok((link, XdpMode::Native, None)),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => Err(io::Error::new(
+                error.kind(),
+                "another XDP program stands at the interface and is left there; see: ip link show",
+            )),
+            Err(error) => {
+                let why = format!("the driver takes no XDP program here: {error}");
+                Ok((self.ingress.attach_xdp(interface, XdpMode::Generic)?, XdpMode::Generic, Some(why)))
+            }
+        }
+    }
+
+    /// All ports have been attached: what older processes left and nobody took over goes.
+    pub fn settle(&self) -> io::Result<()> {
+        let Some(Pinned { pins, set }) = &self.pinned else { return Ok(()) };
+        let state = self.state();
+        let stands = |interface| state.ports.iter().any(|attached| attached.port.interface == interface);
+        for gone in pins.links()?.into_iter().filter(|link| !stands(link.interface)) {
+            self.maps.remove_port(gone.interface)?;
+            gone.remove()?;
+        }
+        pins.retain(set)
+    }
+
+    /// Takes everything out of the kernel that would outlive this process.
+    pub fn take_down(&self) -> io::Result<()> {
+        self.pinned.as_ref().map_or(Ok(()), |pinned| pinned.pins.remove())
+    }
+
+    /// Codes that run here since a process that has gone.
+    pub fn adopted(&self) -> Vec<Digest> {
+        let state = self.state();
+        let adopted = state.slots.iter().filter(|held| matches!(held.stage, Stage::Adopted(_)));
+        adopted.map(|held| held.entry.name).collect()
+    }
+
+    /// Neighbours that were known to a process that has gone, with the port each is behind. They count as told.
+    pub fn adopted_neighbours(&self) -> io::Result<Vec<(u32, Addr)>> {
+        let mut near = self.maps.near()?;
+        near.sort_unstable_by_key(|(.., number)| *number);
+        let mut state = self.state();
+        for (addr, interface, _) in near {
+            match state.ports.iter().find(|attached| attached.port.interface == interface) {
+                Some(attached) => {
+                    let known = (attached.port.number, addr);
+                    state.neighbours.push(known);
+                }
+                None => self.maps.set_near(addr, interface, None)?,
+            }
+        }
+        Ok(state.neighbours.clone())
     }
 
     /// Links and loads code, which may use `limits`. Its capsules run here from [`KernelHalf::activate`] on.
@@ -168,75 +259,98 @@ impl KernelHalf {
         if code.code.len() > CODE_MAX {
             return Err(LoadError::TooLong(code.code.len()));
         }
-        let slot = {
-            let mut state = self.state();
-            if state.places.contains_key(&code_place(name)) {
-                return Err(LoadError::Taken);
-            }
-            state.free.pop().ok_or(LoadError::Full)?
-        };
-        let kept = CodeState::create(limits.state_entries, limits.keep_ms_max).map_err(LoadError::Refused);
-        let loaded = kept.and_then(|kept| {
-            let programs = self.load(code, slot, window, &kept)?;
-            let set = self.maps.clear_usage(slot).and_then(|()| self.maps.set_programs(slot, &programs));
-            set.map(|()| Arc::new(kept)).map_err(LoadError::Refused)
-        });
-        let mut state = self.state();
-        match loaded {
-            Ok(kept) => {
-                state.codes.insert(*name, slot);
-                state.waiting.insert(*name, window);
-                state.places.insert(code_place(name), *name);
+        let claimed = self.state().slots.claim(name, window as u16);
+        let held = claimed.map_err(|why| match why {
+            NoSlot::Taken => LoadError::Taken,
+            NoSlot::Full => LoadError::Full,
+        })?;
+        let made = self.make(held, code, limits);
+        match made {
+            Ok((held, kept)) => {
+                self.state().slots.set(held);
                 Ok(kept)
             }
             Err(error) => {
-                state.free.push(slot);
+                self.remove_code(name)?;
                 Err(error)
             }
         }
     }
 
-    /// Links code and has the kernel verify it: a program for each form of frame.
-    fn load(&self, code: &Code, slot: u32, window: u32, state: &CodeState) -> Result<Vec<Program>, LoadError> {
-        let own = |name: &str| (name == "state_map").then(|| state.descriptor());
-        let map = |name: &str| own(name).or_else(|| self.maps.descriptor(name));
+    /// Makes the programs and the state of a code, unless it has just these.
+    fn make(&self, held: Held, code: &Code, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
+        let (entries, keep_ms) = (limits.state_entries, limits.keep_ms_max);
+        let before = match &held.stage {
+            Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),
+            _ => None,
+        };
+        let kept = match &before {
+            Some(kept) => kept.clone(),
+            None => Arc::new(CodeState::create(entries, keep_ms)?),
+        };
+        let linked = self.link(code, held.entry.slot, held.entry.window.into(), &kept)?;
+        let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
+        self.maps.set_budget(entry.slot, limits.packets_per_second, limits.steps_per_second)?;
+        if before.is_some() && entry == held.entry {
+            return Ok((Held { entry, stage: Stage::Runs }, kept));
+        }
+        let programs = self.load(&linked, entry.window.into(), &kept)?;
+        if !matches!(held.stage, Stage::Adopted(_)) {
+            self.maps.clear_usage(entry.slot)?;
+        }
+        if let Some(pinned) = &self.pinned {
+            pinned.set.keep(&state_of(&entry.name), &*kept)?;
+        }
+        self.maps.set_programs(entry.slot, &programs)?;
+        Ok((Held { entry, stage: Stage::Loaded }, kept))
+    }
+
+    /// Links code: a program for each form of frame.
+    fn link(&self, code: &Code, slot: u32, window: u32, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
         let (sets, keep_ms) = (state.sets(), state.keep_ms());
         let constants = |offset| Constants { slot, window, offset, sets, keep_ms };
-        let link = |offset| link(&self.environment, code, constants(offset), map);
-        let linked = OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>().map_err(LoadError::Link)?;
-        // Without the capabilities that would let it read kernel memory and leak addresses.
-        let loaded = with_few_capabilities(|| {
-            let mut programs = Vec::with_capacity(linked.len());
-            for linked in &linked {
-                let (types, list) = types::describe(linked, window);
-                let (types, bytes) = (Types::load(&types)?, linked.bytes());
-                let functions = Functions { types: &types, list: &list };
-                programs.push(Program::load(Hook::Xdp, "anode_capsule", &bytes, Some(functions))?);
-            }
-            Ok(programs)
-        });
-        loaded.and_then(|loaded| loaded).map_err(LoadError::Refused)
+        let link = |offset| link::link(&self.environment, code, constants(offset));
+        Ok(OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Has the kernel verify linked programs, for somebody who may not read kernel memory.
+    fn load(&self, linked: &[Linked], window: u32, state: &CodeState) -> io::Result<Vec<Program>> {
+        let load = |linked: &Linked| {
+            let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
+            let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
+            let (types, functions) = types::describe(linked, window);
+            self.loader.load(&Wanted { code: linked.bytes(), types, functions, maps })
+        };
+        linked.iter().map(load).collect()
     }
 
     /// Lets the capsules of loaded code run here.
     pub fn activate(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
-        let (Some(slot), Some(window)) = (state.codes.get(name).copied(), state.waiting.remove(name)) else {
-            return Ok(());
-        };
-        self.maps.set_code(name, slot, window)
+        let Some(Held { entry, stage: Stage::Loaded }) = state.slots.of(name).cloned() else { return Ok(()) };
+        state.slots.set(Held { entry, stage: Stage::Runs });
+        self.show(&state, &entry)
     }
 
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
-        let Some(slot) = state.codes.remove(name) else { return Ok(()) };
-        state.places.remove(&code_place(name));
-        state.waiting.remove(name);
-        self.maps.set_code(name, 0, 0)?;
-        self.maps.remove_programs(slot)?;
-        state.free.push(slot);
+        let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
+        self.show(&state, &entry)?;
+        self.maps.remove_programs(entry.slot)?;
+        if let Some(pinned) = &self.pinned {
+            pinned.set.forget(&state_of(name))?;
+        }
+        state.slots.release(entry.slot);
         Ok(())
+    }
+
+    /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
+    fn show(&self, state: &State, entry: &CodeEntry) -> io::Result<()> {
+        std::iter::once(entry.place).chain(entry.way()).try_for_each(|place| {
+            let (code, passed) = state.slots.view(place);
+            self.maps.set_code(place, code, passed)
+        })
     }
 
     /// Tells who the neighbours are, each with the port it is behind, in the order of their numbers.
@@ -251,9 +365,10 @@ impl KernelHalf {
             self.maps.set_neighbour(number, *addr)?;
             self.set_near(&state, *port, *addr, Some(number))?;
         }
-        for number in now.len()..before.len() {
-            self.maps.set_neighbour(number as u32, Addr::UNSPECIFIED)?;
+        for number in now.len() as u32..state.told {
+            self.maps.set_neighbour(number, Addr::UNSPECIFIED)?;
         }
+        state.told = now.len() as u32;
         state.neighbours = now;
         self.tell_node(&state)
     }
@@ -269,8 +384,15 @@ impl KernelHalf {
         self.tell_node(&state)
     }
 
+    /// Sets the node's clock: it began at `origin`, in nanoseconds of the system's monotonic clock.
+    pub fn set_origin(&self, origin: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.origin = origin;
+        self.tell_node(&state)
+    }
+
     fn tell_node(&self, state: &State) -> io::Result<()> {
-        self.maps.set_node(state.generation, &self.name, self.origin, state.neighbours.len() as u32)
+        self.maps.set_node(state.generation, &self.name, state.origin, state.told)
     }
 
     /// Tells the routes of the node, for `an_route`, and its own addresses.
@@ -307,7 +429,7 @@ impl KernelHalf {
 
     /// What became of the packets of a code here.
     pub fn usage(&self, name: &Digest) -> Option<KernelUsage> {
-        let slot = *self.state().codes.get(name)?;
+        let slot = self.state().slots.of(name)?.entry.slot;
         self.maps.usage(slot).ok()
     }
 
@@ -319,66 +441,56 @@ impl KernelHalf {
     /// All that can be counted here.
     pub fn status(&self) -> Status {
         let state = self.state();
-        let port = |at: &Attached| PortStatus {
-            port: at.port.number,
-            mode: match at.mode {
-                XdpMode::Native => "driver",
-                XdpMode::Generic => "stack",
-            },
-            why: at.why.clone(),
-        };
-        let code = |(name, slot): (&Digest, &u32)| CodeStatus {
-            name: name.to_string(),
-            usage: self.maps.usage(*slot).unwrap_or_default(),
+        let port = |at: &Attached| PortStatus { port: at.port.number, mode: at.mode.name(), why: at.why.clone() };
+        let code = |held: &Held| CodeStatus {
+            name: held.entry.name.to_string(),
+            usage: self.maps.usage(held.entry.slot).unwrap_or_default(),
         };
         Status {
             ports: state.ports.iter().map(port).collect(),
-            codes: state.codes.iter().map(code).collect(),
+            codes: state.slots.iter().map(code).collect(),
             counts: self.counts(),
+            pinned: self.pinned.is_some(),
         }
     }
 }
 
-/// The kernel half's part of a node's counters.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct Status {
-    /// Where it stands.
-    pub ports: Vec<PortStatus>,
-    /// The codes that run there.
-    pub codes: Vec<CodeStatus>,
-    /// Capsules at the ingress.
-    pub counts: KernelCounts,
+/// The newest set of maps that fits this program, with the ingress that uses it.
+fn find(pins: &Pins) -> io::Result<Option<(Set, Maps, Program)>> {
+    let fits = |set: Set| {
+        let maps = Maps::adopt(|name| set.open(name)).ok()?;
+        let ingress = Program::adopt(set.open("ingress").ok()?);
+        Some((set, maps, ingress))
+    };
+    Ok(pins.sets()?.into_iter().find_map(fits))
 }
 
-/// A port of the kernel half.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct PortStatus {
-    /// Its number in the node.
-    pub port: u32,
-    /// In the driver, or in the stack.
-    pub mode: &'static str,
-    /// Why not in the driver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+/// Pins a set, the ingress last: it says that the set is whole.
+fn set_up(set: &Set, maps: &Maps, ingress: &Program) -> io::Result<()> {
+    maps.iter().try_for_each(|(name, map)| set.keep(name, map))?;
+    set.keep("ingress", ingress)
 }
 
-/// A code of the kernel half.
-#[derive(Clone, Debug, serde::Serialize)]
-pub struct CodeStatus {
-    /// Its name.
-    pub name: String,
-    /// What became of its packets here.
-    pub usage: KernelUsage,
-}
-
-/// A function of our own with its maps put in, as the kernel takes it.
-pub(super) fn resolved(mut function: Function, maps: &Maps) -> io::Result<Vec<u8>> {
-    for (at, reference) in &function.references {
-        let Reference::Map(name) = reference else { return Err(io::Error::other("the ingress calls mobile code")) };
-        let fd = maps.descriptor(name).ok_or_else(|| io::Error::other(format!("no map {name}")))?;
-        let insn = function.code.get_mut(*at).ok_or_else(|| io::Error::other("a reference outside the ingress"))?;
-        insn.src = 1;
-        insn.imm = fd;
+/// The codes that a process before this one has left, each with its state; and those that have none and must go.
+fn adopt_codes(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<(Vec<Held>, Vec<CodeEntry>)> {
+    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    let Some(Pinned { set, .. }) = pinned else { return Ok((held, lost)) };
+    for entry in maps.codes()? {
+        match set.open(&state_of(&entry.name)) {
+            Ok(state) => held.push(Held { entry, stage: Stage::Adopted(Arc::new(state)) }),
+            Err(_) => lost.push(entry),
+        }
     }
-    Ok(function.code.iter().flat_map(|insn| insn.encode()).collect())
+    for name in set.states()?.filter(|name| !held.iter().any(|held| held.entry.name == *name)) {
+        set.forget(&state_of(&name))?;
+    }
+    Ok((held, lost))
+}
+
+/// Loads a function of our own.
+pub(super) fn load(file: &[u8], name: &str, maps: &Maps) -> io::Result<Program> {
+    let function: Function = object::program(file, name)?;
+    let linked = link::alone(&function).map_err(io::Error::other)?;
+    let used = linked.maps.iter().map(|name| maps.descriptor(name)).collect::<io::Result<Vec<_>>>()?;
+    Program::load(Hook::Xdp, &format!("anode_{name}"), &linked.bytes(), &used, None)
 }

@@ -1,15 +1,18 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
-use crate::sys::bpf::{Map, MapKind};
+use super::types;
+use crate::sys::bpf::{Map, MapKind, MapShape, Types};
 use crate::topology::NextHop;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest, Prefix};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Places for codes.
 pub const CODES: u32 = 4096;
+/// Places where a code can stand.
+pub const PROBES: u32 = 8;
 /// Programs of codes; number 0 is none.
 pub const PROGRAMS: u32 = 1024;
 /// Where a capsule header can stand in a frame: behind IPv4, behind UDP over it, behind IPv6. A code has
@@ -22,7 +25,7 @@ const NEAR: u32 = 1024;
 /// Routes.
 const ROUTES: u32 = 65_536;
 /// Places for destinations.
-const NEXT_HOPS: u32 = 16384;
+const NEXT_HOPS: u32 = 32768;
 
 /// AF_XDP sockets of a node, and flows told apart at each.
 pub const SOCKETS: u32 = 128;
@@ -45,6 +48,21 @@ pub struct PortEntry {
     pub v6: Option<Addr>,
 }
 
+/// A code as the kernel half knows it: `struct code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeEntry {
+    /// Its name.
+    pub name: Digest,
+    /// Where it stands in the map.
+    pub place: u32,
+    /// Its slot.
+    pub slot: u32,
+    /// Payload octets in its window.
+    pub window: u16,
+    /// A digest of its programs as they were linked.
+    pub made_of: [u8; 24],
+}
+
 /// What became of the packets of one code in the kernel half: `struct usage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct KernelUsage {
@@ -60,6 +78,10 @@ pub struct KernelUsage {
     pub dropped_by_code: u64,
     /// Dropped for a verdict that does not exist.
     pub dropped_for_verdict: u64,
+    /// Dropped because its domain had used up its packets or its time.
+    pub dropped_over_budget: u64,
+    /// Nanoseconds, extrapolated from one of 64 packets.
+    pub time_ns: u64,
 }
 
 /// Capsules at the ingress: `struct counts`.
@@ -77,44 +99,75 @@ pub struct Maps {
     list: Vec<(&'static str, Map)>,
 }
 
-/// Name, kind, octets of key and value, entries.
-const LAYOUT: [(&str, MapKind, usize, usize, u32); 17] = [
-    ("node_map", MapKind::Array, 4, 40, 1),
-    ("ports_map", MapKind::Array, 4, 56, PORTS),
-    ("codes_map", MapKind::Array, 4, 64, CODES),
-    ("near_map", MapKind::Array, 4, 24, NEAR),
-    ("next_hops_map", MapKind::PerCpuArray, 4, 72, NEXT_HOPS),
-    ("usage_map", MapKind::PerCpuArray, 4, 48, PROGRAMS),
-    ("counts_map", MapKind::PerCpuArray, 4, 16, 1),
-    ("current_map", MapKind::PerCpuArray, 4, 136, 1),
-    ("act_map", MapKind::Programs, 4, 4, 1),
-    ("programs_map", MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32),
-    ("transmit_map", MapKind::Devices, 4, 4, PORTS),
-    ("routes_map", MapKind::Prefixes, 20, 24, ROUTES),
-    ("neighbours_map", MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32),
-    ("sockets_map", MapKind::Sockets, 4, 4, SOCKETS),
-    ("punts_map", MapKind::SharedArray, 4, 128, SOCKETS),
-    ("flows_map", MapKind::Array, 4, 16, SOCKETS * FLOWS),
-    ("lifted_map", MapKind::PerCpuArray, 4, 32, PORTS),
+/// The map whose values have a lock, and their octets.
+const BUDGETS: &str = "budgets_map";
+const BUDGET: usize = 48;
+
+/// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
+const RATE_MAX: u64 = 100_000_000_000;
+
+/// Name and shape of each.
+const LAYOUT: [(&str, MapShape); 18] = [
+    ("node_map", shape(MapKind::Array, 4, 40, 1)),
+    ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
+    ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
+    ("near_map", shape(MapKind::Array, 4, 24, NEAR)),
+    ("next_hops_map", shape(MapKind::PerCpuArray, 4, 72, NEXT_HOPS)),
+    ("usage_map", shape(MapKind::PerCpuArray, 4, 72, PROGRAMS)),
+    (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
+    ("counts_map", shape(MapKind::PerCpuArray, 4, 16, 1)),
+    ("current_map", shape(MapKind::PerCpuArray, 4, 144, 1)),
+    ("act_map", shape(MapKind::Programs, 4, 4, 1)),
+    ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32)),
+    ("transmit_map", shape(MapKind::Devices, 4, 4, PORTS)),
+    ("routes_map", shape(MapKind::Prefixes, 20, 24, ROUTES)),
+    ("neighbours_map", shape(MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32)),
+    ("sockets_map", shape(MapKind::Sockets, 4, 4, SOCKETS)),
+    ("punts_map", shape(MapKind::SharedArray, 4, 128, SOCKETS)),
+    ("flows_map", shape(MapKind::Array, 4, 16, SOCKETS * FLOWS)),
+    ("lifted_map", shape(MapKind::PerCpuArray, 4, 32, PORTS)),
 ];
+
+const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShape {
+    MapShape { kind, key, value, entries }
+}
 
 impl Maps {
     /// Makes them.
     pub fn create() -> io::Result<Maps> {
-        let make = |(name, kind, key, value, entries)| Ok((name, Map::create(kind, name, key, value, entries)?));
-        let list = LAYOUT.into_iter().map(make).collect::<io::Result<_>>()?;
-        Ok(Maps { list })
+        let make = |(name, shape)| {
+            if name != BUDGETS {
+                return Ok((name, Map::create(name, shape)?));
+            }
+            let (types, of) = types::locked(BUDGET as u32);
+            Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
+        };
+        Ok(Maps { list: LAYOUT.into_iter().map(make).collect::<io::Result<_>>()? })
+    }
+
+    /// Takes those that are there already, if all are and have the shape that this program gives them.
+    pub fn adopt(mut find: impl FnMut(&str) -> io::Result<OwnedFd>) -> io::Result<Maps> {
+        let take = |(name, shape)| {
+            let map = Map::adopt(find(name)?, shape)?;
+            Ok((name, if name == BUDGETS { map.locked() } else { map }))
+        };
+        Ok(Maps { list: LAYOUT.into_iter().map(take).collect::<io::Result<_>>()? })
+    }
+
+    /// All of them, with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Map)> {
+        self.list.iter().map(|(name, map)| (*name, map))
     }
 
     /// The descriptor of a map.
-    pub fn descriptor(&self, name: &str) -> Option<i32> {
-        self.list.iter().find(|(known, _)| *known == name).map(|(_, map)| map.as_fd().as_raw_fd())
+    pub fn descriptor(&self, name: &str) -> io::Result<BorrowedFd<'_>> {
+        self.of(name).map(AsFd::as_fd)
     }
 
     /// Makes some of them.
     pub(super) fn create_some(names: &[&str]) -> io::Result<Maps> {
         let wanted = LAYOUT.into_iter().filter(|(name, ..)| names.contains(name));
-        let make = |(name, kind, key, value, entries)| Ok((name, Map::create(kind, name, key, value, entries)?));
+        let make = |(name, shape)| Ok((name, Map::create(name, shape)?));
         Ok(Maps { list: wanted.map(make).collect::<io::Result<_>>()? })
     }
 
@@ -137,6 +190,13 @@ impl Maps {
         self.set("node_map", 0, &value)
     }
 
+    /// What the node was said to be: generation, when its clock began, neighbours.
+    pub fn node(&self) -> io::Result<(u64, u64, u32)> {
+        let mut value = [0; 40];
+        self.of("node_map")?.get(&[0; 4], &mut value)?;
+        Ok((word64(&value, 0), word64(&value, 24), word64(&value, 32) as u32))
+    }
+
     /// Tells of an interface, and lets capsules leave by it.
     pub fn set_port(&self, port: &PortEntry) -> io::Result<()> {
         let mut value = [0; 56];
@@ -149,13 +209,39 @@ impl Maps {
         self.set("transmit_map", port.interface, &port.interface.to_ne_bytes())
     }
 
-    /// Tells of code, or with slot 0 that there is none at its place.
-    pub fn set_code(&self, name: &Digest, slot: u32, window: u32) -> io::Result<()> {
+    /// Takes an interface out again.
+    pub fn remove_port(&self, interface: u32) -> io::Result<()> {
+        self.set("ports_map", interface, &[0; 56])?;
+        remove_known(self.of("transmit_map")?, interface)
+    }
+
+    /// Tells which code, if any, runs at a place, and how many stand behind it because it was taken.
+    pub fn set_code(&self, place: u32, code: Option<&CodeEntry>, passed: u16) -> io::Result<()> {
         let mut value = [0; 64];
-        value[..32].copy_from_slice(&name.0);
-        value[32..36].copy_from_slice(&slot.to_ne_bytes());
-        value[36..40].copy_from_slice(&window.to_ne_bytes());
-        self.set("codes_map", code_place(name), &value)
+        if let Some(code) = code {
+            value[..32].copy_from_slice(&code.name.0);
+            value[32..36].copy_from_slice(&code.slot.to_ne_bytes());
+            value[36..38].copy_from_slice(&code.window.to_ne_bytes());
+            value[40..].copy_from_slice(&code.made_of);
+        }
+        value[38..40].copy_from_slice(&passed.to_ne_bytes());
+        self.set("codes_map", place, &value)
+    }
+
+    /// All codes that run.
+    pub fn codes(&self) -> io::Result<Vec<CodeEntry>> {
+        let map = self.of("codes_map")?;
+        let mut found = Vec::new();
+        for place in 0..CODES {
+            let mut value = [0; 64];
+            map.get(&place.to_ne_bytes(), &mut value)?;
+            let (mut name, mut made_of) = ([0; 32], [0; 24]);
+            name.copy_from_slice(&value[..32]);
+            made_of.copy_from_slice(&value[40..]);
+            let (slot, window) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u16);
+            found.extend((slot > 0).then_some(CodeEntry { name: Digest(name), place, slot, window, made_of }));
+        }
+        Ok(found)
     }
 
     /// Puts the programs of a code, one for each of [`OFFSETS`], into its slot.
@@ -174,7 +260,7 @@ impl Maps {
     /// Empties a slot.
     pub fn remove_programs(&self, slot: u32) -> io::Result<()> {
         let map = self.of("programs_map")?;
-        (0..OFFSETS.len() as u32).try_for_each(|form| map.remove(&(slot + form * PROGRAMS).to_ne_bytes()))
+        (0..OFFSETS.len() as u32).try_for_each(|form| remove_known(map, slot + form * PROGRAMS))
     }
 
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
@@ -184,6 +270,21 @@ impl Maps {
         value[16..20].copy_from_slice(&interface.to_ne_bytes());
         value[20..].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
         self.set("near_map", place(addr, interface, NEAR), &value)
+    }
+
+    /// The neighbours that are known: address, interface, number.
+    pub fn near(&self) -> io::Result<Vec<(Addr, u32, u32)>> {
+        let map = self.of("near_map")?;
+        let mut found = Vec::new();
+        for place in 0..NEAR {
+            let mut value = [0; 24];
+            map.get(&place.to_ne_bytes(), &mut value)?;
+            let (mut addr, end) = ([0; 16], word64(&value, 16));
+            addr.copy_from_slice(&value[..16]);
+            let (interface, number) = (end as u32, (end >> 32) as u32);
+            found.extend((number > 0).then(|| (Addr(addr), interface, number - 1)));
+        }
+        Ok(found)
     }
 
     /// Tells the address of the neighbour with this number.
@@ -204,6 +305,18 @@ impl Maps {
         self.of("routes_map")?.set(&prefix(to), &value)
     }
 
+    /// The prefixes of all routes and addresses that were told.
+    pub fn prefixes(&self) -> io::Result<Vec<Prefix>> {
+        let (map, mut found, mut last) = (self.of("routes_map")?, Vec::new(), None::<Vec<u8>>);
+        while let Some(key) = map.next_key(last.as_deref())? {
+            if let (Some(length), Some(addr)) = (key.first_chunk(), key[4..].first_chunk()) {
+                found.push(Prefix { addr: Addr(*addr), length: u32::from_ne_bytes(*length) as u8 });
+            }
+            last = Some(key);
+        }
+        Ok(found)
+    }
+
     /// Takes a route out.
     pub fn remove_route(&self, to: Prefix) -> io::Result<()> {
         self.of("routes_map")?.remove(&prefix(to))
@@ -211,15 +324,32 @@ impl Maps {
 
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
-        let [packets, bytes, forwarded, passed_up, dropped_by_code, dropped_for_verdict] =
+        let [packets, bytes, forwarded, passed_up, by_code, by_verdict, by_budget, time_ns, _] =
             self.sums("usage_map", slot)?;
-        Ok(KernelUsage { packets, bytes, forwarded, passed_up, dropped_by_code, dropped_for_verdict })
+        Ok(KernelUsage {
+            packets,
+            bytes,
+            forwarded,
+            passed_up,
+            dropped_by_code: by_code,
+            dropped_for_verdict: by_verdict,
+            dropped_over_budget: by_budget,
+            time_ns,
+        })
     }
 
     /// Forgets what became of the packets of the code in a slot.
     pub fn clear_usage(&self, slot: u32) -> io::Result<()> {
         let map = self.of("usage_map")?;
         map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])
+    }
+
+    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second.
+    pub fn set_budget(&self, slot: u32, packets_per_second: u64, time_ns_per_second: u64) -> io::Result<()> {
+        let [packets, time] = [packets_per_second, time_ns_per_second].map(|rate| rate.min(RATE_MAX));
+        // The lock and its padding; full buckets; never looked at.
+        let words = [0, packets, time, packets / 10 + 1, time / 10 + 1, 0];
+        self.set(BUDGETS, slot, words.map(u64::to_ne_bytes).as_flattened())
     }
 
     /// Capsules at the ingress.
@@ -243,6 +373,18 @@ impl Maps {
     }
 }
 
+/// Takes an entry out, if it is there.
+fn remove_known(map: &Map, key: u32) -> io::Result<()> {
+    match map.remove(&key.to_ne_bytes()) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        done => done,
+    }
+}
+
+fn word64(value: &[u8], at: usize) -> u64 {
+    value[at..].first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
+}
+
 /// `struct prefix`.
 fn prefix(to: Prefix) -> [u8; 20] {
     let mut key = [0; 20];
@@ -251,15 +393,38 @@ fn prefix(to: Prefix) -> [u8; 20] {
     key
 }
 
-/// Where a code stands.
-pub fn code_place(name: &Digest) -> u32 {
+/// The places where a code can stand, best first.
+pub fn code_places(name: &Digest) -> impl Iterator<Item = u32> + use<> {
     let [a, b, ..] = name.0;
-    u32::from(u16::from_le_bytes([a, b])) & (CODES - 1)
+    let home = u32::from(u16::from_le_bytes([a, b]));
+    (home..home + PROBES).map(|place| place & (CODES - 1))
 }
 
 /// `place` of bpf/wire.h.
 fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
-    let half = |at: usize| addr.0[at..].first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets));
-    let mixed = (half(0) ^ half(8) ^ u64::from(seed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as u32 & (entries - 1)
+    let mixed = (word64(&addr.0, 0) ^ word64(&addr.0, 8) ^ u64::from(seed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (64 - entries.ilog2())) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_one_network_have_places_of_their_own() {
+        let networks = [Addr::v4([10, 0, 1, 0]), Addr([0xfd, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])];
+        for (network, entries) in networks.into_iter().zip([NEAR, NEXT_HOPS]) {
+            let mut places: Vec<u32> = (0..=255)
+                .map(|host| {
+                    let mut addr = network;
+                    addr.0[15] = host;
+                    place(addr, 3, entries)
+                })
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), 256);
+            assert!(places.iter().all(|place| *place < entries));
+        }
+    }
 }

@@ -5,17 +5,25 @@
 //! AF_PACKET socket, the kernel [`half`], which runs capsules before they reach either, and the way from the
 //! driver to the node's AF_XDP sockets ([`Steering`]).
 
+mod error;
 pub mod half;
+pub mod loader;
 mod maps;
 mod object;
+mod pins;
+mod slots;
 mod sockets;
 mod state;
+mod status;
 mod types;
 
-pub use half::{KernelHalf, LoadError};
+pub use error::LoadError;
+pub use half::{KernelHalf, Opening};
 pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
+pub use pins::Pins;
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
+pub use status::Status;
 
 use crate::sys::bpf::{Hook, Link, Program};
 use std::io;
@@ -33,7 +41,7 @@ impl Guard {
     pub fn attach(interface: u32) -> io::Result<Guard> {
         let guard = object::program(GUARD, "guard")?;
         let code: Vec<u8> = guard.code.iter().flat_map(|insn| insn.encode()).collect();
-        let link = Program::load(Hook::TcIngress, "anode_guard", &code, None)?.attach_ingress(interface)?;
+        let link = Program::load(Hook::TcIngress, "anode_guard", &code, &[], None)?.attach_ingress(interface)?;
         Ok(Guard { _link: link })
     }
 }

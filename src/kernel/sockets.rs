@@ -4,10 +4,9 @@
 //! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
-use super::half::{KernelHalf, resolved};
+use super::half::{KernelHalf, load};
 use super::maps::{Maps, PORTS, PortEntry, SOCKETS};
-use super::object;
-use crate::sys::bpf::{Hook, Link, Program, XdpMode};
+use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -59,8 +58,7 @@ impl Steering {
     /// One of its own.
     pub fn alone() -> io::Result<Steering> {
         let maps = Maps::create_some(&MAPS)?;
-        let code = resolved(object::program(PROGRAM, "sockets")?, &maps)?;
-        let program = Program::load(Hook::Xdp, "anode_sockets", &code, None)?;
+        let program = load(PROGRAM, "sockets", &maps)?;
         Steering::make(Whose::Own { maps, program, links: Mutex::default() })
     }
 

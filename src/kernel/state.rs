@@ -6,9 +6,9 @@
 
 use super::types;
 use crate::nodeos::state_store::{SharedState, VALUE, Value};
-use crate::sys::bpf::{Map, Types};
+use crate::sys::bpf::{Map, MapKind, MapShape, Types};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Entries of a set, and their octets: key, time, value.
 const WAYS: usize = 4;
@@ -28,10 +28,16 @@ pub struct CodeState {
 impl CodeState {
     /// State of at least `entries` entries, kept for at most `keep_ms`.
     pub fn create(entries: u32, keep_ms: u32) -> io::Result<CodeState> {
-        let sets = entries.div_ceil(WAYS as u32).next_power_of_two();
+        let sets = sets_for(entries);
         let (bytes, of) = types::locked(SET as u32);
-        let map = Map::create_locked("state_map", SET, sets, &Types::load(&bytes)?, of)?;
+        let map = Map::create_locked("state_map", shape(sets), &Types::load(&bytes)?, of)?;
         Ok(CodeState { map, sets, keep_ms })
+    }
+
+    /// State that is there already, if it is of this size.
+    pub fn adopt(map: OwnedFd, entries: u32, keep_ms: u32) -> io::Result<CodeState> {
+        let sets = sets_for(entries);
+        Ok(CodeState { map: Map::adopt(map, shape(sets))?.locked(), sets, keep_ms })
     }
 
     /// How many sets it has.
@@ -44,15 +50,35 @@ impl CodeState {
         self.keep_ms
     }
 
-    /// The map's descriptor.
-    pub fn descriptor(&self) -> i32 {
-        self.map.as_fd().as_raw_fd()
+    /// What is kept at `now`: key, value, and until when.
+    pub fn entries(&self, now: u64) -> io::Result<Vec<(u64, Value, u64)>> {
+        let (mut found, mut set) = (Vec::new(), [0; SET]);
+        for at in 0..self.sets {
+            self.map.get(&at.to_ne_bytes(), &mut set)?;
+            let entries = set[8..].chunks_exact_mut(ENTRY).map(Entry).filter(|entry| entry.until() > now);
+            found.extend(entries.map(|entry| (entry.key(), entry.value(), entry.until())));
+        }
+        Ok(found)
     }
 
     fn set_of(&self, key: u64) -> [u8; 4] {
         let at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & (self.sets - 1);
         at.to_ne_bytes()
     }
+}
+
+impl AsFd for CodeState {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
+fn sets_for(entries: u32) -> u32 {
+    entries.div_ceil(WAYS as u32).next_power_of_two()
+}
+
+fn shape(sets: u32) -> MapShape {
+    MapShape { kind: MapKind::Array, key: 4, value: SET, entries: sets }
 }
 
 /// An entry of a set, as octets.
@@ -71,6 +97,10 @@ impl Entry<'_> {
         self.word(8)
     }
 
+    fn value(&self) -> Value {
+        self.0[16..].first_chunk().copied().unwrap_or([0; VALUE])
+    }
+
     fn write(&mut self, key: u64, until: u64, value: &Value) {
         self.0[..8].copy_from_slice(&key.to_ne_bytes());
         self.0[8..16].copy_from_slice(&until.to_ne_bytes());
@@ -83,8 +113,7 @@ impl SharedState for CodeState {
         let mut set = [0; SET];
         self.map.get(&self.set_of(key), &mut set).ok()?;
         let mut entries = set[8..].chunks_exact_mut(ENTRY).map(Entry);
-        let found = entries.find(|entry| entry.key() == key && entry.until() > now)?;
-        found.0[16..].first_chunk().copied()
+        entries.find(|entry| entry.key() == key && entry.until() > now).map(|found| found.value())
     }
 
     fn put(&self, key: u64, value: &Value, keep_ms: u32, now: u64) -> bool {

@@ -5,6 +5,7 @@
 //! `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is left alone.
 
 use super::{Error, Lab, Node};
+use crate::kernel::Pins;
 use crate::manage::client::Control;
 use crate::manage::config::default_run_dir;
 use std::fs::{self, File};
@@ -133,6 +134,9 @@ pub fn forget(lab: &str, nodes: &[Node]) {
         for name in ["apps.sock", "control.sock", "node.toml", "node.log"] {
             // What is not there needs no taking away.
             let _ = fs::remove_file(dir.join(name));
+        }
+        if let Err(error) = Pins::sweep(&dir) {
+            tracing::warn!(%error, node = node.name, "what it has left in the kernel stays");
         }
         let _ = fs::remove_dir(&dir);
     }

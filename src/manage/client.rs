@@ -91,9 +91,9 @@ impl Control {
         self.ask(&json!({"do": "remove-code", "name": name.to_string()})).map(drop)
     }
 
-    /// Stops the node.
-    pub fn down(&mut self) -> Result<(), ClientError> {
-        self.ask(&json!({"do": "down"})).map(drop)
+    /// Stops the node; its kernel half too, or not.
+    pub fn down(&mut self, keep_kernel: bool) -> Result<(), ClientError> {
+        self.ask(&json!({"do": "down", "keep_kernel": keep_kernel})).map(drop)
     }
 }
 

@@ -8,9 +8,9 @@ mod lists;
 
 use super::netlink::{self, Interface};
 use crate::node::{NodeConfig, Sizes};
-use crate::nodeos::domain::Limits;
 use crate::port::{PeerId, PortId};
 use crate::topology::{Link, Neighbour, NextHop, Port, Routes};
+use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
 use serde::Deserialize;
 use std::fmt;
@@ -35,9 +35,9 @@ pub struct NodeFile {
     /// Which routes it uses besides those of `route`.
     #[serde(default)]
     pub routes: RouteSource,
-    /// What code that nobody signed may use.
-    #[serde(default)]
-    pub anyone: Limits,
+    /// What code may use, by whose it is; `anyone` is always among them.
+    #[serde(default, rename = "role")]
+    pub roles: Vec<Role>,
     /// Sizes of its tables.
     #[serde(default)]
     pub sizes: Sizes,
@@ -254,7 +254,7 @@ impl NodeFile {
             ports,
             neighbours,
             routes: Arc::new(Routes::default()),
-            anyone: self.anyone,
+            roles: Arc::new(Roles::new(self.roles.clone()).map_err(ConfigError)?),
             sizes: self.sizes,
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), &self.name),
             kernel: self.ports.iter().any(|port| port.kernel),

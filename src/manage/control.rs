@@ -2,7 +2,7 @@
 //!
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
-//! `{"do":"remove-code","name":NAME}`, `{"do":"watch"}`, `{"do":"down"}`. Answers: `{"ok":…}` or
+//! `{"do":"remove-code","name":NAME}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
 
@@ -20,6 +20,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -40,9 +41,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 enum Ask {
     Status,
     Log,
-    AddCode { bundle: String },
-    RemoveCode { name: String },
-    Down,
+    AddCode {
+        bundle: String,
+    },
+    RemoveCode {
+        name: String,
+    },
+    Down {
+        /// The kernel half works on, for the next process.
+        #[serde(default)]
+        keep_kernel: bool,
+    },
 }
 
 /// Ways to the worker and the loader.
@@ -53,18 +62,24 @@ pub struct Handle {
     shelf: Shelf,
     half: Option<Arc<KernelHalf>>,
     sockets: Option<Arc<Report>>,
+    keep_kernel: Arc<AtomicBool>,
 }
 
 impl Handle {
     /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
-        Handle { orders, waker, shelf, half, sockets: None }
+        Handle { orders, waker, shelf, half, sockets: None, keep_kernel: Arc::default() }
     }
 
     /// The same with what is known of the node's AF_XDP sockets.
     pub fn with_sockets(self, sockets: Option<Arc<Report>>) -> Handle {
         Handle { sockets, ..self }
+    }
+
+    /// Whether whoever stopped the node wants its kernel half to work on.
+    pub fn keeps_kernel(&self) -> bool {
+        self.keep_kernel.load(Ordering::Relaxed)
     }
 
     /// Lets the worker do something, and waits for what comes of it.
@@ -111,9 +126,12 @@ impl Handle {
             Ask::AddCode { bundle } => {
                 let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
                 let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
-                let name = bundle.name();
+                let (name, granted) = (bundle.name(), bundle.credentials().is_some());
                 self.shelf.ask(Request::Add(Box::new(bundle)))?;
-                self.with_node(move |node, _| node.forget_refusal(&name))?;
+                self.with_node(move |node, turn| match granted {
+                    true => node.look_again(turn, &name),
+                    false => node.forget_refusal(&name),
+                })?;
                 Ok(json!({"name": name.to_string()}))
             }
             Ask::RemoveCode { name } => {
@@ -122,7 +140,10 @@ impl Handle {
                 let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
                 Ok(json!({"name": name.to_string(), "was_known": was_ready}))
             }
-            Ask::Down => Ok(json!("going down")),
+            Ask::Down { keep_kernel } => {
+                self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
+                Ok(json!("going down"))
+            }
         }
     }
 }
@@ -190,7 +211,7 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             return Ok(());
         }
         let ask = serde_json::from_str::<Ask>(&line);
-        let stops = matches!(ask, Ok(Ask::Down));
+        let stops = matches!(ask, Ok(Ask::Down { .. }));
         let answer = match ask {
             Ok(ask) => handle.answer(ask),
             Err(error) => Err(format!("request not understood: {error}")),
@@ -213,14 +234,16 @@ mod tests {
     use super::*;
     use crate::code::run::wasm::{Backstop, Compiler};
     use crate::code::store::Store;
-    use crate::manage::loader::Loader;
+    use crate::manage::loader::{Loader, Policy};
 
     /// A control socket for one connection at a time.
     fn listen(dir: &Path, idle: Duration) -> std::path::PathBuf {
         let path = dir.join(format!("{}.sock", idle.as_millis()));
         let waker = Waker::new().unwrap();
         let store = Store::open(None, Default::default()).unwrap();
-        let loader = Loader::start(store, Compiler::new(Backstop::FuelOnly).unwrap(), None, waker.clone()).unwrap();
+        let policy = Policy { node: "n".into(), roles: Default::default() };
+        let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
+        let loader = Loader::start(store, compiler, policy, None, waker.clone()).unwrap();
         serve_within(&path, Handle::new(channel().0, waker, loader.shelf(), None), 1, idle).unwrap();
         path
     }

@@ -1,35 +1,44 @@
 //! The kernel half of a node on this host: set up from its configuration, and told what the node wants.
 //!
-//! All of it is done by the loader's thread, off the packet path.
+//! The latter is done by the loader's thread, off the packet path.
 
-use super::config::{Opening, Plan};
+use super::config::{self, Plan};
 use super::netlink;
 use crate::code::bundle::Program;
 use crate::code::check;
-use crate::kernel::{KernelHalf, PortEntry};
+use crate::code::store::Store;
+use crate::kernel::{KernelHalf, Opening, Pins, PortEntry};
 use crate::node::{KernelOrder, Linked, NodeConfig};
-use crate::nodeos::domain::Limits;
+use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
-use crate::topology::{Link, Port, Routes};
+use crate::topology::{Link, Neighbour, Port, Routes};
+use crate::trust::Role;
 use crate::wire::Digest;
 use crate::wire::ethernet::Mac;
 use anyhow::{Context, Result};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
-/// A port that cannot have it goes without, and the log says why.
-pub fn open(config: &NodeConfig, plans: &[Plan], clock: Clock) -> Result<Option<Arc<KernelHalf>>> {
+/// A port that cannot have it goes without, and the log says why. What a process before this one has left in the
+/// node's run directory is taken over.
+pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -> Result<Option<Arc<KernelHalf>>> {
     if !config.kernel {
+        Pins::sweep(run_dir).context("cannot take away what a node before has left in the kernel")?;
         return Ok(None);
     }
     let mut name = [0; 16];
     name.iter_mut().zip(config.name.bytes()).for_each(|(place, octet)| *place = octet);
-    let half = KernelHalf::new(name, clock.origin()).context(
+    let pins = Pins::open(run_dir)
+        .inspect_err(|error| tracing::warn!(%error, "no BPF file system: the kernel half ends with this process"))
+        .ok();
+    let opening = Opening { name, origin: clock.origin(), program: "/proc/self/exe".into(), pins };
+    let half = KernelHalf::open(opening).context(
         "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
     )?;
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
-        let Opening::Packet { interface, kernel: true, .. } = plan.opening else { continue };
+        let config::Opening::Packet { interface, kernel: true, .. } = plan.opening else { continue };
         let Link::Ethernet { mac, .. } = port.link else { continue };
         match half.attach(entry(number as u32, interface, mac, port)) {
             Ok(XdpMode::Native) => tracing::info!(port = port.name, "kernel half in the driver"),
@@ -37,8 +46,19 @@ pub fn open(config: &NodeConfig, plans: &[Plan], clock: Clock) -> Result<Option<
             Err(error) => tracing::warn!(port = port.name, %error, "no kernel half here: capsules run in user space"),
         }
     }
+    half.settle()?;
     set_routes(&half, config, &config.routes)?;
     Ok(Some(Arc::new(half)))
+}
+
+/// What a process before this one has left, for the node to take over: neighbours, and the codes that run there. Code
+/// that the store does not have stops to run there: the node could not go on with its packets.
+pub fn left(half: &KernelHalf, store: &Store) -> Result<(Vec<Neighbour>, Vec<Digest>)> {
+    let neighbour = |(port, addr)| Neighbour { addr, port: PortId(port as u16), peer: PeerId::NONE };
+    let neighbours = half.adopted_neighbours()?.into_iter().map(neighbour).collect();
+    let (codes, unknown): (Vec<_>, Vec<_>) = half.adopted().into_iter().partition(|code| store.object(code).is_some());
+    unknown.iter().try_for_each(|code| half.remove_code(code))?;
+    Ok((neighbours, codes))
 }
 
 /// Tells the kernel half the node's routes and addresses.
@@ -68,8 +88,8 @@ impl Messenger {
     /// Carries an order out; gives what the node is to be told of it.
     pub fn carry_out(&self, order: KernelOrder) -> Option<(Digest, Linked)> {
         match order {
-            KernelOrder::Link { code, bpf, window, limits } => {
-                return Some((code, self.link(&code, &bpf, window, &limits)));
+            KernelOrder::Link { code, bpf, window, role } => {
+                return Some((code, self.link(&code, &bpf, window, &role)));
             }
             KernelOrder::Activate(code) => {
                 if let Err(error) = self.half.activate(&code) {
@@ -98,10 +118,13 @@ impl Messenger {
         None
     }
 
-    fn link(&self, code: &Digest, bpf: &[u8], window: u32, limits: &Limits) -> Linked {
+    /// Links code for the kernel in its role: what the role lacks is refused here, what it grants in form
+    /// (`role.kernel`) and verified instructions (`role.limits`) goes on to the half.
+    fn link(&self, code: &Digest, bpf: &[u8], window: u32, role: &Role) -> Linked {
         check::bpf(bpf).map_err(|refusal| refusal.to_string())?;
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
-        let state = self.half.add_code(code, &program, window, limits).map_err(|error| error.to_string())?;
+        role.check_program(&program)?;
+        let state = self.half.add_code(code, &program, window, &role.limits).map_err(|error| error.to_string())?;
         Ok(state)
     }
 }

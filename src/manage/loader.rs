@@ -1,17 +1,20 @@
-//! What the worker must not wait for: the code store on disk, and the wasm compiler.
+//! What the worker must not wait for: the code store on disk, the wasm compiler, and public-key operations.
 //!
 //! One thread takes the worker's effects in order and sends results back. Its queue is bounded by
 //! what a node can have on its way; a worker that finds it full treats the store as empty.
 
 use super::kernel::Messenger;
 use crate::code::bundle::Bundle;
-use crate::code::run::wasm::{Compiled, Compiler};
+use crate::code::run::Program;
+use crate::code::run::wasm::Compiler;
 use crate::code::store::Store;
-use crate::node::{Effect, Linked, Prepare};
+use crate::node::{Effect, Linked};
 use crate::sys::poll::Waker;
+use crate::trust::{Claim, Grant, Roles};
 use crate::wire::Digest;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Effects that can wait.
 const JOBS_MAX: usize = 1024;
@@ -29,9 +32,19 @@ pub enum Loaded {
     /// What the store has under a name.
     Found(Digest, Option<Arc<[u8]>>),
     /// What the compiler made of a code.
-    Prepared(Digest, Box<Result<Compiled, String>>),
+    Prepared(Digest, Box<Result<Program, String>>),
+    /// The role of a code.
+    Authorised(Digest, Box<Result<Grant, String>>),
     /// What the kernel half made of a code.
     Linked(Digest, Linked),
+}
+
+/// What roles there are at which node.
+pub struct Policy {
+    /// The node's name.
+    pub node: String,
+    /// Its roles.
+    pub roles: Arc<Roles>,
 }
 
 enum Job {
@@ -53,12 +66,18 @@ pub struct Shelf {
 
 impl Loader {
     /// Starts the thread; it ends with the last of its users.
-    pub fn start(store: Store, compiler: Compiler, kernel: Option<Messenger>, waker: Waker) -> std::io::Result<Loader> {
+    pub fn start(
+        store: Store,
+        compiler: Compiler,
+        policy: Policy,
+        kernel: Option<Messenger>,
+        waker: Waker,
+    ) -> std::io::Result<Loader> {
         let (jobs, inbox) = sync_channel(JOBS_MAX);
         let (outbox, results) = channel();
         std::thread::Builder::new()
             .name("anode-loader".into())
-            .spawn(move || serve(store, &compiler, kernel, &inbox, &outbox, &waker))?;
+            .spawn(move || serve(store, &compiler, &policy, kernel, &inbox, &outbox, &waker))?;
         Ok(Loader { jobs, results })
     }
 
@@ -97,6 +116,7 @@ impl Shelf {
 fn serve(
     store: Store,
     compiler: &Compiler,
+    policy: &Policy,
     kernel: Option<Messenger>,
     inbox: &Receiver<Job>,
     outbox: &Sender<Loaded>,
@@ -111,14 +131,13 @@ fn serve(
                 }
                 None
             }
-            Job::Effect(Effect::Prepare(Prepare { code, wasm, window })) => {
-                // The compiler is large and its input anybody's: a panic in it costs one code, not the thread.
-                let compile = std::panic::AssertUnwindSafe(|| compiler.compile(&wasm, window));
-                let result = match std::panic::catch_unwind(compile) {
-                    Ok(compiled) => compiled.map_err(|error| error.to_string()),
-                    Err(_) => Err("the wasm compiler failed on it; please report this".into()),
-                };
-                Some(Loaded::Prepared(code, Box::new(result)))
+            Job::Effect(Effect::Prepare(prepare)) => {
+                let result = guarded("the wasm compiler", || prepare.carry_out(compiler));
+                Some(Loaded::Prepared(prepare.code, Box::new(result)))
+            }
+            Job::Effect(Effect::Authorise(claim)) => {
+                let result = guarded("the reader of credentials", || policy.decide(&claim));
+                Some(Loaded::Authorised(claim.code, Box::new(result)))
             }
             Job::Effect(Effect::Kernel(order)) => {
                 let told = kernel.as_ref().and_then(|kernel| kernel.carry_out(order));
@@ -136,6 +155,20 @@ fn serve(
             }
             waker.wake();
         }
+    }
+}
+
+/// Large libraries work on anybody's input: a panic in one costs one code, not the thread.
+fn guarded<R>(who: &str, work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(format!("{who} failed on it; please report this")))
+}
+
+impl Policy {
+    /// The role of code here and now.
+    fn decide(&self, claim: &Claim) -> Result<Grant, String> {
+        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.roles.authorise(&self.node, unix_s, claim).map_err(|error| error.to_string())
     }
 }
 

@@ -42,6 +42,7 @@ const GATHER: Duration = Duration::from_millis(20);
 pub struct Assembled {
     worker: Worker,
     handle: Handle,
+    half: Option<Arc<KernelHalf>>,
     stop: Arc<AtomicBool>,
     sockets: Vec<std::path::PathBuf>,
 }
@@ -54,13 +55,19 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let store = Store::open(file.store.as_deref(), Default::default())?;
     let waker = Waker::new()?;
-    let clock = Clock::start();
-    let half = kernel::open(&config, &plans, clock)?;
+    let half = kernel::open(&config, &plans, &dir, Clock::start())?;
+    let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
+    let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
     let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
     let messenger = half.clone().map(kernel::Messenger::new);
-    let loader = loader::Loader::start(store, compiler.clone(), messenger, waker.clone())?;
+    let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
+    let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
+    if let Some((neighbours, codes)) = left {
+        let take_over: worker::Command = Box::new(move |node, turn| node.take_over(turn, neighbours, codes));
+        handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
+    }
     let apps_path = dir.join("apps.sock");
     let apps = apps::Apps::listen(&apps_path, FIRST_APP)
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
@@ -85,9 +92,9 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     if file.routes == RouteSource::Kernel {
-        follow_routes(file.clone(), routing, following, handle.clone(), half)?;
+        follow_routes(file.clone(), routing, following, handle.clone(), half.clone())?;
     }
-    Ok(Assembled { worker, handle, stop, sockets })
+    Ok(Assembled { worker, handle, half, stop, sockets })
 }
 
 impl Assembled {
@@ -100,6 +107,9 @@ impl Assembled {
     pub fn run(mut self) -> Result<()> {
         let result = self.worker.run();
         self.stop.store(true, Ordering::Relaxed);
+        if let Some(half) = self.half.filter(|_| !self.handle.keeps_kernel()) {
+            half.take_down()?;
+        }
         for socket in &self.sockets {
             // Somebody may have cleaned up before us.
             let _ = std::fs::remove_file(socket);

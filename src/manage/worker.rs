@@ -135,6 +135,10 @@ impl Worker {
     pub fn run(&mut self) -> io::Result<()> {
         let mut ready: Vec<Ready> = Vec::new();
         let mut busy = false;
+        // What was ordered before it runs comes before all packets.
+        if self.take_orders() {
+            return Ok(());
+        }
         loop {
             let now = self.clock.now();
             let polling = now < self.busy_until;
@@ -220,6 +224,7 @@ impl Worker {
             match loaded {
                 Loaded::Found(digest, bytes) => self.node.found(&mut turn, digest, bytes),
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
+                Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
             }
         }
@@ -279,6 +284,7 @@ impl Worker {
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
+                Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
                 Effect::Store(_) | Effect::Kernel(_) => {}
             }

@@ -5,8 +5,10 @@
 //! of packets, halved for every ten seconds without any, so a flood of names that run a packet each
 //! displaces itself and not what has work.
 
+use crate::code::bundle::Kind;
 use crate::code::run::SlotId;
 use crate::nodeos::domain::DomainId;
+use crate::trust::{Claim, Grant};
 use crate::wire::Digest;
 use std::collections::HashMap;
 
@@ -21,10 +23,10 @@ const HALVES: u64 = 10_000_000_000;
 
 /// What is known of a code.
 pub enum Code {
-    /// Its manifest is here; its representation is being fetched or prepared.
-    Coming(Coming),
+    /// Its manifest is here; its role is being found out, or its representation fetched or prepared.
+    Coming(Box<Coming>),
     /// It can run.
-    Ready(Ready),
+    Ready(Box<Ready>),
     /// It must not run, until then.
     Refused {
         /// When to look again, in nanoseconds.
@@ -34,21 +36,17 @@ pub enum Code {
     },
 }
 
-/// What a manifest says, as far as the node needs it.
+/// Code whose manifest is here.
 #[derive(Clone, Debug)]
 pub struct Coming {
-    /// For people.
-    pub title: String,
-    /// The wasm representation.
-    pub wasm: Digest,
-    /// Octets of the wasm representation.
-    pub size: u32,
-    /// The bpf representation and its octets, if there is one and a kernel half to run it.
+    /// What it claims to be.
+    pub claim: Claim,
+    /// In which role it acts, once that is known.
+    pub grant: Option<Grant>,
+    /// The representation that runs in this half, once the role is known.
+    pub representation: Option<(Kind, Digest)>,
+    /// The bpf representation and its octets, if a kernel half is to run it.
     pub bpf: Option<(Digest, u32)>,
-    /// Payload octets in the window.
-    pub window: u32,
-    /// Who signed it, in hexadecimal.
-    pub principal: Option<String>,
 }
 
 /// Code that can run.
@@ -60,10 +58,12 @@ pub struct Ready {
     pub domain: DomainId,
     /// Payload octets in the window.
     pub window: usize,
-    /// For people.
-    pub title: String,
-    /// Who signed it, in hexadecimal.
-    pub principal: Option<String>,
+    /// What it claimed when it was given its role.
+    pub claim: Claim,
+    /// In whose name and role it acts.
+    pub grant: Grant,
+    /// Which representation runs in this half.
+    pub kind: Kind,
     /// Steps one packet may take.
     pub steps: u64,
     /// The bpf representation, if a kernel half is to run it.
@@ -77,12 +77,13 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Code that is ready since `now`, whose representation is in `slot` and which `domain` pays for.
-    pub fn new(coming: Coming, slot: SlotId, domain: DomainId, steps: u64, now: u64) -> Ready {
-        let Coming { title, window, principal, bpf, .. } = coming;
+    /// Code that is ready since `now` in the role of `grant`, whose representation `kind` is in `slot` and which `domain`
+    /// pays for.
+    pub fn new(coming: Coming, (kind, grant): (Kind, Grant), slot: SlotId, domain: DomainId, now: u64) -> Ready {
+        let Coming { claim, bpf, .. } = coming;
         let bpf = bpf.map(|(digest, _)| digest);
-        let window = window as usize;
-        Ready { slot, domain, window, title, principal, steps, bpf, kernel: None, packets: 0, used: now }
+        let (window, steps) = (claim.manifest.window() as usize, grant.role.limits.steps_per_packet);
+        Ready { slot, domain, window, claim, grant, kind, steps, bpf, kernel: None, packets: 0, used: now }
     }
 
     /// How much would be lost with it at `now`: whether it is busy, its use, and when it was used last.
@@ -145,6 +146,11 @@ impl Codes {
         self.table.get(name)
     }
 
+    /// The entry under a name, to change it.
+    pub fn of_mut(&mut self, name: &Digest) -> Option<&mut Code> {
+        self.table.get_mut(name)
+    }
+
     /// Enters what is known of a code at `now`, and gives the entry that had to go for it, if any.
     pub fn enter(&mut self, name: Digest, code: Code, now: u64) -> Option<(Digest, Code)> {
         let full = self.table.len() >= self.limit && !self.table.contains_key(&name);
@@ -191,7 +197,12 @@ impl Codes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::bundle::Kind;
+    use crate::code::bundle::{Layer, Manifest};
     use crate::nodeos::domain::DomainId;
+    use crate::trust::Roles;
+    use crate::trust::{Claim, Grant};
+    use std::sync::Arc;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -200,8 +211,12 @@ mod tests {
     }
 
     fn ready(now: u64) -> Code {
-        let coming = Coming { title: String::new(), wasm: name(0), size: 1, bpf: None, window: 0, principal: None };
-        Code::Ready(Ready::new(coming, SlotId::default(), DomainId(0), 1, now))
+        let layer = Layer { kind: Kind::Wasm, digest: name(0), size: 1 };
+        let manifest = Arc::new(Manifest::new("t", 0, vec![layer]).unwrap());
+        let claim = Claim { code: name(0), manifest, credentials: None };
+        let coming = Coming { claim, grant: None, representation: None, bpf: None };
+        let grant = Grant::of_anyone(&Roles::default());
+        Code::Ready(Box::new(Ready::new(coming, (Kind::Wasm, grant), SlotId::default(), DomainId(0), now)))
     }
 
     fn runs(codes: &mut Codes, number: u32, packets: u32, now: u64) {

@@ -1,7 +1,7 @@
 //! What a node is made from. How a configuration file becomes this is `manage`'s business.
 
-use crate::nodeos::domain::Limits;
 use crate::topology::{Neighbour, Port, Routes};
+use crate::trust::Roles;
 use std::sync::Arc;
 
 /// The configuration of one node.
@@ -15,8 +15,8 @@ pub struct NodeConfig {
     pub neighbours: Vec<Neighbour>,
     /// Its first routing table.
     pub routes: Arc<Routes>,
-    /// What code that nobody signed may use.
-    pub anyone: Limits,
+    /// What code may use, by whose it is.
+    pub roles: Arc<Roles>,
     /// Sizes of its tables.
     pub sizes: Sizes,
     /// Where its random numbers start.

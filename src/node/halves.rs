@@ -12,7 +12,7 @@ use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PortId};
-use crate::topology::Link;
+use crate::topology::{Link, Neighbour};
 use crate::wire::{Addr, Digest, anep, capsule};
 use std::sync::Arc;
 
@@ -22,6 +22,9 @@ const PASSED_UP: [u8; 2] = [0x88, 0xb5];
 /// Octets of an Ethernet header, and of its two addresses.
 const ETHERNET: usize = 14;
 const MACS: usize = 12;
+
+/// Codes taken over that are prepared at the same time.
+const ADOPTED_AT_ONCE: usize = 8;
 
 /// Octets of `struct passed_up`.
 const LENGTH: usize = 80;
@@ -91,11 +94,45 @@ impl Node {
         self.conclude(turn, done, &before, up.verdict);
     }
 
+    /// The kernel half has been at work since a process that has gone: the node learns the neighbours that it knows,
+    /// and prepares the codes that run there, which come from the store.
+    pub fn take_over(&mut self, turn: &mut Turn<'_>, neighbours: Vec<Neighbour>, codes: Vec<Digest>) {
+        if let Some(env) = self.env.as_deref_mut() {
+            let known = &mut env.topology.neighbours;
+            for neighbour in neighbours.into_iter().filter(|near| usize::from(near.port.0) < env.gauges.len()) {
+                if known.index(neighbour.port, neighbour.addr).is_none() {
+                    known.learn(neighbour, turn.now);
+                }
+            }
+        }
+        self.adopted = codes;
+        self.want_adopted(turn);
+    }
+
+    /// Prepares the next codes that run in the kernel half and not here, a few at a time.
+    pub(super) fn want_adopted(&mut self, turn: &mut Turn<'_>) {
+        while self.fetch.len() < ADOPTED_AT_ONCE
+            && let Some(code) = self.adopted.pop()
+        {
+            if self.codes.of(&code).is_none() {
+                let (step, _) = self.fetch.wait(code, None, None);
+                self.take_steps(turn, step);
+            }
+        }
+    }
+
+    /// Code does not run here: it must not run in the kernel half either, whoever put it there.
+    pub(super) fn unlink(&self, turn: &mut Turn<'_>, code: Digest) {
+        if self.kernel {
+            turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(code)));
+        }
+    }
+
     /// The bpf representation of code that is ready has come.
     pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>) {
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
-        let (window, limits) = (ready.window as u32, self.anyone);
-        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, limits }));
+        let (window, role) = (ready.window as u32, ready.grant.role.clone());
+        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role }));
     }
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its

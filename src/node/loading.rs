@@ -5,14 +5,15 @@
 //! manifest names it, and nothing is run before the rules of representations have been checked too.
 
 use super::Node;
-use super::codes::{Code, Coming, REFUSED_FOR, Ready};
+use super::codes::{Code, REFUSED_FOR, Ready};
 use super::output::{Effect, EventKind, KernelOrder, Prepare, Turn};
-use crate::code::bundle::{Kind, Manifest};
+use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
-use crate::code::run::wasm::Compiled;
+use crate::code::run::Program;
 use crate::nodeos::domain::Domain;
 use crate::nodeos::reason::Reason;
 use crate::port::Frame;
+use crate::trust::{CredentialSet, object_name};
 use crate::wire::{Addr, Digest, capsule, fetch};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ impl Node {
     pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
         turn.out.event(frame.trace, EventKind::Waiting(code));
         let source = source.filter(|source| self.is_near(source.port, source.addr));
-        let (step, displaced) = self.fetch.wait(code, frame, source);
+        let (step, displaced) = self.fetch.wait(code, Some(frame), source);
         if !displaced.is_empty() {
             self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
         }
@@ -42,6 +43,12 @@ impl Node {
                     let message = fetch::Message::Request { nonce, digest, missing, requester };
                     self.send_fetch(turn, source, &message);
                 }
+                Step::Without { code } => self.take_credentials(turn, code, None),
+                Step::Abandon(code) => {
+                    let fetch = &self.fetch;
+                    self.codes.forget_coming(|code| fetch.is_pending(code));
+                    self.unlink(turn, code);
+                }
                 Step::Object { code, digest, bytes } => {
                     turn.out.event(0, EventKind::Arrived(digest));
                     self.take_object(turn, code, digest, bytes.into());
@@ -57,7 +64,7 @@ impl Node {
 
     /// The persistent store's answer to [`Effect::LookUp`].
     pub fn found(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
-        let bytes = bytes.filter(|bytes| Digest::of(bytes) == digest);
+        let bytes = bytes.filter(|bytes| object_name(bytes) == digest);
         if let Some(bytes) = &bytes {
             self.objects.keep(digest, bytes.clone());
         }
@@ -74,23 +81,15 @@ impl Node {
     /// An object of `code` is here and is what it is named.
     fn take_object(&mut self, turn: &mut Turn<'_>, code: Digest, digest: Digest, bytes: Arc<[u8]>) {
         if digest == code {
-            match Manifest::parse(&bytes) {
-                Ok(manifest) => match coming(&manifest, self.kernel) {
-                    Ok(coming) => {
-                        self.keep_object(turn, digest, bytes);
-                        let next = self.fetch.next_object(code, coming.wasm, coming.size);
-                        self.enter(turn, code, Code::Coming(coming));
-                        self.take_steps(turn, next);
-                    }
-                    Err(why) => self.refuse(turn, code, why),
-                },
-                Err(error) => self.refuse(turn, code, error.to_string()),
-            }
-            return;
+            return self.take_manifest(turn, code, bytes);
+        }
+        if digest == CredentialSet::name_for(&code) {
+            return self.take_credentials(turn, code, Some(bytes));
         }
         match self.codes.of(&code) {
-            Some(Code::Coming(coming)) if coming.wasm == digest => {
-                let prepare = Prepare { code, wasm: bytes.clone(), window: coming.window };
+            Some(Code::Coming(coming)) if coming.representation.is_some_and(|(_, wanted)| wanted == digest) => {
+                let kind = coming.representation.map_or(Kind::Wasm, |(kind, _)| kind);
+                let prepare = Prepare { code, kind, bytes: bytes.clone(), window: coming.claim.manifest.window() };
                 self.keep_object(turn, digest, bytes);
                 self.fetch.preparing(code);
                 turn.out.effects.push(Effect::Prepare(prepare));
@@ -104,7 +103,7 @@ impl Node {
         }
     }
 
-    fn keep_object(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Arc<[u8]>) {
+    pub(super) fn keep_object(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Arc<[u8]>) {
         if self.objects.of(&digest).is_none() {
             turn.out.effects.push(Effect::Store(bytes.clone()));
             self.objects.keep(digest, bytes);
@@ -112,25 +111,28 @@ impl Node {
     }
 
     /// The answer to [`Effect::Prepare`]: the code runs from now on, or is refused.
-    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Compiled, String>) {
+    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
         let Some(Code::Coming(coming)) = self.codes.of(&code) else {
             return self.forgotten(turn, code);
         };
-        let coming = coming.clone();
-        let compiled = match result {
-            Ok(compiled) => compiled,
+        let coming = (**coming).clone();
+        let Some(((kind, _), grant)) = coming.representation.zip(coming.grant.clone()) else {
+            return self.forgotten(turn, code);
+        };
+        let suits = |program: Program| program.suits(&grant.role).map(|()| program);
+        let program = match result.and_then(suits) {
+            Ok(program) => program,
             Err(why) => return self.refuse(turn, code, why),
         };
-        let limits = self.anyone;
-        let domain = Domain::new(coming.title.clone(), limits);
+        let domain = Domain::new(coming.claim.manifest.title().to_owned(), grant.role.limits);
         let created = self.env.as_deref_mut().and_then(|env| env.domains.create(domain));
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
-        let (slot, bpf) = (turn.runtime.install(compiled), coming.bpf);
-        self.enter(turn, code, Code::Ready(Ready::new(coming, slot, domain, limits.steps_per_packet, turn.now)));
+        let (slot, bpf) = (turn.runtime.install(program), coming.bpf);
+        tracing::info!(node = self.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
+        self.enter(turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
         turn.out.event(0, EventKind::Ready(code));
-        tracing::info!(node = self.name, code = %code.short(), "code ready");
         let (waiting, next) = match bpf {
             Some((digest, length)) => self.fetch.settle_and_fetch(code, digest, length),
             None => (self.fetch.settle(code).collect(), None),
@@ -139,6 +141,7 @@ impl Node {
             self.process_again(turn, frame);
         }
         self.take_steps(turn, next);
+        self.want_adopted(turn);
     }
 
     /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
@@ -150,7 +153,7 @@ impl Node {
     }
 
     /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.
-    fn forgotten(&mut self, turn: &mut Turn<'_>, code: Digest) {
+    pub(super) fn forgotten(&mut self, turn: &mut Turn<'_>, code: Digest) {
         if self.fetch.is_preparing(&code) {
             for frame in self.fetch.settle(code) {
                 self.drop(turn, frame, Reason::FetchFull);
@@ -166,9 +169,24 @@ impl Node {
         }
     }
 
+    /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
+    pub fn look_again(&mut self, turn: &mut Turn<'_>, code: &Digest) {
+        self.forget_refusal(code);
+        self.objects.remove(&CredentialSet::name_for(code));
+        if matches!(self.codes.of(code), Some(Code::Ready(_))) {
+            self.withdraw(turn, code);
+        }
+    }
+
     /// Takes code out, with its domain and all it owns.
     pub fn remove_code(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
         self.objects.remove(code);
+        self.objects.remove(&CredentialSet::name_for(code));
+        self.withdraw(turn, code)
+    }
+
+    /// Takes code out of service; the next capsule finds it anew.
+    pub(super) fn withdraw(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
         match self.codes.remove(code) {
             Some(gone) => {
                 self.end(turn, code, gone);
@@ -197,15 +215,16 @@ impl Node {
         }
     }
 
-    fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
+    pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
         tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
         self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why });
+        self.unlink(turn, code);
         for frame in self.fetch.settle(code) {
             self.drop(turn, frame, Reason::CodeRefused);
         }
     }
 
-    fn enter(&mut self, turn: &mut Turn<'_>, name: Digest, code: Code) {
+    pub(super) fn enter(&mut self, turn: &mut Turn<'_>, name: Digest, code: Code) {
         if let Some((name, gone)) = self.codes.enter(name, code, turn.now) {
             self.end(turn, &name, gone);
         }
@@ -235,18 +254,4 @@ impl Node {
         let from = self.neighbour_index(source);
         self.process(turn, frame, &header, source, from);
     }
-}
-
-/// What the node needs of a manifest, or why it cannot use the code.
-fn coming(manifest: &Manifest, kernel: bool) -> Result<Coming, String> {
-    let principal = manifest.principal().map_err(|error| error.to_string())?;
-    let wasm = manifest.layer(Kind::Wasm).ok_or("it has no wasm representation, and this node runs no other")?;
-    Ok(Coming {
-        title: manifest.title().to_owned(),
-        wasm: wasm.digest,
-        size: wasm.size,
-        bpf: manifest.layer(Kind::Bpf).filter(|_| kernel).map(|bpf| (bpf.digest, bpf.size)),
-        window: manifest.window(),
-        principal: principal.map(|key| key.to_string()),
-    })
 }

@@ -1,11 +1,12 @@
 //! What a node gives back for a frame, a timer or a command: frames to send, capsules to deliver,
 //! and effects that only the outside can have. The driver empties it after every call.
 
+pub use crate::code::run::Prepare;
 use crate::code::run::Runtime;
-use crate::nodeos::domain::Limits;
 use crate::nodeos::reason::Reason;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
+use crate::trust::{Claim, Role};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 
@@ -60,7 +61,9 @@ pub enum Effect {
     LookUp(Digest),
     /// Keep an object in the persistent store.
     Store(Arc<[u8]>),
-    /// Compile a representation; answer with `Node::prepared`.
+    /// Say in which role code acts; answer with `Node::authorised`.
+    Authorise(Claim),
+    /// Make a representation ready to run; answer with `Node::prepared`.
     Prepare(Prepare),
     /// Tell the kernel half, if there is one.
     Kernel(KernelOrder),
@@ -81,8 +84,8 @@ pub enum KernelOrder {
         bpf: Arc<[u8]>,
         /// Payload octets in its window.
         window: u32,
-        /// What its domain may use.
-        limits: Limits,
+        /// In which it acts: its form, calls and limits in the kernel.
+        role: Arc<Role>,
     },
     /// Take this code out.
     Unlink(Digest),
@@ -95,16 +98,6 @@ pub enum KernelOrder {
         /// Its address.
         addr: Addr,
     },
-}
-
-/// Code to be compiled.
-pub struct Prepare {
-    /// The code's name.
-    pub code: Digest,
-    /// The wasm representation.
-    pub wasm: Arc<[u8]>,
-    /// Payload octets in its window.
-    pub window: u32,
 }
 
 /// Something that happened to a packet.

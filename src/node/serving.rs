@@ -94,7 +94,9 @@ impl Node {
                 let part = Part { nonce, digest, part, total, bytes };
                 self.fetch.part(turn.now, from, part).map(|steps| self.take_steps(turn, steps))
             }
-            fetch::Message::Absent { nonce, digest } => self.fetch.absent(turn.now, from, nonce, digest),
+            fetch::Message::Absent { nonce, digest } => {
+                self.fetch.absent(turn.now, from, nonce, digest).map(|step| self.take_steps(turn, step))
+            }
         };
         match taken {
             Ok(()) => turn.out.pool.give(frame),

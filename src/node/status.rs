@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::codes::Code;
+use crate::code::bundle::Kind;
 use crate::nodeos::domain::{Limits, Usage};
 use crate::nodeos::reason::Drops;
 use crate::topology::Gauge;
@@ -21,6 +22,8 @@ pub struct Status {
     pub codes: Vec<CodeStatus>,
     /// What is on its way.
     pub fetch: FetchStatus,
+    /// Credentials that came with code.
+    pub credentials: CredentialCounts,
     /// Active nodes known next to this one.
     pub neighbours: Vec<NeighbourStatus>,
     /// Routes in use.
@@ -56,6 +59,15 @@ pub struct CodeStatus {
     /// Who signed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
+    /// In which role it acts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Why the credentials that came with it do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential_refused: Option<String>,
+    /// Which representation runs in the user half.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub representation: Option<Kind>,
     /// What its domain may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
@@ -65,6 +77,15 @@ pub struct CodeStatus {
     /// "running" in the kernel half too, or why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+}
+
+/// What became of the credentials that came with code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CredentialCounts {
+    /// Those that gave a role, or were not needed for one.
+    pub accepted: u64,
+    /// Those that do not count: the code acts for `anyone`. Status says why for each code.
+    pub refused: u64,
 }
 
 /// Code on its way.
@@ -105,6 +126,7 @@ impl Node {
                 .collect(),
             drops: self.drops.clone(),
             codes: self.codes.iter().map(|(name, code)| self.code_status(name.to_string(), code)).collect(),
+            credentials: self.credentials,
             fetch: FetchStatus {
                 codes: self.fetch.len(),
                 capsules: self.fetch.waiting(),
@@ -133,21 +155,29 @@ impl Node {
             state: "coming",
             why: None,
             principal: None,
+            role: None,
+            credential_refused: None,
+            representation: None,
             limits: None,
             usage: None,
             kernel: None,
         };
         match code {
             Code::Coming(coming) => {
-                CodeStatus { title: coming.title.clone(), principal: coming.principal.clone(), ..blank }
+                let principal = coming.grant.as_ref().and_then(|grant| grant.principal);
+                let title = coming.claim.manifest.title().into();
+                CodeStatus { title, principal: principal.map(|id| id.to_string()), ..blank }
             }
             Code::Refused { why, .. } => CodeStatus { state: "refused", why: Some(why.clone()), ..blank },
             Code::Ready(ready) => {
                 let domain = self.env.as_deref().and_then(|env| env.domains.by_id(ready.domain));
                 CodeStatus {
-                    title: ready.title.clone(),
+                    title: ready.claim.manifest.title().into(),
                     state: "ready",
-                    principal: ready.principal.clone(),
+                    principal: ready.grant.principal.map(|id| id.to_string()),
+                    role: Some(ready.grant.role.name.clone()),
+                    credential_refused: ready.grant.refused.as_ref().map(|refused| refused.why.clone()),
+                    representation: Some(ready.kind),
                     limits: domain.map(|domain| domain.limits),
                     usage: domain.map(|domain| domain.usage.clone()),
                     kernel: ready.kernel.clone().map(|linked| linked.err().unwrap_or_else(|| "running".into())),

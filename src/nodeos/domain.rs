@@ -7,6 +7,7 @@
 //! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
+pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
 use super::state_store::SharedState;
 use std::sync::Arc;
@@ -17,41 +18,6 @@ pub const DOMAINS_MAX: usize = 4096;
 /// Index of a domain in its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DomainId(pub u32);
-
-/// What a domain may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Steps (wasm fuel) one packet may take.
-    pub steps_per_packet: u64,
-    /// Steps a second over all packets.
-    pub steps_per_second: u64,
-    /// Packets a second.
-    pub packets_per_second: u64,
-    /// Children one packet may send.
-    pub children_per_packet: u32,
-    /// Soft-state entries of 64 bytes.
-    pub state_entries: u32,
-    /// Longest keep time of a soft-state entry, in milliseconds.
-    pub keep_ms_max: u32,
-    /// Log lines a second.
-    pub logs_per_second: u64,
-}
-
-impl Default for Limits {
-    /// What `anyone` gets.
-    fn default() -> Limits {
-        Limits {
-            steps_per_packet: 20_000,
-            steps_per_second: 2_000_000_000,
-            packets_per_second: 5_000_000,
-            children_per_packet: 16,
-            state_entries: 1024,
-            keep_ms_max: 300_000,
-            logs_per_second: 10,
-        }
-    }
-}
 
 /// What a domain has used so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -5,5 +5,6 @@
 
 pub mod bucket;
 pub mod domain;
+pub mod limits;
 pub mod reason;
 pub mod state_store;

@@ -7,12 +7,14 @@
 
 use super::shape::Shape;
 use crate::node::Sizes;
-use crate::nodeos::domain::Limits;
+use crate::trust::Roles;
 use crate::wire::{Addr, Prefix};
 use core::fmt;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Ethernet links that the IPv4 subnets suffice for.
 const ETHERNET_LINKS_MAX: usize = 1 << 18;
@@ -115,8 +117,12 @@ pub struct Network {
     pub family: Family,
     /// Sizes of the nodes' tables.
     pub sizes: Sizes,
-    /// What code that nobody signed may use.
-    pub anyone: Limits,
+    /// What code may use, by whose it is.
+    pub roles: Arc<Roles>,
+    /// Nodes with another policy than `roles`.
+    pub own_roles: BTreeMap<usize, Arc<Roles>>,
+    /// What clocks on walls show at the beginning, in seconds since 1970.
+    pub unix_s: u64,
     /// Time from a representation's arrival until it can run, in nanoseconds.
     pub prepare_ns: u64,
     /// Time a look into a node's store takes, in nanoseconds.
@@ -181,7 +187,9 @@ impl Network {
             links: Vec::new(),
             family: Family::V4,
             sizes: Sizes { codes: 256, object_bytes: 1 << 20, state_entries: 1024, ..Sizes::default() },
-            anyone: Limits::default(),
+            roles: Arc::default(),
+            own_roles: BTreeMap::new(),
+            unix_s: 1_800_000_000,
             prepare_ns: 2_000_000,
             look_up_ns: 50_000,
         }

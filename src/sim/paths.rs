@@ -46,7 +46,7 @@ pub(super) fn configurations(network: &Network, ends: &[Vec<End>]) -> Vec<NodeCo
                 .flat_map(|(at, end)| neighbours(network, PortId(at as u16), *end))
                 .collect(),
             routes: Arc::new(routes(network, node, &ends[node], &next[node * nodes..][..nodes])),
-            anyone: network.anyone,
+            roles: network.own_roles.get(&node).unwrap_or(&network.roles).clone(),
             sizes: network.sizes,
             seed: 0,
             kernel: false,

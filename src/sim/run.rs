@@ -1,10 +1,11 @@
 //! The loop: next action, its node, what the node gives back.
 
-use super::host::{Inmate, Sink};
+use super::host::{Host, Inmate, Sink};
 use super::trace::Loss;
 use super::{Arrival, Change, Sending, Simulation, shop};
 use crate::node::{Delivery, Effect, Event, EventKind, Node, Prepare, Turn};
 use crate::port::{Frame, PortId};
+use crate::trust::{Claim, object_name};
 use crate::wire::{Digest, capsule};
 
 /// Something planned.
@@ -17,6 +18,8 @@ pub(super) enum Action {
     Found { node: u32, life: u32, digest: Digest },
     /// A node's compiler answers.
     Prepared { node: u32, life: u32, prepare: Box<Prepare> },
+    /// A node's policy answers.
+    Authorised { node: u32, life: u32, claim: Box<Claim> },
     /// A sender's next capsule is due.
     Generate { traffic: u32, node: u32 },
     /// An application sends.
@@ -63,9 +66,16 @@ impl Simulation {
             }
             Action::Prepared { node, life, prepare } => {
                 if self.hosts[node as usize].life == life {
-                    let Prepare { code, wasm, window } = *prepare;
-                    let compiled = shop::compile(&wasm, window);
-                    self.turn(node as usize, |node, turn| node.prepared(turn, code, compiled));
+                    let program = shop::prepare(&prepare);
+                    self.turn(node as usize, |node, turn| node.prepared(turn, prepare.code, program));
+                }
+            }
+            Action::Authorised { node, life, claim } => {
+                let Host { config, life: now_lives, .. } = &self.hosts[node as usize];
+                if *now_lives == life {
+                    let unix_s = self.network.unix_s + self.now / super::SECOND;
+                    let grant = config.roles.authorise(&config.name, unix_s, &claim).map_err(|error| error.to_string());
+                    self.turn(node as usize, |node, turn| node.authorised(turn, claim.code, grant));
                 }
             }
             Action::Generate { traffic, node } => self.generate(traffic, node as usize),
@@ -230,10 +240,14 @@ impl Simulation {
                     self.plan(self.now + self.network.look_up_ns, Action::Found { node, life, digest });
                 }
                 Effect::Store(bytes) => {
-                    self.hosts[at].store.insert(Digest::of(&bytes), bytes);
+                    self.hosts[at].store.insert(object_name(&bytes), bytes);
                 }
                 // Simulated nodes have no kernel half.
                 Effect::Kernel(_) => {}
+                Effect::Authorise(claim) => {
+                    let claim = Box::new(claim);
+                    self.plan(self.now + self.network.look_up_ns, Action::Authorised { node, life, claim });
+                }
                 Effect::Prepare(prepare) => {
                     let prepare = Box::new(prepare);
                     self.plan(self.now + self.network.prepare_ns, Action::Prepared { node, life, prepare });

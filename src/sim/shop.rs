@@ -3,7 +3,8 @@
 //! What comes out depends on nothing but the octets that go in, so all simulations of a process
 //! share one compiler and what it has made. How long a node waits for its code is virtual.
 
-use crate::code::run::wasm::{Backstop, Compiled, Compiler};
+use crate::code::run::wasm::{Backstop, Compiler};
+use crate::code::run::{Prepare, Program};
 use crate::wire::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -11,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Results kept; beyond, the shop starts anew.
 const RESULTS_MAX: usize = 512;
 
-type Made = Result<Compiled, String>;
+type Made = Result<Program, String>;
 
 struct Shop {
     compiler: Result<Compiler, String>,
@@ -21,7 +22,7 @@ struct Shop {
 static SHOP: OnceLock<Mutex<Shop>> = OnceLock::new();
 
 /// The compiled representation, or why there is none.
-pub(super) fn compile(wasm: &[u8], window: u32) -> Made {
+pub(super) fn prepare(prepare: &Prepare) -> Made {
     let open = || {
         let compiler = Compiler::new(Backstop::FuelOnly).map_err(|error| format!("no compiler: {error:#}"));
         Mutex::new(Shop { compiler, made: HashMap::new() })
@@ -29,7 +30,7 @@ pub(super) fn compile(wasm: &[u8], window: u32) -> Made {
     // A panic elsewhere cannot leave a half-made result: they are put in whole.
     let mut shop = SHOP.get_or_init(open).lock().unwrap_or_else(PoisonError::into_inner);
     let Shop { compiler, made } = &mut *shop;
-    let key = (Digest::of(wasm), window);
+    let key = (Digest::of(&prepare.bytes), prepare.window);
     if let Some(result) = made.get(&key) {
         return result.clone();
     }
@@ -37,7 +38,7 @@ pub(super) fn compile(wasm: &[u8], window: u32) -> Made {
         made.clear();
     }
     let result = match compiler {
-        Ok(compiler) => compiler.compile(wasm, window).map_err(|error| error.to_string()),
+        Ok(compiler) => prepare.carry_out(compiler),
         Err(why) => Err(why.clone()),
     };
     made.insert(key, result.clone());

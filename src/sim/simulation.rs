@@ -16,7 +16,8 @@ use crate::code::run::Runtime;
 use crate::node::{Node, Output};
 use crate::nodeos::reason::Reason;
 use crate::port::PortId;
-use crate::wire::{Addr, Digest, capsule};
+use crate::trust::object_name;
+use crate::wire::{Addr, capsule};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
@@ -194,7 +195,7 @@ impl Simulation {
     /// Puts a bundle into a node's store, as `anode code` would.
     pub fn add_code(&mut self, node: usize, bundle: &Bundle) {
         for object in bundle.objects() {
-            self.hosts[node].store.insert(Digest::of(object), object.clone());
+            self.hosts[node].store.insert(object_name(object), object.clone());
         }
         let name = bundle.name();
         if let Some(node) = self.hosts[node].node_mut() {

@@ -14,6 +14,11 @@ impl Clock {
         Clock { origin: monotonic() }
     }
 
+    /// A clock that began at `origin` of the system's monotonic clock, in nanoseconds.
+    pub fn since(origin: u64) -> Clock {
+        Clock { origin }
+    }
+
     /// When it began, in nanoseconds of the system's monotonic clock.
     pub fn origin(&self) -> u64 {
         self.origin

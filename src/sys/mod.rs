@@ -6,6 +6,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod jail;
 pub mod mapping;
 pub mod mmsg;
 pub mod netns;
@@ -14,5 +15,6 @@ pub mod poll;
 pub mod process;
 mod ring;
 pub mod seqpacket;
+pub mod shared_object;
 pub mod xsk;
 mod xsk_ring;

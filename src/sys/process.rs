@@ -1,6 +1,5 @@
 //! Ending processes that we do not own as children, by pidfd, so that a recycled number is never hit.
 
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -20,21 +19,6 @@ pub fn ancestry() -> Vec<i32> {
         line.push(parent);
     }
     line
-}
-
-/// Does `work` on a thread that has no capability but to load programs and to configure networks: what is
-/// verified there is verified as if for somebody who must not learn kernel addresses.
-pub fn with_few_capabilities<R: Send>(work: impl FnOnce() -> R + Send) -> io::Result<R> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let mut sets = capabilities(None)?;
-            let few = sets.permitted & (CapabilitySet::BPF | CapabilitySet::NET_ADMIN);
-            sets = CapabilitySets { effective: few, permitted: few, inheritable: CapabilitySet::empty() };
-            set_capabilities(None, sets)?;
-            Ok(work())
-        });
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that loads programs failed")))
-    })
 }
 
 fn parent_of(pid: i32) -> Option<i32> {

@@ -1,17 +1,23 @@
 //! Unix sockets of the sequenced-packet kind: a connection that keeps message boundaries.
 
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    recv, send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv, recvmsg, send,
+    sendmsg, socket_with, socketpair,
 };
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
 
+/// Descriptors that go with one message, at most.
+pub const DESCRIPTORS: usize = 32;
+
 /// One end of a connection, or a socket that accepts them.
+#[derive(Debug)]
 pub struct SeqPacket {
     fd: OwnedFd,
 }
@@ -37,6 +43,17 @@ impl SeqPacket {
         Ok(SeqPacket { fd })
     }
 
+    /// Two ends of a connection; the second is for another process.
+    pub fn pair() -> io::Result<(SeqPacket, OwnedFd)> {
+        let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((SeqPacket { fd: own }, other))
+    }
+
+    /// The connection behind a descriptor of one of its ends.
+    pub fn of(fd: OwnedFd) -> SeqPacket {
+        SeqPacket { fd }
+    }
+
     /// The next connection, if one waits.
     pub fn accept(&self) -> io::Result<SeqPacket> {
         Ok(SeqPacket { fd: accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)? })
@@ -49,21 +66,54 @@ impl SeqPacket {
 
     /// Receives one message, or nothing if none comes within the time.
     pub fn receive_within(&self, buffer: &mut [u8], time: std::time::Duration) -> io::Result<Option<usize>> {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let timeout =
-            rustix::time::Timespec { tv_sec: time.as_secs().min(86_400) as i64, tv_nsec: time.subsec_nanos() as _ };
-        let mut waiting = [PollFd::new(&self.fd, PollFlags::IN)];
-        match poll(&mut waiting, Some(&timeout)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(None),
-            Ok(_) => self.receive(buffer).map(Some),
-            Err(error) => Err(error.into()),
-        }
+        if self.wait(time)? { self.receive(buffer).map(Some) } else { Ok(None) }
     }
 
     /// Sends one message whole.
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         send(&self.fd, message, SendFlags::NOSIGNAL)?;
         Ok(())
+    }
+}
+
+impl SeqPacket {
+    /// Sends one message whole, with descriptors for the other end.
+    pub fn send_with(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(io::Error::other(format!(
+                "{} descriptors in a message, {DESCRIPTORS} at most",
+                descriptors.len()
+            )));
+        }
+        sendmsg(&self.fd, &[IoSlice::new(message)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Receives one message with the descriptors that came with it; 0 octets when the other end is gone.
+    pub fn receive_with(&self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let came = recvmsg(&self.fd, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let mut descriptors = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(list) = message {
+                descriptors.extend(list);
+            }
+        }
+        Ok((came.bytes, descriptors))
+    }
+
+    /// Waits until a message is there or the other end is gone; false if neither happens in this time.
+    pub fn wait(&self, time: std::time::Duration) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let timeout = Timespec { tv_sec: time.as_secs().min(86_400) as i64, tv_nsec: time.subsec_nanos() as _ };
+        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
+            Ok(_) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -14,8 +14,12 @@ use std::path::{Path, PathBuf};
 
 const LABEL: &str = "anode-key ed25519 ";
 
-/// Who signs: an ed25519 public key.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What stands before the digits of a principal.
+const SCHEME: &str = "ed25519:";
+
+/// Who signs: an ed25519 public key, written `ed25519:` and 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PrincipalId(pub [u8; 32]);
 
 /// An ed25519 signature.
@@ -69,6 +73,11 @@ impl PrincipalKey {
         PrincipalId(self.0.verifying_key().to_bytes())
     }
 
+    /// The secret seed, for the library that signs credentials.
+    pub(super) fn seed(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
     /// Signs `message`.
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature(self.0.sign(message).to_bytes())
@@ -88,33 +97,84 @@ impl PrincipalId {
         let Ok(key) = VerifyingKey::from_bytes(&self.0) else { return false };
         key.verify_strict(message, &ed25519_dalek::Signature::from_bytes(&signature.0)).is_ok()
     }
+
+    /// The 64 hexadecimal digits alone, as in manifests.
+    pub fn digits(&self) -> String {
+        hex::encode(self.0)
+    }
+
+    /// Reads what [`PrincipalId::digits`] writes.
+    pub fn from_digits(digits: &str) -> Option<PrincipalId> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).ok()?;
+        Some(PrincipalId(bytes))
+    }
 }
 
-/// Writes the 64 or 128 hexadecimal digits.
-macro_rules! hexadecimal {
-    ($name:ident, $bytes:literal) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-        }
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-        impl FromStr for $name {
-            type Err = hex::FromHexError;
-            fn from_str(text: &str) -> Result<$name, hex::FromHexError> {
-                let mut bytes = [0; $bytes];
-                hex::decode_to_slice(text, &mut bytes)?;
-                Ok($name(bytes))
-            }
-        }
-    };
+impl fmt::Display for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}", self.digits())
+    }
 }
-hexadecimal!(PrincipalId, 32);
-hexadecimal!(Signature, 64);
+
+impl fmt::Debug for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PrincipalId {
+    type Err = PrincipalError;
+    fn from_str(text: &str) -> Result<PrincipalId, PrincipalError> {
+        text.strip_prefix(SCHEME).and_then(PrincipalId::from_digits).ok_or_else(|| PrincipalError(text.into()))
+    }
+}
+
+impl TryFrom<String> for PrincipalId {
+    type Error = PrincipalError;
+    fn try_from(text: String) -> Result<PrincipalId, PrincipalError> {
+        text.parse()
+    }
+}
+
+impl From<PrincipalId> for String {
+    fn from(id: PrincipalId) -> String {
+        id.to_string()
+    }
+}
+
+/// Text that names no principal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrincipalError(String);
+
+impl fmt::Display for PrincipalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no principal: write {SCHEME} and 64 hexadecimal digits", self.0.escape_default())
+    }
+}
+
+impl core::error::Error for PrincipalError {}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Signature {
+    type Err = hex::FromHexError;
+    fn from_str(text: &str) -> Result<Signature, hex::FromHexError> {
+        let mut bytes = [0; 64];
+        hex::decode_to_slice(text, &mut bytes)?;
+        Ok(Signature(bytes))
+    }
+}
 
 /// Why a key cannot be made, read or written.
 #[derive(Debug)]
@@ -154,7 +214,7 @@ impl fmt::Display for KeyError {
         match self {
             KeyError::Random(cause) => write!(f, "no random numbers for a key: /dev/urandom: {cause}"),
             KeyError::Unreadable { path, cause } => {
-                write!(f, "key {}: {cause}; make one with: anode code new-key FILE", path.display())
+                write!(f, "key {}: {cause}; make one with: anode cred new FILE", path.display())
             }
             KeyError::Unwritable { path, cause } if cause.kind() == io::ErrorKind::AlreadyExists => {
                 write!(f, "key {}: exists already and is not overwritten; choose another name", path.display())
@@ -167,7 +227,7 @@ impl fmt::Display for KeyError {
             ),
             KeyError::Format { path } => write!(
                 f,
-                "key {}: not a key file (one line: '{LABEL}' and 64 hexadecimal digits); make one with: anode code new-key FILE",
+                "key {}: not a key file (one line: '{LABEL}' and 64 hexadecimal digits); make one with: anode cred new FILE",
                 path.display()
             ),
         }

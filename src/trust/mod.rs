@@ -1,9 +1,23 @@
-//! Trust: who wrote a piece of code, and who may do what.
+//! Trust: who wrote a piece of code, and what it may do therefore.
 //!
-//! So far a *principal* is an ed25519 key (RFC 8032). It signs the manifests of its bundles
-//! ([`crate::code::bundle`]); a node checks the signature once, when the code is set up, never
-//! per packet. Credentials, roles and policy build on these identities.
+//! ```text
+//! bundle, signed by a principal ─┐
+//! credentials beside it ─────────┼─▶ Roles::authorise ─▶ Grant: principal, role, representations
+//! the node's roles, the time ────┘   once, when code is loaded; the answer stays with the code
+//! ```
+//!
+//! A *principal* is an ed25519 key (RFC 8032) that signs the manifests of its bundles ([`crate::code::bundle`]). A *role* is
+//! what the node's policy lets code do. A *credential* is a biscuit by which a root key grants a principal a
+//! role. `docs/trust.md` explains them to operators.
 
+mod credential;
 mod key;
+mod policy;
+mod role;
+mod set;
 
-pub use key::{KeyError, PrincipalId, PrincipalKey, Signature};
+pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
+pub use key::{KeyError, PrincipalError, PrincipalId, PrincipalKey, Signature};
+pub use policy::{Claim, Grant, Refused};
+pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols};
+pub use set::{CREDENTIALS_MAX, CredentialSet, SET_MAX, object_name};

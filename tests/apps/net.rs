@@ -6,13 +6,14 @@
 
 use anode::apps::{Attached, Error, Received};
 use anode::code::bundle::Bundle;
-use anode::code::run::Runtime;
-use anode::code::run::wasm::{Backstop, Compiled, Compiler};
+use anode::code::run::wasm::{Backstop, Compiler};
+use anode::code::run::{Program, Runtime};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PeerId, PortId};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::trust::Roles;
 use anode::wire::capsule::{HEADER, Header};
 use anode::wire::{Addr, Digest, Prefix, anep};
 use std::cell::RefCell;
@@ -58,7 +59,7 @@ pub struct Net {
     runtime: Runtime,
     out: Output,
     compiler: Compiler,
-    compiled: HashMap<Digest, Compiled>,
+    compiled: HashMap<Digest, Program>,
     now: u64,
     order: u64,
     queue: BTreeMap<(u64, u64), Arrival>,
@@ -123,7 +124,7 @@ fn place(index: usize, far: &[Vec<(usize, PortId)>], limits: Limits) -> Place {
         ports: (0..far[index].len()).map(port).collect(),
         neighbours: far[index].iter().enumerate().map(neighbour).collect(),
         routes: Arc::new(Routes::new(routes(index, far))),
-        anyone: limits,
+        roles: Roles::of_anyone(limits).into(),
         sizes: Sizes::default(),
         seed: 42 + index as u64,
         kernel: false,
@@ -256,11 +257,12 @@ impl Net {
             Effect::Store(bytes) => {
                 self.places[index].store.insert(Digest::of(&bytes), bytes);
             }
-            Effect::Kernel(_) => {}
+            // Nothing is signed here.
+            Effect::Kernel(_) | Effect::Authorise(_) => {}
             Effect::Prepare(prepare) => {
-                let digest = Digest::of(&prepare.wasm);
+                let digest = Digest::of(&prepare.bytes);
                 if !self.compiled.contains_key(&digest) {
-                    let compiled = self.compiler.compile(&prepare.wasm, prepare.window).unwrap();
+                    let compiled = prepare.carry_out(&self.compiler).unwrap();
                     self.compiled.insert(digest, compiled);
                 }
                 let compiled = self.compiled[&digest].clone();

@@ -1,35 +1,54 @@
-//! A namespace with two interfaces, and the two halves of one node told of it.
+//! A namespace with two interfaces, and the two halves of one node told of it; beside them a user half alone.
 #![allow(dead_code)]
+
+#[path = "user.rs"]
+pub mod user;
 
 use anode::apps;
 use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Kind, Program};
-use anode::code::run::Runtime;
-use anode::code::run::wasm::{Backstop, Compiler};
-use anode::kernel::{CodeState, KernelCounts, KernelHalf, KernelUsage, PortEntry};
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::kernel::{CodeState, KernelCounts, KernelHalf, KernelUsage, Opening, PortEntry};
+use anode::node::{NodeConfig, Sizes};
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
-use anode::port::{Frame, PeerId, PortId};
+use anode::port::{PeerId, PortId};
+use anode::sys::clock::Clock;
 use anode::sys::netns::Namespace;
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
 use anode::wire::ethernet::Mac;
-use anode::wire::{Addr, Digest, Prefix, anep, arp, capsule, ethernet, ipv4, udp};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, ipv4, udp};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use user::{Hosts, User, Went};
 
 pub const OWN_LEFT: Addr = Addr::v4([10, 0, 1, 254]);
-const OWN_RIGHT: Addr = Addr::v4([10, 0, 2, 254]);
+pub const OWN_RIGHT: Addr = Addr::v4([10, 0, 2, 254]);
 pub const LEFT: Addr = Addr::v4([10, 0, 1, 1]);
 pub const RIGHT: Addr = Addr::v4([10, 0, 2, 1]);
 /// Behind [`RIGHT`].
 pub const FAR: Addr = Addr::v4([10, 0, 9, 9]);
 
-const OWN_MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0xfe]), Mac([2, 0, 0, 0, 2, 0xfe])];
-const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 2, 1])];
+/// The same in IPv6: host `last` of network `net`.
+pub const fn v6(net: u8, last: u8) -> Addr {
+    Addr([0xfd, 0, 0, net, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last])
+}
+
+/// The node's address on a port.
+pub fn own(port: u16, v4: bool) -> Addr {
+    match (port, v4) {
+        (0, true) => OWN_LEFT,
+        (_, true) => OWN_RIGHT,
+        (port, false) => v6(port as u8 + 1, 0xfe),
+    }
+}
+
+pub const OWN_MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 0xfe]), Mac([2, 0, 0, 0, 2, 0xfe])];
+pub const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 1, 1]), Mac([2, 0, 0, 0, 2, 1])];
+
+const HOSTS: Hosts = &[(0, LEFT, MACS[0]), (1, RIGHT, MACS[1]), (0, v6(1, 1), MACS[0]), (1, v6(2, 1), MACS[1])];
 
 const SETUP: &str = "
 link add r0 address 02:00:00:00:01:fe type veth peer name s0
@@ -42,7 +61,14 @@ addr add 10.0.1.254/24 dev r0
 addr add 10.0.2.254/24 dev r1
 neigh replace 10.0.1.1 lladdr 02:00:00:00:01:01 dev r0 nud permanent
 neigh replace 10.0.2.1 lladdr 02:00:00:00:02:01 dev r1 nud permanent
+route add 10.0.8.0/24 via 10.0.1.1
 route add 10.0.9.0/24 via 10.0.2.1
+addr add fd00:1::fe/64 dev r0 nodad
+addr add fd00:2::fe/64 dev r1 nodad
+neigh replace fd00:1::1 lladdr 02:00:00:00:01:01 dev r0 nud permanent
+neigh replace fd00:2::1 lladdr 02:00:00:00:02:01 dev r1 nud permanent
+route add fd00:8::/64 via fd00:1::1
+route add fd00:9::/64 via fd00:2::1
 ";
 
 /// What came of a frame.
@@ -65,13 +91,14 @@ pub enum Came {
 pub struct Place {
     name: String,
     namespace: Namespace,
+    /// What codes added from now on may use in the kernel half.
+    pub limits: Limits,
     half: Arc<KernelHalf>,
-    interface: u32,
-    node: Node,
-    runtime: Runtime,
-    out: Output,
-    compiler: Compiler,
-    store: HashMap<Digest, Arc<[u8]>>,
+    interfaces: [u32; 2],
+    /// A user half without a kernel half.
+    pub alone: User,
+    /// The user half that takes what comes up from the kernel half.
+    pub above: User,
     states: HashMap<Digest, Arc<CodeState>>,
 }
 
@@ -88,87 +115,44 @@ impl Place {
         ip(&["netns", "add", &name], "");
         let namespace = Namespace::open(&name).unwrap().unwrap();
         ip(&["-n", &name, "-batch", "-"], SETUP);
-        let (half, interface) = namespace.enter(open).unwrap();
-        let mut place = Place {
+        let (half, interfaces) = namespace.enter(open).unwrap();
+        let user = |kernel| User::new(NodeConfig { kernel, ..config() }, HOSTS, OWN_MACS);
+        let (half, states) = (Arc::new(half), HashMap::new());
+        Some(Place {
+            limits: Limits::default(),
             name,
             namespace,
-            half: Arc::new(half),
-            interface,
-            node: Node::new(config()),
-            runtime: Runtime::default(),
-            out: Output::default(),
-            compiler: Compiler::new(Backstop::FuelOnly).unwrap(),
-            store: HashMap::new(),
-            states: HashMap::new(),
-        };
-        place.resolve();
-        Some(place)
-    }
-
-    /// Lets the user half's node learn the link addresses that the kernel was told of.
-    fn resolve(&mut self) {
-        for (port, (addr, own)) in [(LEFT, OWN_LEFT), (RIGHT, OWN_RIGHT)].into_iter().enumerate() {
-            let header = capsule::Header { destination: addr, ..header(Digest([0; 32])) };
-            // Any packet that has to go there makes it ask.
-            let mut packet = frame(&header, b"", false);
-            packet[14 + 28 + 3] ^= 0x55;
-            self.put(port as u16 ^ 1, &packet);
-            let (Some(mac), Some(ip), Some(own)) = (Some(MACS[port]), addr.octets_v4(), own.octets_v4()) else {
-                return;
-            };
-            let reply = arp::Repr {
-                operation: arp::Operation::Reply,
-                sender_mac: mac,
-                sender_ip: ip,
-                target_mac: OWN_MACS[port],
-                target_ip: own,
-            };
-            let mut bytes = vec![0; 14 + arp::LENGTH];
-            let ethertype = ethernet::ethertype::ARP;
-            let header = ethernet::Repr { destination: OWN_MACS[port], source: mac, tag: None, ethertype };
-            header.emit(&mut bytes).unwrap();
-            reply.emit(&mut bytes[14..]).unwrap();
-            self.put(port as u16, &bytes);
-        }
-        self.out.frames.clear();
-    }
-
-    fn put(&mut self, port: u16, bytes: &[u8]) {
-        let mut frame = Frame::from_bytes(bytes);
-        (frame.port, frame.peer) = (PortId(port), PeerId::NONE);
-        let mut turn = Turn { now: 1, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
-        while let Some(effect) = self.out.effects.pop() {
-            let mut turn = Turn { now: 1, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Prepare(prepare) => {
-                    let compiled = self.compiler.compile(&prepare.wasm, prepare.window).map_err(|e| e.to_string());
-                    self.node.prepared(&mut turn, prepare.code, compiled);
-                }
-                _ => {}
-            }
-        }
+            half,
+            interfaces,
+            alone: user(false),
+            above: user(true),
+            states,
+        })
     }
 
     fn add(&mut self, bundle: &Bundle) -> Result<(), String> {
-        for object in bundle.objects() {
-            self.store.insert(Digest::of(object), object.clone());
-        }
+        self.alone.keep(bundle);
+        self.above.keep(bundle);
         let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
         let (name, window) = (bundle.name(), bundle.manifest().window());
-        let state = self.half.add_code(&name, &program, window, &Limits::default());
+        let state = self.half.add_code(&name, &program, window, &self.limits);
         self.states.insert(name, state.map_err(|error| error.to_string())?);
         self.half.activate(&name).unwrap();
         Ok(())
     }
 
     /// A program of tests/guests, in both halves.
-    pub fn add_guest(&mut self, name: &str) -> Digest {
+    pub fn try_guest(&mut self, name: &str) -> (Digest, Result<(), String>) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guests/{name}.c"));
         let bundle = author::build(&source, &Options::default()).unwrap();
-        self.add(&bundle).unwrap();
-        bundle.name()
+        (bundle.name(), self.add(&bundle))
+    }
+
+    /// A program of tests/guests that the kernel half takes.
+    pub fn add_guest(&mut self, name: &str) -> Digest {
+        let (name, added) = self.try_guest(name);
+        added.unwrap();
+        name
     }
 
     /// A shipped application, in both halves, or why not.
@@ -184,12 +168,15 @@ impl Place {
         self.half.remove_code(&name).map_err(|error| error.to_string())
     }
 
-    /// Gives the user half the state that the kernel half has for a code, as a running node does.
-    pub fn share_state(&mut self, code: Digest) {
+    /// Gives the user half above the state that the kernel half has for a code, as a running node does.
+    pub fn share_state(&mut self, now: u64, code: Digest) {
         let state = self.states[&code].clone();
-        let mut turn = Turn { now: 1, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.linked(&mut turn, code, Ok(state));
-        self.out.effects.clear();
+        self.above.linked(now, code, Ok(state));
+    }
+
+    /// The soft state of a code that the kernel half runs.
+    pub fn state(&self, code: Digest) -> &CodeState {
+        &self.states[&code]
     }
 
     pub fn usage(&self, code: Digest) -> KernelUsage {
@@ -202,44 +189,74 @@ impl Place {
 
     /// What the user half does with a frame that comes in by the left port.
     pub fn user(&mut self, bytes: &[u8]) -> Came {
-        self.outcome(|place| place.put(0, bytes))
+        self.above.put(1, 0, bytes);
+        self.above.take().into()
     }
 
     /// What the kernel half does with it.
     pub fn kernel(&self, bytes: &[u8]) -> Came {
-        let (half, interface) = (&self.half, self.interface);
+        let (half, interface) = (&self.half, self.interfaces[0]);
         let run = || half.test_run(bytes, interface).unwrap();
-        match self.namespace.enter(run).unwrap() {
-            (4, left) => Came::Sent(left),
-            (2, left) if left == bytes => Came::Up(left),
-            (2, left) => Came::UpRun(left),
-            (1, _) => Came::Dropped,
-            (verdict, _) => panic!("XDP verdict {verdict}"),
+        Came::of(bytes, self.namespace.enter(run).unwrap())
+    }
+
+    /// What the kernel half does with a frame that comes in by `port` when the node's clock is at `now`; and how far
+    /// that clock has gone on in the meantime.
+    pub fn kernel_at(&self, now: u64, port: u16, bytes: &[u8]) -> (Came, u64) {
+        let (half, interface) = (&self.half, self.interfaces[usize::from(port)]);
+        let run = || {
+            let clock = Clock::start();
+            half.set_origin(clock.origin() - now).unwrap();
+            let made = half.test_run(bytes, interface).unwrap();
+            (made, clock.now())
+        };
+        let (made, late) = self.namespace.enter(run).unwrap();
+        (Came::of(bytes, made), late)
+    }
+
+    /// Tells the kernel half of the neighbours that the user half above has come to know.
+    pub fn pass_neighbours_on(&mut self) {
+        if let Some(list) = self.above.neighbours.take() {
+            let list = list.into_iter().map(|(port, addr)| (u32::from(port.0), addr));
+            self.half.set_neighbours(list.collect()).unwrap();
         }
     }
 
     /// What comes in the end of what the kernel half made of a frame.
     pub fn resume(&mut self, came: &Came) -> Came {
         match came {
-            Came::Up(bytes) => self.user(bytes),
-            Came::UpRun(bytes) => self.outcome(|place| place.put(0, bytes)),
+            Came::Up(bytes) | Came::UpRun(bytes) => self.user(bytes),
             Came::Dropped => Came::DroppedFor(Reason::Code),
             came => came.clone(),
         }
     }
+}
 
-    fn outcome(&mut self, work: impl FnOnce(&mut Place)) -> Came {
-        let before = self.node.drops().clone();
-        work(self);
-        let after = self.node.drops();
-        if let Some(frame) = self.out.frames.pop() {
-            return Came::Sent(frame.bytes().to_vec());
+impl Came {
+    /// What XDP's verdict on `bytes`, and what it left of them, means.
+    fn of(bytes: &[u8], made: (u32, Vec<u8>)) -> Came {
+        match made {
+            (4, left) => Came::Sent(left),
+            (2, left) if left == bytes => Came::Up(left),
+            (2, left) => Came::UpRun(left),
+            // Also if it gave up, which nobody counts.
+            (0 | 1, _) => Came::Dropped,
+            (verdict, _) => panic!("XDP verdict {verdict}"),
         }
-        if let Some(delivery) = self.out.deliveries.pop() {
-            return Came::Delivered(delivery.port, delivery.frame.bytes().to_vec());
+    }
+}
+
+impl From<Went> for Came {
+    /// Of one frame: the last thing that came of it.
+    fn from(mut went: Went) -> Came {
+        if let Some((_, bytes)) = went.frames.pop() {
+            return Came::Sent(bytes);
         }
-        let reason = Reason::ALL.iter().find(|reason| after.of(**reason) > before.of(**reason));
-        reason.map_or(Came::Dropped, |reason| Came::DroppedFor(*reason))
+        match (went.deliveries.pop(), went.drops.pop()) {
+            (Some((port, bytes)), _) => Came::Delivered(port, bytes),
+            (None, Some((reason, _))) => Came::DroppedFor(reason),
+            (None, None) => Came::Dropped,
+        }
     }
 }
 
@@ -256,23 +273,30 @@ fn ip(arguments: &[&str], input: &str) {
     assert!(child.wait().unwrap().success(), "ip {arguments:?}");
 }
 
-/// In the namespace: opens the kernel half and tells it of ports and neighbours; and the left interface.
-fn open() -> (KernelHalf, u32) {
+/// In the namespace: opens the kernel half and tells it of ports and neighbours; and the interfaces.
+fn open() -> (KernelHalf, [u32; 2]) {
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+    std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
     let mut name = [0; 16];
     name[..4].copy_from_slice(b"both");
-    let half = KernelHalf::new(name, anode::sys::clock::Clock::start().origin()).unwrap();
-    let (left, right) = (interface_index("r0"), interface_index("r1"));
-    for (number, (interface, own)) in [(left, OWN_LEFT), (right, OWN_RIGHT)].into_iter().enumerate() {
-        let port =
-            PortEntry { interface, number: number as u32, mtu: 1500, mac: OWN_MACS[number], v4: Some(own), v6: None };
+    let origin = Clock::start().origin();
+    let half =
+        KernelHalf::open(Opening { name, origin, program: env!("CARGO_BIN_EXE_anode").into(), pins: None }).unwrap();
+    let interfaces = [interface_index("r0"), interface_index("r1")];
+    for (number, interface) in (0..).zip(interfaces) {
+        let (mac, v4, v6) = (OWN_MACS[usize::from(number)], own(number, true), own(number, false));
+        let port = PortEntry { interface, number: number.into(), mtu: 1500, mac, v4: Some(v4), v6: Some(v6) };
         half.attach(port).unwrap();
     }
     // One that is gone has left no trace.
-    half.set_neighbours(vec![(0, LEFT), (1, RIGHT), (1, FAR)]).unwrap();
-    half.set_neighbours(vec![(0, LEFT), (1, RIGHT)]).unwrap();
-    half.set_routes(&config().routes, [OWN_LEFT, OWN_RIGHT].into_iter()).unwrap();
-    (half, left)
+    let mut neighbours: Vec<_> = HOSTS.iter().map(|(port, addr, _)| (u32::from(*port), *addr)).collect();
+    neighbours.push((1, FAR));
+    half.set_neighbours(neighbours.clone()).unwrap();
+    neighbours.pop();
+    half.set_neighbours(neighbours).unwrap();
+    let own = config().ports.into_iter().flat_map(|port| port.addresses).map(|(addr, _)| addr);
+    half.set_routes(&config().routes, own).unwrap();
+    (half, interfaces)
 }
 
 fn interface_index(name: &str) -> u32 {
@@ -283,25 +307,34 @@ fn interface_index(name: &str) -> u32 {
 
 /// The same for the user half.
 fn config() -> NodeConfig {
-    let port = |number: usize, own: Addr| Port {
+    let port = |number: u16| Port {
         name: format!("r{number}"),
-        link: Link::Ethernet { mac: OWN_MACS[number], answers: false },
-        addresses: vec![(own, Prefix::new(own, 120))],
+        link: Link::Ethernet { mac: OWN_MACS[usize::from(number)], answers: false },
+        addresses: vec![
+            (own(number, true), Prefix::new(own(number, true), 120)),
+            (own(number, false), Prefix::new(own(number, false), 64)),
+        ],
         mtu: 1500,
         bits_per_second: 0,
     };
-    let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId::NONE };
+    let neighbour =
+        |(port, addr, _): &(u16, Addr, Mac)| Neighbour { addr: *addr, port: PortId(*port), peer: PeerId::NONE };
     let to = |text: &str, port, via| (text.parse().unwrap(), NextHop { port: PortId(port), via });
     NodeConfig {
         name: "both".into(),
-        ports: vec![port(0, OWN_LEFT), port(1, OWN_RIGHT)],
-        neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
+        ports: vec![port(0), port(1)],
+        neighbours: HOSTS.iter().map(neighbour).collect(),
         routes: Arc::new(Routes::new([
             to("10.0.1.0/24", 0, Addr::UNSPECIFIED),
             to("10.0.2.0/24", 1, Addr::UNSPECIFIED),
+            to("10.0.8.0/24", 0, LEFT),
             to("10.0.9.0/24", 1, RIGHT),
+            to("fd00:1::/64", 0, Addr::UNSPECIFIED),
+            to("fd00:2::/64", 1, Addr::UNSPECIFIED),
+            to("fd00:8::/64", 0, v6(1, 1)),
+            to("fd00:9::/64", 1, v6(2, 1)),
         ])),
-        anyone: Limits::default(),
+        roles: Arc::default(),
         sizes: Sizes::default(),
         seed: 7,
         kernel: true,

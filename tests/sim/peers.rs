@@ -56,3 +56,8 @@ pub fn part(nonce: u32, digest: anode::wire::Digest, part: u16, object: &[u8]) -
     let bytes = &object[start..start + fetch::part_len(part, total).unwrap()];
     message(&fetch::Message::Part { nonce, digest, part, total, bytes })
 }
+
+/// Word that an object is not here, in the answer to a request.
+pub fn absent(nonce: u32, digest: anode::wire::Digest) -> Vec<u8> {
+    message(&fetch::Message::Absent { nonce, digest })
+}

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::guests::{Guests, packet};
+use super::super::guests::{Guests, packet, signer};
 use super::super::line::{EGRESS, INGRESS};
 use super::super::micro::{COST, Micro};
 use super::super::series::{Key, Series};
@@ -16,13 +16,14 @@ use super::super::{Error, Settings};
 use crate::classify::classify;
 use crate::code::bundle::{Bundle, Kind};
 use crate::code::run::wasm::{Backstop, Compiler};
-use crate::code::run::{Runtime, SlotId};
+use crate::code::run::{Prepare, Runtime, SlotId};
 use crate::ee::capsule::env::{Env, NONE, Packet};
-use crate::node::{Effect, Node, NodeConfig, Output, Prepare, Sizes, Turn};
+use crate::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use crate::nodeos::domain::{Domain, Domains, Limits};
 use crate::port::{Frame, PeerId, PortId};
 use crate::sys::mmsg::BATCH;
 use crate::topology::{Gauge, Link, Neighbour, NextHop, Port, Routes, Topology};
+use crate::trust::{Kinds, Role, Roles};
 use crate::wire::{Addr, Prefix, anep, capsule};
 use rand_core::SeedableRng;
 
@@ -45,13 +46,17 @@ pub(super) fn whole() -> Key {
 /// Runs it.
 pub(super) fn run(settings: &Settings, guests: &Guests) -> Result<Series, Error> {
     let (mut forward, mut ping) = (Stand::new(&guests.forward)?, Stand::new(&guests.ping)?);
-    let part = RefCell::new(RunAlone::new(&guests.forward)?);
+    let mut native = Stand::new(&guests.native)?;
+    let part = RefCell::new(RunAlone::new(&guests.forward, Kind::Wasm)?);
+    let native_part = RefCell::new(RunAlone::new(&guests.native, Kind::Native)?);
     let mut parsed = Frames::new(&forward.frames.packet);
     let mut refilled = Frames::new(&forward.frames.packet);
     let micro = Micro::new(REGIME, Some(SIZE as u32 + 28))
         .variant(WHOLE, || forward.pass())
         .variant("ping, whole way", || ping.pass())
+        .variant("forward as native code, whole way", || native.pass())
         .variant("Runtime::run alone", || part.borrow_mut().run())
+        .variant("Runtime::run alone, native code", || native_part.borrow_mut().run())
         .variant("classify and parse alone", || {
             let (frame, _) = parsed.take();
             let parsed_header = frame.as_ref().and_then(parse);
@@ -65,6 +70,7 @@ pub(super) fn run(settings: &Settings, guests: &Guests) -> Result<Series, Error>
     let series = micro.run(settings)?;
     forward.balanced()?;
     ping.balanced()?;
+    native.balanced()?;
     Ok(series)
 }
 
@@ -140,9 +146,12 @@ impl Stand {
                     let object = bundle.objects().find(|object| crate::wire::Digest::of(object) == digest).cloned();
                     self.node.found(&mut turn, digest, object);
                 }
-                Effect::Prepare(Prepare { code, wasm, window }) => {
-                    let compiled = compiler.compile(&wasm, window).map_err(|error| error.to_string());
-                    self.node.prepared(&mut turn, code, compiled);
+                Effect::Prepare(prepare) => {
+                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&compiler));
+                }
+                Effect::Authorise(claim) => {
+                    let grant = roles().authorise("bench", 0, &claim).map_err(|error| error.to_string());
+                    self.node.authorised(&mut turn, claim.code, grant);
                 }
                 Effect::Store(_) | Effect::Kernel(_) => {}
             }
@@ -193,11 +202,11 @@ struct RunAlone {
 }
 
 impl RunAlone {
-    fn new(bundle: &Bundle) -> Result<RunAlone, Error> {
-        let wasm = bundle.representation(Kind::Wasm).ok_or_else(|| Error::Guest("no wasm".into()))?;
-        let compiled = compiler()?.compile(wasm, bundle.manifest().window());
+    fn new(bundle: &Bundle, kind: Kind) -> Result<RunAlone, Error> {
+        let bytes = bundle.representation(kind).ok_or_else(|| Error::Guest(format!("no {kind}")))?.clone();
+        let prepare = Prepare { code: bundle.name(), kind, bytes, window: bundle.manifest().window() };
         let mut runtime = Runtime::default();
-        let slot = runtime.install(compiled.map_err(|error| Error::Guest(error.to_string()))?);
+        let slot = runtime.install(prepare.carry_out(&compiler()?).map_err(Error::Guest)?);
         let NodeConfig { ports, routes, .. } = config();
         let mut domains = Domains::default();
         let Some(domain) = domains.create(Domain::new("bench".into(), Limits::default())) else {
@@ -242,6 +251,14 @@ impl RunAlone {
     }
 }
 
+/// A role for code that the benchmark has signed.
+fn roles() -> Roles {
+    let representations = Kinds::NONE.with(Kind::Native);
+    let trusts = vec![signer().id()];
+    let role = Role { name: "bench".into(), trusts, representations, ..Role::anyone(Limits::default()) };
+    Roles::new(vec![role]).unwrap_or_default()
+}
+
 fn compiler() -> Result<Compiler, Error> {
     Compiler::new(Backstop::Ticker).map_err(|error| Error::Node(format!("no wasm compiler: {error:#}")))
 }
@@ -271,7 +288,7 @@ fn config() -> NodeConfig {
         ports: vec![port],
         routes: Arc::new(Routes::new(neighbours.iter().map(route))),
         neighbours,
-        anyone: Limits::default(),
+        roles: Arc::new(roles()),
         sizes: Sizes::default(),
         seed: 1,
         kernel: false,

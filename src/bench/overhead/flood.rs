@@ -24,8 +24,8 @@ use super::napi;
 use crate::code::bundle::Bundle;
 use crate::wire::Addr;
 
-/// Frames in a test run that only finds out whether the way is open.
-pub(super) const PROBE: u32 = 1024;
+/// Frames in a test run that only finds out whether the way is open, at least.
+const PROBE: u32 = 1024;
 const PROBE_BATCH: u32 = 64;
 /// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (45,000 frames a second).
 const INTERVAL_NS: u32 = 2_844_000;
@@ -64,6 +64,8 @@ pub(super) struct Channel {
     rhythm: Rhythm,
     cpus: Cpus,
     threads: Vec<u32>,
+    /// Different frames that take turns.
+    period: usize,
 }
 
 /// What one test run, or several added up, measured.
@@ -81,7 +83,7 @@ pub(super) struct Flow {
 
 impl Stream {
     /// One flow of one code.
-    pub(super) fn plain(size: usize, batch: u32) -> Stream {
+    pub(super) const fn plain(size: usize, batch: u32) -> Stream {
         Stream { size, batch, rhythm: Rhythm::Flood, destinations: 1, codes: 1 }
     }
 
@@ -137,12 +139,21 @@ impl Channel {
         if line_said != "ready" {
             return Err(Error::Protocol(line_said));
         }
-        Ok(Channel { dialogue, site: Site::packet(line, programs, cpus)?, rhythm, cpus, threads: Vec::new() })
+        Ok(Channel {
+            dialogue,
+            site: Site::packet(line, programs, cpus)?,
+            rhythm,
+            cpus,
+            threads: Vec::new(),
+            period: 1,
+        })
     }
 
     /// From now on frames are those of `stream`; returns the first.
     pub(super) fn load(&mut self, stream: &Stream, bundles: &[Bundle]) -> Result<Vec<u8>, Error> {
-        let mut frames = stream.frames(bundles).into_iter();
+        let frames = stream.frames(bundles);
+        self.period = frames.len();
+        let mut frames = frames.into_iter();
         let first = frames.next().unwrap_or_default();
         self.expect_ok(&format!("load {}", hex::encode(&first)))?;
         for other in frames {
@@ -179,9 +190,14 @@ impl Channel {
         parse(&line).ok_or(Error::Protocol(line))
     }
 
+    /// Frames of a probe: each that takes turns is among them.
+    pub(super) fn probed(&self) -> u32 {
+        PROBE.max(self.period as u32)
+    }
+
     /// Sends some frames; whether all arrived, with the first of them.
     pub(super) fn probe(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let (flow, sample) = self.run(PROBE, PROBE_BATCH)?;
+        let (flow, sample) = self.run(self.probed(), PROBE_BATCH)?;
         Ok((flow.arrived == flow.sent).then_some(sample))
     }
 

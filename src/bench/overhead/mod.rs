@@ -19,6 +19,7 @@ use super::node::NodeGateway;
 use super::place::Cpus;
 use super::report::Report;
 use super::series::{Key, Series, Target};
+use super::stats::paired_ratios;
 use super::{Error, Settings};
 use crate::code::bundle::Bundle;
 use flood::{Channel, Flow, Rhythm, Stream};
@@ -48,6 +49,11 @@ const LIMITS: [(&str, &str, f64); 5] = [
     ("flood, batches of 64", FIB, 0.90),
     ("flood, batches of 64", CACHE, 1.20),
 ];
+
+/// What is hostile to caches: every packet has another code and another destination than the one before.
+const MANY: Stream = Stream { destinations: 10_000, codes: 1000, ..Stream::plain(128, 64) };
+/// What that may cost the kernel half, beside one flow of one code.
+const GROWTH: f64 = 1.30;
 
 /// Frames of a variant in a round, and the slices they come in. A call of the kernel costs about 0.2 ms more than its frames.
 const FRAMES: u32 = 1 << 20;
@@ -131,7 +137,7 @@ fn trial(variant: &Variant, bundles: &[Bundle], make: &dyn Fn() -> Result<Channe
         let mut channel = make()?;
         let mut running = channel.with_router(|channel| variant.start(channel))?;
         let sent = channel.load(&Stream::plain(128, 64), bundles)?;
-        variant.warm(&mut channel, running.as_mut(), &sent)
+        variant.warm(&mut channel, running.as_mut(), 1, &sent)
     };
     tried().map_err(|error| match error {
         Error::Silent { state, .. } => format!("no frame comes through that its process did not forward ({state})"),
@@ -149,7 +155,7 @@ fn streams(quick: bool) -> Vec<Stream> {
     all.extend([16, 8, 1].map(|batch| plain(128, batch)));
     all.push(plain(1500, 1));
     all.extend([128, 1500].map(|size| Stream::fair(size, 128)));
-    all.push(Stream { destinations: 64, codes: 16, ..plain(128, 64) });
+    all.push(MANY);
     all
 }
 
@@ -178,7 +184,7 @@ fn compare(
         for stream in streams {
             for ((variant, channel), running) in variants.iter().zip(&mut channels).zip(&mut started) {
                 let sent = channel.load(stream, bundles)?;
-                variant.warm(channel, running.as_mut(), &sent)?;
+                variant.warm(channel, running.as_mut(), stream.codes, &sent)?;
             }
             let done = one_round(round, settings.quick, &mut channels, &started, stream)?;
             push(&mut series, variants, stream, &done);
@@ -282,6 +288,14 @@ fn judge(series: &Series, report: &mut Report) {
             let name = format!("{}, {} B: {HALF} / {baseline}", key.regime, key.size.unwrap_or_default());
             report.targets.extend(Target::at_most(name, &series.ratios(key, HALF, baseline), *limit));
         }
+    }
+    let of = |stream: &Stream| {
+        let key = |key: &&Key| key.variant == HALF && key.metric == TOTAL_CPU && key.regime == stream.regime();
+        series.keys().find(|at| key(at) && at.size == Some(stream.size as u32))
+    };
+    if let (Some(one), Some(many)) = (of(&Stream::plain(MANY.size, MANY.batch)), of(&MANY)) {
+        let name = format!("{HALF}: {} / one of each", MANY.regime());
+        report.targets.extend(Target::at_most(name, &paired_ratios(series.values(many), series.values(one)), GROWTH));
     }
 }
 

@@ -10,11 +10,13 @@ use super::super::Error;
 use super::super::compile::KernelPrograms;
 use super::super::gateway::{Gateway, Running, unchanged};
 use super::super::node::{NodeGateway, PATIENCE};
-use super::flood::{Channel, PROBE};
+use super::flood::Channel;
 
 const AGAIN: Duration = Duration::from_millis(2);
-/// CPU time that a process may spend during a probe: an eighth of what its forwarding would cost at least.
-const PROBE_NS: u64 = PROBE as u64 * 150;
+/// CPU time that a process may spend on each frame of a probe: an eighth of what its forwarding would cost at least.
+const PROBE_NS: u64 = 150;
+/// Time that a router may take to get one more code ready.
+const PER_CODE: Duration = Duration::from_millis(50);
 
 /// A way through the router.
 pub(super) struct Variant<'a> {
@@ -90,16 +92,23 @@ impl<'a> Variant<'a> {
     }
 
     /// Waits until frames come through without a process that forwards them, and looks at one of them.
-    pub(super) fn warm(&self, channel: &mut Channel, running: Option<&mut Running>, sent: &[u8]) -> Result<(), Error> {
+    pub(super) fn warm(
+        &self,
+        channel: &mut Channel,
+        running: Option<&mut Running>,
+        codes: u16,
+        sent: &[u8],
+    ) -> Result<(), Error> {
         if self.drops() {
             return channel.probe().map(drop);
         }
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + PATIENCE + PER_CODE * u32::from(codes);
+        let idle_ns = u64::from(channel.probed()) * PROBE_NS;
         let spent = || running.as_ref().map_or(0, |running| running.cpu_ns());
         while Instant::now() < limit {
             let before = spent();
             let arrived = channel.probe()?;
-            if let Some(arrived) = arrived.filter(|_| spent().saturating_sub(before) < PROBE_NS) {
+            if let Some(arrived) = arrived.filter(|_| spent().saturating_sub(before) < idle_ns) {
                 let wrong = |what| Error::Wrong { gateway: self.name.into(), what };
                 return self.check(sent, &arrived).map_err(wrong);
             }

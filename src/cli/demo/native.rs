@@ -171,7 +171,7 @@ impl Drop for Native {
             let _ = thread.join();
         }
         for daemon in &mut self.daemons {
-            let told = Control::connect(&daemon.run_dir).and_then(|mut control| control.down());
+            let told = Control::connect(&daemon.run_dir).and_then(|mut control| control.down(false));
             if told.is_ok() {
                 let begin = Instant::now();
                 while daemon.run_dir.join("control.sock").exists() && begin.elapsed() < PATIENCE {

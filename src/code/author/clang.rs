@@ -4,7 +4,7 @@
 //! The flags are in [`super::toolchain`].
 
 use super::Error;
-use super::toolchain::{self, BPF, COMMON, LINK, WASM};
+use super::toolchain::{self, BPF, COMMON, LINK, NATIVE, NATIVE_LINK, WASM};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -54,7 +54,22 @@ impl Clang {
         self.compile("bpf", &BPF, source, "bpf.o")
     }
 
-    /// What the compiler said without refusing; the same warning for both targets once.
+    /// Compiles for this processor; the object file's bytes.
+    pub(super) fn native_object(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
+        self.compile("native", &NATIVE, source, "native.o")
+    }
+
+    /// Links what [`Clang::native_object`] made with this table in C; the shared object's bytes.
+    pub(super) fn native_link(&mut self, table: &str) -> Result<Vec<u8>, Error> {
+        let path = self.directory.join("table.c");
+        fs::write(&path, table).map_err(|cause| Error::Temporary { path: path.clone(), cause })?;
+        let flags = COMMON.iter().chain(&NATIVE).chain(&NATIVE_LINK);
+        let mut arguments: Vec<OsString> = flags.map(Into::into).collect();
+        arguments.extend([self.directory.join("native.o").into(), path.into()]);
+        self.run("native", arguments, "native.so")
+    }
+
+    /// What the compiler said without refusing; the same warning for all targets once.
     pub(super) fn warnings(&self) -> String {
         let mut warnings = self.warnings.clone();
         warnings.dedup();

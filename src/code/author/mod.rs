@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! ping.c ─▶ clang wasm32 ─▶ wasm-ld ─▶ module: least memory, only the needed exports ─┐
-//!        └▶ clang bpf ─▶ ELF ─▶ program: symbols by name, functions placed ──────────┴▶ check ─▶ bundle
+//!        ├▶ clang bpf ─▶ ELF ─▶ program: symbols by name, functions placed ──────────┼▶ check ─▶ bundle
+//!        └▶ clang ─▶ ELF ─▶ shared object: calls through a table (if asked for) ─────┘
 //! ```
 //!
 //! Only here are object files read, since they come from the author's own compiler; what goes
@@ -13,6 +14,7 @@
 mod clang;
 mod error;
 mod module;
+mod native;
 mod program;
 pub(crate) mod toolchain;
 
@@ -34,8 +36,10 @@ pub struct Options {
     pub title: Option<String>,
     /// Payload bytes in the window; needed for `.wasm` and `.wat`, C sources say it themselves.
     pub window: Option<u32>,
-    /// Only this representation of a C source; both if `None`.
+    /// Only this representation of a C source; wasm and bpf if `None`.
     pub only: Option<Kind>,
+    /// A native representation of a C source too, for this processor.
+    pub native: bool,
     /// The compiler; `clang` or the newest `clang-N` on the path if `None`.
     pub clang: Option<PathBuf>,
 }
@@ -54,7 +58,7 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
         Some("wasm" | "wat") => {
             let bytes = std::fs::read(source).map_err(|cause| Error::Unreadable { path: source.into(), cause })?;
             let window = options.window.ok_or_else(|| Error::NoWindow { path: source.into() })?;
-            Parts { window, wasm: Some(module::normalise(&binary(source, bytes)?)?), bpf: None }
+            Parts { window, wasm: Some(module::normalise(&binary(source, bytes)?)?), bpf: None, native: None }
         }
         _ => return Err(Error::Ending { path: source.into() }),
     };
@@ -71,7 +75,7 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
 pub fn from_compiled(title: &str, module: &[u8], object: &[u8]) -> Result<Bundle, Error> {
     let wasm = module::normalise(module)?;
     let program::Converted { program, window } = program::convert(object)?;
-    bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()) }, None)
+    bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()), native: None }, None)
 }
 
 /// The representations of one program.
@@ -79,11 +83,12 @@ struct Parts {
     window: u32,
     wasm: Option<Vec<u8>>,
     bpf: Option<Vec<u8>>,
+    native: Option<Vec<u8>>,
 }
 
 /// Checks the representations as a node will, and names them.
 fn bundle(title: &str, parts: Parts, key: Option<&PrincipalKey>) -> Result<Bundle, Error> {
-    let Parts { window, wasm, bpf } = parts;
+    let Parts { window, wasm, bpf, native } = parts;
     let mut representations: Vec<(Kind, Arc<[u8]>)> = Vec::new();
     if let Some(bytes) = wasm {
         check::wasm(&bytes, window).map_err(|refusal| Error::Refused { kind: Kind::Wasm, refusal })?;
@@ -93,6 +98,11 @@ fn bundle(title: &str, parts: Parts, key: Option<&PrincipalKey>) -> Result<Bundl
         check::bpf(&bytes).map_err(|refusal| Error::Refused { kind: Kind::Bpf, refusal })?;
         representations.push((Kind::Bpf, bytes.into()));
     }
+    if let Some(bytes) = native {
+        let refused = |refusal| Error::Refused { kind: Kind::Native, refusal };
+        check::native(&bytes, std::env::consts::ARCH).map_err(refused)?;
+        representations.push((Kind::Native, bytes.into()));
+    }
     Bundle::build(title, window, &representations, key).map_err(Error::Bundle)
 }
 
@@ -100,7 +110,7 @@ fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Pa
     let mut clang = Clang::new(options.clang.as_deref())?;
     let wanted = |kind| options.only.is_none_or(|only| only == kind);
     let mut windows = Vec::new();
-    let (mut wasm, mut bpf) = (None, None);
+    let (mut wasm, mut bpf, mut shared) = (None, None, None);
     if wanted(Kind::Wasm) {
         let object = clang.wasm_object(source)?;
         windows.push(module::window(&object)?);
@@ -111,16 +121,21 @@ fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Pa
         windows.push(object.window);
         bpf = Some(object.program.encode());
     }
+    if options.native || options.only == Some(Kind::Native) {
+        let needs = native::needs(&clang.native_object(source)?)?;
+        windows.push(needs.window);
+        shared = Some(clang.native_link(&native::table(&needs.symbols)?)?);
+    }
     warnings.push_str(&clang.warnings());
     let (Some(&window), true) = (windows.first(), windows.iter().min() == windows.iter().max()) else {
         return Err(match windows[..] {
-            [wasm, bpf] => Error::WindowDiffers { wasm, bpf },
+            [wasm, bpf] | [wasm, bpf, _] => Error::WindowDiffers { wasm, bpf },
             _ => Error::NothingToBuild,
         });
     };
     match options.window {
         Some(asked) if asked != window => Err(Error::WindowIsFixed { asked, window }),
-        _ => Ok(Parts { window, wasm, bpf }),
+        _ => Ok(Parts { window, wasm, bpf, native: shared }),
     }
 }
 

@@ -162,7 +162,7 @@ fn flags(section: &Section<'_, '_>) -> u64 {
     }
 }
 
-fn window(file: &Elf<'_>) -> Result<u32, Error> {
+pub(super) fn window(file: &Elf<'_>) -> Result<u32, Error> {
     let section = file.section_by_name(META).ok_or_else(|| broken("it does not say its window"))?;
     let bytes = section.data()?.first_chunk::<4>().ok_or_else(|| broken("it does not say its window"))?;
     Ok(u32::from_le_bytes(*bytes))

@@ -18,6 +18,24 @@ pub(crate) const WASM: [&str; 5] =
 /// Flags for an object file for bpf.
 pub(crate) const BPF: [&str; 4] = ["--target=bpfel", "-mcpu=v3", "-ffunction-sections", "-fno-jump-tables"];
 
+/// Flags for an object file for this processor.
+pub(crate) const NATIVE: [&str; 5] =
+    ["-fPIC", "-fvisibility=hidden", "-fno-stack-protector", "-fno-jump-tables", "-DAN_NATIVE"];
+
+/// Flags for linking that with its table to a shared object that needs nobody.
+pub(crate) const NATIVE_LINK: [&str; 10] = [
+    "-shared",
+    "-nostdlib",
+    "-fuse-ld=lld",
+    "-Wl,--no-undefined",
+    "-Wl,--build-id=none",
+    "-Wl,--strip-all",
+    "-Wl,--gc-sections",
+    "-Wl,-z,now",
+    "-Wl,-z,noexecstack",
+    "-Wl,-z,max-page-size=4096",
+];
+
 /// Flags for linking the object file for wasm32 to a module; 1024 bytes of stack (bpf has 512).
 pub(crate) const LINK: [&str; 11] = [
     "--target=wasm32",
@@ -50,5 +68,6 @@ pub(crate) fn find() -> Option<PathBuf> {
 
 /// Whether what clang said means that it found no linker for wasm.
 pub(crate) fn lacks_linker(said: &str) -> bool {
-    said.contains("wasm-ld") && (said.contains("unable to execute") || said.contains("posix_spawn"))
+    (said.contains("wasm-ld") || said.contains("lld"))
+        && (said.contains("unable to execute") || said.contains("posix_spawn") || said.contains("invalid linker name"))
 }

@@ -77,7 +77,7 @@ impl fmt::Display for Error {
             }
             Error::Signature => write!(
                 f,
-                "the signature is not the principal's over this manifest; get the bundle from its author, or {REBUILD} --key"
+                "the signature is not the principal's over this manifest; get the bundle from its author, or {REBUILD} --sign"
             ),
             Error::NoSuchLayer { kind } => write!(f, "the manifest names no {kind} representation; {REBUILD}"),
             Error::Representation { kind, expected, found } => write!(

@@ -44,11 +44,12 @@ pub struct Manifest {
     title: String,
     window: u32,
     layers: Vec<Layer>,
+    architecture: Option<String>,
     signed: Option<(PrincipalId, Signature)>,
 }
 
 impl Manifest {
-    /// An unsigned manifest; `layers` in the order of [`Kind`], at least one.
+    /// An unsigned manifest; `layers` in the order of [`Kind`], at least one. Native code is for this processor.
     pub fn new(title: &str, window: u32, layers: Vec<Layer>) -> Result<Manifest, Error> {
         let field = |field, found: String, expected| Err(Error::Field { field, found, expected });
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -65,7 +66,9 @@ impl Manifest {
         if let Some(layer) = layers.iter().find(|layer| layer.size == 0 || layer.size as usize > REPRESENTATION_MAX) {
             return field("layers.size", layer.size.to_string(), "1 to 65536 bytes");
         }
-        Ok(Manifest { title: title.into(), window, layers, signed: None })
+        let native = layers.iter().any(|layer| layer.kind == Kind::Native);
+        let architecture = native.then(|| std::env::consts::ARCH.to_owned());
+        Ok(Manifest { title: title.into(), window, layers, architecture, signed: None })
     }
 
     /// Signs as `key`'s principal, in place of any earlier signature. The name changes.
@@ -118,6 +121,11 @@ impl Manifest {
         self.window
     }
 
+    /// The processor that native code is for, if there is any: `x86_64`, `aarch64` …
+    pub fn architecture(&self) -> Option<&str> {
+        self.architecture.as_deref()
+    }
+
     /// The representations, in the order of [`Kind`].
     pub fn layers(&self) -> &[Layer] {
         &self.layers
@@ -144,7 +152,8 @@ impl Manifest {
                 api: API.into(),
                 title: self.title.clone(),
                 window: self.window.to_string(),
-                principal: principal.map(|id| id.to_string()),
+                architecture: self.architecture.clone(),
+                principal: principal.map(|id| id.digits()),
                 signature: signature.map(|signature| signature.to_string()),
             },
         };
@@ -186,6 +195,8 @@ struct Annotations {
     title: String,
     #[serde(rename = "anode.window")]
     window: String,
+    #[serde(rename = "anode.architecture", default, skip_serializing_if = "Option::is_none")]
+    architecture: Option<String>,
     #[serde(rename = "anode.principal", default, skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
     #[serde(rename = "anode.signature", default, skip_serializing_if = "Option::is_none")]
@@ -205,12 +216,13 @@ impl Json {
         let layers = self.layers.iter().map(JsonLayer::value).collect::<Result<_, _>>()?;
         let window = parse("anode.window", &self.annotations.window, "0 to 512 bytes")?;
         let mut manifest = Manifest::new(&self.annotations.title, window, layers)?;
+        manifest.architecture =
+            architecture(self.annotations.architecture.as_deref(), manifest.architecture.is_some())?;
         manifest.signed = match (&self.annotations.principal, &self.annotations.signature) {
             (None, None) => None,
-            (Some(principal), Some(signature)) => Some((
-                parse("anode.principal", principal, "64 hexadecimal digits")?,
-                parse("anode.signature", signature, "128 hexadecimal digits")?,
-            )),
+            (Some(principal), Some(signature)) => {
+                Some((principal_of(principal)?, parse("anode.signature", signature, "128 hexadecimal digits")?))
+            }
             (Some(found), None) => {
                 return Err(Error::Field {
                     field: "anode.principal",
@@ -240,6 +252,26 @@ impl JsonLayer {
         let digest = parse("layers.digest", &self.digest, "sha256: and 64 hexadecimal digits")?;
         Ok(Layer { kind, digest, size: self.size })
     }
+}
+
+/// The processor of native code: there is one exactly if there is native code.
+fn architecture(text: Option<&str>, native: bool) -> Result<Option<String>, Error> {
+    let plain = |text: &&str| {
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        (1..=16).contains(&text.len()) && text.chars().all(letters)
+    };
+    let expected = "1 to 16 small letters, digits or '_', exactly if there is native code";
+    let found = text.unwrap_or("").to_owned();
+    match text.filter(plain) {
+        Some(text) if native => Ok(Some(text.into())),
+        None if text.is_none() && !native => Ok(None),
+        _ => Err(Error::Field { field: "anode.architecture", found, expected }),
+    }
+}
+
+fn principal_of(digits: &str) -> Result<PrincipalId, Error> {
+    let (field, expected) = ("anode.principal", "64 hexadecimal digits");
+    PrincipalId::from_digits(digits).ok_or_else(|| Error::Field { field, found: digits.into(), expected })
 }
 
 fn expect(field: &'static str, found: &str, expected: &'static str) -> Result<(), Error> {

@@ -15,12 +15,14 @@ pub use error::Error;
 pub use manifest::{Layer, MANIFEST_MAX, Manifest, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
 pub use program::{Insn, PROGRAM_HEADER, Program};
 
+use crate::trust::{CredentialSet, Refusal};
 use crate::wire::Digest;
 use core::fmt;
 use std::sync::Arc;
 
 /// In which form a program is represented, in the order of the manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A WebAssembly core module: portable, runs in user space.
     Wasm,
@@ -65,6 +67,7 @@ pub struct Bundle {
     manifest: Manifest,
     manifest_bytes: Arc<[u8]>,
     representations: [Option<Arc<[u8]>>; 3],
+    credentials: Option<Arc<[u8]>>,
 }
 
 impl Bundle {
@@ -76,6 +79,7 @@ impl Bundle {
             manifest,
             manifest_bytes: bytes.into(),
             representations: [const { None }; 3],
+            credentials: None,
         })
     }
 
@@ -88,6 +92,20 @@ impl Bundle {
         }
         self.representations[kind as usize] = Some(bytes);
         Ok(())
+    }
+
+    /// Adds what travels beside the bundle: credentials for this code, which are not verified.
+    pub fn add_credentials(&mut self, octets: Arc<[u8]>) -> Result<(), Refusal> {
+        match CredentialSet::parse(&octets)? {
+            set if set.code == self.name => self.credentials = Some(octets),
+            CredentialSet { code, .. } => return Err(Refusal::OtherCode { code }),
+        }
+        Ok(())
+    }
+
+    /// The credentials that travel beside it, if any.
+    pub fn credentials(&self) -> Option<&Arc<[u8]>> {
+        self.credentials.as_ref()
     }
 
     /// Builds a bundle from its representations; the result is signed if a `key` is given.
@@ -135,9 +153,9 @@ impl Bundle {
         self.representations[kind as usize].as_ref()
     }
 
-    /// Everything at hand: the manifest and the representations, each an object of a store.
+    /// Everything at hand: the manifest, the representations and the credentials, each an object of a store.
     pub fn objects(&self) -> impl Iterator<Item = &Arc<[u8]>> {
-        core::iter::once(&self.manifest_bytes).chain(self.representations.iter().flatten())
+        core::iter::once(&self.manifest_bytes).chain(self.representations.iter().flatten()).chain(&self.credentials)
     }
 }
 

@@ -8,12 +8,14 @@
 //! `docs/bundle.md` states the same rules in words.
 
 mod bpf;
+mod native;
 mod refusal;
 mod sections;
 mod symbols;
 mod wasm;
 
 pub use bpf::{BpfFacts, bpf};
+pub use native::native;
 pub use refusal::{BpfFault, Refusal};
 pub use symbols::{SYMBOLS, Symbol, Type, symbol};
 pub use wasm::{ARENA_CONTEXT, ARENA_WINDOW, MEMORY_MAX, MutableGlobal, Value, WasmFacts, wasm};
@@ -58,7 +60,7 @@ impl fmt::Display for BundleRefusal {
 
 impl core::error::Error for BundleRefusal {}
 
-/// Checks the signature and whatever representations are at hand. Native code is not looked into:
+/// Checks the signature and whatever representations are at hand. Of native code only the head is looked at:
 /// it runs by trust in its principal alone.
 pub fn check(bundle: &Bundle) -> Result<Report, BundleRefusal> {
     let window = bundle.manifest().window();
@@ -66,6 +68,9 @@ pub fn check(bundle: &Bundle) -> Result<Report, BundleRefusal> {
     let principal = bundle.manifest().principal().map_err(BundleRefusal::Bundle)?;
     let wasm = bundle.representation(Kind::Wasm).map(|bytes| wasm(bytes, window).map_err(because(Kind::Wasm)));
     let bpf = bundle.representation(Kind::Bpf).map(|bytes| bpf(bytes).map_err(because(Kind::Bpf)));
+    if let (Some(bytes), Some(architecture)) = (bundle.representation(Kind::Native), bundle.manifest().architecture()) {
+        native(bytes, architecture).map_err(because(Kind::Native))?;
+    }
     Ok(Report { principal, wasm: wasm.transpose()?, bpf: bpf.transpose()? })
 }
 

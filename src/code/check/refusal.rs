@@ -80,6 +80,11 @@ pub enum Refusal {
         /// Bytes of memory.
         memory: u32,
     },
+    /// Not a shared object for the processor that the manifest names.
+    Object {
+        /// The processor.
+        architecture: String,
+    },
     /// Not the binary form of bpf code.
     Form(bundle::Error),
     /// A symbol that no node has.
@@ -174,6 +179,12 @@ impl fmt::Display for Refusal {
                 f,
                 "an_arena at {address} needs {needs} bytes (context and window), the memory ends at {memory}; is the window in the manifest that of the program?"
             ),
+            Refusal::Object { architecture } => {
+                write!(
+                    f,
+                    "not a shared object (ELF, 64 bits) for {architecture}; build it there with: anode code build --native"
+                )
+            }
             Refusal::Form(error) => error.fmt(f),
             Refusal::Symbol { name } => write!(f, "it calls '{name}'; {CALLS}"),
             Refusal::Unused { name } => {

@@ -1,6 +1,7 @@
 //! Sources that lie about lengths, or do not have the code.
 
 use super::*;
+use crate::wire::fetch;
 
 const CODE: Digest = Digest([7; 32]);
 
@@ -12,7 +13,7 @@ fn source(peer: u16) -> Source {
 fn asked() -> (Fetch, Step) {
     let mut fetch = Fetch::new([1; 32]);
     for peer in [0, 1] {
-        let _ = fetch.wait(CODE, Frame::from_bytes(b"x"), Some(source(peer)));
+        let _ = fetch.wait(CODE, Some(Frame::from_bytes(b"x")), Some(source(peer)));
     }
     let (mut steps, given) = fetch.looked_up(0, CODE, None);
     assert!(given.is_empty() && steps.len() == 1);
@@ -82,6 +83,26 @@ fn a_length_holds_for_the_source_that_said_it_only() {
 fn a_source_without_the_code_has_one_turn() {
     let (mut fetch, step) = asked();
     let (_, nonce, _) = request(&step);
-    fetch.absent(1, source(0), nonce, CODE).unwrap();
+    assert_eq!(fetch.absent(1, source(0), nonce, CODE), Ok(None));
     assert_eq!(next(&mut fetch, &mut 0).map(|(source, ..)| source), Some(source(1)));
+}
+
+#[test]
+fn a_flood_of_names_displaces_the_oldest_search_and_none_that_is_near_its_end() {
+    let name = |number: usize| Digest::of(&number.to_be_bytes());
+    let frame = || Some(Frame::from_bytes(b"x"));
+    let mut fetch = Fetch::new([1; 32]);
+    for number in 0..PENDING_MAX {
+        assert!(fetch.wait(name(number), frame(), Some(source(0))).1.is_empty());
+    }
+    fetch.preparing(name(0));
+    fetch.next_object(name(1), CODE, 10);
+    let (step, displaced) = fetch.wait(name(1000), frame(), Some(source(0)));
+    assert!(step.is_some() && displaced.len() == 1);
+    assert!(fetch.is_pending(&name(0)) && fetch.is_pending(&name(1)) && !fetch.is_pending(&name(2)));
+    let all: Vec<Digest> = fetch.pending.iter().map(|pending| pending.code).collect();
+    all.into_iter().for_each(|code| fetch.preparing(code));
+    let (step, displaced) = fetch.wait(name(1001), frame(), Some(source(0)));
+    assert!(step.is_none() && displaced.len() == 1, "the new one has to go");
+    assert!(!fetch.is_pending(&name(1001)));
 }

@@ -76,7 +76,7 @@ fn state_get(mut call: Call<'_>, key: u64, to: u32) -> Result<i32> {
     Ok(if found.is_some() { 0 } else { CallError::Absent as i32 })
 }
 
-fn status(result: Result<(), CallError>) -> i32 {
+pub(super) fn status(result: Result<(), CallError>) -> i32 {
     match result {
         Ok(()) => 0,
         Err(error) => error as i32,

@@ -2,16 +2,21 @@
 //!
 //! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet in an
 //! [`Env`] and gives the verdict. It keeps nothing of a packet: the same slot serves all nodes of a
-//! simulation. Preparing (compiling) happens elsewhere, in [`wasm::Compiler`], off the data path.
+//! simulation. Preparing (compiling, loading) happens elsewhere, in [`Prepare::carry_out`], off the data path.
 
 mod calls;
+pub mod native;
+mod native_calls;
 pub mod wasm;
 
+use crate::code::bundle::Kind;
 use crate::ee::capsule::env::Env;
 use crate::nodeos::reason::Reason;
+use crate::trust::Role;
 use crate::wire::Digest;
 use std::collections::HashMap;
-use wasm::{Compiled, Instance};
+use std::sync::Arc;
+use wasm::{Compiled, Compiler};
 
 /// Code that a runtime keeps ready at the same time; beyond, the one unused for longest gives way.
 pub const SLOTS_MAX: usize = 256;
@@ -50,8 +55,90 @@ pub struct Outcome {
     pub steps: u64,
 }
 
+/// A representation that is to be made ready to run.
+pub struct Prepare {
+    /// The code's name.
+    pub code: Digest,
+    /// Which representation.
+    pub kind: Kind,
+    /// Its octets.
+    pub bytes: Arc<[u8]>,
+    /// Payload octets in its window.
+    pub window: u32,
+}
+
+/// A representation made ready to run.
+#[derive(Clone)]
+pub enum Program {
+    /// Compiled wasm.
+    Wasm(Compiled),
+    /// A loaded shared object.
+    Native(native::Library),
+}
+
+/// A program with what one worker needs to run it.
+enum Instance {
+    Wasm(wasm::Instance),
+    Native(native::Instance),
+}
+
+impl Instance {
+    #[inline(always)]
+    fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+        match self {
+            Instance::Wasm(instance) => instance.run(env, steps),
+            Instance::Native(instance) => instance.run(env),
+        }
+    }
+}
+
+impl Prepare {
+    /// Makes the representation ready; off the data path.
+    pub fn carry_out(&self, compiler: &Compiler) -> Result<Program, String> {
+        match self.kind {
+            Kind::Wasm => {
+                let compiled = compiler.compile(&self.bytes, self.window);
+                compiled.map(Program::Wasm).map_err(|error| error.to_string())
+            }
+            Kind::Native => native::Library::load(&self.bytes, self.window).map(Program::Native),
+            Kind::Bpf => Err("the user half runs no bpf".into()),
+        }
+    }
+}
+
+impl Program {
+    /// Whether a role lets it run: calls and memory.
+    pub fn suits(&self, role: &Role) -> Result<(), String> {
+        match self {
+            Program::Wasm(compiled) => compiled.suits(role),
+            Program::Native(library) => library.suits(role),
+        }
+    }
+
+    /// What stands for it: the same representation with the same window is prepared alike.
+    fn key(&self) -> (Digest, usize) {
+        match self {
+            Program::Wasm(compiled) => (compiled.name(), compiled.window()),
+            Program::Native(library) => (library.name(), library.window()),
+        }
+    }
+
+    fn instantiate(&self) -> Option<Instance> {
+        match self {
+            Program::Wasm(compiled) => compiled.instantiate().map(Instance::Wasm),
+            Program::Native(library) => Some(Instance::Native(library.instantiate())),
+        }
+    }
+}
+
+impl From<Compiled> for Program {
+    fn from(compiled: Compiled) -> Program {
+        Program::Wasm(compiled)
+    }
+}
+
 struct Slot {
-    compiled: Compiled,
+    program: Program,
     instance: Option<Instance>,
     used: u64,
     /// Nodes that have the code installed.
@@ -76,15 +163,16 @@ pub struct SlotId(usize);
 impl Runtime {
     /// Takes prepared code; the same representation with the same window always gets the same slot. To
     /// be given back by [`Runtime::release`].
-    pub fn install(&mut self, compiled: Compiled) -> SlotId {
-        let name = (compiled.name(), compiled.window());
+    pub fn install(&mut self, program: impl Into<Program>) -> SlotId {
+        let program = program.into();
+        let name = program.key();
         if let Some(&at) = self.by_name.get(&name) {
             if let Some(slot) = &mut self.slots[at] {
                 slot.holders += 1;
             }
             return SlotId(at);
         }
-        let slot = Some(Slot { compiled, instance: None, used: 0, holders: 1 });
+        let slot = Some(Slot { program, instance: None, used: 0, holders: 1 });
         let at = match self.free.pop() {
             Some(at) => {
                 self.slots[at] = slot;
@@ -106,7 +194,7 @@ impl Runtime {
         slot.holders -= 1;
         if slot.holders == 0 {
             self.live -= usize::from(slot.instance.is_some());
-            self.by_name.remove(&(slot.compiled.name(), slot.compiled.window()));
+            self.by_name.remove(&slot.program.key());
             *place = None;
             self.free.push(id.0);
         }
@@ -131,7 +219,7 @@ impl Runtime {
         self.make_room();
         let clock = self.clock;
         if let Some(Some(slot)) = self.slots.get_mut(id.0) {
-            slot.instance = slot.compiled.instantiate();
+            slot.instance = slot.program.instantiate();
             slot.used = clock;
             if let Some(instance) = &mut slot.instance {
                 self.live += 1;

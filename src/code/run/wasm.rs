@@ -13,6 +13,7 @@ use super::{Outcome, Verdict};
 use crate::code::check;
 use crate::ee::capsule::env::{CONTEXT, Env};
 use crate::nodeos::reason::Reason;
+use crate::trust::Role;
 use crate::wire::{Addr, Digest, capsule};
 use core::fmt;
 use core::ops::Range;
@@ -77,6 +78,9 @@ pub struct Compiled {
     window: usize,
     ticked: bool,
     sets_globals: bool,
+    /// The calls it imports.
+    symbols: Arc<[&'static str]>,
+    memory_bytes: u32,
     pre: InstancePre<Guest>,
 }
 
@@ -116,8 +120,15 @@ impl Compiler {
         let facts = check::wasm(wasm, window).map_err(CompileError::Refused)?;
         let module = Module::new(&self.engine, wasm).map_err(CompileError::Compiler)?;
         let pre = self.linker.instantiate_pre(&module).map_err(CompileError::Compiler)?;
-        let sets_globals = facts.sets_globals;
-        Ok(Compiled { name: Digest::of(wasm), window: window as usize, ticked: self.ticked, sets_globals, pre })
+        Ok(Compiled {
+            name: Digest::of(wasm),
+            window: window as usize,
+            ticked: self.ticked,
+            sets_globals: facts.sets_globals,
+            symbols: facts.imports.iter().map(|symbol| symbol.name).collect(),
+            memory_bytes: facts.memory_bytes,
+            pre,
+        })
     }
 
     /// One tick of the backstop.
@@ -135,6 +146,17 @@ impl Compiled {
     /// Payload octets in its window.
     pub fn window(&self) -> usize {
         self.window
+    }
+
+    /// Whether a role includes the calls it imports and the memory it needs.
+    pub fn suits(&self, role: &Role) -> Result<(), String> {
+        role.check_symbols(self.symbols.iter().copied()).map_err(|error| format!("wasm: {error}"))?;
+        let most = role.limits.memory_bytes;
+        if self.memory_bytes > most {
+            let (needs, name) = (self.memory_bytes, &role.name);
+            return Err(format!("wasm: it needs {needs} octets of memory, the role {name} has {most}"));
+        }
+        Ok(())
     }
 
     /// Makes it ready to run, or nothing if the process has no room for another instance.

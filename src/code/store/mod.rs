@@ -5,7 +5,7 @@
 //! put(bytes)     ─▶ memory, and disk: temporary file ─▶ fsync ─▶ rename ─▶ fsync of the directory
 //! ```
 //!
-//! Manifests and representations of [`super::bundle`] are objects alike. Whatever happens to the
+//! Manifests, representations and credential sets of [`super::bundle`] are objects alike. Whatever happens to the
 //! process or the disk, `object` returns bytes of that digest or nothing: an object appears by one
 //! rename, and a file that rotted is removed, counted and absent. Both sides have limits in bytes
 //! and entries and forget the longest unused first, except what the operator pinned. The disk may
@@ -18,6 +18,7 @@ mod lru;
 pub use error::Error;
 
 use super::bundle::{Bundle, Manifest};
+use crate::trust::{CredentialSet, object_name};
 use crate::wire::Digest;
 use disk::{Disk, Found};
 use lru::Lru;
@@ -146,7 +147,7 @@ impl Store {
         if bytes.len() > OBJECT_MAX {
             return Err(Error::TooLong { bytes: bytes.len() });
         }
-        let digest = Digest::of(&bytes);
+        let digest = object_name(&bytes);
         let mut memory = self.memory();
         memory.stats.puts += 1;
         let fits = memory.objects.insert(digest, bytes.len() as u64, bytes.clone()).is_some();
@@ -213,6 +214,10 @@ impl Store {
                 bundle.add(layer.kind, bytes).ok()?;
             }
         }
+        if let Some(credentials) = self.object(&CredentialSet::name_for(name)) {
+            // What is none does not make the bundle one.
+            let _ = bundle.add_credentials(credentials);
+        }
         Some(bundle)
     }
 
@@ -220,7 +225,7 @@ impl Store {
     pub fn put_bundle(&self, bundle: &Bundle, pin: bool) -> Result<(), Error> {
         for object in bundle.objects() {
             if pin {
-                self.pin(&Digest::of(object))?;
+                self.pin(&object_name(object))?;
             }
             self.put(object.clone())?;
         }
@@ -232,6 +237,7 @@ impl Store {
     pub fn remove_bundle(&self, name: &Digest) -> Result<bool, Error> {
         let Some(bundle) = self.bundle(name) else { return self.remove(name) };
         let here = self.remove(name)?;
+        self.remove(&CredentialSet::name_for(name))?;
         let shared: Vec<Digest> = self
             .list()
             .iter()

@@ -2,7 +2,6 @@
 //! stands in them twice or beyond their limit.
 
 use super::{ConfigError, NodeFile, PortFile, wrong};
-use crate::ee::capsule::env::CHILDREN_MAX;
 use crate::nodeos::domain::DOMAINS_MAX;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
 use std::collections::HashSet;
@@ -26,7 +25,6 @@ impl NodeFile {
         let neighbours = self.ports.iter().map(|port| port.neighbours.len()).sum();
         at_most("neighbours of all ports", neighbours, NEIGHBOURS_MAX)?;
         at_most("sizes.codes", self.sizes.codes, DOMAINS_MAX)?;
-        at_most("anyone.children_per_packet", self.anyone.children_per_packet as usize, CHILDREN_MAX)?;
         once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
         once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
         once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;
@@ -104,11 +102,18 @@ mod tests {
     fn what_is_more_than_the_node_holds_is_refused_with_the_limit() {
         assert_eq!(refusal(&neighbours(NEIGHBOURS_MAX)), None);
         let many = |count: usize| (0..count).map(|n| format!("\"10.0.{n}.1/24\"")).collect::<Vec<_>>().join(", ");
+        let role = |rest: &str| format!("{}\n[[role]]\nname = \"r\"\n{rest}", neighbours(1));
         for (text, part) in [
             (neighbours(NEIGHBOURS_MAX + 1), "neighbours of all ports: 257 are more than a node holds, which is 256"),
             (port(&format!("address = [{}]", many(65))), "address: 65 are more than"),
             (format!("{}\n[sizes]\ncodes = 5000", neighbours(1)), "sizes.codes: 5000 are more than"),
-            (format!("{}\n[anyone]\nchildren_per_packet = 99", neighbours(1)), "children_per_packet: 99 are more than"),
+            (role("limits = { children_per_packet = 99 }"), "role r: limits.children_per_packet: 99 are more than"),
+            (role("representations = []"), "at least one of wasm, bpf, native"),
+            (role("[[role]]\nname = \"r\""), "[[role]]: r stands twice"),
+            (role("symbols = [\"an_nothing\"]"), "'an_nothing' is no call"),
+            (role("trusts = [\"ed25519:12\"]"), "is no principal: write ed25519: and 64"),
+            (role("kernl = 1"), "unknown field `kernl`"),
+            (format!("{}\n[[role]]\nname = \"anyone\"\nkernel = \"trusted\"", neighbours(1)), "role anyone: whoever"),
         ] {
             let refused = refusal(&text).unwrap_or_default();
             assert!(refused.contains(part), "{refused:?} and not {part:?}");

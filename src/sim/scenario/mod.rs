@@ -11,6 +11,7 @@ use super::shape::below;
 use super::{Change, SECOND, Simulation, To, Traffic};
 use crate::code::bundle::Bundle;
 use crate::node::Sizes;
+use crate::trust::Roles;
 use crate::wire::Digest;
 pub use error::Error;
 pub use file::CodeFile;
@@ -122,7 +123,9 @@ impl Scenario {
         }
         network.family = self.family;
         network.sizes = self.sizes.unwrap_or(network.sizes);
-        network.anyone = self.node.anyone.unwrap_or(network.anyone);
+        if let Some(limits) = self.node.anyone {
+            network.roles = Roles::of_anyone(limits).into();
+        }
         if let Some(ms) = self.node.prepare_ms {
             network.prepare_ns = time("prepare_ms", ms / 1000.0)?;
         }

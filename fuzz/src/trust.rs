@@ -1,0 +1,12 @@
+//! Keys and credentials; roles and policy stay with the node.
+
+#[path = "../../src/trust/credential.rs"]
+mod credential;
+#[path = "../../src/trust/key.rs"]
+mod key;
+#[path = "../../src/trust/set.rs"]
+mod set;
+
+pub use credential::{CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms};
+pub use key::{PrincipalId, PrincipalKey, Signature};
+pub use set::{CredentialSet, SET_MAX, object_name};

@@ -1,0 +1,112 @@
+//! One code on its way: which object is looked for, whom to ask for it, and who waits.
+
+use super::assembly::Assembly;
+use super::nonces::Nonces;
+use super::{FAILURES_MAX, RETRY, Source, Step, TRIES_MAX};
+use crate::port::Frame;
+use crate::wire::{Digest, fetch};
+use std::collections::VecDeque;
+
+pub(super) enum Stage {
+    /// The store is being asked for an object, whose length is known if a manifest said it.
+    LookingUp(Digest, Option<u32>),
+    /// The previous hop is being asked.
+    Fetching(Assembly),
+    /// All that was wanted is here; the node is deciding, or preparing the code.
+    Preparing,
+}
+
+pub(super) struct Pending {
+    pub(super) code: Digest,
+    pub(super) stage: Stage,
+    /// Whether the code can do without the object.
+    pub(super) optional: bool,
+    /// Sources that do not have the object, if it is optional.
+    pub(super) absent: usize,
+    /// Whose turn it is stands first.
+    pub(super) sources: VecDeque<Source>,
+    pub(super) nonce: Option<u32>,
+    pub(super) tries: u32,
+    /// Requests to the source whose turn it is.
+    pub(super) turn: u32,
+    pub(super) failures: u32,
+    pub(super) deadline: u64,
+    pub(super) waiting: VecDeque<Frame>,
+}
+
+impl Pending {
+    /// Whether only this node is to be waited for, since code and manifest are known to be good. Such code gives way to no
+    /// other, or a flood of many codes would never get one ready.
+    pub(super) fn is_near_its_end(&self) -> bool {
+        match self.stage {
+            Stage::LookingUp(_, length) => length.is_some() || self.optional,
+            Stage::Fetching(_) => false,
+            Stage::Preparing => true,
+        }
+    }
+
+    /// Gives up an object that the code can do without.
+    pub(super) fn do_without(&mut self) -> Step {
+        self.stage = Stage::Preparing;
+        Step::Without { code: self.code }
+    }
+
+    /// Asks the first source for what is missing.
+    pub(super) fn ask(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) {
+        let Some(&source) = self.sources.front() else { return };
+        let Stage::Fetching(assembly) = &mut self.stage else { return };
+        // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
+        let nonce = *self.nonce.get_or_insert_with(|| nonces.draw());
+        let mut wanted = assembly.next_burst();
+        assembly.outstanding = wanted;
+        while wanted != 0 {
+            let mut missing = 0;
+            for _ in 0..fetch::PARTS_PER_REQUEST {
+                let lowest = wanted & wanted.wrapping_neg();
+                missing |= lowest;
+                wanted &= !lowest;
+            }
+            steps.push(Step::Request { source, nonce, digest: assembly.digest, missing });
+        }
+        self.deadline = now + (RETRY << self.tries.min(3));
+        self.tries += 1;
+        self.turn += 1;
+    }
+
+    /// Who has had its turn may never answer: the others have theirs. What was said of the length only
+    /// holds for the source that said it.
+    pub(super) fn next_source(&mut self) {
+        self.turn = 0;
+        if self.sources.len() < 2 {
+            return;
+        }
+        if matches!(&self.stage, Stage::Fetching(assembly) if assembly.is_hearsay()) {
+            self.start_over();
+        } else {
+            self.sources.rotate_left(1);
+        }
+    }
+
+    /// `from` says another length than `other` said, one of whom lies. Unless `other` is the same, its
+    /// word has been waited upon, so the next word is that of `from`.
+    pub(super) fn disagree(&mut self, now: u64, other: Source, from: Source) {
+        self.start_over();
+        if from != other
+            && let Some(at) = self.sources.iter().position(|source| *source == from)
+        {
+            self.sources.rotate_left(at);
+        }
+        self.deadline = now;
+    }
+
+    /// The object was not what it was asked for as: forget it and ask the next source, or after a
+    /// few such failures nobody.
+    pub(super) fn start_over(&mut self) {
+        let Stage::Fetching(assembly) = &mut self.stage else { return };
+        *assembly = Assembly::new(assembly.digest, assembly.certain());
+        self.failures += 1;
+        (self.nonce, self.turn) = (None, 0);
+        self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { self.tries.max(1) };
+        self.sources.rotate_left(1);
+    }
+}

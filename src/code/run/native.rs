@@ -1,0 +1,163 @@
+//! The native run-time: shared objects of roles that may have them.
+//!
+//! The object is loaded once, by the loader's thread, from a sealed copy in memory, and called by the worker with a copy of context and
+//! window, as wasm is. It resolves nothing against the node: its calls go through a table handed over when it is
+//! loaded ([`super::native_calls`]). Nothing bounds what it does: no fuel, no memory limit, and a fault in it is the
+//! node's. So the role alone decides, and who grants it answers for the code. `docs/bundle.md` §7.
+
+#![allow(unsafe_code)]
+
+use super::native_calls::{self, Current};
+use super::{Outcome, Verdict};
+use crate::code::check;
+use crate::ee::capsule::env::{CONTEXT, Env};
+use crate::nodeos::reason::Reason;
+use crate::sys::shared_object::SharedObject;
+use crate::trust::Role;
+use crate::wire::{Digest, capsule};
+use core::ffi::{CStr, c_void};
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+/// Octets of the largest window.
+const WINDOW: usize = 32 + crate::code::bundle::WINDOW_MAX as usize;
+
+/// Octets of the names of calls, at most.
+const NAMES_MAX: usize = 1024;
+
+// SAFETY of a call: context and window are at these addresses, and the object that it belongs to is loaded.
+type Entry = unsafe extern "C" fn(*mut [u8; CONTEXT], *mut u8) -> i32;
+
+// SAFETY of a call: there are as many addresses as the object has names.
+type Init = unsafe extern "C" fn(*const *const c_void);
+
+/// A loaded representation.
+#[derive(Clone)]
+pub struct Library {
+    name: Digest,
+    window: usize,
+    symbols: Arc<[&'static str]>,
+    entry: Entry,
+    /// The code of `entry`, as long as somebody has it.
+    object: Arc<SharedObject>,
+}
+
+impl Library {
+    /// Checks and loads a representation whose window shows `window` octets of payload. Its signer is trusted with the node.
+    pub fn load(octets: &[u8], window: u32) -> Result<Library, String> {
+        check::native(octets, std::env::consts::ARCH).map_err(|refusal| refusal.to_string())?;
+        let object = SharedObject::open(octets).map_err(|error| format!("native: it cannot be loaded: {error}"))?;
+        let find = |name: &CStr| {
+            let missing =
+                || format!("native: it does not export {}; build with: anode code build", name.to_string_lossy());
+            object.symbol(name).ok_or_else(missing)
+        };
+        let (entry, init, names) = (find(c"capsule")?, find(c"an_init")?, find(c"an_symbols")?);
+        let shows: NonNull<u32> = find(c"an_window_size")?.cast();
+        // SAFETY: docs/bundle.md §7 says that the symbol is a 32-bit number; whoever signed the object is trusted to follow it.
+        let shows = unsafe { shows.read_unaligned() };
+        if shows != window {
+            return Err(format!("native: its window shows {shows} octets, the manifest says {window}"));
+        }
+        // SAFETY: by the same rule `an_symbols` is names that end with NUL each, and an empty one.
+        let symbols = unsafe { names_at(names.cast()) }?;
+        let calls = symbols.iter().filter_map(|name| native_calls::address(name)).collect::<Vec<_>>();
+        // SAFETY: by the same rule `an_init` takes as many addresses as `an_symbols` has names, and copies them; `names_at` has made sure
+        // that each has one.
+        unsafe { core::mem::transmute::<*mut c_void, Init>(init.as_ptr())(calls.as_ptr()) };
+        // SAFETY: by the same rule `capsule` is a function of this type.
+        let entry = unsafe { core::mem::transmute::<*mut c_void, Entry>(entry.as_ptr()) };
+        let object = Arc::new(object);
+        Ok(Library { name: Digest::of(octets), window: window as usize, symbols: symbols.into(), entry, object })
+    }
+
+    /// The digest of the representation.
+    pub fn name(&self) -> Digest {
+        self.name
+    }
+
+    /// Payload octets in its window.
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// Whether a role includes native code and the calls of this one.
+    pub fn suits(&self, role: &Role) -> Result<(), String> {
+        if !role.representations.has(crate::code::bundle::Kind::Native) {
+            return Err(format!("the role {} does not include native code", role.name));
+        }
+        role.check_symbols(self.symbols.iter().copied()).map_err(|error| format!("native: {error}"))
+    }
+
+    pub(super) fn instantiate(&self) -> Instance {
+        let area = Box::new(Area { context: [0; CONTEXT], window: [0; WINDOW] });
+        Instance { entry: self.entry, length: 32 + self.window, area, _object: self.object.clone() }
+    }
+}
+
+/// The names at an address, each of which is a call.
+///
+/// # Safety
+/// There are names that end with NUL each, and then an empty one.
+unsafe fn names_at(mut at: NonNull<u8>) -> Result<Vec<&'static str>, String> {
+    let mut found = Vec::new();
+    let mut octets = 0;
+    loop {
+        // SAFETY: the caller says that there is a string.
+        let name = unsafe { CStr::from_ptr(at.as_ptr().cast()) };
+        let length = name.count_bytes() + 1;
+        octets += length;
+        if length == 1 || octets > NAMES_MAX {
+            return Ok(found);
+        }
+        let known = name.to_str().ok().and_then(check::symbol);
+        let known = known.ok_or_else(|| format!("native: it calls '{}', which no node has", name.to_string_lossy()))?;
+        found.push(known.name);
+        // SAFETY: the caller says that another name, if only the empty one, stands behind this one.
+        at = unsafe { at.add(length) };
+    }
+}
+
+/// What the code is given: context and window, at addresses that suit any of its types.
+#[repr(C, align(16))]
+struct Area {
+    context: [u8; CONTEXT],
+    window: [u8; WINDOW],
+}
+
+/// Code ready for packets.
+pub(super) struct Instance {
+    entry: Entry,
+    /// Octets of its window.
+    length: usize,
+    area: Box<Area>,
+    _object: Arc<SharedObject>,
+}
+
+impl Instance {
+    /// Runs the code on the packet in `env`.
+    pub(super) fn run(&mut self, mut env: Box<Env>) -> (Box<Env>, Outcome) {
+        let Area { context, window } = &mut *self.area;
+        let window = &mut window[..self.length];
+        let source = env.packet.as_ref().filter(|packet| packet.window().len() == window.len());
+        let Some(packet) = source else { return (env, Outcome { verdict: Err(Reason::Window), steps: 0 }) };
+        packet.write_context(context);
+        window.copy_from_slice(packet.window());
+        let window: NonNull<[u8]> = NonNull::from(window);
+        let current = Current::enter(NonNull::from(&mut *env), window);
+        // SAFETY: `entry` is what the trusted signer says it is, and its object is held by `self`. Context and window
+        // live in `self.area`, the environment in its box; until the call returns they are reached through these
+        // addresses only.
+        let code = unsafe { (self.entry)(context, window.as_ptr().cast()) };
+        drop(current);
+        let verdict = Verdict::from_code(code);
+        if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
+            && let Some(packet) = &mut env.packet
+        {
+            let end = capsule::LOCKED + self.length;
+            packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&self.area.window[..self.length]);
+        }
+        // Nobody counts the steps of the processor's own code.
+        (env, Outcome { verdict, steps: 0 })
+    }
+}

@@ -1,0 +1,54 @@
+//! Why code does not run in the kernel.
+
+use super::maps::PROGRAMS;
+use crate::code::link::LinkError;
+use std::fmt;
+use std::io;
+
+/// Instructions of one code; the verifier's work grows with them.
+pub const CODE_MAX: usize = 4096;
+
+/// Why code does not run in the kernel.
+#[derive(Debug)]
+pub enum LoadError {
+    /// It has so many instructions, and that is too many.
+    TooLong(usize),
+    /// It needs a call that is not there.
+    Link(LinkError),
+    /// Other codes stand at its places.
+    Taken,
+    /// All slots are in use.
+    Full,
+    /// The kernel refuses it; the text is the verifier's.
+    Refused(io::Error),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::TooLong(found) => {
+                write!(f, "{found} instructions, and the kernel half takes {CODE_MAX}: the code runs in the user half")
+            }
+            LoadError::Link(error) => error.fmt(f),
+            LoadError::Taken => f.write_str("other codes have its places in the kernel half: it runs in the user half"),
+            LoadError::Full => {
+                write!(f, "the kernel half has its {} codes: the code runs in the user half", PROGRAMS - 1)
+            }
+            LoadError::Refused(error) => write!(f, "the kernel's verifier refuses it: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<LinkError> for LoadError {
+    fn from(error: LinkError) -> LoadError {
+        LoadError::Link(error)
+    }
+}
+
+impl From<io::Error> for LoadError {
+    fn from(error: io::Error) -> LoadError {
+        LoadError::Refused(error)
+    }
+}

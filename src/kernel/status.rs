@@ -1,0 +1,37 @@
+//! What can be counted in the kernel half, for the node's counter tree.
+
+use super::maps::{KernelCounts, KernelUsage};
+
+/// The kernel half's part of a node's counters.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Status {
+    /// Where it stands.
+    pub ports: Vec<PortStatus>,
+    /// The codes that run there.
+    pub codes: Vec<CodeStatus>,
+    /// Capsules at the ingress.
+    pub counts: KernelCounts,
+    /// Whether it outlives the node's process.
+    pub pinned: bool,
+}
+
+/// A port of the kernel half.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PortStatus {
+    /// Its number in the node.
+    pub port: u32,
+    /// In the driver, or in the stack.
+    pub mode: &'static str,
+    /// Why not in the driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A code of the kernel half.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CodeStatus {
+    /// Its name.
+    pub name: String,
+    /// What became of its packets here.
+    pub usage: KernelUsage,
+}

@@ -1,0 +1,137 @@
+//! In whose name code acts: asks for its role when its manifest is here, and again now and then.
+//!
+//! Unsigned code is `anyone`'s without a question. For signed code the credentials that travel beside it are looked for, here
+//! and where the capsule came from; then the outside, which knows the time and can do public-key operations
+//! at leisure, says what that makes of it ([`crate::trust::Roles::authorise`]). The node keeps credentials that it cannot judge, since the next hop
+//! may, and forgets those that are forged.
+
+use super::Node;
+use super::codes::{Code, Coming};
+use super::output::{Effect, Turn};
+use crate::code::bundle::{Kind, Manifest};
+use crate::trust::{Claim, CredentialSet, Grant};
+use crate::wire::Digest;
+use std::sync::Arc;
+
+impl Node {
+    /// The manifest of a code is here.
+    pub(super) fn take_manifest(&mut self, turn: &mut Turn<'_>, code: Digest, bytes: Arc<[u8]>) {
+        let manifest = match Manifest::parse(&bytes) {
+            Ok(manifest) => Arc::new(manifest),
+            Err(error) => return self.refuse(turn, code, error.to_string()),
+        };
+        self.keep_object(turn, code, bytes);
+        let signed = manifest.is_signed();
+        let claim = Claim { code, manifest, credentials: None };
+        let coming = Coming { claim, grant: None, representation: None, bpf: None };
+        self.enter(turn, code, Code::Coming(Box::new(coming)));
+        if signed {
+            let next = self.fetch.optional_object(code, CredentialSet::name_for(&code));
+            self.take_steps(turn, next);
+        } else {
+            let grant = Grant::of_anyone(&self.roles);
+            self.choose(turn, code, grant);
+        }
+    }
+
+    /// The credentials of a code are here, or nowhere to be had.
+    pub(super) fn take_credentials(&mut self, turn: &mut Turn<'_>, code: Digest, credentials: Option<Arc<[u8]>>) {
+        let Some(Code::Coming(coming)) = self.codes.of_mut(&code) else {
+            return self.refuse(turn, code, "its manifest was forgotten while its credentials came".into());
+        };
+        coming.claim.credentials = credentials;
+        let claim = coming.claim.clone();
+        self.fetch.preparing(code);
+        turn.out.effects.push(Effect::Authorise(claim));
+    }
+
+    /// The answer to [`Effect::Authorise`].
+    pub fn authorised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
+        match self.codes.of(&code) {
+            Some(Code::Coming(coming)) if coming.grant.is_none() => {
+                let credentials = coming.claim.credentials.clone();
+                match result {
+                    Ok(grant) => {
+                        self.settle_credentials(turn, code, credentials, &grant);
+                        self.choose(turn, code, grant);
+                    }
+                    Err(why) => self.refuse(turn, code, why),
+                }
+            }
+            Some(Code::Ready(ready)) => {
+                let stays = result.as_ref().is_ok_and(|grant| ready.grant.is_alike(grant));
+                if !stays {
+                    tracing::warn!(node = self.name, code = %code.short(), "code has another role now: it is taken out");
+                    self.withdraw(turn, &code);
+                }
+            }
+            // An answer to a question that was asked twice.
+            Some(Code::Coming(_)) => {}
+            _ => self.forgotten(turn, code),
+        }
+    }
+
+    /// Keeps the credentials for who comes next, unless they are forged, and counts.
+    fn settle_credentials(&mut self, turn: &mut Turn<'_>, code: Digest, set: Option<Arc<[u8]>>, grant: &Grant) {
+        let Some(set) = set else { return };
+        match &grant.refused {
+            None => self.credentials.accepted += 1,
+            Some(refused) => {
+                self.credentials.refused += 1;
+                tracing::warn!(node = self.name, code = %code.short(), why = refused.why, "credential refused");
+            }
+        }
+        if grant.refused.as_ref().is_some_and(|refused| refused.forged) {
+            self.objects.remove(&CredentialSet::name_for(&code));
+        } else {
+            self.keep_object(turn, CredentialSet::name_for(&code), set);
+        }
+    }
+
+    /// Fetches the representation that is the fastest one the role has and this half runs.
+    fn choose(&mut self, turn: &mut Turn<'_>, code: Digest, grant: Grant) {
+        let Some(Code::Coming(coming)) = self.codes.of(&code) else { return self.forgotten(turn, code) };
+        let manifest = coming.claim.manifest.clone();
+        let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind)).copied();
+        let bpf = usable(Kind::Bpf).filter(|_| self.kernel).map(|bpf| (bpf.digest, bpf.size));
+        if bpf.is_none() && manifest.layer(Kind::Bpf).is_some() {
+            // A process before this one may have let it run there, in another role.
+            self.unlink(turn, code);
+        }
+        let native = usable(Kind::Native).filter(|_| manifest.architecture() == Some(std::env::consts::ARCH));
+        let Some(layer) = native.or_else(|| usable(Kind::Wasm)) else {
+            let why = lacks(&manifest, &grant);
+            return self.refuse(turn, code, why);
+        };
+        if let Some(Code::Coming(coming)) = self.codes.of_mut(&code) {
+            coming.bpf = bpf;
+            coming.representation = Some((layer.kind, layer.digest));
+            coming.grant = Some(grant);
+        }
+        let next = self.fetch.next_object(code, layer.digest, layer.size);
+        self.take_steps(turn, next);
+    }
+
+    /// Asks anew for the roles that credentials have given: they end, and roots and checks may say something else now.
+    pub(super) fn review_grants(&mut self, turn: &mut Turn<'_>) {
+        for (_, code) in self.codes.iter() {
+            if let Code::Ready(ready) = code
+                && ready.claim.credentials.is_some()
+            {
+                turn.out.effects.push(Effect::Authorise(ready.claim.clone()));
+            }
+        }
+    }
+}
+
+/// Why there is nothing to run.
+fn lacks(manifest: &Manifest, grant: &Grant) -> String {
+    let has: Vec<_> = manifest.layers().iter().map(|layer| layer.kind.to_string()).collect();
+    let of = manifest.architecture().map(|architecture| format!(" (of {architecture})")).unwrap_or_default();
+    format!(
+        "it has no representation that the user half runs: it has {}{of}, in the role {} it may use {}",
+        has.join(", "),
+        grant.role.name,
+        grant.kinds
+    )
+}

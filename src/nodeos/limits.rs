@@ -1,0 +1,77 @@
+//! What code may use: the numbers of a role, each with its unit in its name.
+//!
+//! A domain enforces those that count packets by packet ([`super::domain`]); run-times, linker and verifier those that bound code
+//! when it is loaded. No role can exceed what a node has at all: the maxima here.
+
+use crate::ee::capsule::env::CHILDREN_MAX;
+
+/// Octets of wasm memory that code can have at all.
+pub const MEMORY_BYTES_MAX: u32 = 65_536;
+
+/// Instructions that a bpf representation can have at all.
+pub const BPF_INSTRUCTIONS_MAX: u32 = 4096;
+
+/// Instructions that the kernel's verifier looks at, at most.
+pub const VERIFIED_INSTRUCTIONS_MAX: u32 = 1_000_000;
+
+/// What a domain may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Steps (wasm fuel) one packet may take.
+    pub steps_per_packet: u64,
+    /// Steps a second over all packets.
+    pub steps_per_second: u64,
+    /// Packets a second.
+    pub packets_per_second: u64,
+    /// Children one packet may send.
+    pub children_per_packet: u32,
+    /// Soft-state entries of 64 bytes.
+    pub state_entries: u32,
+    /// Longest keep time of a soft-state entry, in milliseconds.
+    pub keep_ms_max: u32,
+    /// Log lines a second.
+    pub logs_per_second: u64,
+    /// Octets of wasm memory.
+    pub memory_bytes: u32,
+    /// Instructions of the bpf representation.
+    pub bpf_instructions: u32,
+    /// Instructions that the kernel's verifier may look at, over all ways through the linked code.
+    pub verified_instructions: u32,
+}
+
+impl Default for Limits {
+    /// What `anyone` gets.
+    fn default() -> Limits {
+        Limits {
+            steps_per_packet: 20_000,
+            steps_per_second: 2_000_000_000,
+            packets_per_second: 5_000_000,
+            children_per_packet: 16,
+            state_entries: 1024,
+            keep_ms_max: 300_000,
+            logs_per_second: 10,
+            memory_bytes: MEMORY_BYTES_MAX,
+            bpf_instructions: BPF_INSTRUCTIONS_MAX,
+            verified_instructions: VERIFIED_INSTRUCTIONS_MAX,
+        }
+    }
+}
+
+impl Limits {
+    /// Says which number is more than a node has at all.
+    pub fn check(&self) -> Result<(), String> {
+        let numbers = [
+            ("children_per_packet", u64::from(self.children_per_packet), CHILDREN_MAX as u64),
+            ("memory_bytes", u64::from(self.memory_bytes), u64::from(MEMORY_BYTES_MAX)),
+            ("bpf_instructions", u64::from(self.bpf_instructions), u64::from(BPF_INSTRUCTIONS_MAX)),
+            ("verified_instructions", u64::from(self.verified_instructions), u64::from(VERIFIED_INSTRUCTIONS_MAX)),
+        ];
+        match numbers.iter().find(|(_, given, most)| given > most) {
+            Some((name, given, most)) => {
+                Err(format!("limits.{name}: {given} are more than a node holds, which is {most}"))
+            }
+            None => Ok(()),
+        }
+    }
+}

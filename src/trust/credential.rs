@@ -1,0 +1,374 @@
+//! Credentials: biscuits by which a root key grants a principal a role.
+//!
+//! ```text
+//! authority block, signed by the root:  grant(PRINCIPAL, ROLE); check if …;
+//! any further block, by whoever holds it: check if …;                        can only take away
+//! ```
+//!
+//! Checks are about what the node says of the code it loads: `time`, `code`, `title`, `principal`, `node`,
+//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: octets, blocks, facts, and
+//! the shape of checks; there are no rules, closures or regular expressions in a credential. Credentials come to a node in a
+//! [`CredentialSet`] beside a bundle, never inside it, so granting changes no code name. Biscuits: biscuitsec.org, version 3.
+
+use super::{PrincipalId, PrincipalKey};
+use crate::wire::Digest;
+use biscuit_auth::builder::{Algorithm, Binary, Check, Expression, Fact, Op, Term, Unary, date, fact, string};
+use biscuit_auth::error::{FailedCheck, Format, Logic, Token};
+use biscuit_auth::{
+    AuthorizerBuilder, AuthorizerLimits, Biscuit, BlockBuilder, KeyPair, PrivateKey, PublicKey, UnverifiedBiscuit,
+};
+use core::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The most octets of one credential.
+pub const CREDENTIAL_MAX: usize = 2048;
+/// The most blocks of one credential.
+pub const BLOCKS_MAX: usize = 8;
+/// The most facts of one credential, over all blocks.
+pub const FACTS_MAX: usize = 48;
+/// The most checks of one credential, over all blocks.
+pub const CHECKS_MAX: usize = 32;
+/// The most alternatives of a check (`or`).
+const QUERIES_MAX: usize = 8;
+/// The most facts that one alternative joins: the cost is the number of facts to this power.
+const JOIN_MAX: usize = 3;
+/// The most operations in one alternative.
+const OPERATIONS_MAX: usize = 64;
+
+/// Datalog's own limits, behind those above. The time is for what they overlook.
+const LIMITS: AuthorizerLimits =
+    AuthorizerLimits { max_facts: 128, max_iterations: 8, max_time: Duration::from_secs(1) };
+
+/// What begins a credential's text.
+const LABEL: &str = "anode-credential ";
+
+/// A biscuit and the root key that it says it comes from. Nothing is verified yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    root: PrincipalId,
+    token: Vec<u8>,
+}
+
+/// Why a credential does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// More octets than allowed.
+    Oversized {
+        /// How many.
+        octets: usize,
+    },
+    /// The set or the text is none.
+    Form(&'static str),
+    /// Its root key is trusted for no role here.
+    Foreign {
+        /// The key.
+        root: PrincipalId,
+    },
+    /// It is no biscuit, or not signed by its root.
+    Broken(String),
+    /// More of something than a credential may have.
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// How much is allowed.
+        limit: usize,
+    },
+    /// It grants the principal no role that its root may grant here.
+    NoGrant {
+        /// Who signed the code.
+        principal: PrincipalId,
+        /// The root.
+        root: PrincipalId,
+    },
+    /// Checks of it fail.
+    Checks(Vec<String>),
+    /// Datalog gave up.
+    Datalog(String),
+    /// The set is for another code.
+    OtherCode {
+        /// Which.
+        code: Digest,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Oversized { octets } => {
+                write!(f, "a credential of {octets} octets; at most {CREDENTIAL_MAX} are allowed")
+            }
+            Refusal::Form(cause) => write!(f, "no credential: {cause}; make one with: anode cred grant"),
+            Refusal::Foreign { root } => {
+                write!(
+                    f,
+                    "its root {root} is trusted for no role here: add it to a role's trusts, or ask a root of this node"
+                )
+            }
+            Refusal::Broken(cause) => write!(f, "not a valid biscuit of its root: {cause}"),
+            Refusal::Limit { what, limit } => write!(f, "more than {limit} {what} in a credential"),
+            Refusal::NoGrant { principal, root } => {
+                write!(f, "it grants {principal} no role that {root} may grant here")
+            }
+            Refusal::Checks(checks) => write!(f, "refused by its {}", checks.join("; ")),
+            Refusal::Datalog(cause) => write!(f, "its checks cannot be evaluated: {cause}"),
+            Refusal::OtherCode { code } => write!(f, "it came for another code, {code}"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+impl Refusal {
+    /// Whether the credential is good for nobody, here or elsewhere.
+    pub fn is_forged(&self) -> bool {
+        !matches!(self, Refusal::Foreign { .. } | Refusal::NoGrant { .. } | Refusal::Checks(_))
+    }
+}
+
+/// What a root key grants.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Who gets the role.
+    pub principal: PrincipalId,
+    /// Which.
+    pub role: String,
+    /// What attenuates it from the start.
+    pub checks: Restrictions,
+}
+
+/// Checks in the words of the command line; an empty list restricts nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Restrictions {
+    /// Not before this time, in seconds since 1970.
+    pub from: Option<u64>,
+    /// Not after this time, in seconds since 1970.
+    pub until: Option<u64>,
+    /// For these codes only.
+    pub codes: Vec<Digest>,
+    /// At these nodes only.
+    pub nodes: Vec<String>,
+    /// For these representations only.
+    pub representations: Vec<String>,
+}
+
+/// What a node says of code that it loads.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Who signed it, verified.
+    pub principal: PrincipalId,
+    /// Its name.
+    pub code: &'a Digest,
+    /// Its title.
+    pub title: &'a str,
+    /// The node's name.
+    pub node: &'a str,
+    /// The representation to be used.
+    pub representation: &'a str,
+    /// The time, in seconds since 1970.
+    pub unix_s: u64,
+}
+
+impl Credential {
+    /// Grants a role: signed by `root`.
+    pub fn grant(root: &PrincipalKey, terms: &Terms) -> Result<Credential, Refusal> {
+        let key = PrivateKey::from_bytes(&root.seed(), Algorithm::Ed25519).map_err(broken)?;
+        let grant = fact("grant", &[bytes(&terms.principal.0), string(&terms.role)]);
+        let builder = Biscuit::builder().fact(grant).map_err(refusal)?.merge(terms.checks.block()?);
+        let token = builder.build(&KeyPair::from(&key)).and_then(|token| token.to_vec()).map_err(refusal)?;
+        Credential { root: root.id(), token }.within_limits()
+    }
+
+    /// The same credential, restricted further; needs no key.
+    pub fn attenuate(&self, checks: &Restrictions) -> Result<Credential, Refusal> {
+        let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
+        let token = token.append(checks.block()?).and_then(|token| token.to_vec()).map_err(refusal)?;
+        Credential { root: self.root, token }.within_limits()
+    }
+
+    /// The same credential for one code, sealed: nobody on the way can append to it.
+    pub fn bind(&self, code: &Digest) -> Result<Credential, Refusal> {
+        let bound = self.attenuate(&Restrictions { codes: vec![*code], ..Restrictions::default() })?;
+        let token = UnverifiedBiscuit::from(&bound.token).and_then(|token| token.seal()?.to_vec()).map_err(refusal)?;
+        Credential { root: self.root, token }.within_limits()
+    }
+
+    pub(super) fn of_parts(root: PrincipalId, token: Vec<u8>) -> Credential {
+        Credential { root, token }
+    }
+
+    pub(super) fn parts(&self) -> (PrincipalId, &[u8]) {
+        (self.root, &self.token)
+    }
+
+    /// The key that it says it comes from.
+    pub fn root(&self) -> PrincipalId {
+        self.root
+    }
+
+    /// The blocks in Datalog, for people; nothing is verified.
+    pub fn describe(&self) -> Result<Vec<String>, Refusal> {
+        let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
+        let count = token.block_count().min(BLOCKS_MAX);
+        (0..count).map(|at| token.print_block_source(at).map_err(refusal)).collect()
+    }
+
+    /// Verifies signatures and limits.
+    pub fn verify(&self) -> Result<Verified, Refusal> {
+        let root = PublicKey::from_bytes(&self.root.0, Algorithm::Ed25519).map_err(broken)?;
+        let token = Biscuit::from(&self.token, root).map_err(refusal)?;
+        if token.block_count() > BLOCKS_MAX {
+            return Err(Refusal::Limit { what: "blocks", limit: BLOCKS_MAX });
+        }
+        let (facts, rules, checks, _) = AuthorizerBuilder::new().build(&token).map_err(refusal)?.dump();
+        let shape =
+            [("facts", facts.len(), FACTS_MAX), ("rules", rules.len(), 0), ("checks", checks.len(), CHECKS_MAX)];
+        for (what, found, limit) in shape {
+            if found > limit {
+                return Err(Refusal::Limit { what, limit });
+            }
+        }
+        checks.iter().try_for_each(within_bounds)?;
+        Ok(Verified { token, root: self.root })
+    }
+
+    fn within_limits(self) -> Result<Credential, Refusal> {
+        match self.token.len() {
+            octets if octets > CREDENTIAL_MAX => Err(Refusal::Oversized { octets }),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// The text of a credential file: one line.
+impl fmt::Display for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{LABEL}{} {}", self.root, hex::encode(&self.token))
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credential({}, {} octets)", self.root, self.token.len())
+    }
+}
+
+impl core::str::FromStr for Credential {
+    type Err = Refusal;
+    fn from_str(text: &str) -> Result<Credential, Refusal> {
+        let form = Refusal::Form("expected one line, 'anode-credential ed25519:KEY HEX'");
+        let (root, token) = text.trim_end().strip_prefix(LABEL).and_then(|rest| rest.split_once(' ')).ok_or(form)?;
+        let root = root.parse().map_err(|_| Refusal::Form("its root is no principal"))?;
+        if token.len() > 2 * CREDENTIAL_MAX {
+            return Err(Refusal::Oversized { octets: token.len() / 2 });
+        }
+        let token = hex::decode(token).map_err(|_| Refusal::Form("its token is not in hexadecimal"))?;
+        Ok(Credential { root, token })
+    }
+}
+
+/// A credential whose signatures are those of its root.
+pub struct Verified {
+    token: Biscuit,
+    root: PrincipalId,
+}
+
+impl Verified {
+    /// Whether it grants `role` to what `question` asks for. The authority block alone can grant.
+    pub fn grants(&self, question: &Question<'_>, role: &str) -> Result<(), Refusal> {
+        let time = UNIX_EPOCH.checked_add(Duration::from_secs(question.unix_s)).unwrap_or(UNIX_EPOCH);
+        let facts = [
+            fact("time", &[date(&time)]),
+            fact("code", &[bytes(&question.code.0)]),
+            fact("title", &[string(question.title)]),
+            fact("principal", &[bytes(&question.principal.0)]),
+            fact("node", &[string(question.node)]),
+            fact("representation", &[string(question.representation)]),
+            fact("role", &[string(role)]),
+        ];
+        let no_grant = Refusal::NoGrant { principal: question.principal, root: self.root };
+        let add = |builder: AuthorizerBuilder, fact: &Fact| builder.fact(fact.clone()).map_err(refusal);
+        let builder = facts.iter().try_fold(AuthorizerBuilder::new().set_limits(LIMITS), add)?;
+        let builder = builder.policy("allow if grant($who, $what), principal($who), role($what)").map_err(refusal)?;
+        let mut authorizer = builder.build(&self.token).map_err(refusal)?;
+        match authorizer.authorize() {
+            Ok(_) => Ok(()),
+            Err(Token::FailedLogic(Logic::NoMatchingPolicy { .. })) => Err(no_grant),
+            Err(error) => Err(refusal(error)),
+        }
+    }
+}
+
+impl Restrictions {
+    /// As a block.
+    fn block(&self) -> Result<BlockBuilder, Refusal> {
+        let mut block = BlockBuilder::new();
+        let mut check = |name: &str, operator: &str, value: Term| {
+            let source = format!("check if {name}($it), {}", operator);
+            let mut check: Check = source.as_str().try_into().map_err(refusal)?;
+            check.set("value", value).map_err(refusal)?;
+            block = core::mem::take(&mut block).check(check).map_err(refusal)?;
+            Ok(())
+        };
+        if let Some(from) = self.from {
+            check("time", "$it >= {value}", Term::Date(from))?;
+        }
+        if let Some(until) = self.until {
+            check("time", "$it <= {value}", Term::Date(until))?;
+        }
+        let strings = |list: &[String]| Term::Set(list.iter().map(|text| Term::Str(text.clone())).collect());
+        let codes = Term::Set(self.codes.iter().map(|code| bytes(&code.0)).collect());
+        let lists = [
+            ("code", self.codes.is_empty(), codes),
+            ("node", self.nodes.is_empty(), strings(&self.nodes)),
+            ("representation", self.representations.is_empty(), strings(&self.representations)),
+        ];
+        for (name, empty, set) in lists {
+            if !empty {
+                check(name, "{value}.contains($it)", set)?;
+            }
+        }
+        Ok(block)
+    }
+}
+
+fn bytes(value: &[u8]) -> Term {
+    Term::Bytes(value.to_vec())
+}
+
+/// Refuses checks whose evaluation could take long.
+fn within_bounds(check: &Check) -> Result<(), Refusal> {
+    let limit = |what, found: usize, limit| if found > limit { Err(Refusal::Limit { what, limit }) } else { Ok(()) };
+    limit("alternatives of a check", check.queries.len(), QUERIES_MAX)?;
+    for query in &check.queries {
+        limit("facts joined by a check", query.body.len(), JOIN_MAX)?;
+        let operations = || query.expressions.iter().flat_map(|Expression { ops }| ops);
+        limit("operations of a check", operations().count(), OPERATIONS_MAX)?;
+        limit("closures, patterns or calls", operations().filter(|op| is_costly(op)).count(), 0)?;
+    }
+    Ok(())
+}
+
+fn is_costly(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Closure(..) | Op::Binary(Binary::Regex | Binary::Ffi(_) | Binary::Union) | Op::Unary(Unary::Ffi(_))
+    )
+}
+
+fn broken(error: Format) -> Refusal {
+    Refusal::Broken(error.to_string())
+}
+
+fn refusal(error: Token) -> Refusal {
+    match error {
+        Token::Format(format) => broken(format),
+        Token::FailedLogic(Logic::Unauthorized { checks, .. } | Logic::NoMatchingPolicy { checks }) => {
+            let text = |check: &FailedCheck| match check {
+                FailedCheck::Block(check) => check.rule.clone(),
+                FailedCheck::Authorizer(check) => check.rule.clone(),
+            };
+            Refusal::Checks(checks.iter().map(text).collect())
+        }
+        other => Refusal::Datalog(other.to_string()),
+    }
+}

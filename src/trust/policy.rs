@@ -1,0 +1,148 @@
+//! Whose rights: from a bundle's signature and credentials to a role.
+//!
+//! ```text
+//! unsigned ─▶ anyone        signed by a root of a role ─▶ that role
+//! signed by anybody else ─▶ the credentials that came along: the first role that one of them grants ─▶ that role
+//!                           none does ─▶ anyone, and why each does not count
+//! ```
+//!
+//! A credential can only give: without it, or with one that is forged, foreign or out of date, code acts for
+//! `anyone`, so whoever takes credentials away on the way gains nothing. Only a wrong signature of the bundle itself makes code
+//! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
+
+use super::credential::{Credential, Question, Refusal};
+use super::role::{Form, Kinds, Role, Roles};
+use super::{CredentialSet, PrincipalId};
+use crate::code::bundle::{self, Manifest};
+use crate::wire::Digest;
+use std::sync::Arc;
+
+/// Code that asks for its role.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Its name.
+    pub code: Digest,
+    /// What its manifest says.
+    pub manifest: Arc<Manifest>,
+    /// The credential set that came along.
+    pub credentials: Option<Arc<[u8]>>,
+}
+
+/// In whose name and role code acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Who signed it.
+    pub principal: Option<PrincipalId>,
+    /// What it may.
+    pub role: Arc<Role>,
+    /// The representations that the role has and the credential leaves.
+    pub kinds: Kinds,
+    /// Why no credential that came along counts, if none does.
+    pub refused: Option<Refused>,
+}
+
+/// Credentials that came along in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why each of them does not count.
+    pub why: String,
+    /// Whether they are good for nobody: broken, beyond the limits, or of another code.
+    pub forged: bool,
+}
+
+impl Grant {
+    /// The role by itself, for code of nobody in particular.
+    pub fn of_anyone(roles: &Roles) -> Grant {
+        Grant::in_role(None, roles.anyone())
+    }
+
+    /// Whether the kernel may load the code in the trusted form.
+    pub fn is_trusted_in_kernel(&self) -> bool {
+        self.role.kernel == Form::Trusted
+    }
+
+    /// Whether it gives the same rights.
+    pub fn is_alike(&self, other: &Grant) -> bool {
+        (&self.role, self.kinds) == (&other.role, other.kinds)
+    }
+
+    fn in_role(principal: Option<PrincipalId>, role: &Arc<Role>) -> Grant {
+        Grant { principal, role: role.clone(), kinds: role.representations, refused: None }
+    }
+}
+
+impl Roles {
+    /// The role of code at a node of this name, `unix_s` seconds after 1970 began. Refused is only what
+    /// bears a wrong signature.
+    pub fn authorise(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
+        let Some(principal) = claim.manifest.principal()? else { return Ok(Grant::of_anyone(self)) };
+        if let Some(role) = self.of_root(&principal).next() {
+            return Ok(Grant::in_role(Some(principal), role));
+        }
+        let anyone = Grant::in_role(Some(principal), self.anyone());
+        let Some(octets) = &claim.credentials else { return Ok(anyone) };
+        match self.granted(octets, claim, &Asked { principal, node, unix_s }) {
+            Ok(grant) => Ok(grant),
+            Err(refusals) => {
+                let texts: Vec<_> = refusals.iter().map(Refusal::to_string).collect();
+                let forged = refusals.iter().any(Refusal::is_forged);
+                Ok(Grant { refused: Some(Refused { why: texts.join("; "), forged }), ..anyone })
+            }
+        }
+    }
+
+    /// What the first credential of a set that counts grants, or why none does.
+    fn granted(&self, octets: &[u8], claim: &Claim, of: &Asked<'_>) -> Result<Grant, Vec<Refusal>> {
+        let set = CredentialSet::parse(octets).map_err(|refusal| vec![refusal])?;
+        if set.code != claim.code {
+            return Err(vec![Refusal::OtherCode { code: set.code }]);
+        }
+        let mut refusals = Vec::new();
+        for credential in &set.credentials {
+            match self.granted_by(credential, claim, of) {
+                Ok(grant) => return Ok(grant),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        Err(refusals)
+    }
+
+    /// The first role of the credential's root that it grants, with the representations it leaves.
+    fn granted_by(&self, credential: &Credential, claim: &Claim, of: &Asked<'_>) -> Result<Grant, Refusal> {
+        let (root, principal) = (credential.root(), of.principal);
+        if self.of_root(&root).next().is_none() {
+            return Err(Refusal::Foreign { root });
+        }
+        let verified = credential.verify()?;
+        // That it does not grant one of the root's roles is no reason, unless it grants none.
+        let mut why = None;
+        for role in self.of_root(&root) {
+            let mut kinds = Kinds::NONE;
+            for kind in role.representations.iter().filter(|kind| claim.manifest.layer(*kind).is_some()) {
+                match verified.grants(&of.question(claim, &kind.to_string()), &role.name) {
+                    Ok(()) => kinds = kinds.with(kind),
+                    Err(refusal @ Refusal::NoGrant { .. }) => why = why.or(Some(refusal)),
+                    Err(refusal) => why = Some(refusal),
+                }
+            }
+            if kinds != Kinds::NONE {
+                return Ok(Grant { kinds, ..Grant::in_role(Some(principal), role) });
+            }
+        }
+        Err(why.unwrap_or(Refusal::NoGrant { principal, root }))
+    }
+}
+
+/// Who asks, where and when.
+struct Asked<'a> {
+    principal: PrincipalId,
+    node: &'a str,
+    unix_s: u64,
+}
+
+impl Asked<'_> {
+    fn question<'a>(&'a self, claim: &'a Claim, representation: &'a str) -> Question<'a> {
+        let Asked { principal, node, unix_s } = *self;
+        Question { principal, code: &claim.code, title: claim.manifest.title(), node, representation, unix_s }
+    }
+}

@@ -1,0 +1,356 @@
+//! The kernel half outlives its node: whatever ends the process, capsules go on running, and the next process takes over.
+
+#[path = "running/mod.rs"]
+mod running;
+
+use anode::manage::client::Control;
+use anode::sys::bpf::{self, Hook, Program};
+use anode::sys::mmsg::{Batch, RawAddr};
+use anode::sys::packet::PacketSocket;
+use anode::wire::ethernet::{self, Mac, ethertype};
+use anode::wire::{Addr, Digest, anep, capsule, ipv4, udp};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use running::{ANODE, Running, in_kernel};
+use std::collections::HashSet;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+const LINE: &str = r#"
+name = "t"
+nodes.a = {}
+nodes.b = {}
+nodes.c = {}
+nodes.r.active = true
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24"]
+[[links]]
+ends = ["r", "c"]
+prefixes = ["10.0.3.0/24"]
+"#;
+
+/// Marks of capsules: sent before the count begins, and counted.
+const WARM: u32 = u32::MAX;
+
+/// Time between two capsules.
+const PACE: Duration = Duration::from_micros(200);
+
+/// A sender at node a, whose capsules run the code of ping at r and go on.
+struct Sender {
+    socket: PacketSocket,
+    batch: Batch,
+    frame: Vec<u8>,
+}
+
+impl Sender {
+    fn new(net: &Running, code: Digest, to: &str) -> Sender {
+        let link = |name: &str| {
+            let shown = net.lab.command(name, "ip").unwrap().args(["-j", "link", "show"]).output().unwrap().stdout;
+            let links: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+            let is = |at: &&serde_json::Value| at["ifname"] == if name == "a" { "to-r" } else { "to-a" };
+            let found = links.as_array().unwrap().iter().find(is).unwrap().clone();
+            (found["ifindex"].as_u64().unwrap() as u32, mac(found["address"].as_str().unwrap()))
+        };
+        let ((interface, own), (_, next)) = (link("a"), link("r"));
+        let from: Addr = "10.0.1.1".parse().unwrap();
+        let to: Addr = to.parse().unwrap();
+        let header = capsule::Header { app_port: 5, bound: 8, code, previous: from, source: from, destination: to };
+        let socket = net.lab.enter("a", || PacketSocket::open(interface, 2048, false).unwrap()).unwrap();
+        Sender { socket, batch: Batch::default(), frame: frame((next, own), &header) }
+    }
+
+    fn send(&mut self, mark: u32) {
+        let end = self.frame.len();
+        self.frame[end - 4..].copy_from_slice(&mark.to_be_bytes());
+        let sent = self.batch.send(self.socket.as_fd(), std::iter::once((&self.frame[..], RawAddr::NONE)));
+        assert_eq!(sent.unwrap(), 1, "the interface takes a frame");
+    }
+}
+
+fn mac(text: &str) -> Mac {
+    let mut octets = [0; 6];
+    octets.iter_mut().zip(text.split(':')).for_each(|(to, hex)| *to = u8::from_str_radix(hex, 16).unwrap());
+    Mac(octets)
+}
+
+/// A frame with a capsule whose payload is that of a ping, and a mark behind it.
+fn frame(macs: (Mac, Mac), header: &capsule::Header) -> Vec<u8> {
+    let payload = 16 + 4;
+    let (inner, v4) = (anep::HEADER + capsule::HEADER + payload, |addr: Addr| addr.octets_v4().unwrap());
+    let mut bytes = vec![0; 14 + 20 + udp::HEADER + inner];
+    let link = ethernet::Repr { destination: macs.0, source: macs.1, tag: None, ethertype: ethertype::IPV4 };
+    let ip = link.emit(&mut bytes).unwrap();
+    let datagram = udp::HEADER + inner;
+    let repr = ipv4::Repr::new(v4(header.source), v4(header.destination), udp::IP_PROTOCOL, 64, datagram);
+    let at = ip + repr.emit(&mut bytes[ip..]).unwrap();
+    udp::Repr { source_port: 3322, destination_port: 3322, payload_len: inner }.emit(&mut bytes[at..]).unwrap();
+    anep::emit_basic(&mut bytes[at + 8..], anep::type_id::CAPSULE, inner - anep::HEADER).unwrap();
+    header.emit(&mut bytes[at + 8 + anep::HEADER..]).unwrap();
+    bytes
+}
+
+/// A socket at the far end, with room for what comes while it does not look.
+fn receiver(net: &Running, node: &str, addr: &str) -> UdpSocket {
+    let socket = net.lab.enter(node, || UdpSocket::bind((addr, 3322)).unwrap()).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket
+}
+
+/// The mark of the next capsule; nothing: none comes any more.
+fn next_mark(socket: &UdpSocket) -> Option<u32> {
+    let mut buffer = [0; 2048];
+    let length = socket.recv(&mut buffer).ok()?;
+    Some(u32::from_be_bytes(*buffer[..length].last_chunk().unwrap()))
+}
+
+/// Node r with a store on disk and the code of ping in it, whose capsules run in the kernel half.
+fn up(name: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
+    let store = tempfile::tempdir().unwrap();
+    let path = store.path().display().to_string();
+    let adjust = |node: &str, config: &mut toml::Table| {
+        in_kernel(node, config);
+        config.insert("store".into(), path.clone().into());
+    };
+    let net = Running::up_with(name, LINE, &adjust)?;
+    let bundle = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let code = Control::connect(net.dir("r")).unwrap().add_code(&bundle).unwrap();
+    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let running = |status: &serde_json::Value| {
+        sender.send(WARM);
+        status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(10)
+    };
+    let running = std::cell::RefCell::new(running);
+    net.await_status("r", |status| running.borrow_mut()(status));
+    Some((net, code, store))
+}
+
+/// Starts r again, without waiting for it.
+fn start(net: &Running) -> Child {
+    let file = net.dir("r").join("node.toml");
+    let mut command = net.lab.command("r", ANODE).unwrap();
+    command.args(["node", "run"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+fn kill(mut node: Child) {
+    node.kill().unwrap();
+    node.wait().unwrap();
+}
+
+/// Whether something of ours stands at an interface of r, or is pinned.
+fn traces(net: &Running) -> Vec<String> {
+    let shown = net.lab.command("r", "ip").unwrap().args(["link", "show"]).output().unwrap().stdout;
+    let text = String::from_utf8(shown).unwrap();
+    let mut found: Vec<String> =
+        text.lines().filter(|line| line.contains("xdp")).map(|line| line.trim().to_owned()).collect();
+    found.extend(net.dir("r").join("bpf").exists().then(|| "pins".to_owned()));
+    found
+}
+
+fn down(net: &Running, arguments: &[&str]) {
+    let done = Command::new(ANODE).args(["node", "down"]).arg(net.dir("r")).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Packets that the code of ping has run on in the kernel half.
+fn packets(status: &serde_json::Value) -> u64 {
+    status["kernel"]["codes"][0]["usage"]["packets"].as_u64().unwrap()
+}
+
+fn number_from(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
+    let Some((mut net, code, _store)) = up("kills") else { return };
+    let before = packets(&net.status("r"));
+    let (kills, seed) = (number_from("ANODE_KILLS", 12), number_from("ANODE_SEED", 1));
+    println!("{kills} kills, ANODE_SEED={seed}");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let far = receiver(&net, "b", "10.0.2.2");
+    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let await_more = |random: &mut Xoshiro256PlusPlus| {
+        let until = sent.load(Ordering::Relaxed) + random.next_u32() % 400;
+        while sent.load(Ordering::Relaxed) < until {
+            std::thread::yield_now();
+        }
+    };
+    let seen = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| {
+            let mut seen = HashSet::new();
+            while !stop.load(Ordering::Relaxed) || seen.len() < sent.load(Ordering::Relaxed) as usize {
+                match next_mark(&far) {
+                    Some(WARM) => {}
+                    Some(mark) => assert!(seen.insert(mark), "capsule {mark} came twice"),
+                    None => break,
+                }
+            }
+            seen
+        });
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                sender.send(sent.load(Ordering::Relaxed));
+                sent.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(PACE);
+            }
+        });
+        net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+        for _ in 0..kills {
+            await_more(&mut random);
+            let node = start(&net);
+            await_more(&mut random);
+            kill(node);
+        }
+        stop.store(true, Ordering::Relaxed);
+        seen.join().unwrap()
+    });
+    let sent = sent.load(Ordering::Relaxed);
+    let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
+    assert!(missing.is_empty(), "{} of {sent} capsules are missing: {:?}…", missing.len(), missing.first());
+    let node = start(&net);
+    while Control::connect(net.dir("r")).is_err() {
+        std::thread::yield_now();
+    }
+    let after = packets(&net.status("r"));
+    println!("{sent} capsules, none lost, {} run in the kernel half", after - before);
+    assert_eq!(after - before, u64::from(sent), "the kernel half ran the code on each");
+    kill(node);
+    down(&net, &[]);
+    assert_eq!(traces(&net), [""; 0], "what a killed node has left is taken away");
+}
+
+#[test]
+fn the_next_process_takes_over_what_the_last_one_left() {
+    let Some((net, code, _store)) = up("adopt") else { return };
+    let before = packets(&net.status("r"));
+    down(&net, &["--keep-kernel"]);
+    assert!(!traces(&net).is_empty(), "the kernel half works on");
+    let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    for mark in 0..50 {
+        sender.send(mark);
+        assert_eq!(next_mark(&far), Some(mark));
+    }
+    let node = start(&net);
+    while Control::connect(net.dir("r")).is_err() {
+        std::thread::yield_now();
+    }
+    let status = net.await_status("r", |status| status["codes"][0]["kernel"] == "running");
+    assert_eq!(packets(&status), before + 50, "its counters go on: {status}");
+    assert_eq!(status["neighbours"][0]["addr"], "10.0.1.1", "known before any capsule came: {status}");
+    assert_eq!(status["codes"][0]["usage"]["packets"], 0, "no capsule had to bring the code back: {status}");
+    sender.send(50);
+    assert_eq!(next_mark(&far), Some(50));
+    down(&net, &[]);
+    drop(node.wait_with_output());
+    assert_eq!(traces(&net), [""; 0]);
+}
+
+/// Starts r again while capsules pass, each of which must arrive, until `there` holds.
+fn start_under_way(net: &Running, code: Digest, there: impl Fn(&serde_json::Value) -> bool) -> Child {
+    let far = receiver(net, "b", "10.0.2.2");
+    let mut sender = Sender::new(net, code, "10.0.2.2");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        scope.spawn(move || {
+            for mark in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                sender.send(mark);
+                assert_eq!(next_mark(&far), Some(mark));
+            }
+        });
+        let node = start(net);
+        while Control::connect(net.dir("r")).is_err() {
+            std::thread::yield_now();
+        }
+        net.await_status("r", there);
+        stop.store(true, Ordering::Relaxed);
+        node
+    })
+}
+
+#[test]
+fn another_version_of_the_program_takes_the_place_of_the_old_one_without_a_loss() {
+    let Some((net, code, _store)) = up("upgrade") else { return };
+    let before = packets(&net.status("r"));
+    down(&net, &["--keep-kernel"]);
+    let pin = net.dir("r").join("bpf/set-1/ingress");
+    std::fs::remove_file(&pin).unwrap();
+    // r0 = XDP_PASS; exit
+    let other = [0xb7, 0, 0, 0, 2, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
+    bpf::pin(&Program::load(Hook::Xdp, "other", &other, &[], None).unwrap(), &pin).unwrap();
+    let node = start_under_way(&net, code, |status| {
+        status["codes"][0]["kernel"] == "running" && packets(status) > before + 1000
+    });
+    assert!(!net.dir("r").join("bpf/set-2").exists(), "the maps are still those of before");
+    kill(node);
+    down(&net, &[]);
+    assert_eq!(traces(&net), [""; 0]);
+}
+
+#[test]
+fn maps_that_this_program_cannot_use_give_way() {
+    let Some((net, code, _store)) = up("renew") else { return };
+    down(&net, &["--keep-kernel"]);
+    let pins = net.dir("r").join("bpf");
+    std::fs::remove_file(pins.join("set-1/near_map")).unwrap();
+    let node = start(&net);
+    while Control::connect(net.dir("r")).is_err() {
+        std::thread::yield_now();
+    }
+    let sender = std::cell::RefCell::new(Sender::new(&net, code, "10.0.2.2"));
+    net.await_status("r", |status| {
+        sender.borrow_mut().send(WARM);
+        status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(10)
+    });
+    assert!(pins.join("set-2/ingress").exists() && !pins.join("set-1").exists(), "one set is left");
+    kill(node);
+    down(&net, &[]);
+    assert_eq!(traces(&net), [""; 0]);
+}
+
+#[test]
+fn routes_that_change_while_no_process_looks_are_obeyed() {
+    let Some((mut net, code, _store)) = up("reroute") else { return };
+    let ip = |node: &str, arguments: &[&str]| {
+        assert!(net.lab.command(node, "ip").unwrap().args(arguments).status().unwrap().success());
+    };
+    for (node, addr) in [("b", "10.9.0.1/32"), ("c", "10.9.0.1/32")] {
+        ip(node, &["address", "add", addr, "dev", "lo"]);
+    }
+    ip("r", &["route", "add", "10.9.0.1", "via", "10.0.2.2"]);
+    let (b, c) = (receiver(&net, "b", "10.9.0.1"), receiver(&net, "c", "10.9.0.1"));
+    c.set_nonblocking(true).unwrap();
+    let mut sender = Sender::new(&net, code, "10.9.0.1");
+    sender.send(1);
+    assert_eq!(next_mark(&b), Some(1));
+    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+    sender.send(2);
+    assert_eq!(next_mark(&b), Some(2), "nobody is there, and it goes on");
+    assert!(
+        net.lab
+            .command("r", "ip")
+            .unwrap()
+            .args(["route", "replace", "10.9.0.1", "via", "10.0.3.2"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let arrived = (0..50_000).any(|_| {
+        sender.send(3);
+        std::thread::sleep(PACE);
+        next_mark(&c) == Some(3)
+    });
+    assert!(arrived, "the new route is taken");
+    down(&net, &[]);
+    assert_eq!(traces(&net), [""; 0]);
+}
