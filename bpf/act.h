@@ -8,6 +8,7 @@
 
 #include "budget.h"
 #include "next_hop.h"
+#include "sockets.h"
 
 enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
 
@@ -37,7 +38,9 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, struct usage *usa
     copy(up->here, now->here);
     up->ethertype = type;
     usage->passed_up++;
-    return XDP_PASS;
+    u32 interface = ctx->ingress_ifindex;
+    const struct port *port = map_lookup(ports_map, &interface);
+    return port ? to_user(ctx, port, flow_place(now->source, now->to), 0) : XDP_PASS;
 }
 
 INLINE void put_ipv4(struct ipv4 *ip, u32 source, u32 destination)

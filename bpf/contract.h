@@ -51,7 +51,9 @@ struct port {
     u32 present, number, mtu;
     /* Its own link address, as the 32 and 16 bits that it is in a frame. */
     u32 mac;
-    u16 mac_end, zero[3];
+    u16 mac_end;
+    /* AF_XDP sockets of its first receive queues: how many, and the number of the first (sockets.h). */
+    u16 sockets, first_socket, zero;
     /* The node's address on it for each family; zero: none. */
     u64 v4[2], v6[2];
 };

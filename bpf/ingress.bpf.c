@@ -5,13 +5,14 @@
  * stack what is not.
  *
  *     parse ─▶ neighbour ─▶ way ─▶ code ─▶ (tail call) runner.bpf.c ─▶ redirect
- *        └────────┴──────────┴───────┴─▶ XDP_PASS: AF_PACKET socket and guard, or the Linux stack
+ *        └────────┴──────────┴───────┴─▶ AF_XDP socket, or XDP_PASS: AF_PACKET socket and guard, or the Linux stack
  *
  * Nothing is written before the tail call, so whatever is passed on is as it came.
  */
 #include "budget.h"
 #include "next_hop.h"
 #include "parse.h"
+#include "sockets.h"
 
 INLINE struct code *find_code(const struct capsule *capsule)
 {
@@ -105,6 +106,9 @@ INLINE int admit(struct current *now)
     return 1;
 }
 
+/* To the user half, only because others of the flow are there. */
+enum { FOLLOW = 16 };
+
 /* Takes a capsule to its code. Comes back if that is not to be here, with what is to become of it. */
 INLINE int run(struct xdp *ctx, struct counts *counts)
 {
@@ -133,6 +137,8 @@ INLINE int run(struct xdp *ctx, struct counts *counts)
     struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half, &now->next);
     if (now->context.from == ~0u || !next)
         return XDP_PASS;
+    if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
+        return FOLLOW;
     describe(now, capsule, next, code->window);
     now->context.in_port = port->number;
     now->context.payload_length = length - sizeof(*anep) - sizeof(*capsule);
@@ -162,5 +168,6 @@ SECTION("xdp") int ingress(struct xdp *ctx)
         counts->dropped_forged++;
         return XDP_DROP;
     }
-    return run(ctx, counts);
+    int verdict = run(ctx, counts);
+    return verdict == XDP_DROP ? XDP_DROP : lift(ctx, 1, verdict == FOLLOW);
 }

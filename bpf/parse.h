@@ -51,10 +51,4 @@ INLINE int agrees(const u8 *data, u32 size, const struct capsule *capsule, u32 o
            be16(ip->length) == offset - 14 + anep_length;
 }
 
-/* Whether a frame is for this port's link address: an interface may show those of others too. */
-INLINE int is_for(const u8 *data, const struct port *port)
-{
-    return *(const u32 *)data == port->mac && *(const u16 *)(data + 4) == port->mac_end;
-}
-
 #endif

@@ -3,14 +3,25 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::kernel::{PortEntry, Steering};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
-use anode::port::{PeerId, PortId};
+use anode::port::packet::PacketPort;
+use anode::port::xdp::{QueueSocket, XdpPort};
+use anode::port::{FramePool, PeerId, PortId};
+use anode::sys::mmsg::{Batch, RawAddr};
+use anode::sys::netns::Namespace;
+use anode::sys::packet::PacketSocket;
+use anode::sys::xsk::{Copying, Place, Umem, XskSocket};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The system's allocator, counting what the current thread asks of it.
 struct Counting;
@@ -128,4 +139,92 @@ fn packets_in_steady_state_allocate_nothing() {
     let steady: u64 = (0..100_000).map(|_| one(true)).sum();
     assert_eq!(steady, 0, "allocations in 100,000 packets");
     assert_eq!(sent, 2 * 101_000, "each packet and its child left");
+}
+
+/// A network namespace with a pair of interfaces, `x0` and `x1`, taken away in the end.
+struct Wire(String);
+
+impl Wire {
+    fn new() -> Wire {
+        let name = format!("anode-steady-{}", std::process::id());
+        let wire = Wire(name.clone());
+        let ip =
+            |line: &str| assert!(Command::new("ip").args(line.split(' ')).status().unwrap().success(), "ip {line}");
+        ip(&format!("netns add {name}"));
+        // No frames but ours.
+        ip(&format!("netns exec {name} sysctl -qw net.ipv6.conf.default.disable_ipv6=1"));
+        ip(&format!("-n {name} link add x0 address 02:00:00:00:00:01 type veth peer name x1"));
+        ip(&format!("-n {name} link set x0 up"));
+        ip(&format!("-n {name} link set x1 up"));
+        wire
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+/// An AF_XDP port on this interface.
+fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
+    let steering = Steering::alone().unwrap();
+    steering.attach(&PortEntry { interface, number: 0, mtu: 1500, mac, v4: None, v6: None }).unwrap();
+    let umem = Arc::new(Umem::new(2048, 512).unwrap());
+    let place = Place { interface, queue: 0, first: 0, receive: 256, send: 256, busy_poll_us: 0 };
+    let socket = XskSocket::open(&umem, None, &place, Copying::Copy).unwrap();
+    let tickets = steering.connect(0, &socket).unwrap();
+    steering.announce(interface, 0, 1).unwrap();
+    // The program goes with it, so it stays for as long as the test.
+    std::mem::forget(steering);
+    let stack = PacketPort::open(PortId(0), interface, 1514, false).unwrap();
+    XdpPort::new(PortId(0), stack, vec![QueueSocket::new(socket, tickets)])
+}
+
+#[test]
+fn frames_cross_an_af_xdp_port_without_an_allocation() {
+    if !anode::sys::process::is_root() {
+        assert!(std::env::var_os("CI").is_none(), "AF_XDP needs root, and continuous integration must run this");
+        println!("SKIPPED: AF_XDP needs root");
+        return;
+    }
+    const BURST: usize = 32;
+    let wire = Wire::new();
+    let namespace = Namespace::open(&wire.0).unwrap().unwrap();
+    let cross = || {
+        let all = anode::manage::netlink::interfaces().unwrap();
+        let on = |name: &str| all.iter().find(|interface| interface.name == name).unwrap();
+        let (near, far) = (on("x0"), on("x1"));
+        let mut port = xdp_port(near.index, near.mac.unwrap());
+        let sender = PacketSocket::open(far.index, 1514, false).unwrap();
+        // UDP to port 3322; nobody looks further.
+        let mut frame = [&near.mac.unwrap().0[..], &far.mac.unwrap().0[..], &[8, 0, 0x45]].concat();
+        frame.extend([0; 200]);
+        (frame[23], frame[36], frame[37]) = (17, 0x0c, 0xfa);
+        let mut batch = Batch::default();
+        let (mut pool, mut frames, mut refused) = (FramePool::new(2000, 64), Vec::with_capacity(256), Vec::new());
+        let mut burst = || -> u64 {
+            let sent = batch.send(sender.as_fd(), (0..BURST).map(|_| (&frame[..], RawAddr::NONE))).unwrap();
+            let before = COUNT.with(Cell::get);
+            let begin = Instant::now();
+            while frames.len() < sent {
+                port.receive(&mut pool, &mut frames);
+                assert!(begin.elapsed() < Duration::from_secs(20), "{} of {sent} frames came", frames.len());
+            }
+            for frame in frames.drain(..) {
+                assert_eq!(frame.len(), 215);
+                assert!(port.queue().push(frame).is_ok());
+            }
+            while !port.queue().is_empty() {
+                port.flush(&mut pool, &mut refused);
+            }
+            port.settled();
+            assert!(refused.is_empty());
+            COUNT.with(Cell::get) - before
+        };
+        let warm: u64 = (0..20).map(|_| burst()).sum();
+        assert!(warm > 0, "the allocator counts");
+        (0..1000).map(|_| burst()).sum::<u64>()
+    };
+    assert_eq!(namespace.enter(cross).unwrap(), 0, "allocations in {} frames", 1000 * BURST);
 }

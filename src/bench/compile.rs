@@ -32,8 +32,11 @@ const SOURCES: [(&str, &str); 4] = [
     ("packetgw", include_str!("../../benches/c/packetgw.c")),
 ];
 /// Programs that need the headers of a kernel with live frames (5.18).
-const KERNEL_SOURCES: [(&str, &str); 2] =
-    [("flood", include_str!("../../benches/c/flood.c")), ("router", include_str!("../../benches/c/router.c"))];
+const KERNEL_SOURCES: [(&str, &str); 3] = [
+    ("flood", include_str!("../../benches/c/flood.c")),
+    ("router", include_str!("../../benches/c/router.c")),
+    ("xdpgw", include_str!("../../benches/c/xdpgw.c")),
+];
 /// Programs for the kernel.
 const OBJECTS: [(&str, &str); 2] = [
     ("flood.bpf", include_str!("../../benches/c/flood.bpf.c")),
@@ -65,6 +68,8 @@ pub(crate) struct KernelPrograms {
     pub(crate) router: PathBuf,
     /// The forwarders.
     pub(crate) router_object: PathBuf,
+    /// Plain AF_XDP forwarder.
+    pub(crate) xdpgw: PathBuf,
 }
 
 impl Programs {
@@ -102,6 +107,7 @@ impl Programs {
             flood_object: at("flood.bpf"),
             router: at("router"),
             router_object: at("router.bpf"),
+            xdpgw: at("xdpgw"),
         })
     }
 }
@@ -189,7 +195,7 @@ mod tests {
     fn programs_for_the_kernel_are_compiled_without_warnings() {
         let cache = tempfile::tempdir().unwrap();
         let kernel = Programs::ready_with(&compiler(), cache.path()).unwrap().kernel().unwrap();
-        for made in [kernel.flood, kernel.flood_object, kernel.router, kernel.router_object] {
+        for made in [kernel.flood, kernel.flood_object, kernel.router, kernel.router_object, kernel.xdpgw] {
             assert!(made.exists(), "{}", made.display());
         }
     }

@@ -315,6 +315,7 @@ fn describe(status: &Value) -> String {
         }
     }
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
+    items("xdp").iter().for_each(|port| describe_sockets(&mut text, port));
     let fetch = &status["fetch"];
     let _ = writeln!(
         text,
@@ -332,6 +333,29 @@ fn describe(status: &Value) -> String {
         let _ = writeln!(text, "  drop {name:20} {:>8}   {help}", count.as_u64().unwrap_or(0));
     }
     text
+}
+
+/// By which way the frames of a port come that was to have AF_XDP sockets.
+fn describe_sockets(text: &mut String, port: &Value) {
+    if let Some(why) = port["why"].as_str() {
+        let _ = writeln!(text, "  port {} through AF_PACKET, not AF_XDP: {why}", port["port"]);
+        return;
+    }
+    let polled = match port["busy_poll_us"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(time) => format!(", polled for {time} µs"),
+    };
+    let _ = writeln!(
+        text,
+        "  port {} by AF_XDP sockets in {} mode at {} of {} queues{polled}: {} frames, {} held for order, {} up the stack",
+        port["port"],
+        port["mode"].as_str().unwrap_or("?"),
+        port["sockets"],
+        port["queues"],
+        port["to_socket"],
+        port["held"],
+        port["to_stack"]
+    );
 }
 
 /// What runs in the kernel half, and what does not and why.

@@ -438,6 +438,11 @@ impl KernelHalf {
         self.state().interface(port)
     }
 
+    /// The maps that it shares with the node.
+    pub(super) fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
     /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.
     pub fn test_run(&self, frame: &[u8], interface: u32) -> io::Result<(u32, Vec<u8>)> {
         self.ingress.test_run(frame, interface)
@@ -504,7 +509,7 @@ fn adopt_codes(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<(Vec<Held>, V
 }
 
 /// Loads a function of our own.
-fn load(file: &[u8], name: &str, maps: &Maps) -> io::Result<Program> {
+pub(super) fn load(file: &[u8], name: &str, maps: &Maps) -> io::Result<Program> {
     let function: Function = object::program(file, name)?;
     let linked = link::alone(&function).map_err(io::Error::other)?;
     let used = linked.maps.iter().map(|name| maps.descriptor(name)).collect::<io::Result<Vec<_>>>()?;

@@ -27,6 +27,10 @@ const ROUTES: u32 = 65_536;
 /// Places for destinations.
 const NEXT_HOPS: u32 = 32768;
 
+/// AF_XDP sockets of a node, and flows told apart at each.
+pub const SOCKETS: u32 = 128;
+const FLOWS: u32 = 256;
+
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortEntry {
@@ -103,7 +107,7 @@ const BUDGET: usize = 48;
 const RATE_MAX: u64 = 100_000_000_000;
 
 /// Name and shape of each.
-const LAYOUT: [(&str, MapShape); 14] = [
+const LAYOUT: [(&str, MapShape); 18] = [
     ("node_map", shape(MapKind::Array, 4, 40, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
     ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
@@ -118,6 +122,10 @@ const LAYOUT: [(&str, MapShape); 14] = [
     ("transmit_map", shape(MapKind::Devices, 4, 4, PORTS)),
     ("routes_map", shape(MapKind::Prefixes, 20, 24, ROUTES)),
     ("neighbours_map", shape(MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32)),
+    ("sockets_map", shape(MapKind::Sockets, 4, 4, SOCKETS)),
+    ("punts_map", shape(MapKind::SharedArray, 4, 128, SOCKETS)),
+    ("flows_map", shape(MapKind::Array, 4, 16, SOCKETS * FLOWS)),
+    ("lifted_map", shape(MapKind::PerCpuArray, 4, 32, PORTS)),
 ];
 
 const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShape {
@@ -156,7 +164,14 @@ impl Maps {
         self.of(name).map(AsFd::as_fd)
     }
 
-    fn of(&self, name: &str) -> io::Result<&Map> {
+    /// Makes some of them.
+    pub(super) fn create_some(names: &[&str]) -> io::Result<Maps> {
+        let wanted = LAYOUT.into_iter().filter(|(name, ..)| names.contains(name));
+        let make = |(name, shape)| Ok((name, Map::create(name, shape)?));
+        Ok(Maps { list: wanted.map(make).collect::<io::Result<_>>()? })
+    }
+
+    pub(super) fn of(&self, name: &str) -> io::Result<&Map> {
         let found = self.list.iter().find(|(known, _)| *known == name).map(|(_, map)| map);
         found.ok_or_else(|| io::Error::other(format!("no map {name}")))
     }
@@ -344,7 +359,7 @@ impl Maps {
     }
 
     /// The counters of an entry, over all CPUs.
-    fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
+    pub(super) fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
         let map = self.of(name)?;
         let mut value = vec![0; map.value_size()];
         map.get(&key.to_ne_bytes(), &mut value)?;

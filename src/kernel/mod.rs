@@ -2,7 +2,8 @@
 //!
 //! Their sources are in `bpf/`; the build compiles them and this crate carries the result: the guard
 //! which keeps capsules from the Linux stack of an interface whose frames the node reads through an
-//! AF_PACKET socket, and the kernel [`half`], which runs capsules before they reach either.
+//! AF_PACKET socket, the kernel [`half`], which runs capsules before they reach either, and the way from the
+//! driver to the node's AF_XDP sockets ([`Steering`]).
 
 mod error;
 pub mod half;
@@ -11,14 +12,16 @@ mod maps;
 mod object;
 mod pins;
 mod slots;
+mod sockets;
 mod state;
 mod status;
 mod types;
 
 pub use error::LoadError;
 pub use half::{KernelHalf, Opening, environment};
-pub use maps::{KernelCounts, KernelUsage, PortEntry};
+pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
 pub use pins::Pins;
+pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
 pub use status::Status;
 

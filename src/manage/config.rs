@@ -41,6 +41,9 @@ pub struct NodeFile {
     /// Sizes of its tables.
     #[serde(default)]
     pub sizes: Sizes,
+    /// How its AF_XDP sockets work.
+    #[serde(default)]
+    pub xdp: XdpFile,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortFile>,
@@ -58,6 +61,39 @@ pub enum RouteSource {
     Static,
     /// The kernel's main tables too, followed as they change.
     Kernel,
+}
+
+/// AF_XDP sockets, those of all ports alike.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct XdpFile {
+    /// Who gets frames from the driver into memory.
+    pub mode: XdpMode,
+    /// For how long the driver is polled by the worker when a frame has come; 0: the worker sleeps.
+    pub busy_poll_us: u32,
+    /// Frames that can wait in a receive queue's socket, and in that which sends; a power of two.
+    pub frames_per_queue: u32,
+    /// Receive queues of an interface that get a socket, from the first; the others' frames come up the stack.
+    pub queues_max: u32,
+}
+
+impl Default for XdpFile {
+    fn default() -> XdpFile {
+        XdpFile { mode: XdpMode::Auto, busy_poll_us: 0, frames_per_queue: 2048, queues_max: 64 }
+    }
+}
+
+/// Who gets frames from the driver into memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum XdpMode {
+    /// The drivers, if all can; else the kernel.
+    #[default]
+    Auto,
+    /// The kernel, by copying.
+    Copy,
+    /// The drivers; a port whose driver cannot has no AF_XDP socket.
+    ZeroCopy,
 }
 
 /// A port of the file.
@@ -81,6 +117,9 @@ pub struct PortFile {
     /// Whether capsules of a native port run in the kernel when they may.
     #[serde(default)]
     pub kernel: bool,
+    /// Whether capsules of a native port come and go by AF_XDP sockets.
+    #[serde(default)]
+    pub xdp: bool,
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,
     /// Active nodes behind it.
@@ -135,6 +174,8 @@ pub enum Opening {
         interface: u32,
         /// Whether the kernel half stands before it.
         kernel: bool,
+        /// Whether AF_XDP sockets do.
+        xdp: bool,
     },
 }
 
@@ -169,6 +210,15 @@ impl NodeFile {
             return wrong(
                 "no [[port]]: a node needs at least one, with udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\"",
             );
+        }
+        if !file.xdp.frames_per_queue.is_power_of_two() || !(64..=16_384).contains(&file.xdp.frames_per_queue) {
+            return wrong(format!(
+                "[xdp] frames_per_queue = {}: a power of two from 64 to 16384",
+                file.xdp.frames_per_queue
+            ));
+        }
+        if file.xdp.queues_max == 0 {
+            return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }
         Ok(file)
     }
@@ -284,6 +334,9 @@ impl PortFile {
         if addresses.is_empty() {
             return wrong(format!("port {name}: an overlay port needs address = [\"10.0.0.1/24\"], the node's own"));
         }
+        if self.xdp {
+            return wrong(format!("port {name}: xdp = true is for native ports (packet = \"INTERFACE\")"));
+        }
         if self.kernel {
             return wrong(format!("port {name}: kernel = true is for native ports (packet = \"INTERFACE\")"));
         }
@@ -329,7 +382,7 @@ impl PortFile {
             mtu: self.mtu.unwrap_or(interface.mtu),
             bits_per_second: self.bits_per_second,
         };
-        let opening = Opening::Packet { interface: interface.index, kernel: self.kernel };
+        let opening = Opening::Packet { interface: interface.index, kernel: self.kernel, xdp: self.xdp };
         Ok((port, Plan { opening, pcap: self.pcap.clone() }))
     }
 }
@@ -383,6 +436,12 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(refusal("name = \"a\"\nnme = 1").contains("unknown field `nme`"));
+        let xdp = |lines: &str| refusal(&LINE.replacen("[[port]]", &format!("[xdp]\n{lines}\n[[port]]"), 1));
+        assert!(xdp("busy_pol_us = 1").contains("unknown field `busy_pol_us`"));
+        assert!(xdp("mode = \"fast\"").contains("`auto`, `copy`, `zero-copy`"));
+        assert!(xdp("frames_per_queue = 100").contains("a power of two from 64 to 16384"));
+        assert!(xdp("queues_max = 0").contains("leave xdp out"));
+        assert!(refusal(&LINE.replacen("address", "xdp = true\naddress", 1)).contains("for native ports"));
         assert!(refusal("name = \"a\"").contains("at least one"));
         assert!(refusal("name = \"../a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("a node's name is"));
         assert!(refusal("name = \"a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("needs address"));

@@ -7,6 +7,7 @@
 //! those forgotten keep nobody out.
 
 use super::loader::{Request, Shelf};
+use super::sockets::Report;
 use super::worker::Order;
 use crate::code::bundle::Bundle;
 use crate::kernel::KernelHalf;
@@ -60,6 +61,7 @@ pub struct Handle {
     waker: Waker,
     shelf: Shelf,
     half: Option<Arc<KernelHalf>>,
+    sockets: Option<Arc<Report>>,
     keep_kernel: Arc<AtomicBool>,
 }
 
@@ -67,7 +69,12 @@ impl Handle {
     /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
-        Handle { orders, waker, shelf, half, keep_kernel: Arc::default() }
+        Handle { orders, waker, shelf, half, sockets: None, keep_kernel: Arc::default() }
+    }
+
+    /// The same with what is known of the node's AF_XDP sockets.
+    pub fn with_sockets(self, sockets: Option<Arc<Report>>) -> Handle {
+        Handle { sockets, ..self }
     }
 
     /// Whether whoever stopped the node wants its kernel half to work on.
@@ -104,6 +111,10 @@ impl Handle {
                 if let (Some(half), Some(tree)) = (&self.half, status.as_object_mut()) {
                     let kernel = serde_json::to_value(half.status()).map_err(|error| error.to_string())?;
                     tree.insert("kernel".into(), kernel);
+                }
+                if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
+                    let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
+                    tree.insert("xdp".into(), sockets);
                 }
                 Ok(status)
             }

@@ -38,7 +38,7 @@ pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -
         "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
     )?;
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
-        let config::Opening::Packet { interface, kernel: true } = plan.opening else { continue };
+        let config::Opening::Packet { interface, kernel: true, .. } = plan.opening else { continue };
         let Link::Ethernet { mac, .. } = port.link else { continue };
         match half.attach(entry(number as u32, interface, mac, port)) {
             Ok(XdpMode::Native) => tracing::info!(port = port.name, "kernel half in the driver"),
@@ -66,7 +66,7 @@ pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes) -> st
     half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
-fn entry(number: u32, interface: u32, mac: Mac, port: &Port) -> PortEntry {
+pub(super) fn entry(number: u32, interface: u32, mac: Mac, port: &Port) -> PortEntry {
     let fit = |v4: bool| {
         let mut own = port.addresses.iter().map(|(addr, _)| *addr);
         own.find(|addr| addr.is_v4() == v4 && !addr.is_link_local())

@@ -11,6 +11,8 @@ pub mod control;
 pub mod kernel;
 pub mod loader;
 pub mod netlink;
+mod ports;
+pub mod sockets;
 pub mod worker;
 
 use crate::code::run::wasm::{Backstop, Compiler};
@@ -56,11 +58,12 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let half = kernel::open(&config, &plans, &dir, Clock::start())?;
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
     let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
+    let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
     let messenger = half.clone().map(kernel::Messenger::new);
     let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
     let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
     let (orders, inbox) = channel();
-    let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone());
+    let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
     if let Some((neighbours, codes)) = left {
         let take_over: worker::Command = Box::new(move |node, turn| node.take_over(turn, neighbours, codes));
         handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
@@ -71,7 +74,17 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
     let mut sockets = vec![apps_path];
     let (routing, following) = (config.clone(), plans.clone());
-    let worker = Worker::new(Parts { config, plans, apps, loader, orders: inbox, waker, clock })?;
+    let worker = Worker::new(Parts {
+        config,
+        plans,
+        sockets: xdp.ports,
+        busy_poll_us: file.xdp.busy_poll_us,
+        apps,
+        loader,
+        orders: inbox,
+        waker,
+        clock,
+    })?;
     let control_path = dir.join("control.sock");
     control::serve(&control_path, handle.clone())
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;

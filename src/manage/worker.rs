@@ -5,21 +5,18 @@
 //! by the loader; it waits for nothing but frames, and takes no lock.
 
 use super::apps::Apps;
-use super::config::{Opening, Plan};
+use super::config::Plan;
 use super::loader::{Loaded, Loader};
+use super::ports::{OpenPort, explain};
 use crate::code::run::Runtime;
 use crate::node::{Effect, Node, NodeConfig, Output, Turn};
 use crate::nodeos::reason::Reason;
-use crate::port::packet::PacketPort;
-use crate::port::pcap::Tap;
-use crate::port::udp::UdpPort;
-use crate::port::{Frame, FramePool, PortId, SendQueue};
+use crate::port::xdp::QueueSocket;
+use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Receiver;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Token of the waker.
 const WAKER: u64 = 0;
@@ -56,17 +53,6 @@ pub enum Order {
     Stop,
 }
 
-enum Socket {
-    Udp(UdpPort),
-    Packet(PacketPort),
-}
-
-struct OpenPort {
-    socket: Socket,
-    tap: Option<Tap>,
-    blocked: bool,
-}
-
 /// The worker of one node.
 pub struct Worker {
     node: Node,
@@ -81,6 +67,9 @@ pub struct Worker {
     clock: Clock,
     batch: Vec<Frame>,
     refused: Vec<Frame>,
+    /// For how long drivers are polled when a frame has come, and until when that is, in nanoseconds.
+    busy_poll: u64,
+    busy_until: u64,
 }
 
 /// What a worker is made from.
@@ -89,6 +78,10 @@ pub struct Parts {
     pub config: NodeConfig,
     /// Its ports.
     pub plans: Vec<Plan>,
+    /// The AF_XDP sockets of each that has some.
+    pub sockets: Vec<Option<Vec<QueueSocket>>>,
+    /// For how long drivers are polled when a frame has come, in microseconds.
+    pub busy_poll_us: u32,
     /// The applications' socket.
     pub apps: Apps,
     /// The loader.
@@ -104,17 +97,17 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plans, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plans, sockets, busy_poll_us, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut ports = Vec::new();
-        for (at, plan) in plans.into_iter().enumerate() {
+        for (at, (plan, sockets)) in plans.into_iter().zip(sockets).enumerate() {
             let name = &config.ports[at].name;
-            let port =
-                OpenPort::open(PortId(at as u16), plan, largest + LINK_HEADER).map_err(|error| explain(name, error))?;
-            poll.add_port(port.fd(), PORTS + at as u64)?;
+            let port = OpenPort::open(PortId(at as u16), plan, sockets, largest + LINK_HEADER)
+                .map_err(|error| explain(name, error))?;
+            port.wait_for(&mut poll, PORTS + at as u64)?;
             ports.push(port);
         }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + LINK_HEADER), FRAMES_READY);
@@ -133,6 +126,8 @@ impl Worker {
             clock,
             batch: Vec::new(),
             refused: Vec::new(),
+            busy_poll: u64::from(busy_poll_us) * 1000,
+            busy_until: 0,
         })
     }
 
@@ -146,7 +141,11 @@ impl Worker {
         }
         loop {
             let now = self.clock.now();
-            let wait = if busy { 0 } else { self.node.next_timer().saturating_sub(now) };
+            let polling = now < self.busy_until;
+            if polling {
+                self.ports.iter().for_each(OpenPort::poll_driver);
+            }
+            let wait = if busy || polling { 0 } else { self.node.next_timer().saturating_sub(now) };
             self.poll.wait(wait, &mut ready)?;
             busy = false;
             for event in &ready {
@@ -174,9 +173,7 @@ impl Worker {
     fn look_after_ports(&mut self) {
         for (at, port) in self.ports.iter_mut().enumerate() {
             port.flush_tap();
-            if let Socket::Packet(socket) = &port.socket {
-                self.node.count_missed(PortId(at as u16), socket.overflows());
-            }
+            self.node.count_missed(PortId(at as u16), port.overflows());
         }
     }
 
@@ -194,6 +191,7 @@ impl Worker {
                 return Ok(false);
             }
             let now = self.clock.now();
+            self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
             for frame in batch.drain(..) {
                 self.ports[at].record_in(now, &frame);
@@ -263,6 +261,9 @@ impl Worker {
                 self.send(at)?;
             }
         }
+        if !self.ports.iter().any(|port| port.blocked) {
+            self.ports.iter_mut().for_each(OpenPort::settled);
+        }
         Ok(())
     }
 
@@ -324,97 +325,4 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-impl OpenPort {
-    fn open(id: PortId, plan: Plan, longest: usize) -> io::Result<OpenPort> {
-        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let (socket, tap) = match plan.opening {
-            Opening::Udp(listen, peers) => {
-                let tap = plan.pcap.map(|path| Tap::overlay(&path, epoch)).transpose()?;
-                (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
-            }
-            Opening::Packet { interface, kernel } => {
-                let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
-                (Socket::Packet(PacketPort::open(id, interface, longest, kernel)?), tap)
-            }
-        };
-        Ok(OpenPort { socket, tap, blocked: false })
-    }
-
-    fn fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
-            Socket::Udp(port) => port.as_fd(),
-            Socket::Packet(port) => port.as_fd(),
-        }
-    }
-
-    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
-        match &mut self.socket {
-            Socket::Udp(port) => port.receive(pool, into),
-            Socket::Packet(port) => Ok(port.receive(pool, into)),
-        }
-    }
-
-    fn queue(&mut self) -> &mut SendQueue {
-        match &mut self.socket {
-            Socket::Udp(port) => port.queue(),
-            Socket::Packet(port) => port.queue(),
-        }
-    }
-
-    fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
-        match &mut self.socket {
-            Socket::Udp(port) => port.flush(pool, refused),
-            Socket::Packet(port) => port.flush(pool, refused),
-        }
-    }
-
-    fn record_in(&mut self, now: u64, frame: &Frame) {
-        self.record(now, frame, true);
-    }
-
-    fn record_out(&mut self, now: u64, frame: &Frame) {
-        self.record(now, frame, false);
-    }
-
-    /// Writes a frame to the capture file; a file that cannot be written to is given up.
-    fn record(&mut self, now: u64, frame: &Frame, inward: bool) {
-        let Some(tap) = &mut self.tap else { return };
-        let written = match &self.socket {
-            Socket::Packet(_) => tap.frame(now, frame.bytes()),
-            Socket::Udp(port) => match (port.local(), port.peer(frame.peer)) {
-                (Ok(own), Some(peer)) => {
-                    let (from, to) = if inward { (peer, own) } else { (own, peer) };
-                    tap.datagram(now, from, to, frame.bytes())
-                }
-                _ => Ok(()),
-            },
-        };
-        if let Err(error) = written {
-            tracing::error!(%error, "capture file given up");
-            self.tap = None;
-        }
-    }
-
-    fn flush_tap(&mut self) {
-        if let Some(tap) = &mut self.tap
-            && let Err(error) = tap.flush()
-        {
-            tracing::error!(%error, "capture file given up");
-            self.tap = None;
-        }
-    }
-}
-
-fn explain(port: &str, error: io::Error) -> io::Error {
-    let remedy = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            ". A packet port needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF (root has them); an overlay port (udp = …) needs no privilege"
-        }
-        io::ErrorKind::AddrInUse => ". Another process listens there",
-        io::ErrorKind::AddrNotAvailable => ". The address is not one of this host's",
-        _ => "",
-    };
-    io::Error::new(error.kind(), format!("cannot open port {port}: {error}{remedy}"))
 }

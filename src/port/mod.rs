@@ -1,7 +1,7 @@
 //! Where frames enter and leave.
 //!
-//! [`frame`] is the buffer all ports share; [`udp`] and [`packet`] are ports, [`pcap`] a tap on
-//! either. The ports themselves are the edge of the sans-I/O core:
+//! [`frame`] is the buffer all ports share; [`udp`], [`packet`] and [`xdp`] are ports, [`pcap`] a tap on
+//! any. The ports themselves are the edge of the sans-I/O core:
 //! the node names them by index and never sees a socket.
 
 pub mod frame;
@@ -9,6 +9,7 @@ pub mod packet;
 pub mod pcap;
 mod queue;
 pub mod udp;
+pub mod xdp;
 
 pub use frame::{Envelope, Frame, FramePool, PeerId, PortId};
 pub use queue::SendQueue;

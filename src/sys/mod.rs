@@ -7,6 +7,7 @@
 pub mod bpf;
 pub mod clock;
 pub mod jail;
+pub mod mapping;
 pub mod mmsg;
 pub mod netns;
 pub mod packet;
@@ -15,3 +16,5 @@ pub mod process;
 mod ring;
 pub mod seqpacket;
 pub mod shared_object;
+pub mod xsk;
+mod xsk_ring;

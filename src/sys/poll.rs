@@ -22,6 +22,7 @@ pub struct Poll {
 struct Port {
     fd: OwnedFd,
     token: u64,
+    sends: bool,
     writable: bool,
 }
 
@@ -51,15 +52,16 @@ impl Poll {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
-    /// Adds the socket of a port, to be told of when it can be read. It stays.
-    pub fn add_port(&mut self, fd: impl AsFd, token: u64) -> io::Result<()> {
-        self.ports.push(Port { fd: fd.as_fd().try_clone_to_owned()?, token, writable: false });
+    /// Adds a socket of a port, the one that `sends` or another, to be told of when it can be read. It stays.
+    pub fn add_port(&mut self, fd: impl AsFd, token: u64, sends: bool) -> io::Result<()> {
+        self.ports.push(Port { fd: fd.as_fd().try_clone_to_owned()?, token, sends, writable: false });
         Ok(())
     }
 
     /// Says whether to be told also when the port with this number can be written.
     pub fn want_write(&mut self, token: u64, wanted: bool) {
-        self.ports.iter_mut().filter(|port| port.token == token).for_each(|port| port.writable = wanted);
+        let sender = |port: &&mut Port| port.sends && port.token == token;
+        self.ports.iter_mut().filter(sender).for_each(|port| port.writable = wanted);
     }
 
     /// Takes a descriptor out.
@@ -170,7 +172,7 @@ mod tests {
         let mut poll = Poll::new().unwrap();
         let (port, waker) = (Waker::new().unwrap(), Waker::new().unwrap());
         poll.add(&waker, 7).unwrap();
-        poll.add_port(&port, 8).unwrap();
+        poll.add_port(&port, 8, true).unwrap();
         poll.want_write(8, true);
         let (mut ready, idle) = (Vec::new(), Ready { token: 8, readable: false, writable: true });
         poll.wait(0, &mut ready).unwrap();

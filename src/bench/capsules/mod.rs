@@ -22,7 +22,7 @@ use super::{Error, Settings};
 
 /// The baseline's name.
 pub(super) const PLAIN: &str = "plain C";
-const NODE: &str = "wasm capsule";
+pub(super) const NODE: &str = "wasm capsule";
 
 /// Targets of the two gateways: node over plain C, gateway CPU per packet.
 const UDP_RATIO: f64 = 1.15;
@@ -84,7 +84,7 @@ fn loads(quick: bool) -> Vec<(u32, usize)> {
 }
 
 /// A target for each circumstance in which node and plain C were compared.
-fn judge(series: &Series, limit: f64, report: &mut Report) {
+pub(super) fn judge(series: &Series, limit: f64, report: &mut Report) {
     let of_plain = |key: &&Key| key.variant == PLAIN && key.metric == GATEWAY_CPU;
     for key in series.keys().filter(of_plain) {
         let name = format!("{}, {} B: {NODE} / {PLAIN}", key.regime, key.size.unwrap_or_default());

@@ -3,10 +3,12 @@
 //! PAN (Nygren, Garland and Kaashoek, OPENARCH 1999) showed the price of active packets as a ladder: the same capsule handled lower and
 //! lower in the system, beside plain forwarding on the same rung. Here the lower rungs are in the kernel, measured by the one-CPU flood
 //! ([`flood`]): Linux's own forwarding, forwarders written by hand in XDP, and the node's kernel half where there is one. The upper rungs
-//! are those of [`super::capsules`]: wasm over AF_PACKET and over UDP sockets beside plain C gateways, by loss-free bursts.
+//! are those of [`super::capsules`], wasm over AF_PACKET and over UDP sockets beside plain C gateways, and [`sockets`], the same over AF_XDP,
+//! by loss-free bursts.
 
 mod flood;
 mod napi;
+mod sockets;
 mod variant;
 
 use super::capsules::{PLAIN, gateways};
@@ -76,6 +78,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     }
     judge(&all, report);
     all.extend(gateways(settings, &programs, &guests, &loads(settings.quick), report)?);
+    all.extend(sockets::run(settings, &programs, &kernel, &guests, &loads(settings.quick), report)?);
     report.rows = all.rows(&[LINUX, FIB, CACHE, PLAIN]);
     let class = programs.scheduling_class();
     report.note(format!(

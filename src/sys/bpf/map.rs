@@ -1,6 +1,7 @@
 //! Maps.
 
 use super::{Types, call, command, descriptor, info, short, word};
+use crate::sys::mapping::SharedWords;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -18,10 +19,28 @@ pub enum MapKind {
     Prefixes = 11,
     /// Interfaces, for redirects.
     Devices = 14,
+    /// AF_XDP sockets, for redirects.
+    Sockets = 17,
+    /// An array that can be mapped into memory ([`Map::words`]).
+    SharedArray = 1 << 16 | 2,
+}
+
+impl MapKind {
+    /// The kernel's number for it, and its flags.
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            MapKind::Prefixes => (self as u32, NO_PREALLOC),
+            MapKind::SharedArray => (MapKind::Array as u32, MAPPABLE),
+            _ => (self as u32, 0),
+        }
+    }
 }
 
 /// `BPF_F_NO_PREALLOC`, which maps of prefixes must have.
 const NO_PREALLOC: u32 = 1;
+
+/// `BPF_F_MMAPABLE`.
+const MAPPABLE: u32 = 1 << 10;
 
 /// `BPF_F_LOCK`: under the lock in the value.
 const UNDER_LOCK: u64 = 4;
@@ -55,8 +74,8 @@ struct MapElement {
 
 impl MapShape {
     fn attributes(self) -> MapCreate {
-        let flags = if self.kind == MapKind::Prefixes { NO_PREALLOC } else { 0 };
-        let (kind, key, value, entries) = (self.kind as u32, self.key as u32, self.value as u32, self.entries);
+        let (kind, flags) = self.kind.numbers();
+        let (key, value, entries) = (self.key as u32, self.value as u32, self.entries);
         MapCreate { kind, key, value, entries, flags, ..MapCreate::default() }
     }
 }
@@ -103,7 +122,7 @@ impl Map {
     pub fn adopt(fd: OwnedFd, shape: MapShape) -> io::Result<Map> {
         let info: [u8; 24] = info(&fd)?;
         let found = [0, 8, 12, 16].map(|at| word(&info, at));
-        if found != [shape.kind as u32, shape.key as u32, shape.value as u32, shape.entries] {
+        if found != [shape.kind.numbers().0, shape.key as u32, shape.value as u32, shape.entries] {
             return Err(io::Error::other("a map of another shape"));
         }
         Map::of(fd, shape)
@@ -140,6 +159,11 @@ impl Map {
     pub fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(key.len() == self.key && value.len() == self.value, "sizes of the map");
         self.element(command::MAP_UPDATE, key, value.as_ptr() as u64, self.flags)
+    }
+
+    /// The memory of a [`MapKind::SharedArray`] of so many entries, as words.
+    pub fn words(&self, entries: u32) -> io::Result<SharedWords> {
+        SharedWords::map(self.fd.as_fd(), self.value * entries as usize)
     }
 
     /// Takes out what is under `key`.

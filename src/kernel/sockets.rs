@@ -1,0 +1,151 @@
+//! The way from the driver to AF_XDP sockets: `bpf/sockets.h` from the node's side.
+//!
+//! Behind a kernel half its own programs take frames there; elsewhere a program that does nothing else stands at the
+//! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
+//! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
+
+use super::half::{KernelHalf, load};
+use super::maps::{Maps, PORTS, PortEntry, SOCKETS};
+use crate::sys::bpf::{Link, Program, XdpMode};
+use crate::sys::mapping::SharedWords;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
+static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
+const MAPS: [&str; 5] = ["ports_map", "transmit_map", "sockets_map", "punts_map", "lifted_map"];
+
+/// Words of `struct punts`, and where tickets and what is done stand.
+const PUNTS: usize = 16;
+const TICKETS: usize = 0;
+const DONE: usize = 8;
+
+/// Offset in `struct port` of the sockets of an interface.
+const PORT: usize = 56;
+const PORT_SOCKETS: usize = 18;
+
+/// What became of frames at an interface that were for the user half: `struct lifted`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Lifted {
+    /// To the socket of their queue.
+    pub to_socket: u64,
+    /// Up the Linux stack, to the AF_PACKET socket: their queue has no AF_XDP socket.
+    pub to_stack: u64,
+    /// To the socket though their code runs in the kernel, to keep their flow in order.
+    pub held: u64,
+    /// Run in the kernel though their flow had something in the user half, because it had for too long.
+    pub overtaking: u64,
+}
+
+/// What takes frames of interfaces to AF_XDP sockets.
+pub struct Steering {
+    whose: Whose,
+    words: Arc<SharedWords>,
+}
+
+enum Whose {
+    Half(Arc<KernelHalf>),
+    Own { maps: Maps, program: Program, links: Mutex<Vec<Link>> },
+}
+
+impl Steering {
+    /// That of the kernel half.
+    pub fn of(half: Arc<KernelHalf>) -> io::Result<Steering> {
+        Steering::make(Whose::Half(half))
+    }
+
+    /// One of its own.
+    pub fn alone() -> io::Result<Steering> {
+        let maps = Maps::create_some(&MAPS)?;
+        let program = load(PROGRAM, "sockets", &maps)?;
+        Steering::make(Whose::Own { maps, program, links: Mutex::default() })
+    }
+
+    fn make(whose: Whose) -> io::Result<Steering> {
+        let words = Arc::new(whose.maps().of("punts_map")?.words(SOCKETS)?);
+        Ok(Steering { whose, words })
+    }
+
+    /// Puts the program before an interface, unless the kernel half stands there: in its driver, or else in the stack.
+    /// Says how it stands there, if it is not the kernel half. Never takes another program's place.
+    pub fn attach(&self, port: &PortEntry) -> io::Result<Option<XdpMode>> {
+        let Whose::Own { maps, program, links } = &self.whose else { return Ok(None) };
+        if port.interface >= PORTS {
+            return Err(io::Error::other(format!("interface index {} is beyond the {PORTS} known", port.interface)));
+        }
+        maps.set_port(port)?;
+        let (link, mode) = match program.attach_xdp(port.interface, XdpMode::Native) {
+            Ok(link) => (link, XdpMode::Native),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
+                return Err(io::Error::new(error.kind(), "another XDP program stands there and is left there"));
+            }
+            Err(_) => (program.attach_xdp(port.interface, XdpMode::Generic)?, XdpMode::Generic),
+        };
+        links.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+        Ok(Some(mode))
+    }
+
+    /// Says that the first `count` queues of an interface have sockets, numbered from `first`.
+    pub fn announce(&self, interface: u32, first: u16, count: u16) -> io::Result<()> {
+        let (map, key) = (self.whose.maps().of("ports_map")?, interface.to_ne_bytes());
+        let mut value = [0; PORT];
+        map.get(&key, &mut value)?;
+        value[PORT_SOCKETS..PORT_SOCKETS + 2].copy_from_slice(&count.to_ne_bytes());
+        value[PORT_SOCKETS + 2..PORT_SOCKETS + 4].copy_from_slice(&first.to_ne_bytes());
+        map.set(&key, &value)
+    }
+
+    /// Lets frames go to the socket with this number. The kernel takes it out when it is closed.
+    pub fn connect(&self, number: u16, socket: &impl AsFd) -> io::Result<Tickets> {
+        let (at, words) = (usize::from(number) * PUNTS, self.words.clone());
+        // What an earlier socket had is gone with it.
+        let start = words.load(at + TICKETS);
+        words.store(at + DONE, start);
+        let fd = socket.as_fd().as_raw_fd().to_ne_bytes();
+        self.whose.maps().of("sockets_map")?.set(&u32::from(number).to_ne_bytes(), &fd)?;
+        Ok(Tickets { words, at, start, told: start })
+    }
+
+    /// How many frames went to the socket with this number, or to another that had it before.
+    pub fn tickets(&self, number: u16) -> u64 {
+        self.words.load(usize::from(number) * PUNTS + TICKETS)
+    }
+
+    /// What became of frames of an interface that were for the user half.
+    pub fn lifted(&self, interface: u32) -> Lifted {
+        let sums = self.whose.maps().sums("lifted_map", interface).unwrap_or_default();
+        let [to_socket, to_stack, held, overtaking] = sums;
+        Lifted { to_socket, to_stack, held, overtaking }
+    }
+}
+
+impl Whose {
+    fn maps(&self) -> &Maps {
+        match self {
+            Whose::Half(half) => half.maps(),
+            Whose::Own { maps, .. } => maps,
+        }
+    }
+}
+
+/// How far the user half has come with the frames of one socket.
+pub struct Tickets {
+    words: Arc<SharedWords>,
+    at: usize,
+    /// Tickets given out before the socket was there.
+    start: u64,
+    told: u64,
+}
+
+impl Tickets {
+    /// Nothing is left in the user half of the first `count` frames that went to the socket.
+    #[inline]
+    pub fn done(&mut self, count: u64) {
+        let done = self.start + count;
+        if done > self.told {
+            self.told = done;
+            self.words.store(self.at + DONE, done);
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The AF_XDP sockets of a node on this host: opened from its configuration, all in one memory.
+//!
+//! A port that cannot have them is an AF_PACKET port, and the log says why. Frames are copied by the kernel, or put into
+//! memory by the drivers: at all ports alike, since they share the memory.
+
+use super::config::{Opening, Plan, XdpFile, XdpMode};
+use super::kernel::entry;
+use crate::kernel::{KernelHalf, Lifted, SOCKETS, Steering};
+use crate::node::NodeConfig;
+use crate::port::xdp::QueueSocket;
+use crate::sys::xsk::{self, Copying, HEADROOM, Place, Umem, XskSocket};
+use crate::topology::Link;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Octets of memory for the frames of all sockets: the kernel keeps it in RAM.
+const MEMORY_MAX: u64 = 256 << 20;
+
+/// Octets around the IP packet in a frame: link headers, and what the kernel half says of it.
+const AROUND: usize = 64 + 80;
+
+/// Octets of the smallest page: a chunk of the memory is no longer.
+const PAGE: usize = 4096;
+
+/// The largest MTU whose frames have room in a chunk.
+const MTU_MAX: usize = PAGE - AROUND - HEADROOM;
+
+/// Tries to bind to a queue that is still in use, 8 s in all: the kernel lets go of the sockets of a process that has ended by and by,
+/// which takes longest where network namespaces come and go.
+const TRIES: usize = 800;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What was opened.
+#[derive(Default)]
+pub struct Opened {
+    /// For each port of the node its sockets, if it has any.
+    pub ports: Vec<Option<Vec<QueueSocket>>>,
+    /// What is in use, and what became of frames.
+    pub report: Option<Arc<Report>>,
+}
+
+/// A port that is to have sockets.
+struct Wanted {
+    number: usize,
+    name: String,
+    interface: u32,
+    steering: Arc<Steering>,
+    /// Its receive queues, and those that get sockets.
+    queues: u32,
+    sockets: u32,
+    /// Number of its first socket, and of the ports before.
+    first: u32,
+    before: u32,
+}
+
+/// What is in use at the ports.
+pub struct Report {
+    ports: Vec<(PortStatus, Option<InUse>)>,
+}
+
+/// Where a port's counters are.
+struct InUse {
+    interface: u32,
+    first: u16,
+    steering: Arc<Steering>,
+}
+
+/// A port that was to have sockets.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PortStatus {
+    /// Its number in the node.
+    pub port: usize,
+    /// "zero-copy", "copy", or "none": frames come through AF_PACKET.
+    pub mode: &'static str,
+    /// Receive queues of the interface.
+    pub queues: u32,
+    /// Those with a socket.
+    pub sockets: usize,
+    /// Frames that went to each socket, in the order of the queues.
+    pub per_queue: Vec<u64>,
+    /// Microseconds for which the driver is polled when a frame has come; 0: it is not.
+    pub busy_poll_us: u32,
+    /// Why it is not as it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What became of frames for the node.
+    #[serde(flatten)]
+    pub lifted: Lifted,
+}
+
+impl Report {
+    /// All as it is now.
+    pub fn status(&self) -> Vec<PortStatus> {
+        let now = |(port, used): &(PortStatus, Option<InUse>)| match used {
+            Some(InUse { interface, first, steering }) => PortStatus {
+                per_queue: (0..port.sockets as u16).map(|queue| steering.tickets(first + queue)).collect(),
+                lifted: steering.lifted(*interface),
+                ..port.clone()
+            },
+            None => port.clone(),
+        };
+        self.ports.iter().map(now).collect()
+    }
+}
+
+/// Opens the sockets of all ports that ask for them, before which the kernel half may stand.
+pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&Arc<KernelHalf>>) -> Opened {
+    let asks = |plan: &Plan| matches!(plan.opening, Opening::Packet { xdp: true, .. });
+    if !plans.iter().any(asks) {
+        return Opened { ports: plans.iter().map(|_| None).collect(), report: None };
+    }
+    let mut opener = Opener { file, statuses: Vec::new(), own: None };
+    let mut wanted = Vec::new();
+    for (number, plan) in plans.iter().enumerate().filter(|(_, plan)| asks(plan)) {
+        match opener.prepare(config, number, plan, half) {
+            Ok(port) => wanted.push(port),
+            Err(why) => opener.give_up(number, &config.ports[number].name, 0, &why),
+        }
+    }
+    let mut first = 0;
+    for (before, port) in (0..).zip(&mut wanted) {
+        port.sockets = port.queues.min(file.queues_max).min(SOCKETS - first);
+        (port.first, port.before) = (first, before);
+        first += port.sockets;
+    }
+    let largest = wanted.iter().map(|port| config.ports[port.number].mtu).max().unwrap_or(0);
+    let sockets = opener.open_all(&wanted, largest);
+    let mut ports: Vec<_> = plans.iter().map(|_| None).collect();
+    for (port, sockets) in sockets {
+        match opener.connect(port, sockets) {
+            Ok(queues) => ports[port.number] = Some(queues),
+            Err(error) => opener.give_up(port.number, &port.name, port.queues, &error.to_string()),
+        }
+    }
+    opener.statuses.sort_by_key(|(status, _)| status.port);
+    Opened { ports, report: Some(Arc::new(Report { ports: opener.statuses })) }
+}
+
+/// Opens sockets.
+struct Opener<'a> {
+    file: &'a XdpFile,
+    statuses: Vec<(PortStatus, Option<InUse>)>,
+    own: Option<Arc<Steering>>,
+}
+
+impl Opener<'_> {
+    /// Puts before an interface what takes frames to its sockets.
+    fn prepare(
+        &mut self,
+        config: &NodeConfig,
+        number: usize,
+        plan: &Plan,
+        half: Option<&Arc<KernelHalf>>,
+    ) -> Result<Wanted, String> {
+        let port = &config.ports[number];
+        let (Opening::Packet { interface, kernel, .. }, Link::Ethernet { mac, .. }) = (&plan.opening, port.link) else {
+            return Err("not an Ethernet interface".into());
+        };
+        let interface = *interface;
+        if port.mtu > MTU_MAX {
+            return Err(format!("an MTU of {} octets is too large: AF_XDP carries {MTU_MAX}", port.mtu));
+        }
+        let name = interface_name(interface).map_err(|error| error.to_string())?;
+        let queues = xsk::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
+        let steering = match half {
+            Some(half) if *kernel && half.interface(number as u32).is_some() => {
+                Arc::new(Steering::of(half.clone()).map_err(|error| error.to_string())?)
+            }
+            _ => match &self.own {
+                Some(own) => own.clone(),
+                None => {
+                    let own = Steering::alone().map_err(|error| {
+                        format!("the kernel has no AF_XDP, or refuses its program (CAP_BPF, CAP_NET_ADMIN): {error}")
+                    })?;
+                    self.own.insert(Arc::new(own)).clone()
+                }
+            },
+        };
+        steering.attach(&entry(number as u32, interface, mac, port)).map_err(|error| error.to_string())?;
+        let name = port.name.clone();
+        Ok(Wanted { number, name, interface, steering, queues, sockets: 0, first: 0, before: 0 })
+    }
+
+    /// Opens the sockets of all ports, all in zero-copy mode or all in copy mode.
+    fn open_all<'w>(&mut self, wanted: &'w [Wanted], largest: usize) -> Vec<(&'w Wanted, Vec<XskSocket>)> {
+        let mut failures = Vec::new();
+        if self.file.mode != XdpMode::Copy {
+            let sockets = self.try_open(wanted, largest, Copying::ZeroCopy, &mut failures);
+            if self.file.mode == XdpMode::ZeroCopy || failures.is_empty() {
+                return self.concluded(sockets, failures);
+            }
+            let (port, why) = failures.remove(0);
+            tracing::info!(
+                port = port.name,
+                why,
+                "no zero copy by AF_XDP here, so at no port: the kernel copies frames"
+            );
+            failures.clear();
+        }
+        let sockets = self.try_open(wanted, largest, Copying::Copy, &mut failures);
+        self.concluded(sockets, failures)
+    }
+
+    fn concluded<'w>(
+        &mut self,
+        sockets: Vec<(&'w Wanted, Vec<XskSocket>)>,
+        failures: Vec<(&Wanted, String)>,
+    ) -> Vec<(&'w Wanted, Vec<XskSocket>)> {
+        for (port, why) in failures {
+            self.give_up(port.number, &port.name, port.queues, &why);
+        }
+        sockets
+    }
+
+    fn try_open<'w>(
+        &self,
+        wanted: &'w [Wanted],
+        largest: usize,
+        copying: Copying,
+        failures: &mut Vec<(&'w Wanted, String)>,
+    ) -> Vec<(&'w Wanted, Vec<XskSocket>)> {
+        let mut opened: Vec<(&Wanted, Vec<XskSocket>)> = Vec::new();
+        let layout = match Layout::new(wanted, largest, self.file.frames_per_queue) {
+            Ok(layout) => layout,
+            Err(error) => {
+                failures.extend(wanted.iter().map(|port| (port, explain(&error))));
+                return opened;
+            }
+        };
+        for port in wanted {
+            let first = opened.iter().find_map(|(_, sockets)| sockets.first());
+            match layout.open(port, first, copying, self.file.busy_poll_us) {
+                Ok(sockets) => opened.push((port, sockets)),
+                Err(error) => failures.push((port, explain(&error))),
+            }
+            if copying == Copying::ZeroCopy && self.file.mode == XdpMode::Auto && !failures.is_empty() {
+                return Vec::new();
+            }
+        }
+        opened
+    }
+
+    /// Lets frames go to the sockets of a port.
+    fn connect(&mut self, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result<Vec<QueueSocket>> {
+        let mode = if sockets.iter().all(XskSocket::zero_copy) { "zero-copy" } else { "copy" };
+        let mut queues = Vec::with_capacity(sockets.len());
+        for (number, socket) in (port.first as u16..).zip(sockets) {
+            let tickets = port.steering.connect(number, &socket)?;
+            queues.push(QueueSocket::new(socket, tickets));
+        }
+        port.steering.announce(port.interface, port.first as u16, queues.len() as u16)?;
+        tracing::info!(port = port.name, mode, queues = queues.len(), "frames come by AF_XDP");
+        let status = PortStatus {
+            port: port.number,
+            mode,
+            queues: port.queues,
+            sockets: queues.len(),
+            per_queue: Vec::new(),
+            busy_poll_us: self.file.busy_poll_us,
+            why: None,
+            lifted: Lifted::default(),
+        };
+        let (interface, first, steering) = (port.interface, port.first as u16, port.steering.clone());
+        self.statuses.push((status, Some(InUse { interface, first, steering })));
+        Ok(queues)
+    }
+
+    fn give_up(&mut self, port: usize, name: &str, queues: u32, why: &str) {
+        tracing::warn!(port = name, why, "no AF_XDP here: frames come through AF_PACKET");
+        let (why, lifted, per_queue) = (Some(why.to_owned()), Lifted::default(), Vec::new());
+        let status = PortStatus { port, mode: "none", queues, sockets: 0, per_queue, busy_poll_us: 0, why, lifted };
+        self.statuses.push((status, None));
+    }
+}
+
+/// How the memory is shared out.
+struct Layout {
+    umem: Arc<Umem>,
+    /// Chunks of each socket for receiving, and as many for the one that sends.
+    frames: u32,
+}
+
+impl Layout {
+    fn new(wanted: &[Wanted], largest: usize, frames_per_queue: u32) -> io::Result<Layout> {
+        let chunk = (largest + AROUND + HEADROOM).next_power_of_two().max(2048);
+        let shares: u32 = wanted.iter().map(|port| port.sockets + 1).sum::<u32>().max(1);
+        let most = MEMORY_MAX / chunk as u64 / u64::from(shares);
+        // Both are powers of two, so this is one.
+        let frames = frames_per_queue.min(1 << most.max(1).ilog2());
+        let umem = Umem::new(chunk as u32, shares * frames)?;
+        Ok(Layout { umem: Arc::new(umem), frames })
+    }
+
+    fn open(
+        &self,
+        port: &Wanted,
+        first: Option<&XskSocket>,
+        copying: Copying,
+        busy_poll_us: u32,
+    ) -> io::Result<Vec<XskSocket>> {
+        // Every port before has a share for each queue, and one to send from.
+        let mut chunk = (port.first + port.before) * self.frames;
+        let mut sockets: Vec<XskSocket> = Vec::new();
+        if port.sockets == 0 {
+            return Err(io::Error::other(format!("all {SOCKETS} sockets are in use")));
+        }
+        for queue in 0..port.sockets {
+            let send = if queue == 0 { self.frames } else { 0 };
+            let place =
+                Place { interface: port.interface, queue, first: chunk, receive: self.frames, send, busy_poll_us };
+            chunk += self.frames + send;
+            let socket = patiently(|| XskSocket::open(&self.umem, first.or(sockets.first()), &place, copying))?;
+            sockets.push(socket);
+        }
+        Ok(sockets)
+    }
+}
+
+/// Tries again while a queue is in use by a socket that is being closed.
+fn patiently(open: impl Fn() -> io::Result<XskSocket>) -> io::Result<XskSocket> {
+    let mut tries = 0;
+    loop {
+        match open() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < TRIES => {
+                if tries == 0 {
+                    tracing::info!("a receive queue has a socket still; waiting for it to go");
+                }
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn explain(error: &io::Error) -> String {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EAFNOSUPPORT) => ": the kernel is built without AF_XDP (CONFIG_XDP_SOCKETS)",
+        Some(libc::EOPNOTSUPP) => ": the driver does not do that",
+        Some(libc::EBUSY) => ": another process has a socket at this queue",
+        Some(libc::ENOBUFS) => ": not enough locked memory (ulimit -l, or CAP_IPC_LOCK)",
+        Some(libc::EPERM) => ": needs CAP_NET_RAW",
+        _ => "",
+    };
+    format!("{error}{remedy}")
+}
+
+fn interface_name(index: u32) -> io::Result<String> {
+    let known = super::netlink::interfaces()?;
+    let found = known.into_iter().find(|interface| interface.index == index).map(|interface| interface.name);
+    found.ok_or_else(|| io::Error::other("the interface is gone"))
+}
