@@ -9,7 +9,7 @@ use super::line::{EGRESS, INGRESS, IP_UDP};
 use super::place::Scratch;
 use crate::code::author::{self, Options};
 use crate::code::bundle::{Bundle, Kind};
-use crate::trust::PrincipalKey;
+use crate::trust::{Credential, CredentialSet, PrincipalKey, Refusal, Restrictions, Terms};
 use crate::wire::{Addr, anep, capsule};
 
 /// Octets of a generated module.
@@ -40,7 +40,8 @@ impl Guests {
         let forward = compile("forward", source, &Options::default())?;
         let ping = compile("ping", include_str!("../../tests/guests/ping.c"), &Options::default())?;
         let native = Options { key: Some(signer()), only: Some(Kind::Native), ..Options::default() };
-        Ok(Guests { forward, ping, native: compile("forward", source, &native)? })
+        let native = granted(compile("forward", source, &native)?)?;
+        Ok(Guests { forward, ping, native })
     }
 
     /// The forwarding code under so many names.
@@ -57,6 +58,16 @@ impl Guests {
     pub(crate) fn packet(&self, ip_length: usize) -> Vec<u8> {
         packet(&self.forward, ip_length - IP_UDP)
     }
+}
+
+/// With a credential of its signer's own beside it, so that a node has no neighbour to ask for one.
+fn granted(mut bundle: Bundle) -> Result<Bundle, Error> {
+    let failed = |error: Refusal| Error::Guest(error.to_string());
+    let terms = Terms { principal: signer().id(), role: "bench".into(), checks: Restrictions::default() };
+    let credentials = vec![Credential::grant(&signer(), &terms).map_err(failed)?];
+    let set = CredentialSet { code: bundle.name(), credentials };
+    bundle.add_credentials(set.encode().into()).map_err(failed)?;
+    Ok(bundle)
 }
 
 /// An ANEP packet of so many octets with a capsule of this code to the far end of a place.

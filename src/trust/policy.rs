@@ -11,7 +11,7 @@
 //! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
 
 use super::credential::{Credential, Question, Refusal};
-use super::role::{Form, Kinds, Role, Roles};
+use super::role::{Kinds, Role, Roles};
 use super::{CredentialSet, PrincipalId};
 use crate::code::bundle::{self, Manifest};
 use crate::wire::Digest;
@@ -54,11 +54,6 @@ impl Grant {
     /// The role by itself, for code of nobody in particular.
     pub fn of_anyone(roles: &Roles) -> Grant {
         Grant::in_role(None, roles.anyone())
-    }
-
-    /// Whether the kernel may load the code in the trusted form.
-    pub fn is_trusted_in_kernel(&self) -> bool {
-        self.role.kernel == Form::Trusted
     }
 
     /// Whether it gives the same rights.

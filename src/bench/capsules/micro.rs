@@ -23,7 +23,7 @@ use crate::nodeos::domain::{Domain, Domains, Limits};
 use crate::port::{Frame, PeerId, PortId};
 use crate::sys::mmsg::BATCH;
 use crate::topology::{Gauge, Link, Neighbour, NextHop, Port, Routes, Topology};
-use crate::trust::{Kinds, Role, Roles};
+use crate::trust::{Kinds, Role, Roles, object_name};
 use crate::wire::{Addr, Prefix, anep, capsule};
 use rand_core::SeedableRng;
 
@@ -143,7 +143,7 @@ impl Stand {
             let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
                 Effect::LookUp(digest) => {
-                    let object = bundle.objects().find(|object| crate::wire::Digest::of(object) == digest).cloned();
+                    let object = bundle.objects().find(|object| object_name(object) == digest).cloned();
                     self.node.found(&mut turn, digest, object);
                 }
                 Effect::Prepare(prepare) => {

@@ -23,7 +23,7 @@ fn pass_through(variant: &Variant, stream: &Stream, programs: &Programs, kernel:
     let mut channel = Channel::new(programs, kernel, settings.cpus(), stream.rhythm).unwrap();
     let mut running = channel.with_router(|channel| variant.start(channel)).unwrap();
     let sent = channel.load(stream, &bundles).unwrap();
-    variant.warm(&mut channel, running.as_mut(), &sent).unwrap();
+    variant.warm(&mut channel, running.as_mut(), 1, &sent).unwrap();
     let before = channel.forwarded_by_linux();
     let (flow, _) = channel.run(640, stream.batch).unwrap();
     (flow, channel.forwarded_by_linux() - before)
