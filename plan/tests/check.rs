@@ -85,10 +85,16 @@ fn what_is_wrong_is_said() {
         ("fun f(x) = (x, x) :: x", "the right side of '::' has the wrong type: expected ('a * 'a) list, found 'a"),
         ("fun f(x : int lst) = x", "unexpected name: expected ')', found a name"),
         ("fun f(x : itn) = x", "unknown type 'itn': not a type"),
-        ("fun f() = OnRemote(1, hd thisHost(), 1, RIP)", "the chunk of OnRemote has the wrong type: expected 'a chunk, found int"),
+        (
+            "fun f() = OnRemote(1, hd thisHost(), 1, RIP)",
+            "the chunk of OnRemote has the wrong type: expected 'a chunk, found int",
+        ),
         ("fun f() = raise 1", "unexpected number: expected an exception, found a number"),
         ("fun f() = raise Nope", "unknown name 'Nope': neither defined here nor known to every node"),
-        ("fun f() = foldl(print, 1, [2])", "the function of the fold has the wrong type: expected (int, int) -> int, found 'a -> unit"),
+        (
+            "fun f() = foldl(print, 1, [2])",
+            "the function of the fold has the wrong type: expected (int, int) -> int, found 'a -> unit",
+        ),
         ("val v = w val w = 1", "'w' is used before its definition: not defined yet"),
         ("fun f() = a < b < c", "unexpected '<': expected 'and', 'or' or the end of the comparison, found '<'"),
         ("fun f() = let fun g() = g() in g() end", "'g' calls itself: inside its own definition"),

@@ -178,8 +178,7 @@ impl Reader<'_> {
 
     fn targeted(&mut self, first: u8, depth: u16) -> Result<Kind> {
         // The tags of functions are odd, those of services even.
-        let target =
-            if first % 2 == 1 { Target::Function(self.small()?) } else { Target::Service(self.name()?) };
+        let target = if first % 2 == 1 { Target::Function(self.small()?) } else { Target::Service(self.name()?) };
         let items = self.counted(depth)?;
         Ok(match first {
             tag::CALL | tag::CALL_SERVICE => Kind::Call(target, items),

@@ -212,7 +212,9 @@ impl Resolver<'_> {
         let message = format!("'{}' calls itself", ident.text);
         let hint = match how {
             Use::Call => format!("PLAN has no recursion: fold over a list, or send a chunk |{}|(…)", ident.text),
-            Use::Chunk => format!("from inside another local function this needs '{}' to be defined at the top", ident.text),
+            Use::Chunk => {
+                format!("from inside another local function this needs '{}' to be defined at the top", ident.text)
+            }
         };
         self.diagnostics.push(Diagnostic::new(ident.span, message, "inside its own definition").hint(hint));
         None

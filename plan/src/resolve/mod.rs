@@ -148,7 +148,8 @@ impl Resolver<'_> {
         let name = Name::new(&ident.text).unwrap_or(Name::NONE);
         let params = params.map(|params| u8::try_from(params).unwrap_or(u8::MAX));
         if self.out.definitions.len() == DEFINITIONS_MAX {
-            let label = format!("a program has at most {DEFINITIONS_MAX} functions and values, local functions included");
+            let label =
+                format!("a program has at most {DEFINITIONS_MAX} functions and values, local functions included");
             self.diagnostics.push(Diagnostic::new(ident.span, "too many definitions", label));
         }
         self.symbols.push(symbol);

@@ -127,7 +127,11 @@ impl Parser<'_> {
         }
         let number = span.text(self.source).parse().unwrap_or(0);
         if number == 0 {
-            self.diagnostics.push(Diagnostic::new(span, "no such place in a tuple", "places are numbered from 1 to 255"));
+            self.diagnostics.push(Diagnostic::new(
+                span,
+                "no such place in a tuple",
+                "places are numbered from 1 to 255",
+            ));
         }
         number
     }

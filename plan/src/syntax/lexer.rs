@@ -246,13 +246,10 @@ mod tests {
 
     #[test]
     fn characters_and_type_variables_are_told_apart() {
-        assert_eq!(tokens("'a' 'a '\\n' '\\''"), [
-            Token::Char,
-            Token::TypeVariable,
-            Token::Char,
-            Token::Char,
-            Token::End
-        ]);
+        assert_eq!(
+            tokens("'a' 'a '\\n' '\\''"),
+            [Token::Char, Token::TypeVariable, Token::Char, Token::Char, Token::End]
+        );
     }
 
     #[test]

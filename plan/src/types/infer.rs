@@ -271,7 +271,8 @@ impl Inference<'_> {
                 let types = rules::primitive(*primitive, operands.len(), &mut self.table);
                 let names = ["the chunk", "the host", "the resource bound", "", "the number of tries", "the interval"];
                 for ((operand, kind), name) in operands.iter().zip(&types).zip(names) {
-                    let fourth = if types.len() == 4 && *kind == rules::DEV { "the device" } else { "the routing function" };
+                    let fourth =
+                        if types.len() == 4 && *kind == rules::DEV { "the device" } else { "the routing function" };
                     let name = if name.is_empty() { fourth } else { name };
                     self.expect(operand, kind, &format!("{name} of {}", primitive.text()));
                 }

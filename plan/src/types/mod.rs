@@ -13,7 +13,7 @@ pub use infer::{Checked, infer};
 pub(crate) use show::show;
 
 /// How many steps all unifications of a program may take together.
-const WORK_MAX: u32 = 2_000_000;
+const WORK_MAX: u32 = 200_000;
 /// How deep a type may nest.
 const DEPTH_MAX: u16 = 300;
 
@@ -125,7 +125,8 @@ impl Table {
         if !self.step(depth) {
             return Type::Base(Base::Unit);
         }
-        let mut all = |items: &[Type]| -> Vec<Type> { items.iter().map(|item| self.full_at(item, depth + 1)).collect() };
+        let mut all =
+            |items: &[Type]| -> Vec<Type> { items.iter().map(|item| self.full_at(item, depth + 1)).collect() };
         match kind {
             Type::Variable(variable) => match self.of(*variable).cloned() {
                 Some(known) => self.full_at(&known, depth + 1),
