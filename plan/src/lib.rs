@@ -19,6 +19,7 @@ pub mod check;
 pub mod code;
 pub mod diagnostic;
 pub mod eval;
+pub mod format;
 pub mod name;
 pub mod packet;
 pub mod program;

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -185,7 +185,7 @@ fn build(arguments: Build) -> Result<()> {
         Some(output) => output,
         None => Path::new(arguments.source.file_name().context("the source has no name")?).with_extension("anb"),
     };
-    replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
+    super::replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
     if arguments.print.json {
         let mut value = describe(&bundle, check::check(&bundle).ok().as_ref());
         value["file"] = json!(output.display().to_string());
@@ -194,18 +194,6 @@ fn build(arguments: Build) -> Result<()> {
         println!("{}", bundle.name());
     }
     Ok(())
-}
-
-/// Writes a file beside and renames it, so that an interrupted build leaves the old bundle.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
-    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
-    if renamed.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    renamed
 }
 
 fn read(file: &Path) -> Result<Bundle> {

@@ -13,10 +13,14 @@ mod lab;
 mod multicast;
 mod node;
 mod ping;
+mod plan;
 mod sim;
 mod trace;
 
 use clap::{Parser, Subcommand};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Every noun: its variant, its module, and its line in `anode --help`.
@@ -46,6 +50,8 @@ nouns! {
     Node = node;
     /// Code bundles: make, check and keep them
     Code = code;
+    /// Programs in the packet language PLAN: check and format them
+    Plan = plan;
     /// Networks of namespaces on this machine
     Lab = lab;
     /// Networks in virtual time, from a seed
@@ -72,4 +78,16 @@ pub fn run() -> ExitCode {
         eprintln!("anode: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Writes a file beside and renames it, so that an interrupted write leaves the old one.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
+    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
+    if renamed.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    renamed
 }
