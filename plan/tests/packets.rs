@@ -220,3 +220,22 @@ proptest! {
         }
     }
 }
+
+/// Writes packets and programs where the fuzzer looks for its first inputs.
+#[test]
+#[ignore = "writes fuzz/corpus; see fuzz/README.md"]
+fn write_fuzz_seeds() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let [packets, sources] = ["plan_packet", "plan_source"].map(|target| corpus.join(target));
+    std::fs::create_dir_all(&packets).unwrap();
+    std::fs::create_dir_all(&sources).unwrap();
+    std::fs::write(packets.join("sample"), sample().octets().unwrap()).unwrap();
+    for seed in 0..100u8 {
+        let octets: Vec<u8> = (0..200u32).map(|at| (at * 31 + 7) as u8 ^ seed.wrapping_mul(at as u8)).collect();
+        let text = source(&mut Choices::new(&octets));
+        let chunk = Chunk::of(&program(&text), "main", vec![]).unwrap();
+        let packet = Packet { header: header(5), chunk: Arc::new(chunk) };
+        std::fs::write(packets.join(format!("{seed}")), packet.octets().unwrap()).unwrap();
+        std::fs::write(sources.join(format!("{seed}")), text).unwrap();
+    }
+}
