@@ -1,6 +1,6 @@
 //! Evaluation of chunks on a node.
 //!
-//! There are two evaluators: [`reference`] walks the code as it is written down, simple enough to be
+//! There are two evaluators: [`mod@reference`] walks the code as it is written down, simple enough to be
 //! obviously right; [`machine`] runs compiled code and is for packets. Both count the same steps at the
 //! same moments, so a limit stops both at the same place; they share [`Run`], which has the limits, the
 //! operations and the packet's resource bound. Nothing trusts types: every operation looks at its

@@ -67,7 +67,7 @@ impl Header {
     }
 
     pub(super) fn flags(&self) -> u8 {
-        u8::from(self.by_digest) * BY_DIGEST | u8::from(self.report) * REPORT
+        (u8::from(self.by_digest) * BY_DIGEST) | (u8::from(self.report) * REPORT)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Types, and making them equal.
 //!
-//! A type variable is an index into [`Table`], which knows what it was found to be. Types can grow
+//! A type variable is an index into `Table`, which knows what it was found to be. Types can grow
 //! exponentially with the program that has them, so the table counts its work and gives up at a limit;
 //! then the program is refused as too large to check.
 

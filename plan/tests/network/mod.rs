@@ -102,7 +102,7 @@ impl At<'_> {
         if to == self.number {
             return Ok(None);
         }
-        self.ways[self.number][to].map(Some).ok_or(Stop::Raise(Name::new("NoRoute").unwrap()))
+        self.ways[to][self.number].map(Some).ok_or(Stop::Raise(Name::new("NoRoute").unwrap()))
     }
 }
 
@@ -195,19 +195,20 @@ impl Network {
         }
     }
 
-    /// For each node and destination, the first link of a shortest way.
+    /// For each destination and node, the first link of a shortest way.
     fn ways(&self) -> Vec<Vec<Option<usize>>> {
-        let count = self.nodes.len();
-        let mut ways = vec![vec![None; count]; count];
-        for to in 0..count {
-            let mut reached = VecDeque::from([to]);
-            while let Some(at) = reached.pop_front() {
-                for (link, (a, b, _)) in self.links.iter().enumerate() {
-                    let from = if *a == at { *b } else { *a };
-                    if [a, b].contains(&&at) && from != to && ways[from][to].is_none() {
-                        ways[from][to] = Some(link);
-                        reached.push_back(from);
-                    }
+        (0..self.nodes.len()).map(|to| self.ways_to(to)).collect()
+    }
+
+    fn ways_to(&self, to: usize) -> Vec<Option<usize>> {
+        let mut ways = vec![None; self.nodes.len()];
+        let mut reached = VecDeque::from([to]);
+        while let Some(at) = reached.pop_front() {
+            for (link, (a, b, _)) in self.links.iter().enumerate() {
+                let from = if *a == at { *b } else { *a };
+                if [a, b].contains(&&at) && from != to && ways[from].is_none() {
+                    ways[from] = Some(link);
+                    reached.push_back(from);
                 }
             }
         }
@@ -265,7 +266,7 @@ impl Network {
     fn route(&mut self, number: usize, mut octets: Vec<u8>, ways: &[Vec<Option<usize>>]) {
         let destination = View::new_checked(&octets).unwrap().destination();
         let to = (0..self.nodes.len()).find(|node| host(*node) == destination);
-        let link = to.and_then(|to| ways[number][to]);
+        let link = to.and_then(|to| ways[to][number]);
         let spent = ViewMut::new_checked(&mut octets).unwrap().spend_hop(host(number));
         match link {
             Some(link) if spent => self.put(number, link, octets),
