@@ -74,6 +74,8 @@ fn expressions_have_their_values() {
         ("|twice|(1)", "<chunk:\ntwice[1]>"),
         ("limit + 0", "42"),
         ("getRB()", "10"),
+        ("getRB = getRB", "true"),
+        ("(getRB, 1)", "(getRB, 1)"),
         ("defaultRoute = RIP", "false"),
     ];
     for (expression, expected) in cases {

@@ -14,6 +14,7 @@
 //! Steps, depth and memory are bounded besides. Across nodes, every packet that is made costs its maker at
 //! least one of its resource bound, which nothing increases.
 
+mod acts;
 mod builtin;
 pub mod compile;
 mod folding;
@@ -43,7 +44,7 @@ pub const EVAL_DEPTH: u32 = 16;
 pub struct Limits {
     /// Steps: one for each expression, one more for each 16 parts or 256 octets that an operation looks at.
     pub steps: u32,
-    /// How deep expressions may nest over all calls that are under way.
+    /// How deep expressions may nest over all calls that are under way. The reference evaluator recurses as deep.
     pub depth: u32,
     /// Cells of memory: the parts of all values that are made, and one for each 16 octets of text.
     pub cells: u32,

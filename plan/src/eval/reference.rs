@@ -85,7 +85,8 @@ impl Walk<'_> {
             Kind::Exn(name) => run.step().map(|()| Value::Exn(name.clone())),
             Kind::Service(name) => {
                 run.step()?;
-                let service = run.service(name);
+                // What evaluation itself gives is a function, whatever the node says.
+                let service = if Builtin::of(name).is_some() { None } else { run.service(name) };
                 run.constant(name, service)
             }
             Kind::Local(at) => {

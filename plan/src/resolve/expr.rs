@@ -8,6 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::name::{Core, Name, TABLE};
 use crate::span::Span;
 use crate::syntax::ast::{self, Definition, DefinitionKind, ExprKind, Ident};
+use crate::syntax::token::WORDS;
 
 /// How a name is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -248,7 +249,7 @@ impl Resolver<'_> {
         let message = format!("unknown name '{}'", ident.text);
         let what = Diagnostic::new(ident.span, message, "neither defined here nor known to every node");
         let known = self.scope.names().chain(self.globals.iter().map(|global| global.name.as_str()));
-        let known = known.chain(TABLE.iter().map(|(name, _)| *name));
+        let known = known.chain(TABLE.iter().map(|(name, _)| *name)).chain(WORDS.iter().copied());
         let hint = match known.min_by_key(|name| distance(name, &ident.text)) {
             Some(near) if distance(near, &ident.text) <= 1 + ident.text.len() / 4 => format!("did you mean '{near}'?"),
             _ => format!("if it is a service of a node, declare it: svc {} : type", ident.text),

@@ -4,6 +4,7 @@
 //! that use it. A node does not trust any of this: it checks every operation when it happens.
 
 use super::annotate::{Named, annotate, core_service, service};
+use super::groups::groups;
 use super::rules::{self, BOOL, CHAR, EXN, INT, STRING, UNIT};
 use super::{Scheme, Table, Type, show};
 use crate::code::{Binary, Definition, Expr, Kind, Target};
@@ -56,44 +57,6 @@ fn same_as_core(name: &Name, scheme: &Scheme, at: Span, table: &mut Table, diagn
         let what = Diagnostic::new(at, format!("the service '{name}' has another type"), label);
         diagnostics.push(what.hint(format!("its type is {text}; it needs no declaration")));
     }
-}
-
-/// The definitions in groups that name each other, each group after those it names.
-fn groups(definitions: &[Definition]) -> Vec<Vec<usize>> {
-    fn names(expr: &Expr, found: &mut u128) {
-        match &expr.kind {
-            Kind::Val(at)
-            | Kind::Call(Target::Function(at), _)
-            | Kind::Chunk(Target::Function(at), _)
-            | Kind::Fold(_, Target::Function(at), _) => *found |= 1u128.checked_shl((*at).into()).unwrap_or(0),
-            _ => {}
-        }
-        expr.kind.inside().iter().for_each(|inner| names(inner, found));
-    }
-    let mut needs: Vec<u128> = Vec::new();
-    for (at, definition) in (0u32..).zip(definitions) {
-        let mut found = 1u128.checked_shl(at).unwrap_or(0);
-        names(&definition.body, &mut found);
-        needs.push(found);
-    }
-    for through in 0..needs.len() {
-        let row = needs.get(through).copied().unwrap_or(0);
-        for entry in needs.iter_mut().filter(|entry| **entry >> through & 1 == 1) {
-            *entry |= row;
-        }
-    }
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut order: Vec<usize> = (0..needs.len()).collect();
-    // What needs less comes first; those that need the same need each other.
-    let needs_of = |at: usize| needs.get(at).copied().unwrap_or(0);
-    order.sort_by_key(|at| (needs_of(*at).count_ones(), needs_of(*at), *at));
-    for at in order {
-        match groups.last_mut() {
-            Some(group) if group.first().is_some_and(|first| needs_of(*first) == needs_of(at)) => group.push(at),
-            _ => groups.push(vec![at]),
-        }
-    }
-    groups
 }
 
 pub(super) struct Inference<'a> {

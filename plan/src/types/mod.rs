@@ -5,6 +5,7 @@
 //! then the program is refused as too large to check.
 
 mod annotate;
+mod groups;
 mod infer;
 mod rules;
 mod show;
