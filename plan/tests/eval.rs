@@ -85,6 +85,26 @@ fn expressions_have_their_values() {
 }
 
 #[test]
+fn an_exception_ends_the_calls_it_passes() {
+    // Were a call left open, the return of `main` would go on inside it; were its depth kept, 300 would be too deep.
+    let source = "
+        fun inner(x) = 1 + (2 + (3 / x))
+        fun outer(x) = 10 + inner(x) + 20
+        fun each(sum, x) = sum + (try outer(0) handle DivByZero => x) + (try eval(|outer|(0)) handle e => 1)
+        fun number(list, x) = x :: list
+        fun more(list, x) = foldl(number, list, [1; 1; 1; 1; 1; 1; 1; 1; 1; 1])
+        fun main() = 1000 + foldl(each, 0, foldl(more, [], [1; 2; 3; 4; 5; 6; 7; 8; 9; 10; 11; 12; 13; 14; 15; 16; 17; 18; 19; 20;
+          21; 22; 23; 24; 25; 26; 27; 28; 29; 30]))";
+    assert_eq!(result(source), "1600");
+    let source = "
+        fun fail(x) = (print(x); hd [])
+        fun catch(x) = (try fail(x) + 1 handle EmptyList => x) + 1
+        fun twice(x) = (try catch(x) + fail(5) handle e => if e = EmptyList then 7 else 8) + 1
+        fun main() = (try twice(1) handle e => 100) + catch(2)";
+    assert_eq!(result(source), "11");
+}
+
+#[test]
 fn values_are_evaluated_once_and_only_if_needed() {
     let source = "
         val unused = print(\"unused\")

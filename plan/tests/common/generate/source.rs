@@ -85,7 +85,12 @@ impl Generator<'_, '_> {
             written.push(format!("{param_name} : {}", text(param)));
             self.locals.push((param_name, param.clone()));
         }
-        let body = self.expr(&result, depth + 1);
+        let mut body = self.expr(&result, depth + 1);
+        match self.choices.below(4) {
+            0 => body = format!("(if {} then raise Own else {body})", self.expr(&Type::Bool, depth + 4)),
+            1 => body = format!("(boom({}); {body})", self.leaf(&Type::Int)),
+            _ => {}
+        }
         self.locals = locals;
         let definition = format!("fun {name}({}) : {} = {body}\n", written.join(", "), text(&result));
         self.functions.push(Function { name, params, result });
@@ -179,9 +184,14 @@ impl Generator<'_, '_> {
                 let exn = if exn.contains(['(', '"']) { "Own".into() } else { exn };
                 format!("(if {} then raise {exn} else {})", self.expr(&Type::Bool, depth), self.expr(kind, depth))
             }
+            1 if !self.functions.is_empty() => {
+                let at = self.choices.below(self.functions.len());
+                let (name, params) = (self.functions[at].name.clone(), self.functions[at].params.clone());
+                format!("({name}({}); {})", self.arguments(&params, depth), self.expr(kind, depth))
+            }
             _ => self.expr(kind, depth),
         };
-        let name = self.choices.of(&["Own", "EmptyList", "any"]);
+        let name = self.choices.of(&["Own", "any", "EmptyList"]);
         if name == "any" {
             self.locals.push(("any".into(), Type::Exn));
         }

@@ -99,7 +99,11 @@ impl Generator<'_, '_> {
             14 => {
                 let only = self.choices.of(&[true, false]).then(|| Name::new(self.choices.of(EXCEPTIONS)).unwrap());
                 let more = u16::from(only.is_none());
-                Kind::Try(only, Box::new([self.expr(scope, depth + 1), self.expr(scope + more, depth + 1)]))
+                let body = match self.choices.below(2) {
+                    0 => Expr { kind: self.call(scope, depth), at: Span::NOWHERE },
+                    _ => self.expr(scope, depth + 1),
+                };
+                Kind::Try(only, Box::new([body, self.expr(scope + more, depth + 1)]))
             }
             15 => Kind::Raise(inner(self, scope)),
             16 => self.call(scope, depth),
