@@ -17,13 +17,13 @@ fn status(output: &Output) -> (Option<i32>, String) {
 fn every_file_is_checked_and_every_mistake_shown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("good.plan"), "fun f(x) = x + 1").unwrap();
-    std::fs::write(folder.path().join("bad.plan"), "fun f(x) = x + tru\nfun g() = 1 +").unwrap();
+    std::fs::write(folder.path().join("bad.plan"), "fun f(x) = x + fals\nfun g() = 1 +").unwrap();
     let good = plan(folder.path(), &["check", "good.plan"]);
     assert_eq!(status(&good), (Some(0), "good.plan: f : int -> int\n".into()));
     let both = plan(folder.path(), &["check", "bad.plan", "good.plan"]);
     assert_eq!(status(&both), (Some(1), "good.plan: f : int -> int\n".into()));
     let shown = String::from_utf8_lossy(&both.stderr);
-    for part in ["bad.plan:1:16", "did you mean 'true'?", "bad.plan:2:14", "expected an expression"] {
+    for part in ["bad.plan:1:16", "did you mean 'false'?", "bad.plan:2:14", "expected an expression"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
     assert_eq!(plan(folder.path(), &["check", "absent.plan"]).status.code(), Some(1));

@@ -24,7 +24,7 @@ run() {
     [ "$result" = passed ] || tail -40 "$log/$name"
 }
 
-suite() { cargo test --release --locked --no-fail-fast; }
+suite() { cargo test --workspace --release --locked --no-fail-fast; }
 
 every_seed() {
     seed=1
@@ -36,7 +36,10 @@ every_seed() {
 
 kill_store() { ANODE_KILLS=$kills cargo test --release --locked --lib kill_9_at_any_instant; }
 
-generated() { PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire; }
+generated() {
+    PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire &&
+        PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
+}
 
 fuzz_one() { (cd fuzz && cargo +nightly fuzz run "$1" -- -max_total_time="$fuzz"); }
 

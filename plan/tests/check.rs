@@ -116,7 +116,7 @@ fn one_run_shows_every_mistake() {
 
 #[test]
 fn nesting_and_growth_are_bounded() {
-    let deep = |open: &str, close: &str| format!("fun f(x) = {}x{}", open.repeat(5000), close.repeat(5000));
+    let deep = |open: &str, close: &str| format!("fun f(x) = {}x{}", open.repeat(1500), close.repeat(1500));
     for source in [
         deep("(", ")"),
         deep("not ", ""),
@@ -127,12 +127,27 @@ fn nesting_and_growth_are_bounded() {
         deep("1 :: ", ""),
         deep("let val y = ", " in y end"),
         deep("", " :: []"),
-        format!("svc s : {}int -> int", "(".repeat(5000)),
-        format!("svc s : int{} -> int", " list".repeat(5000)),
-        format!("fun f(x) = let {} in x end", "val y = 1 ".repeat(5000)),
-        (0..5000).map(|n| format!("fun f{n}() = 1 ")).collect(),
+        format!("svc s : {}int -> int", "(".repeat(1500)),
+        format!("svc s : int{} -> int", " list".repeat(1500)),
+        format!("fun f(x) = let {} in x end", "val y = 1 ".repeat(1500)),
+        (0..1500).map(|n| format!("fun f{n}() = 1 ")).collect(),
     ] {
-        wrong(&source);
+        let found = wrong(&source);
+        let told = found.iter().any(|message| message.contains("too deep") || message.contains("too many"));
+        assert!(told, "{found:?}");
+    }
+    for (source, expected) in [
+        (format!("fun f({}) = 1", "x, ".repeat(40)), "too many parameters"),
+        (format!("fun f() = [{}]", "1; ".repeat(300) + "1"), "too many expressions in a row"),
+        (" ".repeat(70_000), "the program is too long"),
+        (format!("fun f() = {}", "\"0123456789abcdef0123456789abcdef\" :: ".repeat(100) + "[]"), ""),
+        (
+            (0..110).map(|n| format!("fun f{n}() = [{}] ", "\"0123456789abcdef\"; ".repeat(9) + "\"\"")).collect(),
+            "the program is too large",
+        ),
+    ] {
+        let found = if expected.is_empty() { types(&source) } else { wrong(&source) };
+        assert!(found.iter().any(|message| message.contains(expected)), "{expected}: {found:?}");
     }
     let mut doubling = String::from("val v0 = (1, 1) ");
     for n in 1..100 {

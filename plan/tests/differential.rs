@@ -4,18 +4,13 @@
 mod common;
 
 use common::generate::{Choices, source::source, untyped::code};
-use common::{Recorder, both, program};
+use common::{Recorder, both, cases, program};
 use plan::code::Code;
 use plan::eval::{Fault, Limits, Stop};
 use plan::program::Program;
 use plan::value::Chunk;
 use proptest::prelude::*;
 use std::sync::Arc;
-
-fn cases(count: u32) -> ProptestConfig {
-    let count = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(count);
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(count) }
-}
 
 /// Small limits, so that each is reached by some programs; and none.
 fn limits(choices: &mut Choices<'_>) -> Limits {

@@ -94,7 +94,7 @@ fn what_cannot_be_parsed_is_not_formatted() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+    #![proptest_config(common::cases(1500))]
 
     #[test]
     fn any_program_with_comments_anywhere_is_stable(

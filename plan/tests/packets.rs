@@ -189,7 +189,7 @@ fn a_packet_longer_than_any_is_refused_and_not_made() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+    #![proptest_config(common::cases(2000))]
 
     #[test]
     fn damaged_packets_are_refused_or_canonical_and_harmless(

@@ -166,9 +166,7 @@ impl Machine {
                 Op::Item(place) => self.replace(run, |_, operand| item(place, operand))?,
                 Op::Binary(operator) => self.binary(run, operator)?,
                 Op::Shortcut(operator, to) => self.shortcut(run, here, operator, to)?,
-                Op::Truth(operator) => {
-                    truth(self.stack.last().unwrap_or(&Value::Unit), operator.text())?;
-                }
+                Op::Truth(operator) => truth(self.top()?, operator.text()).map(drop)?,
                 Op::Branch(to) => {
                     let condition = self.pop();
                     run.step()?;

@@ -3,12 +3,15 @@
 use super::Resolver;
 use super::lift::Function;
 use super::scope::{Local, What};
-use crate::code::{Expr, Kind, NoteIndex, Target};
+use crate::code::{Expr, Kind, NoteIndex, OPERANDS_MAX, Target};
 use crate::diagnostic::Diagnostic;
 use crate::name::{Core, Name, TABLE};
 use crate::span::Span;
 use crate::syntax::ast::{self, Definition, DefinitionKind, ExprKind, Ident};
 use crate::syntax::token::WORDS;
+
+/// After so many mistakes there are no more suggestions.
+const SUGGESTIONS_MAX: usize = 100;
 
 /// How a name is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,6 +71,10 @@ impl Resolver<'_> {
     }
 
     fn exprs(&mut self, exprs: &[ast::Expr]) -> Vec<Expr> {
+        if let Some(expr) = exprs.get(OPERANDS_MAX) {
+            let label = format!("at most {OPERANDS_MAX} stand in a row");
+            self.diagnostics.push(Diagnostic::new(expr.span, "too many expressions in a row", label));
+        }
         exprs.iter().map(|expr| self.expr(expr)).collect()
     }
 
@@ -250,6 +257,8 @@ impl Resolver<'_> {
         let what = Diagnostic::new(ident.span, message, "neither defined here nor known to every node");
         let known = self.scope.names().chain(self.globals.iter().map(|global| global.name.as_str()));
         let known = known.chain(TABLE.iter().map(|(name, _)| *name)).chain(WORDS.iter().copied());
+        // Where so much is unknown, suggestions would not help and take long to find.
+        let known = known.filter(|_| self.diagnostics.len() < SUGGESTIONS_MAX);
         let hint = match known.min_by_key(|name| distance(name, &ident.text)) {
             Some(near) if distance(near, &ident.text) <= 1 + ident.text.len() / 4 => format!("did you mean '{near}'?"),
             _ => format!("if it is a service of a node, declare it: svc {} : type", ident.text),

@@ -10,7 +10,7 @@ mod expr;
 mod lift;
 mod scope;
 
-use crate::code::{self, DEFINITIONS_MAX, Definition, PARAMS_MAX};
+use crate::code::{self, DEFINITIONS_MAX, Definition};
 use crate::diagnostic::Diagnostic;
 use crate::name::Name;
 use crate::span::Span;
@@ -137,16 +137,13 @@ impl Resolver<'_> {
                 self.diagnostics.push(what);
             }
         }
-        if let Some((param, _)) = params.get(PARAMS_MAX) {
-            let label = format!("a function has at most {PARAMS_MAX}");
-            self.diagnostics.push(Diagnostic::new(param.span, "too many parameters", label));
-        }
     }
 
     /// Adds a definition; its place is the next.
     fn define(&mut self, symbol: u16, ident: &Ident, params: Option<usize>, body: code::Expr, note: Note) {
         let name = Name::new(&ident.text).unwrap_or(Name::NONE);
         let params = params.map(|params| u8::try_from(params).unwrap_or(u8::MAX));
+        // Said once, at the first that is too many.
         if self.out.definitions.len() == DEFINITIONS_MAX {
             let label =
                 format!("a program has at most {DEFINITIONS_MAX} functions and values, local functions included");

@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 
 /// The largest source text, in octets.
-pub const SOURCE_MAX: usize = 1 << 20;
+pub const SOURCE_MAX: usize = 64 * 1024;
 
 /// The tokens of a text, ending in [`Token::End`]; its comments; what is wrong.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@
 use super::ast::{Definition, DefinitionKind, Expr, ExprKind, Ident, Program, Type};
 use super::lexer::{Lexed, lex};
 use super::token::{Comment, Spanned, Token};
+use crate::code::PARAMS_MAX;
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 
@@ -227,7 +228,11 @@ impl Parser<'_> {
                 let param = self.ident("a parameter's name");
                 let note = self.take(Token::Sign(":")).then(|| self.type_());
                 params.push((param, note));
-                if !self.take(Token::Sign(",")) {
+                if params.len() > PARAMS_MAX {
+                    let label = format!("a function has at most {PARAMS_MAX}");
+                    self.report(Diagnostic::new(self.span(), "too many parameters", label));
+                }
+                if params.len() > PARAMS_MAX || !self.take(Token::Sign(",")) {
                     break;
                 }
             }

@@ -10,6 +10,12 @@ use plan::program::{Program, ServiceId, Services};
 use plan::value::{Chunk, Host, Value};
 use std::sync::Arc;
 
+/// How many cases a generated test has, unless the environment says otherwise.
+pub fn cases(count: u32) -> proptest::test_runner::Config {
+    let count = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(count);
+    proptest::test_runner::Config { failure_persistence: None, cases: count, ..Default::default() }
+}
+
 pub const HERE: Host = Host::v4([10, 0, 0, 1]);
 pub const THERE: Host = Host::v4([10, 0, 0, 2]);
 
