@@ -59,6 +59,17 @@ fn service(run: &mut Run<'_>, name: &Name, arguments: &[Value]) -> Result<Value>
     }
 }
 
+/// The value of a constant.
+fn constant(kind: &Kind) -> Value {
+    match kind {
+        Kind::Bool(value) => Value::Bool(*value),
+        Kind::Int(value) => Value::Int(*value),
+        Kind::Char(value) => Value::Char(*value),
+        Kind::Text(octets) => Value::Text(octets.clone()),
+        _ => Value::Unit,
+    }
+}
+
 struct Walk<'a> {
     program: &'a Arc<Program>,
     code: &'a Code,
@@ -77,25 +88,17 @@ impl Walk<'_> {
 
     fn expr(&self, run: &mut Run<'_>, expr: &Expr, locals: &mut Vec<Value>) -> Result<Value> {
         match &expr.kind {
-            Kind::Unit | Kind::Hole => run.step().map(|()| Value::Unit),
-            Kind::Bool(value) => run.step().map(|()| Value::Bool(*value)),
-            Kind::Int(value) => run.step().map(|()| Value::Int(*value)),
-            Kind::Char(value) => run.step().map(|()| Value::Char(*value)),
-            Kind::Text(octets) => run.step().map(|()| Value::Text(octets.clone())),
-            Kind::Exn(name) => run.step().map(|()| Value::Exn(name.clone())),
-            Kind::Service(name) => {
+            Kind::Unit | Kind::Hole | Kind::Bool(_) | Kind::Int(_) | Kind::Char(_) | Kind::Text(_) => {
                 run.step()?;
-                // What evaluation itself gives is a function, whatever the node says.
-                let service = if Builtin::of(name).is_some() { None } else { run.service(name) };
-                run.constant(name, service)
+                Ok(constant(&expr.kind))
             }
-            Kind::Local(at) => {
+            Kind::Exn(name) => {
                 run.step()?;
-                Ok(locals.get(usize::from(*at)).cloned().unwrap_or_default())
+                Ok(Value::Exn(name.clone()))
             }
-            Kind::Val(at) => {
+            Kind::Service(_) | Kind::Local(_) | Kind::Val(_) => {
                 run.step()?;
-                Ok(self.values.get(usize::from(*at)).cloned().unwrap_or_default())
+                self.named(run, &expr.kind, locals)
             }
             Kind::Unary(operator, operand) => {
                 let operand = self.expr(run, operand, locals)?;
@@ -144,17 +147,7 @@ impl Walk<'_> {
                 run.step()?;
                 self.apply(run, target, arguments)
             }
-            Kind::Chunk(target, arguments) => {
-                let arguments = self.all(run, arguments, locals)?;
-                run.step()?;
-                run.cells(1 + arguments.len() as u32)?;
-                let callee = match target {
-                    Target::Function(function) => Callee::Function(self.program.clone(), *function),
-                    Target::Service(name) => Callee::Service(name.clone()),
-                };
-                let chunk = Chunk::new(callee, arguments).ok_or(Fault::Value)?;
-                Ok(Value::Chunk(Arc::new(chunk)))
-            }
+            Kind::Chunk(target, arguments) => self.chunk(run, target, arguments, locals),
             Kind::Fold(left, target, arguments) => self.fold(run, *left, target, arguments, locals),
             Kind::Send(primitive, operands) => {
                 let operands = self.all(run, operands, locals)?;
@@ -162,6 +155,33 @@ impl Walk<'_> {
                 run.send(*primitive, &operands)
             }
         }
+    }
+
+    /// What a name stands for.
+    fn named(&self, run: &mut Run<'_>, kind: &Kind, locals: &[Value]) -> Result<Value> {
+        let value = match kind {
+            Kind::Local(at) => locals.get(usize::from(*at)),
+            Kind::Val(at) => self.values.get(usize::from(*at)),
+            Kind::Service(name) => {
+                // What evaluation itself gives is a function, whatever the node says.
+                let service = if Builtin::of(name).is_some() { None } else { run.service(name) };
+                return run.constant(name, service);
+            }
+            _ => None,
+        };
+        Ok(value.cloned().unwrap_or_default())
+    }
+
+    fn chunk(&self, run: &mut Run<'_>, target: &Target, arguments: &[Expr], locals: &mut Vec<Value>) -> Result<Value> {
+        let arguments = self.all(run, arguments, locals)?;
+        run.step()?;
+        run.cells(1 + arguments.len() as u32)?;
+        let callee = match target {
+            Target::Function(function) => Callee::Function(self.program.clone(), *function),
+            Target::Service(name) => Callee::Service(name.clone()),
+        };
+        let chunk = Chunk::new(callee, arguments).ok_or(Fault::Value)?;
+        Ok(Value::Chunk(Arc::new(chunk)))
     }
 
     fn all(&self, run: &mut Run<'_>, exprs: &[Expr], locals: &mut Vec<Value>) -> Result<Vec<Value>> {

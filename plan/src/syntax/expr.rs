@@ -122,7 +122,7 @@ impl Parser<'_> {
 
     fn item_number(&mut self) -> u8 {
         let span = self.span();
-        if !self.expect(Token::Int, Some("the second of a tuple is written #2 t")) {
+        if !self.need(Token::Int, Some("the second of a tuple is written #2 t")) {
             return 1;
         }
         let number = span.text(self.source).parse().unwrap_or(0);
@@ -208,7 +208,7 @@ impl Parser<'_> {
             (",", Token::Sign(";")) => Some("arguments are separated by ','"),
             _ => None,
         };
-        if !self.expect(Token::Sign(close), hint) {
+        if !self.need(Token::Sign(close), hint) {
             // The rest of the brackets is left out, wrong separators too.
             while matches!(self.peek(), Token::Sign("," | ";" | "=>")) {
                 self.next();
@@ -236,7 +236,7 @@ impl Parser<'_> {
                 if sign == "," { ExprKind::Tuple(items) } else { ExprKind::Sequence(items) }
             }
             _ => {
-                if !self.expect(Token::Sign(")"), None) {
+                if !self.need(Token::Sign(")"), None) {
                     self.recover();
                     self.take(Token::Sign(")"));
                 }
@@ -249,7 +249,7 @@ impl Parser<'_> {
         self.next();
         let name = self.ident("the name of a function or service");
         let hint = Some("a chunk is written |f|(a, b)");
-        if !self.expect(Token::Sign("|"), hint) || !self.expect(Token::Sign("("), hint) {
+        if !self.need(Token::Sign("|"), hint) || !self.need(Token::Sign("("), hint) {
             return ExprKind::Chunk(name, Vec::new());
         }
         let arguments = self.arguments();
@@ -261,7 +261,7 @@ impl Parser<'_> {
         self.next();
         let hint =
             Some(if left { "foldl(f, start, list), with f(sum, x)" } else { "foldr(f, list, start), with f(x, sum)" });
-        if !self.expect(Token::Sign("("), hint) {
+        if !self.need(Token::Sign("("), hint) {
             return ExprKind::Error;
         }
         let function: Ident = self.ident("the name of a function");
@@ -287,7 +287,7 @@ impl Parser<'_> {
     fn send(&mut self, primitive: Primitive) -> ExprKind {
         let start = self.span();
         self.next();
-        if !self.expect(Token::Sign("("), None) {
+        if !self.need(Token::Sign("("), None) {
             return ExprKind::Error;
         }
         let operands = self.arguments();
@@ -314,8 +314,8 @@ impl Parser<'_> {
         self.next();
         let condition = self.expr();
         let hint = Some("if a then b else c: both branches are needed");
-        let then = if self.expect(Token::Word("then"), hint) { self.expr() } else { self.missing() };
-        let otherwise = if self.expect(Token::Word("else"), hint) { self.expr() } else { self.missing() };
+        let then = if self.need(Token::Word("then"), hint) { self.expr() } else { self.missing() };
+        let otherwise = if self.need(Token::Word("else"), hint) { self.expr() } else { self.missing() };
         Expr::new(ExprKind::If(Box::new([condition, then, otherwise])), self.since(start))
     }
 
@@ -333,13 +333,13 @@ impl Parser<'_> {
         if definitions.is_empty() {
             self.unexpected("a definition", Some("let val x = 1 in x + 1 end"));
         }
-        let body = if self.expect(Token::Word("in"), Some("let val x = 1 in x + 1 end")) {
+        let body = if self.need(Token::Word("in"), Some("let val x = 1 in x + 1 end")) {
             self.expr()
         } else {
             self.recover();
             self.missing()
         };
-        if !self.expect(Token::Word("end"), Some("let … in … end")) {
+        if !self.need(Token::Word("end"), Some("let … in … end")) {
             self.recover();
             self.take(Token::Word("end"));
         }
@@ -351,11 +351,11 @@ impl Parser<'_> {
         self.next();
         let body = self.expr();
         let hint = Some("try a handle E => b");
-        if !self.expect(Token::Word("handle"), hint) {
+        if !self.need(Token::Word("handle"), hint) {
             return body;
         }
         let name = self.ident("an exception, or a name for any");
-        let handler = if self.expect(Token::Sign("=>"), hint) { self.expr() } else { self.missing() };
+        let handler = if self.need(Token::Sign("=>"), hint) { self.expr() } else { self.missing() };
         Expr::new(ExprKind::Try(Box::new([body, handler]), name), self.since(start))
     }
 }

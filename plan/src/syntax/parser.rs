@@ -125,7 +125,7 @@ impl Parser<'_> {
     }
 
     /// Takes a token that must be here.
-    pub(super) fn expect(&mut self, token: Token, hint: Option<&str>) -> bool {
+    pub(super) fn need(&mut self, token: Token, hint: Option<&str>) -> bool {
         let found = self.take(token);
         if !found {
             self.unexpected(&token.to_string(), hint);
@@ -211,7 +211,7 @@ impl Parser<'_> {
                     self.report(what.hint("move the declaration before the function"));
                 }
                 let name = self.ident("the service's name");
-                self.expect(Token::Sign(":"), Some("a service is declared with its type: svc time : void -> int"));
+                self.need(Token::Sign(":"), Some("a service is declared with its type: svc time : void -> int"));
                 let kind = self.type_();
                 DefinitionKind::Svc(name, kind)
             }
@@ -222,7 +222,7 @@ impl Parser<'_> {
     fn fun(&mut self) -> DefinitionKind {
         let name = self.ident("the function's name");
         let mut params = Vec::new();
-        let opened = self.expect(Token::Sign("("), Some("a function without parameters is written fun f() = …"));
+        let opened = self.need(Token::Sign("("), Some("a function without parameters is written fun f() = …"));
         if opened && !self.take(Token::Sign(")")) {
             loop {
                 let param = self.ident("a parameter's name");
@@ -236,7 +236,7 @@ impl Parser<'_> {
                     break;
                 }
             }
-            if !self.expect(Token::Sign(")"), None) && self.peek() != Token::Sign("=") {
+            if !self.need(Token::Sign(")"), None) && self.peek() != Token::Sign("=") {
                 self.recover();
                 self.take(Token::Sign(")"));
             }
@@ -248,7 +248,7 @@ impl Parser<'_> {
 
     /// `= expr`
     fn body(&mut self) -> Expr {
-        if !self.expect(Token::Sign("="), None) {
+        if !self.need(Token::Sign("="), None) {
             let start = self.span();
             self.recover();
             return Expr::new(ExprKind::Error, self.since(start));

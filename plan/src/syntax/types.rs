@@ -38,7 +38,7 @@ impl Parser<'_> {
                 None => return first,
             }
         };
-        if !self.expect(Token::Sign("->"), Some("types in a row are a function's parameters; a tuple is a * b")) {
+        if !self.need(Token::Sign("->"), Some("types in a row are a function's parameters; a tuple is a * b")) {
             return Type { kind: TypeKind::Error, span: self.since(start) };
         }
         let result = self.type_();
@@ -109,7 +109,7 @@ impl Parser<'_> {
                 while self.take(Token::Sign(",")) {
                     inner.push(self.type_());
                 }
-                self.expect(Token::Sign(")"), None);
+                self.need(Token::Sign(")"), None);
                 match (inner.pop(), inner.is_empty()) {
                     (Some(only), true) => TypeKind::Paren(Box::new(only)),
                     (Some(last), false) => {

@@ -7,7 +7,7 @@ use super::annotate::{Named, annotate, core_service, service};
 use super::groups::groups;
 use super::rules::{self, BOOL, CHAR, EXN, INT, STRING, UNIT};
 use super::{Scheme, Table, Type, show};
-use crate::code::{Binary, Definition, Expr, Kind, Target};
+use crate::code::{Binary, Definition, Expr, Kind, Primitive, Target};
 use crate::diagnostic::Diagnostic;
 use crate::name::{Core, Name};
 use crate::resolve::{Note, Resolved};
@@ -121,7 +121,7 @@ impl Inference<'_> {
             self.table.unify(result, &written);
         }
         self.locals = params.iter().cloned().map(Scheme::one).collect();
-        self.expect(&definition.body, result, &format!("the result of '{}'", definition.name));
+        self.want(&definition.body, result, &format!("the result of '{}'", definition.name));
     }
 
     fn finish(mut self, notes: &[Note]) -> Checked {
@@ -139,7 +139,7 @@ impl Inference<'_> {
     }
 
     /// Infers an expression that must have this type, which `what` has.
-    fn expect(&mut self, expr: &Expr, expected: &Type, what: &str) {
+    fn want(&mut self, expr: &Expr, expected: &Type, what: &str) {
         let found = self.expr(expr);
         self.must(expr.at, expected, &found, what);
     }
@@ -184,7 +184,7 @@ impl Inference<'_> {
             Kind::Val(at) => self.scheme(*at),
             Kind::Unary(operator, inner) => {
                 let (operand, result) = rules::unary(*operator, &mut self.table);
-                self.expect(inner, &operand, &format!("the operand of '{}'", operator.text()));
+                self.want(inner, &operand, &format!("the operand of '{}'", operator.text()));
                 result
             }
             Kind::Binary(operator, sides) => self.binary(*operator, sides),
@@ -196,15 +196,15 @@ impl Inference<'_> {
             }
             Kind::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
-                self.expect(condition, &BOOL, "the condition");
+                self.want(condition, &BOOL, "the condition");
                 let result = self.expr(then);
-                self.expect(otherwise, &result, "the branch after 'else'");
+                self.want(otherwise, &result, "the branch after 'else'");
                 result
             }
             Kind::Tuple(items) => Type::Tuple(items.iter().map(|item| self.expr(item)).collect()),
             Kind::List(items) => {
                 let inner = self.table.fresh();
-                items.iter().for_each(|item| self.expect(item, &inner, "an element of the list"));
+                items.iter().for_each(|item| self.want(item, &inner, "an element of the list"));
                 Type::List(Box::new(inner))
             }
             Kind::Sequence(items) => {
@@ -219,29 +219,29 @@ impl Inference<'_> {
                 if only.is_none() {
                     self.locals.push(Scheme::one(EXN));
                 }
-                self.expect(handler, &result, "the handler");
+                self.want(handler, &result, "the handler");
                 self.locals.truncate(mark);
                 result
             }
             Kind::Raise(inner) => {
-                self.expect(inner, &EXN, "what is raised");
+                self.want(inner, &EXN, "what is raised");
                 self.table.fresh()
             }
             Kind::Call(target, arguments) => self.apply(target, arguments, expr.at),
             Kind::Chunk(target, arguments) => Type::Chunk(Box::new(self.apply(target, arguments, expr.at))),
             Kind::Fold(left, target, arguments) => self.fold(*left, target, arguments, expr.at),
-            Kind::Send(primitive, operands) => {
-                let types = rules::primitive(*primitive, operands.len(), &mut self.table);
-                let names = ["the chunk", "the host", "the resource bound", "", "the number of tries", "the interval"];
-                for ((operand, kind), name) in operands.iter().zip(&types).zip(names) {
-                    let fourth =
-                        if types.len() == 4 && *kind == rules::DEV { "the device" } else { "the routing function" };
-                    let name = if name.is_empty() { fourth } else { name };
-                    self.expect(operand, kind, &format!("{name} of {}", primitive.text()));
-                }
-                UNIT
-            }
+            Kind::Send(primitive, operands) => self.send(*primitive, operands),
         }
+    }
+
+    fn send(&mut self, primitive: Primitive, operands: &[Expr]) -> Type {
+        let types = rules::primitive(primitive, operands.len(), &mut self.table);
+        let fourth = if primitive == Primitive::OnNeighbor { "the device" } else { "the routing function" };
+        let names = ["the chunk", "the host", "the resource bound", fourth, "the number of tries", "the interval"];
+        for ((operand, kind), name) in operands.iter().zip(&types).zip(names) {
+            self.want(operand, kind, &format!("{name} of {}", primitive.text()));
+        }
+        UNIT
     }
 
     fn let_(&mut self, parts: &[Expr; 2], note: Option<u32>) -> Type {
@@ -264,8 +264,8 @@ impl Inference<'_> {
     fn binary(&mut self, operator: Binary, sides: &[Expr; 2]) -> Type {
         let [left, right] = sides;
         let (first, second, result) = rules::binary(operator, &mut self.table);
-        self.expect(left, &first, &format!("the left side of '{}'", operator.text()));
-        self.expect(right, &second, &format!("the right side of '{}'", operator.text()));
+        self.want(left, &first, &format!("the left side of '{}'", operator.text()));
+        self.want(right, &second, &format!("the right side of '{}'", operator.text()));
         result
     }
 
@@ -307,7 +307,7 @@ impl Inference<'_> {
         match self.table.head(&kind) {
             Type::Arrow(params, result) if params.len() == found => {
                 for (place, (argument, param)) in (1..).zip(arguments.iter().zip(&params)) {
-                    self.expect(argument, param, &format!("argument {place} of '{name}'"));
+                    self.want(argument, param, &format!("argument {place} of '{name}'"));
                 }
                 *result
             }
@@ -333,8 +333,8 @@ impl Inference<'_> {
         let Some((captured, [first, second])) = arguments.split_last_chunk::<2>() else { return self.table.fresh() };
         let (start, list) = if left { (first, second) } else { (second, first) };
         let (element, sum) = (self.table.fresh(), self.table.fresh());
-        self.expect(list, &Type::List(Box::new(element.clone())), "the list of the fold");
-        self.expect(start, &sum, "the start of the fold");
+        self.want(list, &Type::List(Box::new(element.clone())), "the list of the fold");
+        self.want(start, &sum, "the start of the fold");
         let mut params: Vec<_> = captured.iter().map(|argument| self.expr(argument)).collect();
         params.extend(if left { [sum.clone(), element] } else { [element, sum.clone()] });
         let expected = Type::Arrow(params, Box::new(sum.clone()));
