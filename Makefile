@@ -15,14 +15,14 @@ build: deps
 # All tests. Those that need root or namespaces say SKIPPED and why when they cannot run; with CI set
 # they must run.
 test: deps
-	$(CARGO) test --release --locked --no-fail-fast
+	$(CARGO) test --workspace --release --locked --no-fail-fast
 	python3 -m unittest discover -s clients/python -v
 
 # What a change must pass before review.
 lint: deps
-	$(CARGO) fmt --check
-	$(CARGO) clippy --release --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --no-deps --locked
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --release --no-deps --locked
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check; \
 	else echo "SKIPPED cargo deny: not installed (cargo install cargo-deny)"; fi
 	$(CARGO) test --release --locked --test tidy

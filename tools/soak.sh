@@ -24,7 +24,7 @@ run() {
     [ "$result" = passed ] || tail -40 "$log/$name"
 }
 
-suite() { cargo test --release --locked --no-fail-fast; }
+suite() { cargo test --workspace --release --locked --no-fail-fast; }
 
 every_seed() {
     seed=1
@@ -38,7 +38,10 @@ kill_store() { ANODE_KILLS=$kills cargo test --release --locked --lib kill_9_at_
 
 kill_node() { ANODE_KILLS=200 cargo test --release --locked --test outlive; }
 
-generated() { PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire; }
+generated() {
+    PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire &&
+        PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
+}
 
 # Programs to scanner, linker and the kernel's verifier.
 programs() { SEED=$(date +%s) ANODE_CASES=$cases cargo test --release --locked --test programs -- --nocapture; }

@@ -17,7 +17,7 @@ use clap::{Subcommand, ValueEnum};
 use describe::{At, describe};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Attach { file, credentials, print } => {
             let mut bundle = read(&file)?;
             attach(&mut bundle, &credentials)?;
-            replace(&file, &bundle.write()).with_context(|| file.display().to_string())?;
+            super::replace(&file, &bundle.write()).with_context(|| file.display().to_string())?;
             print.show(&describe(&bundle, check::check(&bundle).ok().as_ref()));
         }
         Verb::Add { file, place, print } => {
@@ -217,7 +217,7 @@ fn build(arguments: Build) -> Result<()> {
         Some(output) => output,
         None => Path::new(arguments.source.file_name().context("the source has no name")?).with_extension("anb"),
     };
-    replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
+    super::replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
     if arguments.print.json {
         let mut value = describe(&bundle, check::check(&bundle).ok().as_ref());
         value["file"] = json!(output.display().to_string());
@@ -226,18 +226,6 @@ fn build(arguments: Build) -> Result<()> {
         println!("{}", bundle.name());
     }
     Ok(())
-}
-
-/// Writes a file beside and renames it, so that an interrupted build leaves the old bundle.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
-    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
-    if renamed.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    renamed
 }
 
 fn read(file: &Path) -> Result<Bundle> {

@@ -14,12 +14,16 @@ mod lab;
 mod multicast;
 mod node;
 mod ping;
+mod plan;
 mod sim;
 mod trace;
 
 use crate::kernel::loader;
 use clap::{Parser, Subcommand};
+use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Every noun: its variant, its module, and its line in `anode --help`.
@@ -51,6 +55,8 @@ nouns! {
     Code = code;
     /// Keys, and credentials that grant roles to them
     Cred = cred;
+    /// Programs in the packet language PLAN: check and format them
+    Plan = plan;
     /// Networks of namespaces on this machine
     Lab = lab;
     /// Networks in virtual time, from a seed
@@ -87,4 +93,20 @@ pub fn run() -> ExitCode {
         eprintln!("anode: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Writes a file beside, with the old one's permissions, and renames it, so that an interrupted write
+/// leaves the old one.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
+    if let Ok(old) = path.metadata() {
+        let _ = std::fs::set_permissions(&beside, old.permissions());
+    }
+    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
+    if renamed.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    renamed
 }

@@ -1,0 +1,48 @@
+//! Any bytes as a PLAN packet: what decodes is canonical, and both evaluators do the same with it.
+#![no_main]
+
+use plan::eval::{Limits, Machine, NewPacket, Node, Run, State, Stop, reference};
+use plan::name::Name;
+use plan::packet::{Libraryless, Packet};
+use plan::program::{ServiceId, Services};
+use plan::value::Value;
+
+/// A node with one service, which gives back what it is given.
+#[derive(Default)]
+struct Mirror(Vec<Vec<u8>>);
+
+impl Services for Mirror {
+    fn service(&self, name: &Name) -> Option<ServiceId> {
+        (name.as_str() == "print").then_some(ServiceId(0))
+    }
+}
+
+impl Node for Mirror {
+    fn call(&mut self, _: ServiceId, arguments: &[Value], _: State<'_>) -> Result<Value, Stop> {
+        Ok(arguments.first().cloned().unwrap_or_default())
+    }
+
+    fn send(&mut self, packet: &NewPacket<'_>) -> Result<(), Stop> {
+        let new = Packet { header: packet.header(packet.destination), chunk: packet.chunk.clone() };
+        self.0.push(new.octets().ok_or(Stop::Raise(Name::NOT_ENOUGH_RB))?);
+        Ok(())
+    }
+}
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(packet) = Packet::decode(bytes, &mut Libraryless(&Mirror::default())) else { return };
+    assert_eq!(packet.octets().as_deref(), Some(bytes));
+    let limits = Limits { steps: 5000, depth: 256, cells: 5000 };
+    let (mut one, mut other) = (Mirror::default(), Mirror::default());
+    let mut run = Run::new(&mut one, &packet.header, limits);
+    let expected = reference::evaluate(&mut run, &packet.chunk);
+    let cost = (run.steps_left(), run.cells_left(), run.bound());
+    let mut run = Run::new(&mut other, &packet.header, limits);
+    let found = Machine::new().evaluate(&mut run, &packet.chunk);
+    assert_eq!(found, expected);
+    assert_eq!((run.steps_left(), run.cells_left(), run.bound()), cost);
+    assert_eq!(one.0, other.0);
+    for octets in &one.0 {
+        Packet::decode(octets, &mut Libraryless(&Mirror::default())).expect("what is sent can be received");
+    }
+});

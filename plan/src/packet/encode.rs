@@ -1,0 +1,192 @@
+//! Packets to octets.
+
+use super::header::{BOUND, DESTINATION, FIXED, FLOW, PORT, PREVIOUS, SESSION, SOURCE};
+use super::{CODES_MAX, Header, PACKET_MAX, Packet, VERSION};
+use crate::code::Writer;
+use crate::program::{Digest, Slice};
+use crate::value::{Callee, Chunk, Value};
+
+/// The first octets of values.
+pub(super) mod tag {
+    pub const UNIT: u8 = 0;
+    pub const FALSE: u8 = 1;
+    pub const TRUE: u8 = 2;
+    pub const INT: u8 = 3;
+    pub const CHAR: u8 = 4;
+    pub const TEXT: u8 = 5;
+    pub const TUPLE: u8 = 6;
+    pub const LIST: u8 = 7;
+    pub const CHUNK: u8 = 8;
+    pub const HOST_V4: u8 = 9;
+    pub const HOST: u8 = 10;
+    pub const PORT: u8 = 11;
+    pub const KEY: u8 = 12;
+    pub const BLOB: u8 = 13;
+    pub const EXN: u8 = 14;
+    pub const DEV: u8 = 15;
+    pub const SERVICE: u8 = 16;
+}
+
+impl Packet {
+    /// Adds the packet's octets to `out`; false, and `out` as it was, if they would be too many.
+    pub fn encode(&self, out: &mut Vec<u8>) -> bool {
+        encode(&self.header, &self.chunk, out)
+    }
+
+    /// The packet's octets; none if they would be too many.
+    pub fn octets(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        self.encode(&mut out).then_some(out)
+    }
+}
+
+/// Adds the octets of a packet to `out`; false, and `out` as it was, if they would be too many.
+pub(crate) fn encode(header: &Header, chunk: &Chunk, out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    let mut codes: Vec<&Slice> = Vec::new();
+    if !collect(chunk, &mut codes) {
+        return false;
+    }
+    fixed(header, out);
+    let mut writer = Writer::after(std::mem::take(out));
+    writer.name(&header.routing);
+    writer.name(&header.handler);
+    writer.number(codes.len() as u64);
+    for slice in &codes {
+        if header.by_digest {
+            writer.out.extend_from_slice(&slice.digest.0);
+        } else {
+            writer.octets(&slice.octets);
+        }
+    }
+    write_chunk(chunk, &codes, &mut writer);
+    *out = writer.out;
+    let fits = out.len() - start <= PACKET_MAX;
+    if !fits {
+        out.truncate(start);
+    }
+    fits
+}
+
+fn fixed(header: &Header, out: &mut Vec<u8>) {
+    let mut fixed = [0; FIXED];
+    let mut put = |at: usize, octets: &[u8]| {
+        if let Some(field) = fixed.get_mut(at..at + octets.len()) {
+            field.copy_from_slice(octets);
+        }
+    };
+    put(0, &[VERSION, header.flags()]);
+    put(BOUND, &header.bound.to_be_bytes());
+    put(FLOW, &header.flow.to_be_bytes());
+    put(PORT, &header.port.to_be_bytes());
+    put(SESSION, &header.session);
+    put(SOURCE, &header.source.0);
+    put(DESTINATION, &header.destination.0);
+    put(PREVIOUS, &header.previous.0);
+    out.extend_from_slice(&fixed);
+}
+
+/// The codes of a chunk and of those inside it, in the order of their first use, each once.
+fn collect<'a>(chunk: &'a Chunk, codes: &mut Vec<&'a Slice>) -> bool {
+    if let Callee::Function(program, function) = chunk.callee() {
+        let Some(slice) = program.slice(*function) else { return false };
+        if place(slice.digest, codes).is_none() {
+            codes.push(slice);
+        }
+    }
+    codes.len() <= CODES_MAX && chunk.arguments().iter().all(|argument| collect_value(argument, codes))
+}
+
+fn collect_value<'a>(value: &'a Value, codes: &mut Vec<&'a Slice>) -> bool {
+    match value {
+        Value::Tuple(tuple) => tuple.items().iter().all(|item| collect_value(item, codes)),
+        Value::List(list) => list.iter().all(|item| collect_value(item, codes)),
+        Value::Chunk(chunk) => collect(chunk, codes),
+        _ => true,
+    }
+}
+
+fn place(digest: Digest, codes: &[&Slice]) -> Option<usize> {
+    codes.iter().position(|code| code.digest == digest)
+}
+
+fn write_chunk(chunk: &Chunk, codes: &[&Slice], writer: &mut Writer) {
+    match chunk.callee() {
+        Callee::Service(name) => {
+            writer.number(0);
+            writer.name(name);
+        }
+        Callee::Function(program, function) => {
+            let slice = program.slice(*function);
+            let code = slice.and_then(|slice| place(slice.digest, codes)).unwrap_or(0);
+            writer.number(code as u64 + 1);
+            writer.number(slice.map_or(0, |slice| slice.entry.into()));
+        }
+    }
+    writer.number(chunk.arguments().len() as u64);
+    for argument in chunk.arguments() {
+        write_value(argument, codes, writer);
+    }
+}
+
+fn write_value(value: &Value, codes: &[&Slice], writer: &mut Writer) {
+    match value {
+        Value::Unit => writer.octet(tag::UNIT),
+        Value::Bool(false) => writer.octet(tag::FALSE),
+        Value::Bool(true) => writer.octet(tag::TRUE),
+        Value::Int(number) => {
+            writer.octet(tag::INT);
+            writer.signed(*number);
+        }
+        Value::Char(octet) => writer.out.extend_from_slice(&[tag::CHAR, *octet]),
+        Value::Text(octets) => {
+            writer.octet(tag::TEXT);
+            writer.octets(octets);
+        }
+        Value::Blob(octets) => {
+            writer.octet(tag::BLOB);
+            writer.octets(octets);
+        }
+        Value::Tuple(tuple) => {
+            writer.octet(tag::TUPLE);
+            writer.number(tuple.items().len() as u64);
+            tuple.items().iter().for_each(|item| write_value(item, codes, writer));
+        }
+        Value::List(list) => {
+            writer.octet(tag::LIST);
+            writer.number(list.len().into());
+            list.iter().for_each(|item| write_value(item, codes, writer));
+        }
+        Value::Chunk(chunk) => {
+            writer.octet(tag::CHUNK);
+            write_chunk(chunk, codes, writer);
+        }
+        Value::Host(host) => match host.octets_v4() {
+            Some([a, b, c, d]) => writer.out.extend_from_slice(&[tag::HOST_V4, a, b, c, d]),
+            None => {
+                writer.octet(tag::HOST);
+                writer.out.extend_from_slice(&host.0);
+            }
+        },
+        Value::Port(port) => {
+            writer.octet(tag::PORT);
+            writer.out.extend_from_slice(&port.to_be_bytes());
+        }
+        Value::Key(key) => {
+            writer.octet(tag::KEY);
+            writer.out.extend_from_slice(key);
+        }
+        Value::Exn(name) => {
+            writer.octet(tag::EXN);
+            writer.name(name);
+        }
+        Value::Dev(dev) => {
+            writer.octet(tag::DEV);
+            writer.number((*dev).into());
+        }
+        Value::Service(name) => {
+            writer.octet(tag::SERVICE);
+            writer.name(name);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Packets as octets: what is encoded decodes, what decodes is canonical, and no octets do harm.
+
+mod common;
+
+use common::generate::{Choices, source::source};
+use common::{Recorder, THERE, both, header, program};
+use plan::code::{Code, CodeError};
+use plan::eval::Limits;
+use plan::name::Name;
+use plan::packet::{DecodeError, FIXED, Library, Libraryless, Packet, View, ViewMut};
+use plan::program::{Digest, Program};
+use plan::value::{Callee, Chunk, Host, Value};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn decode(octets: &[u8]) -> Result<Packet, DecodeError> {
+    Packet::decode(octets, &mut Libraryless(&Recorder::default()))
+}
+
+/// One value of every type.
+fn values() -> Vec<Value> {
+    let program = program("fun f(x) = |g|(x) fun g(x) = x fun unused() = 1");
+    let inner = Chunk::of(&program, "g", vec![Value::Int(1)]).unwrap();
+    let own = Name::new("Own").unwrap();
+    let mut values = vec![
+        Value::Unit,
+        Value::Bool(true),
+        Value::Bool(false),
+        Value::Char(255),
+        Value::text(*b"text"),
+        Value::Blob((*b"blob").into()),
+        Value::tuple(vec![Value::Int(1), Value::Unit]).unwrap(),
+        Value::list((0..300).map(Value::Int)).unwrap(),
+        Value::Chunk(Arc::new(inner)),
+        Value::Chunk(Arc::new(Chunk::new(Callee::Service(own.clone()), vec![Value::Unit]).unwrap())),
+        Value::Chunk(Arc::new(Chunk::of(&program, "f", vec![Value::Int(1)]).unwrap())),
+        Value::Host(THERE),
+        Value::Host(Host([7; 16])),
+        Value::Port(u64::MAX),
+        Value::Key([9; 16]),
+        Value::Exn(own.clone()),
+        Value::Exn(Name::NOT_ENOUGH_RB),
+        Value::Dev(u32::MAX),
+        Value::Service(own),
+    ];
+    values.extend([0, 1, -1, 63, 64, -64, -65, i64::MAX, i64::MIN].map(Value::Int));
+    values
+}
+
+fn sample() -> Packet {
+    let program = program("fun main(a, b) = (|main|(a, b); val1) val w = 1".replace("val1", "()").as_str());
+    let list = Value::tuple(values()).unwrap();
+    let chunk = Chunk::of(&program, "main", vec![list, Value::Unit]).unwrap();
+    Packet { header: header(7), chunk: Arc::new(chunk) }
+}
+
+#[test]
+fn every_kind_of_value_travels() {
+    let packet = sample();
+    let octets = packet.octets().unwrap();
+    let found = decode(&octets).unwrap();
+    assert_eq!(found.header, packet.header);
+    assert_eq!(*found.chunk, *packet.chunk);
+    assert_eq!(found.octets().unwrap(), octets);
+}
+
+#[test]
+fn only_what_a_chunk_needs_travels() {
+    let program = program("val a = 1 val b = 2 fun f() = a fun g() = |h|() fun h() = f() fun unused() = g()");
+    let names = |function: &str| {
+        let slice = program.slice(program.code().function(function).unwrap()).unwrap();
+        let code = Code::read(&slice.octets).unwrap();
+        let entry = code.definitions()[usize::from(slice.entry)].name.to_string();
+        let names: Vec<_> = code.definitions().iter().map(|definition| definition.name.to_string()).collect();
+        (names.join(" "), entry)
+    };
+    assert_eq!(names("f"), ("a f".into(), "f".into()));
+    assert_eq!(names("g"), ("a f g h".into(), "g".into()));
+    assert_eq!(names("h"), ("a f h".into(), "h".into()));
+    assert_eq!(names("unused"), ("a f g h unused".into(), "unused".into()));
+    // A slice of a slice is the slice.
+    let slice = program.slice(program.code().function("g").unwrap()).unwrap();
+    let again = Program::read(&slice.octets, &Recorder::default()).unwrap();
+    assert_eq!(again.slice(slice.entry), Some(slice));
+}
+
+#[test]
+fn a_packet_with_more_or_other_code_is_refused() {
+    let program = program("fun f() = 1 fun g() = f()");
+    let chunk = Chunk::of(&program, "f", vec![]).unwrap();
+    let packet = Packet { header: header(1), chunk: Arc::new(chunk) };
+    let small = packet.octets().unwrap();
+    let slice = &program.slice(0).unwrap().octets;
+    let whole = program.code().write();
+    let at = small.windows(slice.len()).position(|window| window == slice).unwrap();
+    // The whole code in the place of the slice: well-formed, but more than is needed.
+    let mut large = small[..at - 1].to_vec();
+    large.push(whole.len() as u8);
+    large.extend_from_slice(&whole);
+    large.extend_from_slice(&small[at + slice.len()..]);
+    assert_eq!(decode(&large).unwrap_err(), DecodeError::Function);
+}
+
+#[test]
+fn codes_may_be_named_by_digest() {
+    struct Shelf(Vec<Arc<Program>>);
+    impl Library for Shelf {
+        fn by_octets(&mut self, _: &[u8]) -> Result<Arc<Program>, CodeError> {
+            Err(CodeError::Limit)
+        }
+        fn by_digest(&mut self, digest: &Digest) -> Option<Arc<Program>> {
+            self.0.iter().find(|program| program.digest() == *digest).cloned()
+        }
+    }
+    let program = program("fun g(c) = eval(c) fun f() = |g|(|g|(|h|())) fun h() = 1");
+    let inner = Value::Chunk(Arc::new(Chunk::of(&program, "h", vec![]).unwrap()));
+    let mut packet = Packet { header: header(1), chunk: Arc::new(Chunk::of(&program, "g", vec![inner]).unwrap()) };
+    packet.header.by_digest = true;
+    let octets = packet.octets().unwrap();
+    assert!(octets.len() < FIXED + 2 + 1 + 2 * 32 + 16, "{}", octets.len());
+    let slices: Vec<_> = ["g", "h"].map(|name| program.slice(program.code().function(name).unwrap()).unwrap()).into();
+    let mut shelf = Shelf(vec![]);
+    for slice in &slices {
+        let absent = Packet::decode(&octets, &mut shelf).unwrap_err();
+        assert_eq!(absent, DecodeError::Absent(slice.digest));
+        shelf.0.push(Arc::new(Program::read(&slice.octets, &Recorder::default()).unwrap()));
+    }
+    let found = Packet::decode(&octets, &mut shelf).unwrap();
+    assert_eq!(*found.chunk, *packet.chunk);
+    assert_eq!(found.octets().unwrap(), octets);
+    assert_eq!(both(&found.chunk, Limits::default(), 1).result, Ok(Value::Int(1)));
+}
+
+#[test]
+fn the_fixed_part_is_read_and_spent_without_decoding() {
+    let mut octets = sample().octets().unwrap();
+    let view = View::new_checked(&octets).unwrap();
+    assert_eq!((view.bound(), view.destination(), view.source()), (7, common::HERE, common::HERE));
+    for left in (0..7).rev() {
+        assert!(ViewMut::new_checked(&mut octets).unwrap().spend_hop(THERE));
+        let view = View::new_checked(&octets).unwrap();
+        assert_eq!((view.bound(), view.previous()), (left, THERE));
+    }
+    assert!(!ViewMut::new_checked(&mut octets).unwrap().spend_hop(THERE));
+    assert!(View::new_checked(&octets[..FIXED - 1]).is_none());
+    for (at, octet) in [(0, 2), (1, 4), (2, 1), (3, 1)] {
+        let mut bad = octets.clone();
+        bad[at] = octet;
+        assert!(View::new_checked(&bad).is_none() && decode(&bad).is_err(), "{at}");
+    }
+}
+
+#[test]
+fn every_cut_is_refused() {
+    let octets = sample().octets().unwrap();
+    for length in 0..octets.len() {
+        assert!(decode(&octets[..length]).is_err(), "{length}");
+    }
+    let longer = [&octets[..], &[0]].concat();
+    assert_eq!(decode(&longer).unwrap_err(), DecodeError::Trailing);
+}
+
+#[test]
+fn deep_and_large_values_are_refused() {
+    let mut octets = sample().octets().unwrap();
+    octets.truncate(FIXED);
+    // No names, no code, the service `print` with one argument.
+    let print = Name::new("print").unwrap().number().unwrap() as u8 * 2;
+    octets.extend_from_slice(&[0, 0, 0, 0, print, 1]);
+    let with = |more: &[u8]| decode(&[&octets[..], more].concat()).map(drop);
+    assert_eq!(with(&[0]), Ok(()));
+    assert_eq!(with(&[7, 1].repeat(100)), Err(DecodeError::Value));
+    assert_eq!(with(&[[7, 1].repeat(40), vec![7, 0]].concat()), Ok(()));
+    let huge = [&[7, 0xff, 0xff, 0xff, 0xff, 0x0f][..], &[0; 100]].concat();
+    assert_eq!(with(&huge), Err(DecodeError::Form(CodeError::Truncated)));
+    // A number longer than necessary; an IPv4 address in the long form; a core name as text.
+    assert_eq!(with(&[3, 0x80, 0]), Err(DecodeError::Form(CodeError::Number)));
+    assert_eq!(with(&[&[10][..], &THERE.0].concat()), Err(DecodeError::Value));
+    assert_eq!(with(&[&[14, 1, 7][..], b"NoRoute"].concat()), Err(DecodeError::Form(CodeError::BadName)));
+    assert_eq!(with(&[14, 0]), Err(DecodeError::Value));
+    assert_eq!(with(&[6, 1, 0]), Err(DecodeError::Value));
+}
+
+#[test]
+fn a_packet_longer_than_any_is_refused_and_not_made() {
+    let chunk = Chunk::new(Callee::Service(Name::new("print").unwrap()), vec![Value::text(vec![0; 66_000])]).unwrap();
+    assert!(Packet { header: header(1), chunk: Arc::new(chunk) }.octets().is_none());
+    assert_eq!(decode(&[0; 65_001]).unwrap_err(), DecodeError::TooLong);
+}
+
+proptest! {
+    #![proptest_config(common::cases(2000))]
+
+    #[test]
+    fn damaged_packets_are_refused_or_canonical_and_harmless(
+        octets in proptest::collection::vec(any::<u8>(), 0..200),
+        damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
+    ) {
+        let program = program(&source(&mut Choices::new(&octets)));
+        let chunk = Chunk::of(&program, "main", vec![]).unwrap();
+        let packet = Packet { header: header(5), chunk: Arc::new(chunk) };
+        let mut octets = packet.octets().unwrap();
+        prop_assert_eq!(decode(&octets).unwrap().octets().unwrap(), octets.clone());
+        for (at, octet) in damage {
+            // Mostly behind the header, where there is more to break.
+            let at = FIXED.min(octets.len() - 1) + usize::from(at) % (octets.len() - FIXED);
+            octets[at] = octet;
+        }
+        if let Ok(found) = decode(&octets) {
+            prop_assert_eq!(found.octets().unwrap(), octets);
+            both(&found.chunk, Limits { steps: 2000, ..Limits::default() }, 5);
+        }
+    }
+
+    #[test]
+    fn any_octets_are_code_or_not(octets in proptest::collection::vec(0u8..120, 0..60)) {
+        let octets = [&[1, 1, 0, 1][..], &octets].concat();
+        if let Ok(code) = Code::read(&octets) {
+            prop_assert_eq!(code.write(), octets);
+        }
+    }
+}
+
+/// Writes packets and programs where the fuzzer looks for its first inputs.
+#[test]
+#[ignore = "writes fuzz/corpus; see fuzz/README.md"]
+fn write_fuzz_seeds() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let [packets, sources] = ["plan_packet", "plan_source"].map(|target| corpus.join(target));
+    std::fs::create_dir_all(&packets).unwrap();
+    std::fs::create_dir_all(&sources).unwrap();
+    std::fs::write(packets.join("sample"), sample().octets().unwrap()).unwrap();
+    for seed in 0..100u8 {
+        let octets: Vec<u8> = (0..200u32).map(|at| (at * 31 + 7) as u8 ^ seed.wrapping_mul(at as u8)).collect();
+        let text = source(&mut Choices::new(&octets));
+        let chunk = Chunk::of(&program(&text), "main", vec![]).unwrap();
+        let packet = Packet { header: header(5), chunk: Arc::new(chunk) };
+        std::fs::write(packets.join(format!("{seed}")), packet.octets().unwrap()).unwrap();
+        std::fs::write(sources.join(format!("{seed}")), text).unwrap();
+    }
+}
