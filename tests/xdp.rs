@@ -1,13 +1,13 @@
 //! AF_XDP ports: real node processes on veth interfaces, frames by sockets in place of the Linux stack.
 
-#[path = "xdp/net.rs"]
-mod net;
+#[path = "running/mod.rs"]
+mod running;
 
 use anode::code::author::{self, Options};
 use anode::code::bundle::Bundle;
 use anode::manage::client::Attachment;
 use anode::wire::{Addr, Digest, capsule};
-use net::{Net, PATIENCE, no_drops, sockets, sockets_with, sum};
+use running::{PATIENCE, Running, no_drops, sockets, sockets_with, sum};
 use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn in_kernel(status: &Value, counter: &str) -> u64 {
 }
 
 /// Capsules of three applications cross the line; gives the status of the node in the middle.
-fn use_applications(net: &Net) -> Value {
+fn use_applications(net: &Running) -> Value {
     for to in [B, "fd00:0:2::2"] {
         let pinged = net.ping("a", to, 50);
         assert_eq!(pinged["summary"]["received"], 50, "{pinged}");
@@ -69,7 +69,7 @@ fn use_applications(net: &Net) -> Value {
     }
     let traced = net.anode("a", &["trace", B]);
     assert!(traced["trace"].to_string().contains("10.0.2.2"), "{traced}");
-    let mut origin = Command::new(net::ANODE);
+    let mut origin = Command::new(running::ANODE);
     origin.args(["cache", "serve", "--json", "--node"]).arg(net.dir("b"));
     let mut origin = origin.stdout(std::process::Stdio::null()).spawn().unwrap();
     net.await_status("b", |status| status["applications"].as_array().unwrap().contains(&json!(3322)));
@@ -85,7 +85,7 @@ fn use_applications(net: &Net) -> Value {
 
 #[test]
 fn capsules_cross_nodes_by_sockets() {
-    let Some(net) = Net::up("xsk", LINE, &sockets(false)) else { return };
+    let Some(net) = Running::up_with("xsk", LINE, &sockets(false)) else { return };
     let status = use_applications(&net);
     assert!(no_drops(&status), "{status}");
     assert_eq!(status["kernel"], Value::Null, "no kernel half was asked for: {status}");
@@ -95,14 +95,14 @@ fn capsules_cross_nodes_by_sockets() {
         assert_eq!(port["to_stack"], 0, "{status}");
     }
     assert!(net.log("r").contains("frames come by AF_XDP"));
-    let text = Command::new(net::ANODE).args(["node", "status"]).arg(net.dir("r")).output().unwrap().stdout;
+    let text = Command::new(running::ANODE).args(["node", "status"]).arg(net.dir("r")).output().unwrap().stdout;
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("port 1 by AF_XDP sockets in copy mode at 1 of 1 queues"), "{text}");
 }
 
 #[test]
 fn capsules_cross_the_kernel_half_and_its_sockets() {
-    let Some(net) = Net::up("xskk", LINE, &sockets(true)) else { return };
+    let Some(net) = Running::up_with("xskk", LINE, &sockets(true)) else { return };
     let status = use_applications(&net);
     assert!(no_drops(&status), "{status}");
     assert!(sum(&status, "to_socket") > 0 && sum(&status, "to_stack") == 0, "{status}");
@@ -119,7 +119,7 @@ fn capsules_cross_the_kernel_half_and_its_sockets() {
 
 #[test]
 fn a_verdict_of_the_kernel_half_comes_up_by_the_socket() {
-    let Some(net) = Net::up("xskv", LINE, &sockets(true)) else { return };
+    let Some(net) = Running::up_with("xskv", LINE, &sockets(true)) else { return };
     let bundle = guest("halfway");
     net.control("a").add_code(&bundle).unwrap();
     let (from, mut at) = (net.attach("a", 0), net.attach("r", 7));
@@ -159,7 +159,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn run(&mut self, net: &Net, count: u32, window: u32) {
+    fn run(&mut self, net: &Running, count: u32, window: u32) {
         let end = self.sent + count;
         while self.arrived < end {
             while self.sent < end && self.sent - self.arrived < window {
@@ -177,7 +177,7 @@ impl Stream {
 
 #[test]
 fn a_flow_stays_in_order_while_its_code_moves_into_the_kernel() {
-    let Some(net) = Net::up("xsko", LINE, &sockets(true)) else { return };
+    let Some(net) = Running::up_with("xsko", LINE, &sockets(true)) else { return };
     let bundle = guest("forward");
     net.control("a").add_code(&bundle).unwrap();
     let header = header(bundle.name(), B, 9);
@@ -206,7 +206,7 @@ fn a_flow_stays_in_order_while_its_code_moves_into_the_kernel() {
 
 #[test]
 fn nothing_overtakes_its_own_flow_between_the_halves() {
-    let Some(net) = Net::up("xskt", LINE, &sockets(true)) else { return };
+    let Some(net) = Running::up_with("xskt", LINE, &sockets(true)) else { return };
     let (quick, slow) = (guest("forward"), guest("logged"));
     for bundle in [&quick, &slow] {
         net.control("a").add_code(bundle).unwrap();
@@ -257,7 +257,7 @@ fn nothing_overtakes_its_own_flow_between_the_halves() {
 
 #[test]
 fn what_a_socket_has_no_room_for_is_counted() {
-    let Some(net) = Net::up("xskf", PAIR, &sockets_with(false, "frames_per_queue = 64")) else { return };
+    let Some(net) = Running::up_with("xskf", PAIR, &sockets_with(false, "frames_per_queue = 64")) else { return };
     let sender = net.lab.enter("a", || UdpSocket::bind("10.0.1.1:0").unwrap()).unwrap();
     let send =
         |count: u64| (0..count).for_each(|_| assert_eq!(sender.send_to(&[0xff; 40], "10.0.1.2:3322").unwrap(), 40));
@@ -282,7 +282,7 @@ fn what_a_socket_has_no_room_for_is_counted() {
 }
 
 /// Sends datagrams that are no capsules from many ports, so that all queues get some.
-fn scatter(net: &Net, count: u32) {
+fn scatter(net: &Running, count: u32) {
     let send = || {
         for _ in 0..count {
             let socket = UdpSocket::bind("10.0.1.1:0").unwrap();
@@ -294,7 +294,7 @@ fn scatter(net: &Net, count: u32) {
 
 #[test]
 fn each_queue_has_a_socket_and_what_has_none_comes_up_the_stack() {
-    let Some(mut net) = Net::build("xskq", PAIR) else { return };
+    let Some(mut net) = Running::build("xskq", PAIR) else { return };
     // Where there is only one CPU the system makes only one queue, and more cannot be had.
     for (node, interface, what) in [("r", "to-a", "rx"), ("a", "to-r", "tx")] {
         let current = "tail -n 5 | grep -qi";
@@ -318,29 +318,30 @@ fn each_queue_has_a_socket_and_what_has_none_comes_up_the_stack() {
 }
 
 #[test]
-fn a_node_that_is_killed_leaves_nothing_and_comes_back() {
-    let Some(mut net) = Net::up("xskd", LINE, &sockets(true)) else { return };
-    assert_eq!(net.ping("a", B, 3)["summary"]["received"], 3);
-    assert!(net.shell("r", "ip -d link show to-a").contains("xdp"));
-    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
-    for interface in ["to-a", "to-b"] {
-        let link = net.shell("r", &format!("ip -d link show {interface}"));
-        assert!(!link.contains("xdp"), "{link}");
+fn a_node_that_is_killed_comes_back_to_free_queues() {
+    for kernel in [false, true] {
+        let Some(mut net) = Running::up_with("xskd", LINE, &sockets(kernel)) else { return };
+        assert_eq!(net.ping("a", B, 3)["summary"]["received"], 3);
+        assert!(net.shell("r", "ip -d link show to-a").contains("xdp"));
+        net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+        for interface in ["to-a", "to-b"] {
+            let link = net.shell("r", &format!("ip -d link show {interface}"));
+            assert_eq!(link.contains("xdp"), kernel, "the kernel half stays, and nothing else: {link}");
+        }
+        let pinged = net.ping("a", B, 3);
+        assert_eq!(pinged["summary"]["received"], 3, "without its node r is a router still: {pinged}");
+        net.daemons.retain(|daemon| daemon.node != "r");
+        net.start(&sockets(kernel));
+        let pinged = net.ping("a", B, 3);
+        assert_eq!(pinged["replies"][2]["hops_there"], 2, "{pinged}");
+        let status = net.status("r");
+        assert_eq!(status["xdp"][0]["mode"], "copy", "its queues were free again: {status}");
     }
-    let pinged = net.ping("a", B, 3);
-    assert_eq!(pinged["summary"]["received"], 3, "without its node r is a plain router: {pinged}");
-    assert_eq!(pinged["replies"][0]["hops_there"], 1, "{pinged}");
-    net.daemons.retain(|daemon| daemon.node != "r");
-    net.start(&sockets(true));
-    let pinged = net.ping("a", B, 3);
-    assert_eq!(pinged["replies"][2]["hops_there"], 2, "{pinged}");
-    let status = net.status("r");
-    assert_eq!(status["xdp"][0]["mode"], "copy", "its queues were free again: {status}");
 }
 
 #[test]
 fn where_the_driver_has_no_zero_copy_the_log_says_which_way_is_used() {
-    let Some(net) = Net::up("xskz", LINE, &sockets_with(false, "mode = \"zero-copy\"")) else { return };
+    let Some(net) = Running::up_with("xskz", LINE, &sockets_with(false, "mode = \"zero-copy\"")) else { return };
     assert_eq!(net.ping("a", B, 5)["summary"]["received"], 5);
     let status = net.status("r");
     let port = &status["xdp"][0];
@@ -354,7 +355,7 @@ fn where_the_driver_has_no_zero_copy_the_log_says_which_way_is_used() {
 #[test]
 fn a_port_with_too_large_an_mtu_is_alone_without_sockets() {
     let jumbo = LINE.replacen("[[links]]", "[[links]]\nmtu = 9000", 1);
-    let Some(net) = Net::up("xskm", &jumbo, &sockets(false)) else { return };
+    let Some(net) = Running::up_with("xskm", &jumbo, &sockets(false)) else { return };
     assert_eq!(net.ping("a", B, 5)["summary"]["received"], 5);
     let status = net.status("r");
     assert_eq!((&status["xdp"][0]["mode"], &status["xdp"][1]["mode"]), (&json!("none"), &json!("copy")), "{status}");
@@ -363,7 +364,7 @@ fn a_port_with_too_large_an_mtu_is_alone_without_sockets() {
 
 #[test]
 fn drivers_are_polled_when_that_is_asked_for() {
-    let Some(net) = Net::up("xskb", LINE, &sockets_with(true, "busy_poll_us = 200")) else { return };
+    let Some(net) = Running::up_with("xskb", LINE, &sockets_with(true, "busy_poll_us = 200")) else { return };
     let status = use_applications(&net);
     assert_eq!(status["xdp"][0]["busy_poll_us"], 200, "{status}");
     assert!(no_drops(&status) && sum(&status, "to_stack") == 0, "{status}");
@@ -371,7 +372,7 @@ fn drivers_are_polled_when_that_is_asked_for() {
 
 #[test]
 fn another_program_at_the_interface_is_left_there() {
-    let Some(mut net) = Net::build("xskx", LINE) else { return };
+    let Some(mut net) = Running::build("xskx", LINE) else { return };
     net.start(&sockets(false));
     // A second node finds the first one's programs.
     let first = net.daemon("r").run_dir.clone();
@@ -380,7 +381,7 @@ fn another_program_at_the_interface_is_left_there() {
     let config = dir.path().join("second.toml");
     std::fs::write(&config, text.replace(first.to_str().unwrap(), dir.path().join("run").to_str().unwrap())).unwrap();
     let log = std::fs::File::create(dir.path().join("log")).unwrap();
-    let mut command = net.lab.command("r", net::ANODE).unwrap();
+    let mut command = net.lab.command("r", running::ANODE).unwrap();
     let mut second = command.args(["node", "run"]).arg(&config).stderr(log).spawn().unwrap();
     let begin = std::time::Instant::now();
     let said = || std::fs::read_to_string(dir.path().join("log")).unwrap();

@@ -3,13 +3,20 @@
 
 use anode::lab::nodes::Daemon;
 use anode::lab::{Guard, Lab, Topology};
-use anode::manage::client::Control;
+use anode::manage::client::{Attachment, Control};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The program.
 pub const ANODE: &str = env!("CARGO_BIN_EXE_anode");
+
+/// For how long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the nodes' configurations have beside the topology's.
+pub type Adjust<'a> = &'a dyn Fn(&str, &mut toml::Table);
 
 /// A lab with its nodes, ended with the test.
 pub struct Running {
@@ -18,13 +25,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Without root: says so, and fails where tests must run.
-    pub fn up(name: &str, topology: &str) -> Option<Running> {
-        Running::up_with(name, topology, &|_, _| {})
-    }
-
-    /// The same, with changes to the nodes' configurations.
-    pub fn up_with(name: &str, topology: &str, adjust: &dyn Fn(&str, &mut toml::Table)) -> Option<Running> {
+    /// The lab without its nodes. Without root: says so, and fails where tests must run.
+    pub fn build(name: &str, topology: &str) -> Option<Running> {
         if !anode::sys::process::is_root() {
             assert!(std::env::var_os("CI").is_none(), "namespaces need root, and continuous integration must run this");
             println!("SKIPPED: network namespaces need root");
@@ -32,41 +34,83 @@ impl Running {
         }
         let name = format!("{name}{}", std::process::id());
         let topology = Topology::parse(topology, Path::new("test")).unwrap().renamed(&name).unwrap();
-        let lab = Lab::up(&topology).unwrap().guarded();
-        let daemons = lab.start_nodes(Path::new(ANODE), adjust).unwrap();
-        Some(Running { lab, daemons })
+        Some(Running { lab: Lab::up(&topology).unwrap().guarded(), daemons: Vec::new() })
+    }
+
+    /// Starts the nodes that do not run.
+    pub fn start(&mut self, adjust: Adjust<'_>) {
+        self.daemons.extend(self.lab.start_nodes(Path::new(ANODE), adjust).unwrap());
+    }
+
+    /// The lab with its nodes.
+    pub fn up(name: &str, topology: &str) -> Option<Running> {
+        Running::up_with(name, topology, &|_, _| {})
+    }
+
+    /// The same, with changes to the nodes' configurations.
+    pub fn up_with(name: &str, topology: &str, adjust: Adjust<'_>) -> Option<Running> {
+        let mut net = Running::build(name, topology)?;
+        net.start(adjust);
+        Some(net)
     }
 
     pub fn dir(&self, node: &str) -> &Path {
-        &self.daemons.iter().find(|daemon| daemon.node == node).unwrap().run_dir
+        &self.daemon(node).run_dir
+    }
+
+    pub fn daemon(&self, node: &str) -> &Daemon {
+        self.daemons.iter().find(|daemon| daemon.node == node).unwrap()
+    }
+
+    pub fn control(&self, node: &str) -> Control {
+        Control::connect(self.dir(node)).unwrap()
     }
 
     pub fn status(&self, node: &str) -> Value {
-        Control::connect(self.dir(node)).unwrap().status().unwrap()
+        self.control(node).status().unwrap()
     }
 
-    /// Pings from a node by capsule; the summary.
-    pub fn ping(&self, from: &str, to: &str, count: u32) -> Value {
-        let dir = self.dir(from).to_str().unwrap();
-        let count = count.to_string();
-        let output = Command::new(ANODE)
-            .args(["ping", "--node", dir, "-c", &count, "-i", "0.005", "--json", to])
-            .output()
-            .unwrap();
-        serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    /// What a node has written to its log so far.
+    pub fn log(&self, node: &str) -> String {
+        std::fs::read_to_string(&self.daemon(node).log).unwrap()
+    }
+
+    pub fn attach(&self, node: &str, port: u16) -> Attachment {
+        Attachment::attach(self.dir(node), port).unwrap()
     }
 
     /// Looks at a node until `there` says yes.
     pub fn await_status(&self, node: &str, there: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..100_000 {
+        let begin = Instant::now();
+        loop {
             let status = self.status(node);
             if there(&status) {
                 return status;
             }
+            assert!(begin.elapsed() < PATIENCE, "{status}\n{}", self.log(node));
             std::thread::yield_now();
         }
-        panic!("{}", self.status(node));
+    }
+
+    /// `anode` with these arguments at a node; what it prints as JSON.
+    pub fn anode(&self, node: &str, arguments: &[&str]) -> Value {
+        let mut command = Command::new(ANODE);
+        command.args(arguments).args(["--json", "--node", self.dir(node).to_str().unwrap()]);
+        let output = command.output().unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// Pings from a node by capsule; the summary.
+    pub fn ping(&self, from: &str, to: &str, count: u32) -> Value {
+        self.anode(from, &["ping", "-c", &count.to_string(), "-i", "0.005", to])
+    }
+
+    /// Runs a shell script in a node's namespace.
+    pub fn shell(&self, node: &str, script: &str) -> String {
+        let done = self.lab.command(node, "sh").unwrap().args(["-c", script]).output().unwrap();
+        assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
     }
 }
 
@@ -84,4 +128,34 @@ pub fn in_kernel(_: &str, config: &mut toml::Table) {
     for port in config["port"].as_array_mut().unwrap() {
         port.as_table_mut().unwrap().insert("kernel".into(), toml::Value::Boolean(true));
     }
+}
+
+/// Every port with AF_XDP sockets, and with the kernel half before it or not.
+pub fn sockets(kernel: bool) -> impl Fn(&str, &mut toml::Table) {
+    move |_, config| {
+        for port in config["port"].as_array_mut().unwrap() {
+            let port = port.as_table_mut().unwrap();
+            port.insert("xdp".into(), toml::Value::Boolean(true));
+            port.insert("kernel".into(), toml::Value::Boolean(kernel));
+        }
+    }
+}
+
+/// The same, with these lines of `[xdp]`.
+pub fn sockets_with(kernel: bool, lines: &str) -> impl Fn(&str, &mut toml::Table) {
+    let (plain, table) = (sockets(kernel), lines.parse::<toml::Table>().unwrap());
+    move |node, config| {
+        plain(node, config);
+        config.insert("xdp".into(), toml::Value::Table(table.clone()));
+    }
+}
+
+/// Whether nothing was dropped.
+pub fn no_drops(status: &Value) -> bool {
+    status["drops"].as_object().is_some_and(|drops| drops.is_empty())
+}
+
+/// The sum of a counter over the ports of a node that have sockets.
+pub fn sum(status: &Value, counter: &str) -> u64 {
+    status["xdp"].as_array().unwrap().iter().map(|port| port[counter].as_u64().unwrap()).sum()
 }
