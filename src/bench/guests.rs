@@ -28,7 +28,7 @@ pub(crate) struct Guests {
     pub(crate) native: Bundle,
 }
 
-/// Who signs native code that is measured.
+/// Who signs code that is measured in a role.
 pub(crate) fn signer() -> PrincipalKey {
     PrincipalKey::from_seed([0x5a; 32])
 }
@@ -44,14 +44,16 @@ impl Guests {
         Ok(Guests { forward, ping, native })
     }
 
-    /// The forwarding code under so many names.
+    /// The forwarding code under so many names, signed and granted the role `bench` by [`signer`].
     pub(crate) fn forwards(&self, count: u16) -> Result<Vec<Bundle>, Error> {
         let kinds = [Kind::Wasm, Kind::Bpf];
         let representation = |kind: &Kind| Some((*kind, self.forward.representation(*kind)?.clone()));
         let representations: Vec<(Kind, Arc<[u8]>)> = kinds.iter().filter_map(representation).collect();
         let window = self.forward.manifest().window();
-        let another = |number: u16| Bundle::build(&format!("forward-{number}"), window, &representations, None);
-        (0..count).map(|number| another(number).map_err(|error| Error::Guest(error.to_string()))).collect()
+        let another =
+            |number: u16| Bundle::build(&format!("forward-{number}"), window, &representations, Some(&signer()));
+        let named = |number: u16| another(number).map_err(|error| Error::Guest(error.to_string())).and_then(granted);
+        (0..count).map(named).collect()
     }
 
     /// An ANEP packet with a forward capsule from the one end of a place to the other, as the payload of an IP packet of `ip_length`.

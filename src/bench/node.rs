@@ -27,18 +27,18 @@ pub(crate) struct NodeGateway<'a> {
     name: &'static str,
     bundles: &'a [Bundle],
     /// Lines of its configuration: its own, and those of each `[[port]]`.
-    options: [&'static str; 2],
+    options: [String; 2],
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
     pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
-        NodeGateway { name, bundles, options: ["", ""] }
+        NodeGateway { name, bundles, options: Default::default() }
     }
 
     /// The same with more lines in its configuration: some of its own, some in each of its `[[port]]`s.
-    pub(crate) fn configured(self, own: &'static str, port: &'static str) -> NodeGateway<'a> {
-        NodeGateway { options: [own, port], ..self }
+    pub(crate) fn configured(self, own: &str, port: &str) -> NodeGateway<'a> {
+        NodeGateway { options: [own.into(), port.into()], ..self }
     }
 
     /// Its name in tables.
@@ -48,7 +48,7 @@ impl<'a> NodeGateway<'a> {
 
     /// Why a node refuses to be configured so; `None` if it does not.
     pub(crate) fn refusal(&self) -> Option<String> {
-        NodeFile::parse(&native("/run".as_ref(), &INGRESS, &EGRESS, self.options)).err().map(|error| error.to_string())
+        NodeFile::parse(&native("/run".as_ref(), &INGRESS, &EGRESS, &self.options)).err().map(|error| error.to_string())
     }
 }
 
@@ -62,7 +62,7 @@ impl Gateway for NodeGateway<'_> {
         let config = site.scratch.path().join("node.toml");
         let text = match &site.way {
             Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next),
-            Way::Packet { ingress, egress } => native(&dir, ingress, egress, self.options),
+            Way::Packet { ingress, egress } => native(&dir, ingress, egress, &self.options),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
         let running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
@@ -138,7 +138,7 @@ fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAdd
     )
 }
 
-fn native(dir: &Path, ingress: &Side, egress: &Side, [own, option]: [&str; 2]) -> String {
+fn native(dir: &Path, ingress: &Side, egress: &Side, [own, option]: &[String; 2]) -> String {
     let port = |side: &Side| format!("[[port]]\npacket = \"{}\"\n{option}\n", side.interface);
     format!("name = \"bench\"\nrun_dir = {dir:?}\n{own}\n{}{}", port(ingress), port(egress))
 }

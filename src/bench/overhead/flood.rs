@@ -25,7 +25,7 @@ use crate::code::bundle::Bundle;
 use crate::wire::Addr;
 
 /// Frames in a test run that only finds out whether the way is open, at least.
-const PROBE: u32 = 1024;
+const PROBE: u32 = 8192;
 const PROBE_BATCH: u32 = 64;
 /// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (45,000 frames a second).
 const INTERVAL_NS: u32 = 2_844_000;

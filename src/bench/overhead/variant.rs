@@ -15,6 +15,8 @@ use super::flood::Channel;
 const AGAIN: Duration = Duration::from_millis(2);
 /// CPU time that a process may spend on each frame of a probe: an eighth of what its forwarding would cost at least.
 const PROBE_NS: u64 = 150;
+/// The share of a CPU that a process may use for itself meanwhile: clocks, timers.
+const IDLE_SHARE: u64 = 200;
 /// Time that a router may take to get one more code ready.
 const PER_CODE: Duration = Duration::from_millis(50);
 
@@ -103,11 +105,11 @@ impl<'a> Variant<'a> {
             return channel.probe().map(drop);
         }
         let limit = Instant::now() + PATIENCE + PER_CODE * u32::from(codes);
-        let idle_ns = u64::from(channel.probed()) * PROBE_NS;
         let spent = || running.as_ref().map_or(0, |running| running.cpu_ns());
         while Instant::now() < limit {
-            let before = spent();
+            let (before, began) = (spent(), Instant::now());
             let arrived = channel.probe()?;
+            let idle_ns = u64::from(channel.probed()) * PROBE_NS + began.elapsed().as_nanos() as u64 / IDLE_SHARE;
             if let Some(arrived) = arrived.filter(|_| spent().saturating_sub(before) < idle_ns) {
                 let wrong = |what| Error::Wrong { gateway: self.name.into(), what };
                 return self.check(sent, &arrived).map_err(wrong);
