@@ -42,7 +42,8 @@ struct node {
     u8 name[16];
     /* When its clock began, in nanoseconds of the kernel's. */
     u64 origin;
-    u32 neighbours, zero;
+    /* For the node alone: version of this contract. */
+    u32 neighbours, version;
 };
 
 /* Map `ports`, by interface index. */

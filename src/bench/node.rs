@@ -140,7 +140,9 @@ fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAdd
 
 fn native(dir: &Path, ingress: &Side, egress: &Side, [own, option]: &[String; 2]) -> String {
     let port = |side: &Side| format!("[[port]]\npacket = \"{}\"\n{option}\n", side.interface);
-    format!("name = \"bench\"\nrun_dir = {dir:?}\n{own}\n{}{}", port(ingress), port(egress))
+    // On disk there is room for a thousand codes.
+    let store = dir.join("store");
+    format!("name = \"bench\"\nrun_dir = {dir:?}\nstore = {store:?}\n{own}\n{}{}", port(ingress), port(egress))
 }
 
 #[cfg(test)]

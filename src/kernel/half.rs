@@ -4,28 +4,23 @@
 //! [ingress at every port] ─ codes_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ [act] ─▶ transmit_map
 //! ```
 //!
-//! Everything here is control: packets never wait for it. What is attached goes with this value.
+//! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
 
-use super::error::{CODE_MAX, LoadError};
-use super::loader::{self, Loader, Wanted};
-use super::maps::{CodeEntry, KernelCounts, KernelUsage, Maps, OFFSETS, PORTS, PortEntry};
-use super::pins::{Pins, Set, state_of};
-use super::slots::{Held, NoSlot, Slots, Stage, made_of};
-use super::state::CodeState;
+use super::codes::adopt_codes;
+use super::loader::Loader;
+use super::maps::{KernelCounts, KernelUsage, Maps, PORTS, PortEntry};
+use super::object;
+use super::pins::{Pins, Set};
+use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
-use super::{object, types};
-use crate::code::bundle::Program as Code;
-use crate::code::link::{self, Constants, Environment, Function, Linked};
-use crate::nodeos::domain::Limits;
+use crate::code::link::{self, Environment, Function};
 use crate::sys::bpf::{Hook, Link, Program, XdpMode};
 use crate::topology::{NextHop, Routes};
-use crate::trust::Form;
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The compiled ingress, what acts on verdicts, and the runner with the calls of mobile code (`bpf/*.bpf.c`).
 static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
@@ -64,9 +59,9 @@ pub struct Opening {
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     ports: Vec<Attached>,
-    slots: Slots,
+    pub(super) slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
     /// When the node's clock began, in nanoseconds of the system's.
@@ -87,20 +82,20 @@ impl State {
 /// The kernel half of one node.
 #[derive(Debug)]
 pub struct KernelHalf {
-    maps: Maps,
+    pub(super) maps: Maps,
     ingress: Program,
     /// What stands around sandboxed code, and around trusted code.
-    environments: [Environment; 2],
-    loader: Loader,
+    pub(super) environments: [Environment; 2],
+    pub(super) loader: Loader,
     name: [u8; 16],
-    pinned: Option<Pinned>,
+    pub(super) pinned: Option<Pinned>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
-struct Pinned {
+pub(super) struct Pinned {
     pins: Pins,
-    set: Set,
+    pub(super) set: Set,
 }
 
 impl KernelHalf {
@@ -113,8 +108,8 @@ impl KernelHalf {
             None => (Maps::create()?, pins.as_ref().map(Pins::create).transpose()?, None),
         };
         let (generation, origin, told) = match maps.node()? {
-            (0, ..) => (0, origin, 0),
-            before => before,
+            Some(before) => before,
+            None => (0, origin, 0),
         };
         maps.set_act(&load(ACT, "act", &maps)?)?;
         let fresh = load(INGRESS, "ingress", &maps)?;
@@ -153,7 +148,7 @@ impl KernelHalf {
         self.state().origin
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // What it holds is right between any two statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,13 +227,6 @@ impl KernelHalf {
         self.pinned.as_ref().map_or(Ok(()), |pinned| pinned.pins.remove())
     }
 
-    /// Codes that run here since a process that has gone.
-    pub fn adopted(&self) -> Vec<Digest> {
-        let state = self.state();
-        let adopted = state.slots.iter().filter(|held| matches!(held.stage, Stage::Adopted(_)));
-        adopted.map(|held| held.entry.name).collect()
-    }
-
     /// Neighbours that were known to a process that has gone, with the port each is behind. They count as told.
     pub fn adopted_neighbours(&self) -> io::Result<Vec<(u32, Addr)>> {
         let mut near = self.maps.near()?;
@@ -254,124 +242,6 @@ impl KernelHalf {
             }
         }
         Ok(state.neighbours.clone())
-    }
-
-    /// Links and loads code in a form; it may use `limits`. Its capsules run here from [`KernelHalf::activate`] on.
-    /// Gives its soft state.
-    pub fn add_code(
-        &self,
-        name: &Digest,
-        code: &Code,
-        window: u32,
-        form: Form,
-        limits: &Limits,
-    ) -> Result<Arc<CodeState>, LoadError> {
-        if code.code.len() > CODE_MAX {
-            return Err(LoadError::TooLong(code.code.len()));
-        }
-        let claimed = self.state().slots.claim(name, window as u16);
-        let held = claimed.map_err(|why| match why {
-            NoSlot::Taken => LoadError::Taken,
-            NoSlot::Full => LoadError::Full,
-        })?;
-        let made = self.make(held, code, form, limits);
-        match made {
-            Ok((held, kept)) => {
-                self.state().slots.set(held);
-                Ok(kept)
-            }
-            Err(error) => {
-                self.remove_code(name)?;
-                Err(error)
-            }
-        }
-    }
-
-    /// Makes the programs and the state of a code, unless it has just these.
-    fn make(&self, held: Held, code: &Code, form: Form, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
-        let (entries, keep_ms) = (limits.state_entries, limits.keep_ms_max);
-        let before = match &held.stage {
-            Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),
-            _ => None,
-        };
-        let kept = match &before {
-            Some(kept) => kept.clone(),
-            None => Arc::new(CodeState::create(entries, keep_ms)?),
-        };
-        let linked = self.link(code, form, &held.entry, &kept)?;
-        let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
-        self.maps.set_budget(entry.slot, limits.packets_per_second, limits.steps_per_second)?;
-        if before.is_some() && entry == held.entry {
-            return Ok((Held { entry, stage: Stage::Runs }, kept));
-        }
-        let programs = self.load(&linked, form, entry.window.into(), &kept)?;
-        for program in &programs {
-            let (verified, most) = (program.info()?.verified, limits.verified_instructions);
-            if verified > most {
-                return Err(LoadError::TooCostly(verified, most));
-            }
-        }
-        if !matches!(held.stage, Stage::Adopted(_)) {
-            self.maps.clear_usage(entry.slot)?;
-        }
-        if let Some(pinned) = &self.pinned {
-            pinned.set.keep(&state_of(&entry.name), &*kept)?;
-        }
-        self.maps.set_programs(entry.slot, &programs)?;
-        Ok((Held { entry, stage: Stage::Loaded }, kept))
-    }
-
-    /// Links code: a program for each place of a capsule in a frame.
-    fn link(&self, code: &Code, form: Form, entry: &CodeEntry, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
-        let (slot, window, sets, keep_ms) = (entry.slot, entry.window.into(), state.sets(), state.keep_ms());
-        let constants = |offset| Constants { slot, window, offset, sets, keep_ms };
-        let environment = &self.environments[form as usize];
-        let link = |offset| link::link(environment, code, constants(offset));
-        Ok(OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>()?)
-    }
-
-    /// Has the kernel verify linked programs: those of sandboxed code for somebody who may not read kernel memory.
-    fn load(&self, linked: &[Linked], form: Form, window: u32, state: &CodeState) -> io::Result<Vec<Program>> {
-        let load = |linked: &Linked| {
-            let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
-            let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
-            let (types, functions) = types::describe(linked, window);
-            let wanted = Wanted { code: linked.bytes(), types, functions, maps };
-            match form {
-                Form::Sandboxed => self.loader.load(&wanted),
-                Form::Trusted => loader::load(&wanted),
-            }
-        };
-        linked.iter().map(load).collect()
-    }
-
-    /// Lets the capsules of loaded code run here.
-    pub fn activate(&self, name: &Digest) -> io::Result<()> {
-        let mut state = self.state();
-        let Some(Held { entry, stage: Stage::Loaded }) = state.slots.of(name).cloned() else { return Ok(()) };
-        state.slots.set(Held { entry, stage: Stage::Runs });
-        self.show(&state, &entry)
-    }
-
-    /// Takes code out: its capsules run in the user half, if there.
-    pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
-        let mut state = self.state();
-        let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
-        self.show(&state, &entry)?;
-        self.maps.remove_programs(entry.slot)?;
-        if let Some(pinned) = &self.pinned {
-            pinned.set.forget(&state_of(name))?;
-        }
-        state.slots.release(entry.slot);
-        Ok(())
-    }
-
-    /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
-    fn show(&self, state: &State, entry: &CodeEntry) -> io::Result<()> {
-        std::iter::once(entry.place).chain(entry.way()).try_for_each(|place| {
-            let (code, passed) = state.slots.view(place);
-            self.maps.set_code(place, code, passed)
-        })
     }
 
     /// Tells who the neighbours are, each with the port it is behind, in the order of their numbers.
@@ -480,6 +350,7 @@ impl KernelHalf {
 fn find(pins: &Pins) -> io::Result<Option<(Set, Maps, Program)>> {
     let fits = |set: Set| {
         let maps = Maps::adopt(|name| set.open(name)).ok()?;
+        maps.node().ok()??;
         let ingress = Program::adopt(set.open("ingress").ok()?);
         Some((set, maps, ingress))
     };
@@ -490,22 +361,6 @@ fn find(pins: &Pins) -> io::Result<Option<(Set, Maps, Program)>> {
 fn set_up(set: &Set, maps: &Maps, ingress: &Program) -> io::Result<()> {
     maps.iter().try_for_each(|(name, map)| set.keep(name, map))?;
     set.keep("ingress", ingress)
-}
-
-/// The codes that a process before this one has left, each with its state; and those that have none and must go.
-fn adopt_codes(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<(Vec<Held>, Vec<CodeEntry>)> {
-    let (mut held, mut lost) = (Vec::new(), Vec::new());
-    let Some(Pinned { set, .. }) = pinned else { return Ok((held, lost)) };
-    for entry in maps.codes()? {
-        match set.open(&state_of(&entry.name)) {
-            Ok(state) => held.push(Held { entry, stage: Stage::Adopted(Arc::new(state)) }),
-            Err(_) => lost.push(entry),
-        }
-    }
-    for name in set.states()?.filter(|name| !held.iter().any(|held| held.entry.name == *name)) {
-        set.forget(&state_of(&name))?;
-    }
-    Ok((held, lost))
 }
 
 /// Loads a function of our own.

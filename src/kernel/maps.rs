@@ -9,6 +9,9 @@ use crate::wire::{Addr, Digest, Prefix};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+/// Version of the contract: raised when a map comes to mean something else and keeps its shape.
+const VERSION: u32 = 1;
+
 /// Places for codes.
 pub const CODES: u32 = 4096;
 /// Places where a code can stand.
@@ -187,14 +190,16 @@ impl Maps {
         value[8..24].copy_from_slice(name);
         value[24..32].copy_from_slice(&origin.to_ne_bytes());
         value[32..36].copy_from_slice(&neighbours.to_ne_bytes());
+        value[36..].copy_from_slice(&VERSION.to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 
-    /// What the node was said to be: generation, when its clock began, neighbours.
-    pub fn node(&self) -> io::Result<(u64, u64, u32)> {
+    /// What the node was said to be under this version of the contract: generation, when its clock began, neighbours.
+    pub fn node(&self) -> io::Result<Option<(u64, u64, u32)>> {
         let mut value = [0; 40];
         self.of("node_map")?.get(&[0; 4], &mut value)?;
-        Ok((word64(&value, 0), word64(&value, 24), word64(&value, 32) as u32))
+        let (neighbours, version) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
+        Ok((version == VERSION).then(|| (word64(&value, 0), word64(&value, 24), neighbours)))
     }
 
     /// Tells of an interface, and lets capsules leave by it.

@@ -5,6 +5,7 @@
 //! AF_PACKET socket, the kernel [`half`], which runs capsules before they reach either, and the way from the
 //! driver to the node's AF_XDP sockets ([`Steering`]).
 
+mod codes;
 mod error;
 pub mod half;
 pub mod loader;

@@ -1,6 +1,6 @@
 //! The kernel half of a node on this host: set up from its configuration, and told what the node wants.
 //!
-//! The latter is done by the loader's thread, off the packet path.
+//! The latter is done by the linker's thread, off the packet path.
 
 use super::config::{self, Plan};
 use super::netlink;

@@ -4,6 +4,7 @@
 //! what a node can have on its way; a worker that finds it full treats the store as empty.
 
 use super::kernel::Messenger;
+use super::linker::Linker;
 use crate::code::bundle::Bundle;
 use crate::code::run::Program;
 use crate::code::run::wasm::Compiler;
@@ -75,9 +76,10 @@ impl Loader {
     ) -> std::io::Result<Loader> {
         let (jobs, inbox) = sync_channel(JOBS_MAX);
         let (outbox, results) = channel();
+        let linker = kernel.map(|kernel| Linker::start(kernel, outbox.clone(), waker.clone())).transpose()?;
         std::thread::Builder::new()
             .name("anode-loader".into())
-            .spawn(move || serve(store, &compiler, &policy, kernel, &inbox, &outbox, &waker))?;
+            .spawn(move || serve(store, &compiler, &policy, linker, &inbox, &outbox, &waker))?;
         Ok(Loader { jobs, results })
     }
 
@@ -117,7 +119,7 @@ fn serve(
     store: Store,
     compiler: &Compiler,
     policy: &Policy,
-    kernel: Option<Messenger>,
+    linker: Option<Linker>,
     inbox: &Receiver<Job>,
     outbox: &Sender<Loaded>,
     waker: &Waker,
@@ -140,8 +142,8 @@ fn serve(
                 Some(Loaded::Authorised(claim.code, Box::new(result)))
             }
             Job::Effect(Effect::Kernel(order)) => {
-                let told = kernel.as_ref().and_then(|kernel| kernel.carry_out(order));
-                told.map(|(code, result)| Loaded::Linked(code, result))
+                let refused = linker.as_ref().and_then(|linker| linker.submit(order).err());
+                refused.map(|(code, why)| Loaded::Linked(code, Err(why)))
             }
             Job::Request(request, reply) => {
                 // Whoever asked may have gone away meanwhile.

@@ -9,6 +9,7 @@ pub mod client;
 pub mod config;
 pub mod control;
 pub mod kernel;
+pub mod linker;
 pub mod loader;
 pub mod netlink;
 mod ports;
