@@ -483,7 +483,8 @@ fn without_root_the_answer_is_one_line_with_the_way_out() {
     }
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("anode");
-    std::fs::copy(ANODE, &program).unwrap();
+    // By another process: a descriptor of our own could be open for writing in a child that another test starts just now.
+    assert!(Command::new("cp").arg(ANODE).arg(&program).status().unwrap().success());
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::write(directory.path().join("t.toml"), "name = \"nobody\"\n[nodes.a]\n").unwrap();
     for verb in ["up", "down"] {
