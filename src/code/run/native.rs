@@ -2,7 +2,7 @@
 //!
 //! The object is loaded once, by the loader's thread, from a sealed copy in memory, and called by the worker with a copy of context and
 //! window, as wasm is. It resolves nothing against the node: its calls go through a table handed over when it is
-//! loaded ([`super::native_calls`]). Nothing bounds what it does: no fuel, no memory limit, and a fault in it is the
+//! loaded (`native_calls`). Nothing bounds what it does: no fuel, no memory limit, and a fault in it is the
 //! node's. So the role alone decides, and who grants it answers for the code. `docs/bundle.md` §7.
 
 #![allow(unsafe_code)]
