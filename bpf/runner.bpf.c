@@ -9,21 +9,11 @@
  * kernel lets a loader of few rights compute packet addresses from constants only. What it verifies for such a
  * loader is also slower (barriers against speculation), so nothing is done here that can be done elsewhere.
  */
-#include "environment.h"
-#include "wire.h"
-
-/* The code, as a global function of its own. */
-extern int capsule(struct context *context, struct addr *window);
+#include "code.h"
 
 SECTION("xdp") int runner(struct xdp *ctx)
 {
-    u32 zero = 0;
-    struct current *now = map_lookup(current_map, &zero);
-    struct capsule *packet_capsule = (void *)behind(packet(ctx), OFFSET);
-
-    if (!now || behind(packet_capsule + 1, WINDOW) > packet_end(ctx))
-        return XDP_ABORTED;
-    now->verdict = (u32)capsule(&now->context, &packet_capsule->source);
-    tail_call(ctx, act_map, 0);
+    if (run_code(ctx))
+        tail_call(ctx, act_map, 0);
     return XDP_ABORTED;
 }

@@ -4,19 +4,11 @@
  * barriers against speculation, and it acts on the verdict itself.
  */
 #include "act.h"
-#include "environment.h"
-
-/* The code, as a global function of its own. */
-extern int capsule(struct context *context, struct addr *window);
+#include "code.h"
 
 SECTION("xdp") int runner(struct xdp *ctx)
 {
-    u32 zero = 0;
-    struct current *now = map_lookup(current_map, &zero);
-    struct capsule *packet_capsule = (void *)behind(packet(ctx), OFFSET);
+    const struct current *now = run_code(ctx);
 
-    if (!now || behind(packet_capsule + 1, WINDOW) > packet_end(ctx))
-        return XDP_ABORTED;
-    now->verdict = (u32)capsule(&now->context, &packet_capsule->source);
-    return finish(ctx, now);
+    return now ? finish(ctx, now) : XDP_ABORTED;
 }

@@ -6,6 +6,7 @@
 // PACKET_QDISC_BYPASS was tried and changes nothing on veth.
 // BURN_NS adds that many nanoseconds to each packet.
 #include "bench.h"
+#include "frame.h"
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -22,25 +23,6 @@ static int open_port(const char *name, int protocol)
 	setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
 	deep_buffer(fd);
 	return fd;
-}
-
-static void parse_mac(const char *text, unsigned char *mac)
-{
-	if (sscanf(text, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) != 6)
-		die(text);
-}
-
-// Returns 1 if the frame was made ready to leave.
-static int forward(unsigned char *frame, unsigned length, const unsigned char *macs)
-{
-	struct iphdr *ip = (struct iphdr *)(frame + ETH_HLEN);
-	if (length < ETH_HLEN + sizeof *ip || frame[12] != 0x08 || frame[13] != 0x00 || ip->ttl < 2)
-		return 0;
-	uint32_t sum = (uint32_t)ip->check + htons(0x0100);
-	ip->check = (uint16_t)(sum + (sum >= 0xffff));
-	ip->ttl--;
-	memcpy(frame, macs, 2 * ETH_ALEN);
-	return 1;
 }
 
 int main(int argc, char **argv)

@@ -5,6 +5,7 @@
 // in user space; the kernel copies it in both directions (copy mode). Batches of 64, wake-ups only where the kernel asks for
 // them. One direction, one route, no neighbour table: less than any real node must do.
 #include "bpf.h"
+#include "frame.h"
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_xdp.h>
@@ -100,25 +101,6 @@ static void steer(const char *interface, int socket)
 		die("xdpgw: program");
 	bpf_put(map, 0, &socket);
 	bpf_attach(program, if_nametoindex(interface));
-}
-
-static void parse_mac(const char *text, unsigned char *mac)
-{
-	if (sscanf(text, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) != 6)
-		die(text);
-}
-
-// Returns 1 if the frame was made ready to leave.
-static int forward(unsigned char *frame, unsigned length, const unsigned char *macs)
-{
-	struct iphdr *ip = (struct iphdr *)(frame + ETH_HLEN);
-	if (length < ETH_HLEN + sizeof *ip || frame[12] != 0x08 || frame[13] != 0x00 || ip->ttl < 2)
-		return 0;
-	uint32_t sum = (uint32_t)ip->check + htons(0x0100);
-	ip->check = (uint16_t)(sum + (sum >= 0xffff));
-	ip->ttl--;
-	memcpy(frame, macs, 2 * ETH_ALEN);
-	return 1;
 }
 
 #define ACQUIRE(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)

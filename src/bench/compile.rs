@@ -20,8 +20,9 @@ const FLAGS: [&str; 4] = ["-std=gnu11", "-O2", "-Wall", "-Wextra"];
 /// Flags for programs for the kernel.
 const KERNEL_FLAGS: [&str; 9] =
     ["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra", "-std=gnu17", "-ffreestanding", "-c"];
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 4] = [
     ("bench.h", include_str!("../../benches/c/bench.h")),
+    ("frame.h", include_str!("../../benches/c/frame.h")),
     ("bpf.h", include_str!("../../benches/c/bpf.h")),
     ("program.h", include_str!("../../benches/c/program.h")),
 ];
