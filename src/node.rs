@@ -25,7 +25,7 @@ use crate::code::fetch::{Fetch, Source};
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::nodeos::bucket::TokenBucket;
-use crate::nodeos::domain::{DomainId, Domains};
+use crate::nodeos::domain::{Domain, DomainId, Domains, Limits};
 use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
@@ -94,11 +94,15 @@ impl Node {
             (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
         };
         let ingress = ports.iter().map(ceiling).collect();
+        let mut domains = Domains::default();
+        let environment = Domain::new("capsules".into(), Limits::default());
+        let capsules = domains.create(domains.root(), environment).unwrap_or(domains.root());
         let env = Env {
             name: short,
             gauges: vec![Gauge::default(); ports.len()],
             topology: Topology::new(ports, known, routes),
-            domains: Domains::default(),
+            domains,
+            capsules,
             state: StateStore::new(sizes.state_entries),
             log: Default::default(),
             rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),

@@ -1,23 +1,29 @@
 //! Domains: who pays.
 //!
-//! A domain owns what code uses: steps, packets, children, soft state. Every code and every flow
-//! runs in one; nothing here belongs to an execution environment. Limits come from the role of the
-//! principal at creation (the papers grant resources by credential, not from a parent), and a
-//! domain over its limits is throttled: its packets are dropped under [`Reason::Budget`].
+//! A domain owns what code uses: steps, packets, children, soft state, channels, memory, events. Every code, every flow and
+//! every execution environment runs in one. Limits come from the role of the principal at creation (the papers grant
+//! resources by credential, not from a parent), and a domain over its limits is throttled: its packets are dropped under
+//! [`Reason::Budget`]. Domains form a tree for one purpose: who ends one ends all below it.
 //! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
 use super::state_store::SharedState;
+use super::table::Table;
+use crate::object_name;
 use std::sync::Arc;
 
 /// Domains one node holds at the same time.
-pub const DOMAINS_MAX: usize = 4096;
+pub const DOMAINS_MAX: usize = 32_768;
 
-/// Index of a domain in its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DomainId(pub u32);
+/// How deep the tree of domains may be.
+pub const DEPTH_MAX: u16 = 16;
+
+object_name! {
+    /// Names a domain.
+    DomainId
+}
 
 /// What a domain has used so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -57,6 +63,9 @@ pub struct Domain {
     pub usage: Usage,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
+    parent: Option<DomainId>,
+    depth: u16,
+    children: Vec<DomainId>,
     steps: TokenBucket,
     packets: TokenBucket,
     logs: TokenBucket,
@@ -71,10 +80,23 @@ impl Domain {
             limits,
             usage: Usage::default(),
             shared: None,
+            parent: None,
+            depth: 0,
+            children: Vec::new(),
             steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
             packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
         }
+    }
+
+    /// The domain above it; only the root has none.
+    pub fn parent(&self) -> Option<DomainId> {
+        self.parent
+    }
+
+    /// The domains directly below it.
+    pub fn children(&self) -> &[DomainId] {
+        &self.children
     }
 
     /// Takes a packet on: counts it, and says whether the budgets allow to run its code.
@@ -100,48 +122,83 @@ impl Domain {
     }
 }
 
-/// The domains of a node.
-#[derive(Default)]
+/// The domains of a node: a tree below one root, which is the node's own and never ends.
 pub struct Domains {
-    slots: Vec<Option<Domain>>,
-    free: Vec<u32>,
+    table: Table<DomainId, Domain>,
+    root: DomainId,
+}
+
+impl Default for Domains {
+    fn default() -> Domains {
+        let mut table = Table::new(DOMAINS_MAX);
+        let root = table.add(Domain::new("node".into(), Limits::default())).unwrap_or(DomainId(0));
+        Domains { table, root }
+    }
 }
 
 impl Domains {
-    /// Adds a domain, or nothing when [`DOMAINS_MAX`] exist.
-    pub fn create(&mut self, domain: Domain) -> Option<DomainId> {
-        if let Some(index) = self.free.pop() {
-            self.slots[index as usize] = Some(domain);
-            return Some(DomainId(index));
-        }
-        if self.slots.len() >= DOMAINS_MAX {
+    /// The root.
+    pub fn root(&self) -> DomainId {
+        self.root
+    }
+
+    /// Adds a domain below another, or nothing when [`DOMAINS_MAX`] exist, the tree is too deep, or its parent has ended.
+    pub fn create(&mut self, parent: DomainId, mut domain: Domain) -> Option<DomainId> {
+        let depth = self.table.get(parent)?.depth + 1;
+        if depth > DEPTH_MAX {
             return None;
         }
-        self.slots.push(Some(domain));
-        Some(DomainId(self.slots.len() as u32 - 1))
+        (domain.parent, domain.depth) = (Some(parent), depth);
+        let id = self.table.add(domain).ok()?;
+        if let Some(parent) = self.table.get_mut(parent) {
+            parent.children.push(id);
+        }
+        Some(id)
     }
 
     /// The domain, unless it has ended.
     #[inline]
     pub fn of(&mut self, id: DomainId) -> Option<&mut Domain> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+        self.table.get_mut(id)
     }
 
     /// The domain, to read.
     pub fn by_id(&self, id: DomainId) -> Option<&Domain> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.table.get(id)
     }
 
-    /// Ends a domain and gives its last account.
-    pub fn end(&mut self, id: DomainId) -> Option<Domain> {
-        let domain = self.slots.get_mut(id.0 as usize)?.take()?;
-        self.free.push(id.0);
-        Some(domain)
+    /// Whether a domain is another one or below it.
+    pub fn is_within(&self, id: DomainId, top: DomainId) -> bool {
+        let mut at = Some(id);
+        for _ in 0..=DEPTH_MAX {
+            match at {
+                Some(id) if id == top => return self.table.get(id).is_some(),
+                Some(id) => at = self.table.get(id).and_then(|domain| domain.parent),
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Ends a domain and all below it, those below first, and gives their last accounts. The root stays.
+    pub fn end(&mut self, id: DomainId) -> Vec<(DomainId, Domain)> {
+        let mut order = Vec::new();
+        let mut open = if id == self.root { Vec::new() } else { vec![id] };
+        while let Some(id) = open.pop() {
+            let Some(domain) = self.table.get(id) else { continue };
+            open.extend(&domain.children);
+            order.push(id);
+        }
+        let parent = self.table.get(id).and_then(|domain| domain.parent);
+        if let Some(parent) = parent.and_then(|parent| self.table.get_mut(parent)) {
+            parent.children.retain(|child| *child != id);
+        }
+        order.into_iter().rev().filter_map(|id| Some((id, self.table.remove(id)?))).collect()
     }
 
     /// All living domains.
     pub fn iter(&self) -> impl Iterator<Item = (DomainId, &Domain)> {
-        self.slots.iter().enumerate().filter_map(|(i, slot)| Some((DomainId(i as u32), slot.as_ref()?)))
+        self.table.iter()
     }
 }
 
@@ -167,11 +224,33 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_domain_is_gone_and_its_slot_is_used_again() {
+    fn who_ends_a_domain_ends_all_below_it_and_nothing_else() {
         let mut domains = Domains::default();
-        let first = domains.create(Domain::new("a".into(), Limits::default())).unwrap();
-        assert_eq!(domains.end(first).unwrap().title, "a");
-        assert!(domains.of(first).is_none());
-        assert_eq!(domains.create(Domain::new("b".into(), Limits::default())), Some(first));
+        let mut create = |parent, title: &str| {
+            let parent = if parent == 0 { domains.root() } else { DomainId(parent) };
+            domains.create(parent, Domain::new(title.into(), Limits::default())).unwrap()
+        };
+        let ee = create(0, "ee");
+        let (flow, other) = (create(ee.0, "flow"), create(0, "other"));
+        let below = create(flow.0, "below");
+        assert!(domains.is_within(below, ee) && domains.is_within(ee, ee) && !domains.is_within(other, ee));
+        let ended: Vec<_> = domains.end(ee).into_iter().map(|(_, domain)| domain.title).collect();
+        assert_eq!(ended, ["below", "flow", "ee"]);
+        assert!([ee, flow, below].iter().all(|id| domains.of(*id).is_none() && !domains.is_within(*id, *id)));
+        assert_eq!(domains.by_id(domains.root()).unwrap().children(), [other]);
+        let again = domains.create(domains.root(), Domain::new("again".into(), Limits::default())).unwrap();
+        assert!(![ee, flow, below].contains(&again), "a place is used again, a name is not");
+        assert!(domains.create(flow, Domain::new("orphan".into(), Limits::default())).is_none());
+        assert!(domains.end(domains.root()).is_empty(), "the root stays");
+    }
+
+    #[test]
+    fn the_tree_has_a_depth() {
+        let mut domains = Domains::default();
+        let mut at = domains.root();
+        for _ in 0..DEPTH_MAX {
+            at = domains.create(at, Domain::new("d".into(), Limits::default())).unwrap();
+        }
+        assert!(domains.create(at, Domain::new("d".into(), Limits::default())).is_none());
     }
 }

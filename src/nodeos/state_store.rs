@@ -144,7 +144,7 @@ impl StateStore {
 
     /// Frees all entries of a domain that ends.
     pub fn forget(&mut self, domains: &mut Domains, owner: DomainId) {
-        while let Some(holding) = self.holdings.get(owner.0 as usize).filter(|holding| holding.count > 0) {
+        while let Some(holding) = self.holdings.get(owner.index()).filter(|holding| holding.count > 0) {
             self.release(domains, holding.first as usize);
         }
     }
@@ -158,7 +158,7 @@ impl StateStore {
         now: u64,
         mut to: impl FnMut(u64, &Value, u32),
     ) {
-        while let Some(holding) = self.holdings.get(owner.0 as usize).filter(|holding| holding.count > 0) {
+        while let Some(holding) = self.holdings.get(owner.index()).filter(|holding| holding.count > 0) {
             let at = holding.first as usize;
             let Entry { key, expires, value, .. } = self.entries[at];
             if expires > now {
@@ -207,12 +207,12 @@ impl StateStore {
 
     /// Entries a domain holds.
     fn count(&self, owner: u32) -> u32 {
-        self.holdings.get(owner as usize).map_or(0, |holding| holding.count)
+        self.holdings.get(DomainId(owner).index()).map_or(0, |holding| holding.count)
     }
 
     /// Gives a free entry to a domain.
     fn take(&mut self, domains: &mut Domains, owner: DomainId, index: usize) {
-        let at = owner.0 as usize;
+        let at = owner.index();
         if at >= self.holdings.len() {
             // Once for each domain there ever is at the same time.
             self.holdings.resize(at + 1, NOTHING);
@@ -234,7 +234,7 @@ impl StateStore {
     /// Frees an entry, if it is anybody's.
     fn release(&mut self, domains: &mut Domains, index: usize) {
         let Entry { owner, before, behind, .. } = self.entries[index];
-        let Some(holding) = self.holdings.get_mut(owner as usize) else { return };
+        let Some(holding) = self.holdings.get_mut(DomainId(owner).index()) else { return };
         holding.count -= 1;
         self.holders -= u32::from(holding.count == 0);
         match self.entries.get_mut(before as usize) {
@@ -268,7 +268,7 @@ mod tests {
     fn two_domains(quota: u32) -> (Domains, DomainId, DomainId) {
         let mut domains = Domains::default();
         let mut domain =
-            || domains.create(Domain::new("d".into(), Limits { state_entries: quota, ..Limits::default() })).unwrap();
+            || domains.create(domains.root(), Domain::new("d".into(), Limits { state_entries: quota, ..Limits::default() })).unwrap();
         let (a, b) = (domain(), domain());
         (domains, a, b)
     }
@@ -362,7 +362,7 @@ mod tests {
         let limits = Limits { state_entries: 128, ..Limits::default() };
         let mut ids = Vec::new();
         for _ in 0..32 {
-            let id = domains.create(Domain::new("d".into(), limits)).unwrap();
+            let id = domains.create(domains.root(), Domain::new("d".into(), limits)).unwrap();
             for key in 0..1000 {
                 let _ = store.put(&mut domains, id, key, &[1; VALUE], 100_000, 0);
             }

@@ -209,7 +209,7 @@ impl RunAlone {
         let slot = runtime.install(prepare.carry_out(&compiler()?).map_err(Error::Guest)?);
         let NodeConfig { ports, routes, .. } = config();
         let mut domains = Domains::default();
-        let Some(domain) = domains.create(Domain::new("bench".into(), Limits::default())) else {
+        let Some(domain) = domains.create(domains.root(), Domain::new("bench".into(), Limits::default())) else {
             return Err(Error::Node("no domain".into()));
         };
         let mut frame = Frame::from_bytes(&packet(bundle, SIZE));
@@ -231,6 +231,7 @@ impl RunAlone {
             gauges: vec![Gauge::default()],
             topology: Topology::new(ports, Default::default(), routes),
             domains,
+            capsules: domain,
             state: crate::nodeos::state_store::StateStore::new(1),
             log: Default::default(),
             rng: rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0),

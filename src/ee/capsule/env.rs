@@ -124,6 +124,8 @@ pub struct Env {
     pub gauges: Vec<Gauge>,
     /// Accounts.
     pub domains: Domains,
+    /// The domain of the capsule environment, above those of the codes.
+    pub capsules: DomainId,
     /// Soft state.
     pub state: StateStore,
     /// What code wrote.

@@ -1,0 +1,261 @@
+//! The NodeOS interface: what execution environments get from the node, and by which calls.
+//!
+//! Five abstractions: domains own, thread pools compute, memory pools hold, channels communicate, files last; besides them
+//! events, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are named by the types that end in
+//! `Id` and live from their creation to their destruction or to the end of their domain; *specifications* are plain values whose life is
+//! one call. [`NodeOs`] is the binding for environments in the node's process; `sdk/anode/nodeos.h` is the same for C, through a
+//! socket and shared memory. `docs/nodeos.md` is the reference.
+
+pub use super::domain::DomainId;
+use crate::object_name;
+use crate::port::Frame;
+use core::fmt;
+
+object_name! {
+    /// Names a memory pool.
+    PoolId
+}
+object_name! {
+    /// Names an incoming channel.
+    InChanId
+}
+object_name! {
+    /// Names an outgoing channel.
+    OutChanId
+}
+object_name! {
+    /// Names a cut-through channel.
+    CutChanId
+}
+
+/// Names an event that has been scheduled and not come yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventId(pub u64);
+
+macro_rules! errors {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $name:literal, $help:literal;)+) => {
+        /// Why a call was refused. The numbers are those of `sdk/anode/nodeos.h`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Error { $($(#[doc = $doc])+ $variant = $code,)+ }
+
+        impl Error {
+            /// All of them.
+            pub const ALL: &'static [Error] = &[$(Error::$variant,)+];
+
+            /// Its name in C.
+            pub fn name(self) -> &'static str {
+                match self { $(Error::$variant => $name,)+ }
+            }
+
+            /// What it means.
+            pub fn help(self) -> &'static str {
+                match self { $(Error::$variant => $help,)+ }
+            }
+        }
+    };
+}
+
+errors! {
+    /// An argument has no meaning.
+    Invalid = 1, "AN_EINVAL", "an argument is outside what the call takes";
+    /// The object does not exist any more, or never has.
+    Stale = 2, "AN_ESTALE", "the object has been destroyed, or its domain has ended";
+    /// The object is another domain's.
+    Denied = 3, "AN_EACCES", "the object belongs to a domain outside the caller's subtree, or the role lacks the right";
+    /// The domain has used up what it was granted.
+    Limit = 4, "AN_ELIMIT", "the domain has all it was granted of this";
+    /// Another has it already.
+    Exists = 5, "AN_EEXIST", "another channel has this address and key, or a file of this name exists";
+    /// There is nothing by that name.
+    Unknown = 6, "AN_ENOENT", "no interface, route or file of this name";
+    /// The node has no more of it, whoever asks.
+    Full = 7, "AN_ENOSPC", "the node itself has no more of this";
+    /// A packet does not fit.
+    TooBig = 8, "AN_EMSGSIZE", "the packet is larger than the link carries";
+    /// Too much at once; later it may go.
+    Again = 9, "AN_EAGAIN", "the channel's bandwidth or queue is used up for now";
+    /// Not offered here.
+    Unsupported = 10, "AN_ENOSYS", "this node, or this protocol, does not offer it";
+    /// The node is gone, or has ended the domain.
+    Ended = 11, "AN_ESHUTDOWN", "the connection to the node has ended, and all objects with it";
+    /// The system below failed.
+    Io = 12, "AN_EIO", "the file system below failed";
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.help())
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// The threads of a domain: at most so many of its packets, events and exceptions are worked on at the same time. They exist as
+/// threads only where they need stacks of their own, in the processes of environments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadPoolSpec {
+    /// How many.
+    pub max_threads: u16,
+    /// Octets of a stack; 0 for the default of whoever makes it.
+    pub stack_bytes: u32,
+}
+
+impl Default for ThreadPoolSpec {
+    fn default() -> ThreadPoolSpec {
+        ThreadPoolSpec { max_threads: 1, stack_bytes: 0 }
+    }
+}
+
+/// A domain to be created. What it may use comes from the credential, not from its parent.
+#[derive(Clone, Debug, Default)]
+pub struct DomainSpec {
+    /// For people.
+    pub title: String,
+    /// Its threads.
+    pub threads: ThreadPoolSpec,
+    /// The memory pool that its buffers are taken from; one of its own if there is none.
+    pub pool: Option<PoolId>,
+    /// The role whose limits it gets, as far as the creator's credential reaches; the creator's own if there is none.
+    pub role: Option<String>,
+}
+
+/// A memory pool to be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemPoolSpec {
+    /// The pool that it is part of: what it holds counts there too.
+    pub parent: Option<PoolId>,
+    /// Octets that may be held.
+    pub limit_bytes: u64,
+    /// How long the domains may stay over the limit after they have been told, in milliseconds.
+    pub deadline_ms: u32,
+}
+
+/// One comparison of a demultiplexing key with the payload of the channel's last protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyTuple {
+    /// Where, in octets from the payload's start.
+    pub offset: u16,
+    /// How many octets, 1 to 8.
+    pub length: u8,
+    /// What must stand there, big endian.
+    pub value: u64,
+    /// The bits that matter.
+    pub mask: u64,
+}
+
+/// All of these must hold.
+pub type DemuxKey = Vec<KeyTuple>;
+
+/// What a channel may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetSpec {
+    /// Packets of it that may be worked on at the same time; 0: as many as the domain's thread pool has.
+    pub max_threads: u16,
+    /// Octets a second on the link; 0: what the domain was granted.
+    pub bandwidth: u64,
+    /// Packets that may wait.
+    pub buffers: u16,
+}
+
+impl Default for NetSpec {
+    fn default() -> NetSpec {
+        NetSpec { max_threads: 0, bandwidth: 0, buffers: 256 }
+    }
+}
+
+/// A channel to be created, incoming or outgoing.
+#[derive(Clone, Debug, Default)]
+pub struct ChanSpec {
+    /// Where packets come from or go to, and what is done with them on the way: `if0/ip/udp`.
+    pub protocol: String,
+    /// The addresses of that protocol: `10.0.0.2:5000`, `*:5000`.
+    pub address: String,
+    /// What else must be in an incoming packet.
+    pub key: DemuxKey,
+    /// What it may use.
+    pub net: NetSpec,
+}
+
+/// What happens to a domain, told to whoever runs it.
+#[derive(Debug)]
+pub enum Upcall {
+    /// A packet has come in: what the channel's protocols have left of it. Its buffer is the domain's until it is sent or freed.
+    Packet {
+        /// The channel.
+        channel: InChanId,
+        /// The payload of the channel's last protocol.
+        frame: Frame,
+        /// Who sent it and to whom, as the channel's protocols say.
+        ends: Ends,
+    },
+    /// An event is due.
+    Event {
+        /// Which.
+        event: EventId,
+        /// The value it was scheduled with.
+        argument: u64,
+    },
+    /// The domain's memory pool is over its limit and has so long to change that.
+    Overrun {
+        /// The pool.
+        pool: PoolId,
+        /// Nanoseconds of the node's clock.
+        deadline: u64,
+    },
+    /// The domain has ended; nothing comes for it any more.
+    Ended,
+}
+
+/// The two ends of a packet, as far as its protocols name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// The sender's address and port.
+    pub source: Option<(crate::wire::Addr, u16)>,
+    /// The receiver's.
+    pub destination: Option<(crate::wire::Addr, u16)>,
+}
+
+/// Where a packet goes that an outgoing channel with an open address sends.
+pub type Destination = Option<(crate::wire::Addr, u16)>;
+
+/// The interface, bound to the domain that calls. Every call checks that the objects it is given exist and are of the caller's
+/// subtree of domains.
+pub trait NodeOs {
+    /// The calling domain.
+    fn domain_self(&self) -> DomainId;
+    /// Creates a domain below the caller's, or below one of its subtree.
+    fn domain_create(&mut self, parent: DomainId, spec: &DomainSpec) -> Result<DomainId, Error>;
+    /// Ends a domain and all below it. When it returns no packet, event or call reaches them, and all that they owned is gone.
+    fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error>;
+    /// Creates a memory pool for the caller's subtree.
+    fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error>;
+    /// Destroys a memory pool that no domain uses.
+    fn mempool_destroy(&mut self, pool: PoolId) -> Result<(), Error>;
+    /// Charges memory that the environment itself holds to a pool (negative: gives it back).
+    fn mempool_charge(&mut self, pool: PoolId, bytes: i64) -> Result<(), Error>;
+    /// Creates an incoming channel of a domain.
+    fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error>;
+    /// Destroys it: packets that wait in it are dropped.
+    fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error>;
+    /// Creates an outgoing channel of a domain.
+    fn outchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<OutChanId, Error>;
+    /// Destroys it.
+    fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error>;
+    /// Sends a packet: the payload of the channel's last protocol. The frame is given back if it cannot.
+    fn outchan_send(&mut self, channel: OutChanId, to: Destination, frame: Frame) -> Result<(), (Frame, Error)>;
+    /// Joins an incoming and an outgoing channel of one domain: packets go from one to the other without anybody's code.
+    fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error>;
+    /// Parts them again.
+    fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error>;
+    /// Has an event come to a domain in so many milliseconds.
+    fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error>;
+    /// Takes an event back.
+    fn event_cancel(&mut self, event: EventId) -> Result<(), Error>;
+    /// Nanoseconds since the node started.
+    fn time_now(&self) -> u64;
+    /// An empty packet buffer of the domain.
+    fn packet_alloc(&mut self, domain: DomainId) -> Result<Frame, Error>;
+    /// Gives a packet buffer back.
+    fn packet_free(&mut self, domain: DomainId, frame: Frame);
+}
