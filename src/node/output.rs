@@ -3,6 +3,8 @@
 
 pub use crate::code::run::Prepare;
 use crate::code::run::Runtime;
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::interface::{HostId, Upcall};
 use crate::nodeos::reason::Reason;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
@@ -29,6 +31,8 @@ pub struct Output {
     pub deliveries: Vec<Delivery>,
     /// Work for the outside; its results come back through the node's methods.
     pub effects: Vec<Effect>,
+    /// What happens to domains that others run.
+    pub upcalls: Vec<(HostId, DomainId, Upcall)>,
     /// What happened to packets, if [`Output::traced`].
     pub events: Vec<Event>,
     /// Whether events are recorded.

@@ -7,6 +7,7 @@
 //! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
+use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
 use super::state_store::SharedState;
@@ -63,6 +64,8 @@ pub struct Domain {
     pub usage: Usage,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
+    /// Who runs its code.
+    pub host: HostId,
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
@@ -80,6 +83,7 @@ impl Domain {
             limits,
             usage: Usage::default(),
             shared: None,
+            host: HostId::NODE,
             parent: None,
             depth: 0,
             children: Vec::new(),

@@ -28,6 +28,15 @@ object_name! {
     CutChanId
 }
 
+/// Who runs the code of a domain: an environment in the node's process or in one of its own. Domains inherit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostId(pub u32);
+
+impl HostId {
+    /// The node itself.
+    pub const NODE: HostId = HostId(0);
+}
+
 /// Names an event that has been scheduled and not come yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub u64);
