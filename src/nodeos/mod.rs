@@ -4,6 +4,7 @@
 //! outlives packets, [`reason`] the causes for which packets are dropped, [`bucket`] rates.
 
 pub mod bucket;
+pub mod channel;
 pub mod domain;
 pub mod interface;
 pub mod limits;
