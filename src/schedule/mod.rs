@@ -41,21 +41,21 @@ use calendar::{Calendar, Keyed};
 pub const FLOWS_MAX: usize = u16::MAX as usize;
 
 /// The largest weight.
-pub const WEIGHT_MAX: u32 = 1024;
+pub const WEIGHT_MAX: u32 = 10_000;
 
-/// The longest deadline: a second.
-pub const DEADLINE_NS_MAX: u64 = 1_000_000_000;
+/// The longest deadline: ten seconds. Deadlines further away than one second are not told apart.
+pub const DEADLINE_NS_MAX: u64 = 10_000_000_000;
 
 /// The largest cost of a packet: beyond it, it counts as this.
 const COST_MAX: u64 = 1 << 40;
 
 /// Bits of virtual time below a nanosecond for a weight of one.
-const FRACTION: u32 = 12;
+const FRACTION: u32 = 16;
 
 /// Step of the calendar of virtual times: 64 ns for a weight of one.
 const FAIR_SHIFT: u32 = FRACTION + 6;
 
-/// Step of the calendar of deadlines: 66 µs, so that [`DEADLINE_NS_MAX`] is within it.
+/// Step of the calendar of deadlines: 66 µs, so that it reaches over a second.
 const DUE_SHIFT: u32 = 16;
 
 /// Priorities there are.
@@ -109,17 +109,15 @@ impl core::str::FromStr for Policy {
 pub struct Share {
     /// Its part of the CPU relative to the others', 1 to [`WEIGHT_MAX`].
     pub weight: u32,
-    /// Higher runs first.
+    /// Higher runs first. For `bert`, what is not 0 is important: with a deadline it may steal, without nobody steals from it.
     pub priority: u8,
     /// One packet in each of these runs at the latest so long after it came; 0: no deadline. At most [`DEADLINE_NS_MAX`].
     pub deadline_ns: u64,
-    /// With a deadline: may steal. Without: nobody steals from it.
-    pub important: bool,
 }
 
 impl Default for Share {
     fn default() -> Share {
-        Share { weight: 100, priority: 0, deadline_ns: 0, important: false }
+        Share { weight: 100, priority: 0, deadline_ns: 0 }
     }
 }
 
@@ -130,7 +128,7 @@ impl Share {
             return Err(format!("weight = {}: from 1 to {WEIGHT_MAX}", self.weight));
         }
         if self.deadline_ns > DEADLINE_NS_MAX {
-            return Err(format!("deadline_ns = {}: at most {DEADLINE_NS_MAX}, a second", self.deadline_ns));
+            return Err(format!("deadline_ns = {}: at most {DEADLINE_NS_MAX}", self.deadline_ns));
         }
         Ok(())
     }
@@ -164,7 +162,6 @@ enum Turn {
 struct Flow {
     link: Link,
     state: State,
-    important: bool,
     turn: Turn,
     weight: u16,
     priority: u8,
@@ -174,6 +171,13 @@ struct Flow {
     tag: u64,
     /// What the calendar sorts by: the virtual time or the deadline.
     key: u64,
+}
+
+impl Flow {
+    #[inline]
+    fn is_important(&self) -> bool {
+        self.priority > 0
+    }
 }
 
 impl Linked for Flow {
@@ -204,7 +208,6 @@ struct Due {
 const ABSENT: Flow = Flow {
     link: Link::NONE,
     state: State::Absent,
-    important: false,
     turn: Turn::Own,
     weight: 0,
     priority: 0,
@@ -272,6 +275,12 @@ impl PathScheduler {
         self.waiting
     }
 
+    /// Whether a flow has entered.
+    #[inline]
+    pub fn knows(&self, flow: usize) -> bool {
+        self.flows.get(flow).is_some_and(|flow| flow.state != State::Absent)
+    }
+
     /// Adds a flow without work, or changes the share of one. False if there is no place for it.
     pub fn enter(&mut self, flow: usize, share: Share, now: u64) -> bool {
         if flow >= FLOWS_MAX {
@@ -296,8 +305,7 @@ impl PathScheduler {
         self.dues[flow].every = every;
         let weight = share.weight.clamp(1, WEIGHT_MAX) as u16;
         let inverse = u32::MAX / u32::from(weight);
-        let Share { priority, important, .. } = share;
-        self.flows[flow] = Flow { important, priority, weight, inverse, state, ..self.flows[flow] };
+        self.flows[flow] = Flow { priority: share.priority, weight, inverse, state, ..self.flows[flow] };
         // Whether it may be robbed or not, it begins where the others are.
         self.flows[flow].tag = self.now_of(flow);
         if working {
@@ -394,7 +402,7 @@ impl PathScheduler {
         let turn = if !is_later(tag, time) {
             self.advance(tag);
             Turn::Own
-        } else if self.flows[usize::from(first)].important {
+        } else if self.flows[usize::from(first)].is_important() {
             self.advance(time);
             return Some(first);
         } else {
@@ -452,7 +460,7 @@ impl PathScheduler {
     /// The virtual time where a flow is measured that begins now.
     #[inline]
     fn now_of(&self, flow: usize) -> u64 {
-        if self.policy == Policy::Bert && self.flows[flow].important { self.safe_now } else { self.fair_now }
+        if self.policy == Policy::Bert && self.flows[flow].is_important() { self.safe_now } else { self.fair_now }
     }
 
     /// The next packet's deadline.
@@ -491,11 +499,11 @@ impl PathScheduler {
                 let level = if self.policy == Policy::Fifo { 0 } else { usize::from(u8::MAX - known.priority) };
                 self.levels.push(&mut self.flows, level, flow as u16);
             }
-            Policy::Edf | Policy::Bert if has_deadline && (self.policy == Policy::Edf || known.important) => {
+            Policy::Edf | Policy::Bert if has_deadline && (self.policy == Policy::Edf || known.is_important()) => {
                 (known.state, known.key) = (State::Due, self.dues[flow].deadline);
                 self.due.push(&mut self.flows, flow as u16, now);
             }
-            Policy::Bert if known.important => {
+            Policy::Bert if known.is_important() => {
                 (known.state, known.key) = (State::Safe, known.tag);
                 self.safe.push(&mut self.flows, flow as u16, self.safe_now);
             }

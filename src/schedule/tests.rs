@@ -135,7 +135,7 @@ fn shares_follow_weights_whatever_packets_cost() {
         ("weights", vec![always(1, &[US]), always(2, &[US]), always(3, &[US]), always(4, &[US])]),
         ("costs", vec![always(1, &[100]), always(1, &[US]), always(1, &[100 * US])]),
         ("both", vec![always(100, &[150]), always(50, &[3 * US, 80]), always(200, &[70 * US]), always(1, &[US])]),
-        ("far apart", vec![always(1024, &[97]), always(1, &[97]), always(31, &[500 * US, 100])]),
+        ("far apart", vec![always(WEIGHT_MAX / 10, &[97]), always(1, &[97]), always(31, &[500 * US, 100])]),
         ("long packets of a small weight", vec![always(1, &[3 * MS]), always(2, &[MS]), always(1, &[10 * US])]),
     ];
     for policy in [Policy::Wfq, Policy::Edf, Policy::Bert] {
@@ -199,7 +199,7 @@ const FLOWS: usize = 40;
 fn admitted(important: bool) -> Vec<Load> {
     let flow = |n: u64| {
         let every = MS + n * 250 * US;
-        let share = Share { important, weight: 1, ..deadline(every) };
+        let share = Share { priority: u8::from(important), weight: 1, ..deadline(every) };
         load(share, Arrivals::Each { every, first: n * 37 * US }, &[80 * US])
     };
     (0..FLOWS as u64).map(flow).collect()
@@ -212,7 +212,7 @@ fn met(outcomes: &[Outcome]) -> bool {
 #[test]
 fn feasible_deadlines_are_met_at_twice_the_load() {
     // What is too much has no deadlines, or sends a hundred times what it said.
-    let rest = load(weight(1024), Arrivals::Always, &[100 * US]);
+    let rest = load(weight(WEIGHT_MAX), Arrivals::Always, &[100 * US]);
     let greedy = load(deadline(100 * MS), Arrivals::Each { every: MS, first: 0 }, &[100 * US]);
     for too_much in [rest, greedy] {
         let mut loads = admitted(false);
@@ -260,11 +260,11 @@ fn who_is_not_important_keeps_to_its_share() {
 #[test]
 fn nobody_steals_from_the_important() {
     // Thieves that want everything, one who can be robbed and one who cannot.
-    let thief = Share { important: true, weight: 1, ..deadline(MS) };
+    let thief = Share { priority: 1, weight: 1, ..deadline(MS) };
     let loads = [
         load(thief, Arrivals::Always, &[100 * US]),
         load(weight(100), Arrivals::Always, &[10 * US]),
-        load(Share { important: true, ..weight(100) }, Arrivals::Always, &[10 * US]),
+        load(Share { priority: 9, ..weight(100) }, Arrivals::Always, &[10 * US]),
     ];
     let outcomes = run(Policy::Bert, &loads, 1_000 * MS);
     let immune = 1_000 * MS * 100 / 201;
@@ -350,9 +350,8 @@ proptest! {
                 0 => {
                     let share = Share {
                         weight: number as u32 % WEIGHT_MAX + 1,
-                        priority: number as u8,
-                        deadline_ns: if number % 3 == 0 { number } else { 0 },
-                        important: number % 2 == 0,
+                        priority: number as u8 % 3,
+                        deadline_ns: if number % 3 == 0 { number << (number % 14) } else { 0 },
                     };
                     scheduler.enter(flow, share, now);
                     work[flow] = work[flow].or(Some(0));
