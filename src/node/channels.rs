@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::output::{EventKind, Turn};
+use super::paths::Work;
 use crate::classify::layers::Layers;
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::demux::Found;
@@ -72,6 +73,9 @@ impl Node {
         }
         frame.truncate(payload.end);
         frame.strip(payload.start);
+        if self.paths.is_queueing() {
+            return self.enqueue(turn, domain, Work::Channel { channel: owner, frame, ends });
+        }
         self.upcall(turn, domain, Upcall::Packet { channel: owner, frame, ends });
     }
 

@@ -130,18 +130,18 @@ fn assert_shares(outcomes: &[Outcome], loads: &[Load], tolerance: f64) {
 #[test]
 fn shares_follow_weights_whatever_packets_cost() {
     let always = |w: u32, costs: &[u64]| load(weight(w), Arrivals::Always, costs);
-    let mixes: [(&str, Vec<Load>); 6] = [
-        ("alike", vec![always(1, &[US]), always(1, &[US])]),
-        ("weights", vec![always(1, &[US]), always(2, &[US]), always(3, &[US]), always(4, &[US])]),
-        ("costs", vec![always(1, &[100]), always(1, &[US]), always(1, &[100 * US])]),
-        ("both", vec![always(100, &[150]), always(50, &[3 * US, 80]), always(200, &[70 * US]), always(1, &[US])]),
-        ("far apart", vec![always(WEIGHT_MAX / 10, &[97]), always(1, &[97]), always(31, &[500 * US, 100])]),
-        ("long packets of a small weight", vec![always(1, &[3 * MS]), always(2, &[MS]), always(1, &[10 * US])]),
+    let mixes: [(&str, u64, Vec<Load>); 6] = [
+        ("alike", 100, vec![always(1, &[US]), always(1, &[US])]),
+        ("weights", 100, vec![always(1, &[US]), always(2, &[US]), always(3, &[US]), always(4, &[US])]),
+        ("costs", 300, vec![always(1, &[100]), always(1, &[US]), always(1, &[100 * US])]),
+        ("both", 500, vec![always(100, &[150]), always(50, &[3 * US, 80]), always(200, &[70 * US]), always(1, &[US])]),
+        ("far apart", 500, vec![always(WEIGHT_MAX / 10, &[97]), always(1, &[97]), always(31, &[40 * US, 100])]),
+        ("long packets of a small weight", 2_000, vec![always(1, &[3 * MS]), always(2, &[MS]), always(1, &[10 * US])]),
     ];
     for policy in [Policy::Wfq, Policy::Edf, Policy::Bert] {
-        for (name, loads) in &mixes {
+        for (name, length, loads) in &mixes {
             println!("{name}, {}", policy.name());
-            assert_shares(&run(policy, loads, 2_000 * MS), loads, 0.02);
+            assert_shares(&run(policy, loads, length * MS), loads, 0.02);
         }
     }
 }

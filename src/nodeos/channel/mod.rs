@@ -52,6 +52,8 @@ pub struct InChan {
     pub cut: Option<CutChanId>,
     /// What came.
     pub traffic: Traffic,
+    /// Packets that wait for the domain's turn.
+    pub waiting: u16,
 }
 
 /// An outgoing channel.
@@ -132,7 +134,7 @@ impl Channels {
     /// Adds an incoming channel.
     pub fn add_in(&mut self, domain: DomainId, filter: Filter, spec: &ChanSpec) -> Result<InChanId, Error> {
         let channel =
-            InChan { domain, filter: filter.clone(), spec: spec.clone(), cut: None, traffic: Traffic::default() };
+            InChan { domain, filter: filter.clone(), spec: spec.clone(), cut: None, traffic: Traffic::default(), waiting: 0 };
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(error) = self.demux.add(&filter, id) {
             self.ins.remove(id);
@@ -212,6 +214,14 @@ impl Channels {
     pub fn count(&self, domain: DomainId) -> usize {
         self.ins.iter().filter(|(_, channel)| channel.domain == domain).count()
             + self.outs.iter().filter(|(_, channel)| channel.domain == domain).count()
+    }
+}
+
+impl InChan {
+    /// Whether as many packets wait as may.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.waiting >= self.spec.net.buffers
     }
 }
 
