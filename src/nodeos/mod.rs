@@ -6,6 +6,7 @@
 
 pub mod bucket;
 pub mod domain;
+pub mod file;
 pub mod grants;
 pub mod interface;
 pub mod limits;

@@ -6,6 +6,7 @@
 //! every node has.
 
 use super::PrincipalId;
+use super::security::Decisions;
 use crate::code::bundle::{Kind, Program};
 use crate::code::check::{SYMBOLS, symbol};
 use crate::nodeos::domain::Limits;
@@ -214,17 +215,19 @@ impl fmt::Debug for Symbols {
     }
 }
 
-/// The roles of a node: its policy.
+/// The roles of a node: its policy, and with [`Roles::authorise`] and [`Roles::domain`] its security module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// `anyone` first, then in the order of the configuration: of several roles the first one counts.
     list: Vec<Arc<Role>>,
+    /// What it has decided.
+    pub(super) decisions: Decisions,
 }
 
 impl Roles {
     /// Only `anyone`, with these limits.
     pub fn of_anyone(limits: Limits) -> Roles {
-        Roles { list: vec![Arc::new(Role::anyone(limits))] }
+        Roles { list: vec![Arc::new(Role::anyone(limits))], decisions: Decisions::default() }
     }
 
     /// The roles of a configuration, and `anyone` if it does not say what that may.
@@ -245,7 +248,7 @@ impl Roles {
                 _ => list.push(Arc::new(role)),
             }
         }
-        Ok(Roles { list })
+        Ok(Roles { list, decisions: Decisions::default() })
     }
 
     /// What code acts as that nobody vouches for.
