@@ -5,6 +5,7 @@
 //! what a role gives a domain; [`memory_pool`] and [`thread_pool`] hold it to its memory and its threads.
 
 pub mod bucket;
+pub mod channel;
 pub mod domain;
 pub mod file;
 pub mod grants;
