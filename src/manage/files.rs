@@ -161,6 +161,11 @@ impl Files {
         closed.len()
     }
 
+    /// The domains that use files.
+    pub fn users(&self) -> Vec<DomainId> {
+        hold(&self.users).domains.keys().copied().collect()
+    }
+
     /// Whose file it is.
     pub fn owner(&self, file: FileId) -> Option<DomainId> {
         hold(&self.users).open.get(file).map(|(owner, _)| *owner)

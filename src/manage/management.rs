@@ -107,8 +107,12 @@ pub trait Domains: Send + 'static {
     fn create(&self, name: &str, role: &str) -> Result<DomainId, String>;
     /// Ends a domain and all below it.
     fn end(&self, domain: DomainId);
-    /// Which of these domains there still are.
-    fn living(&self, domains: Vec<DomainId>) -> Vec<DomainId>;
+    /// Which of these domains there still are; nothing when nobody can say.
+    fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>>;
+    /// The domains that use files; nothing when the node keeps none.
+    fn with_files(&self) -> Option<Vec<DomainId>>;
+    /// Closes the files of a domain that has ended.
+    fn without_files(&self, domain: DomainId);
 }
 
 /// What the supervisor tells others.

@@ -10,11 +10,13 @@ use crate::nodeos::channel::Target;
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::domain::Domain;
 use crate::nodeos::interface::{
-    ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
-    OutChanId, PoolId, Upcall,
+    ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NetSpec,
+    NodeOs, OutChanId, PoolId, Upcall,
 };
 use crate::port::{Frame, PortId};
+use crate::trust::{Role, RoleRefused};
 use crate::wire::anep;
+use std::sync::Arc;
 
 /// Characters of a title.
 const TITLE_MAX: usize = 64;
@@ -92,7 +94,7 @@ impl Node {
 
     fn found_host(&mut self, host: HostId, title: &str) -> Result<(HostId, DomainId), Error> {
         let root = self.root_domain().ok_or(Error::Full)?;
-        let created = title_of(title).and_then(|title| self.add_domain(root, title, host));
+        let created = title_of(title).and_then(|title| self.add_domain(root, title, host, &Role::of_node()));
         match created {
             Ok(domain) => Ok((host, domain)),
             Err(error) => {
@@ -102,11 +104,22 @@ impl Node {
         }
     }
 
-    fn add_domain(&mut self, parent: DomainId, title: String, host: HostId) -> Result<DomainId, Error> {
+    fn add_domain(
+        &mut self,
+        parent: DomainId,
+        title: String,
+        host: HostId,
+        role: &Arc<Role>,
+    ) -> Result<DomainId, Error> {
         let env = self.env.as_deref_mut().ok_or(Error::Full)?;
-        let limits = env.domains.by_id(parent).ok_or(Error::Stale)?.limits;
+        let above = env.domains.by_id(parent).ok_or(Error::Stale)?;
+        // The node's own role has no limits of code: a domain in it has those of the one above.
+        let limits = if Arc::ptr_eq(role, &Role::of_node()) { above.limits } else { role.limits };
         let mut domain = Domain::new(title, limits);
-        domain.host = host;
+        (domain.host, domain.role) = (host, role.clone());
+        if !env.domains.has_room(parent) {
+            return Err(Error::Limit);
+        }
         env.domains.create(parent, domain).ok_or(Error::Full)
     }
 
@@ -181,16 +194,37 @@ impl Os<'_, '_> {
 
     fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<Filter, Error> {
         self.may(domain)?;
-        if self.node.channels.count(domain) >= CHANNELS_OF_DOMAIN_MAX {
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let granted = env.domains.by_id(domain).map_or(0, |domain| usize::from(domain.role.grants.channels));
+        if self.node.channels.count(domain) >= CHANNELS_OF_DOMAIN_MAX.min(granted) {
             return Err(Error::Limit);
         }
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let ports = &env.topology.ports;
         Filter::parse(&spec.protocol, &spec.address, &spec.key, |name| {
             let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
             let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
             Some(PortId(at as u16))
         })
+    }
+}
+
+impl Os<'_, '_> {
+    /// Octets a second for one more outgoing channel of a domain: all that its role has left if none are asked for. 0 is without bound,
+    /// and only in the node's own role.
+    fn bandwidth(&self, domain: DomainId, wanted: u64) -> Result<u64, Error> {
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let granted = env.domains.by_id(domain).ok_or(Error::Stale)?.role.grants.bandwidth;
+        if granted == u64::MAX {
+            return Ok(wanted);
+        }
+        let own = self.node.channels.outs.iter().filter(|(_, channel)| channel.domain == domain);
+        let taken = own.fold(0, |sum: u64, (_, channel)| sum.saturating_add(channel.spec.net.bandwidth));
+        let left = granted.saturating_sub(taken);
+        match if wanted == 0 { left } else { wanted } {
+            0 => Err(Error::Limit),
+            rate if rate > left => Err(Error::Limit),
+            rate => Ok(rate),
+        }
     }
 }
 
@@ -207,7 +241,13 @@ impl NodeOs for Os<'_, '_> {
         }
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
-        self.node.add_domain(parent, title, host)
+        let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
+        let role = self.node.roles.domain(&self.node.name, &title, creator, spec.role.as_deref());
+        let role = role.map_err(|refused| match refused {
+            RoleRefused::Unknown { .. } => Error::Unknown,
+            RoleRefused::Exceeds { .. } => Error::Denied,
+        })?;
+        self.node.add_domain(parent, title, host, &role)
     }
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
@@ -266,7 +306,9 @@ impl NodeOs for Os<'_, '_> {
         if target.source.is_some_and(|source| !env.topology.is_own(source)) {
             return Err(Error::Denied);
         }
-        self.node.channels.add_out(domain, target, spec)
+        let bandwidth = self.bandwidth(domain, spec.net.bandwidth)?;
+        let spec = ChanSpec { net: NetSpec { bandwidth, ..spec.net }, ..spec.clone() };
+        self.node.channels.add_out(domain, target, &spec)
     }
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {

@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// The role of code that no root key of the node vouches for.
 pub const ANYONE: &str = "anyone";
 
+/// The role in which the node itself acts.
+pub const NODE: &str = "node";
+
 /// Roles of one node.
 pub const ROLES_MAX: usize = 64;
 
@@ -280,6 +283,9 @@ impl Role {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
             return Err(format!("role '{name}': a role's name is 1 to 32 letters, digits, '-', '_' or '.'"));
+        }
+        if name == NODE {
+            return Err(format!("role {NODE}: this is the node's own role, which nobody else has"));
         }
         if self.trusts.len() > ROOTS_MAX {
             return Err(format!("role {name}: trusts: {} are more than {ROOTS_MAX}", self.trusts.len()));

@@ -11,11 +11,13 @@
 //! than he has: a domain is created in the creator's role, or in one that has nothing the creator's lacks.
 
 use super::policy::{Claim, Grant};
-use super::role::{Role, Roles};
-use crate::code::bundle;
+use super::role::{Form, Kinds, NODE, Role, Roles};
+use crate::code::bundle::{self, Kind};
+use crate::nodeos::domain::Limits;
+use crate::nodeos::grants::Grants;
 use core::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// What has been decided so far, over all threads of a node.
 #[derive(Clone, Debug, Default)]
@@ -174,15 +176,17 @@ impl Roles {
 
 impl Role {
     /// The role in which the node itself acts: it has everything.
-    pub fn of_node() -> Role {
-        use crate::code::bundle::Kind;
-        Role {
-            name: "node".into(),
-            representations: Kind::ALL.into_iter().fold(super::Kinds::NONE, super::Kinds::with),
-            kernel: super::Form::Trusted,
-            grants: crate::nodeos::grants::Grants::of_node(),
-            ..Role::anyone(crate::nodeos::domain::Limits::of_node())
-        }
+    pub fn of_node() -> Arc<Role> {
+        static ROLE: LazyLock<Arc<Role>> = LazyLock::new(|| {
+            Arc::new(Role {
+                name: NODE.into(),
+                representations: Kind::ALL.into_iter().fold(Kinds::NONE, Kinds::with),
+                kernel: Form::Trusted,
+                grants: Grants::of_node(),
+                ..Role::anyone(Limits::of_node())
+            })
+        });
+        ROLE.clone()
     }
 
     /// What this role has that another lacks, if anything.
@@ -196,7 +200,7 @@ impl Role {
         if let Some(name) = self.symbols.names().find(|name| !other.symbols.has(name)) {
             return Some(format!("it has the call {name}"));
         }
-        if self.kernel != other.kernel && self.kernel == super::Form::Trusted {
+        if self.kernel != other.kernel && self.kernel == Form::Trusted {
             return Some("it has the trusted form in the kernel".into());
         }
         number("limits", self.limits.exceed(&other.limits))
@@ -255,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_node_can_give_every_role() {
-        let (roles, node) = (roles(), Arc::new(Role::of_node()));
+        let (roles, node) = (roles(), Role::of_node());
         for role in roles.iter() {
             assert_eq!(roles.domain("n", "d", &node, Some(&role.name)).as_ref(), Ok(role));
         }

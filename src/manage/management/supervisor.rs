@@ -7,6 +7,7 @@ use crate::nodeos::domain::DomainId;
 use crate::sys::poll::{Poll, Ready, Waker};
 use crate::sys::process::{signal_group, watch};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -187,7 +188,7 @@ impl Supervisor {
     fn pause(&self, look: Instant) -> Duration {
         let now = Instant::now();
         let due = self.places.iter().filter_map(|place| place.due).min();
-        let living = self.places.iter().any(|place| place.running.is_some());
+        let living = self.places.iter().any(|place| place.running.is_some()) || self.domains.with_files().is_some();
         let next = due.into_iter().chain(living.then_some(look + LOOK)).min();
         next.map_or(Duration::from_secs(3600), |next| next.saturating_duration_since(now))
     }
@@ -321,15 +322,20 @@ impl Supervisor {
         place.status.ended = Some(how);
     }
 
-    /// Ends the processes whose domains the node has ended.
-    fn look(&mut self) {
+    /// Ends what domains have left that the node has ended: their processes, and their open files.
+    fn look(&self) {
         let running = || self.places.iter().filter_map(|place| place.running.as_ref());
-        let all: Vec<_> = running().map(|running| running.domain).collect();
+        let mut all = self.domains.with_files().unwrap_or_default();
+        all.extend(running().map(|running| running.domain));
         if all.is_empty() {
             return;
         }
-        let living = self.domains.living(all);
+        let asked = all.clone();
+        let Some(living) = self.domains.living(all) else { return };
+        let living: HashSet<_> = living.into_iter().collect();
         running().filter(|running| !living.contains(&running.domain)).for_each(|running| kill(&running.child));
+        let ended = asked.into_iter().filter(|domain| !living.contains(domain));
+        ended.for_each(|domain| self.domains.without_files(domain));
     }
 
     /// Asks all to end, and kills those that have not soon.
