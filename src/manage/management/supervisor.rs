@@ -68,6 +68,8 @@ struct Running {
     watch: OwnedFd,
     said: Option<ChildStderr>,
     line: Vec<u8>,
+    /// It has said too much: nothing is heard until the next look, and the pipe makes it wait.
+    hushed: bool,
     domain: DomainId,
     since: Instant,
     /// Somebody has ended its domain on purpose.
@@ -132,6 +134,8 @@ impl Place {
             running.line.clear();
             if self.lines.take(now, 1) {
                 tracing::info!(environment = self.environment.name, "{}", line.escape_debug());
+            } else {
+                running.hushed = true;
             }
         }
         true
@@ -149,8 +153,10 @@ impl Supervisor {
     ) -> io::Result<Supervisor> {
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
-        let places = environments.into_iter().map(Place::new).collect();
-        Ok(Supervisor { places, run_dir, domains, inbox, waker, board, poll, began: Instant::now() })
+        let places: Vec<_> = environments.into_iter().map(Place::new).collect();
+        let supervisor = Supervisor { places, run_dir, domains, inbox, waker, board, poll, began: Instant::now() };
+        supervisor.publish();
+        Ok(supervisor)
     }
 
     pub fn run(mut self) {
@@ -167,6 +173,7 @@ impl Supervisor {
             }
             if look.elapsed() >= LOOK {
                 self.look();
+                self.listen();
                 look = Instant::now();
             }
             self.publish();
@@ -225,22 +232,26 @@ impl Supervisor {
             Err(why) => return self.failed(at, format!("no domain: {why}"), false),
         };
         place.status.starts += 1;
-        match process::start(&place.environment, &self.run_dir).and_then(|child| self.watch(at, child, domain)) {
+        let board = self.board.clone();
+        // Whoever asks who a process is waits until that is known.
+        let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = process::start(&place.environment, &self.run_dir).and_then(|child| self.watch(at, child, domain));
+        match started {
             Ok(running) => {
                 let place = &mut self.places[at];
                 let pid = running.child.id();
                 tracing::info!(environment = place.environment.name, pid, "environment runs");
                 let status = &mut place.status;
                 (status.state, status.pid, status.domain) = (State::Running, Some(pid), Some(domain.0));
+                board[at] = status.clone();
                 place.running = Some(running);
             }
             Err(error) => {
+                drop(board);
                 self.domains.end(domain);
                 self.failed(at, format!("cannot start {:?}: {error}", self.places[at].environment.command), false);
             }
         }
-        // Before it can have asked who it is.
-        self.publish();
     }
 
     fn watch(&self, at: usize, mut child: Child, domain: DomainId) -> io::Result<Running> {
@@ -254,7 +265,7 @@ impl Supervisor {
         match watched {
             Ok(watch) => {
                 let since = Instant::now();
-                Ok(Running { child, watch, said, line: Vec::new(), domain, since, unwanted: false })
+                Ok(Running { child, watch, said, line: Vec::new(), hushed: false, domain, since, unwanted: false })
             }
             Err(error) => {
                 kill(&child);
@@ -270,12 +281,14 @@ impl Supervisor {
         let now = self.began.elapsed().as_nanos() as u64;
         let Some(place) = self.places.get_mut(at) else { return };
         if said {
-            if !place.hear(now)
-                && let Some(running) = &mut place.running
-                && let Some(said) = running.said.take()
-            {
-                // Taken out of the set when it is closed in any case.
-                let _ = self.poll.remove(&said);
+            let goes_on = place.hear(now);
+            let Some(running) = &mut place.running else { return };
+            if let Some(said) = running.said.as_ref().filter(|_| !goes_on || running.hushed) {
+                // It is in the set as long as it is heard.
+                let _ = self.poll.remove(said);
+            }
+            if !goes_on {
+                running.said = None;
             }
             return;
         }
@@ -284,7 +297,9 @@ impl Supervisor {
         kill(&running.child);
         let status = running.child.wait();
         let _ = self.poll.remove(&running.watch);
-        running.said.iter().for_each(|said| drop(self.poll.remove(said)));
+        if let Some(said) = running.said.as_ref().filter(|_| !running.hushed) {
+            let _ = self.poll.remove(said);
+        }
         (place.status.pid, place.status.domain) = (None, None);
         if running.since.elapsed() >= LIVED {
             place.back_off = BACK_OFF;
@@ -320,6 +335,19 @@ impl Supervisor {
         }
         tracing::warn!(environment = place.environment.name, how, again, "environment has ended");
         place.status.ended = Some(how);
+    }
+
+    /// Hears those again that have said too much.
+    fn listen(&mut self) {
+        for (at, place) in self.places.iter_mut().enumerate() {
+            let Some(running) = place.running.as_mut().filter(|running| running.hushed) else { continue };
+            running.hushed = false;
+            let heard = running.said.as_ref().map_or(Ok(()), |said| self.poll.add(said, 2 * at as u64 + 1));
+            if let Err(error) = heard {
+                tracing::warn!(environment = place.environment.name, %error, "what it says is not heard any more");
+                running.said = None;
+            }
+        }
     }
 
     /// Ends what domains have left that the node has ended: their processes, and their open files.
