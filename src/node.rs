@@ -31,6 +31,7 @@ use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::channel::Channels;
 use crate::nodeos::domain::{Domain, DomainId, Domains, Limits};
+use crate::nodeos::memory_pool::Pools;
 use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
@@ -66,6 +67,8 @@ pub struct Node {
     channels: Channels,
     /// Changes of incoming channels that the ports have been told.
     channels_told: u64,
+    /// Who holds how much memory.
+    pools: Pools,
     /// Who runs domains.
     hosts: hosts::Hosts,
     codes: Codes,
@@ -130,6 +133,7 @@ impl Node {
             env: Some(Box::new(env)),
             channels: Channels::default(),
             channels_told: 0,
+            pools: Pools::default(),
             hosts: hosts::Hosts::default(),
             codes: Codes::new(sizes.codes),
             fetch: Fetch::new(secret(seed, b"nonces")),
@@ -540,13 +544,15 @@ impl Node {
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
-        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep)
+        let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
+        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep).min(pools)
     }
 
     /// Does what is due.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
         self.expire_fetches(turn);
         self.expire_resolutions(turn);
+        self.look_after_pools(turn);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             if let Some(env) = self.env.as_deref_mut() {

@@ -9,7 +9,9 @@ use anode::manage::config::NodeFile;
 use anode::manage::control::Handle;
 use anode::manage::worker::Order;
 use anode::node::hosts::Environment;
+use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, InChanId, KeyTuple, NodeOs, OutChanId, Upcall};
+use anode::trust::Role;
 use running::{PATIENCE, Running};
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -27,6 +29,12 @@ prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
 ends = ["r", "b"]
 prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
 "#;
+
+/// A role of environments that channels are granted to.
+fn role() -> Role {
+    let grants = Grants { channels: 16, bandwidth: 1 << 30, ..Grants::default() };
+    Role { grants, ..Role::anyone(Default::default()) }
+}
 
 /// Answers nobody; sends what comes in capitals, and says what became of it.
 struct Capitals {
@@ -89,7 +97,8 @@ impl Node {
         let (told, tells) = channel();
         let domain = self.handle.with_node(move |node, turn| {
             // The environment's channel exists once its domain does.
-            let (_, domain) = node.attach("capitals", Box::new(Capitals { out: None, told: told.clone() })).unwrap();
+            let (_, domain) =
+                node.attach("capitals", &role(), Box::new(Capitals { out: None, told: told.clone() })).unwrap();
             let out = ChanSpec {
                 protocol: "if1/ip/udp".into(),
                 address: "*:6000 -> 10.0.2.2:7000".into(),

@@ -6,8 +6,10 @@ use crate::classify::layers::Layers;
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::demux::Found;
 use crate::nodeos::channel::spec::Layer;
+use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, Upcall};
 use crate::nodeos::reason::Reason;
+use crate::port::frame::BUFFER;
 use crate::port::{Envelope, Frame, PeerId, PortId};
 use crate::topology::{Link, NextHop, Port};
 use crate::wire::{Addr, anep, ethernet, ipv4, ipv6, udp};
@@ -82,7 +84,9 @@ impl Node {
             return self.drop_in(turn, frame, Reason::NoApplication, domain);
         };
         cut.traffic.count(frame.len() - payload);
-        if out.admit(turn.now, frame.len() - payload).is_err() {
+        let owner = self.env.as_deref_mut().and_then(|env| env.domains.of(domain));
+        let granted = owner.is_some_and(|owner| owner.may_send(turn.now, frame.len() - payload));
+        if !granted || out.admit(turn.now, frame.len() - payload).is_err() {
             return self.drop_in(turn, frame, Reason::Bandwidth, domain);
         }
         out.traffic.count(frame.len() - payload);
@@ -111,17 +115,33 @@ impl Node {
     }
 
     /// Tells whoever runs a domain.
-    pub(super) fn upcall(&mut self, turn: &mut Turn<'_>, domain: crate::nodeos::domain::DomainId, upcall: Upcall) {
+    pub(super) fn upcall(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
         let host = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|domain| domain.host);
         let Some(host) = host else { return self.take_back(turn, upcall) };
         match self.hosts.lend(host) {
             super::hosts::Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
             super::hosts::Lent::Local(mut environment) => {
+                if matches!(upcall, Upcall::Packet { .. }) && self.pools.charge(domain, BUFFER).is_err() {
+                    self.hosts.give_back(host, environment);
+                    self.look_after_pools(turn);
+                    return self.refuse_packet(turn, domain, upcall);
+                }
                 environment.upcall(&mut self.os(turn, domain), domain, upcall);
                 self.hosts.give_back(host, environment);
             }
             // It is being called already, or gone: its own packets do not call it again.
             super::hosts::Lent::Nobody => self.take_back(turn, upcall),
+        }
+    }
+
+    /// A packet finds no memory of its domain.
+    #[cold]
+    fn refuse_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
+        if let Upcall::Packet { channel, frame, .. } = upcall {
+            if let Some(channel) = self.channels.ins.get_mut(channel) {
+                channel.traffic.dropped += 1;
+            }
+            self.drop_in(turn, frame, Reason::ChannelFull, domain);
         }
     }
 
@@ -251,7 +271,9 @@ impl Node {
     ) -> Result<(), (Frame, Error)> {
         let Some(out) = self.channels.outs.get_mut(channel) else { return Err((frame, Error::Stale)) };
         let (length, target, domain) = (frame.len(), out.target, out.domain);
-        if let Err(error) = out.admit(turn.now, length) {
+        let owner = self.env.as_deref_mut().and_then(|env| env.domains.of(domain));
+        let granted = owner.is_some_and(|owner| owner.may_send(turn.now, length));
+        if let Err(error) = if granted { out.admit(turn.now, length) } else { Err(Error::Again) } {
             return Err((frame, error));
         }
         let sent = self.send_target(turn, frame, &target, to);

@@ -8,9 +8,10 @@ use super::codes::Code;
 use super::os::Ended;
 use super::output::Turn;
 use crate::nodeos::channel::Traffic;
-use crate::nodeos::domain::{Domain, DomainId, Usage};
+use crate::nodeos::domain::{DomainId, Usage};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{Error, HostId};
+use crate::nodeos::memory_pool::PoolStatus;
 use crate::port::PortId;
 use crate::trust::SecurityCounts;
 use crate::wire::Digest;
@@ -35,6 +36,11 @@ pub struct DomainStatus {
     pub grants: Grants,
     /// What it has used in the user half.
     pub usage: Usage,
+    /// Octets of memory that it holds.
+    pub memory_bytes: u64,
+    /// The memory pool it uses, which others may use too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<PoolStatus>,
     /// Channels it owns.
     pub channels: usize,
     /// The code that runs in it.
@@ -74,9 +80,9 @@ impl Node {
     /// A domain for an execution environment of the configuration, in the role of that name, below the management environment's.
     pub fn add_environment(&mut self, title: &str, role: &str) -> Result<DomainId, String> {
         let role = self.roles.environment(&self.name, title, role).map_err(|why| why.to_string())?;
-        let env = self.env.as_deref_mut().ok_or("the node is busy")?;
-        let domain = Domain::in_role(title.to_owned(), &role);
-        env.domains.create(self.management, domain).ok_or_else(|| "the node has no more domains".into())
+        let what = (&role, role.grants);
+        let created = self.add_domain(self.management, title.to_owned(), HostId::NODE, what, None);
+        created.map_err(|error| error.help().to_owned())
     }
 
     /// Ends the domain of an environment whose process has ended, and all below it.
@@ -144,7 +150,9 @@ impl Node {
                 title: domain.title.clone(),
                 role: domain.role.name.clone(),
                 host: domain.host.0,
-                grants: domain.role.grants,
+                grants: domain.grants,
+                memory: self.pools.of_domain(id).and_then(|pool| self.pools.status(pool)),
+                memory_bytes: self.pools.held_by(id),
                 usage: domain.usage.clone(),
                 channels: self.channels.count(id),
                 code: codes.get(&id).map(|name| name.to_string()),

@@ -9,10 +9,12 @@ use super::{Node, channels};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::domain::Domain;
+use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
-    ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NetSpec,
-    NodeOs, OutChanId, PoolId, Upcall,
+    ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
+    OutChanId, PoolId, Upcall,
 };
+use crate::port::frame::BUFFER;
 use crate::port::{Frame, PortId};
 use crate::trust::{Role, RoleRefused};
 use crate::wire::anep;
@@ -21,8 +23,8 @@ use std::sync::Arc;
 /// Characters of a title.
 const TITLE_MAX: usize = 64;
 
-/// Channels of one domain.
-pub const CHANNELS_OF_DOMAIN_MAX: usize = 256;
+/// How long the domains of a pool that a domain got at its creation may stay over its limit, in milliseconds.
+const DEADLINE_MS: u32 = 100;
 
 /// What ended with a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -33,6 +35,8 @@ pub struct Ended {
     pub channels: usize,
     /// Codes.
     pub codes: usize,
+    /// Octets of memory pools.
+    pub bytes: u64,
 }
 
 /// Packets that have gone through the channels that exist.
@@ -65,15 +69,20 @@ impl Node {
     }
 
     /// A new host in a process of its own, and the domain that is its, below the root.
-    pub fn connect(&mut self, title: &str) -> Result<(HostId, DomainId), Error> {
+    pub fn connect(&mut self, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
         let host = self.hosts.add_remote().ok_or(Error::Full)?;
-        self.found_host(host, title)
+        self.found_host(host, title, role)
     }
 
     /// A new host in the node's process, and the domain that is its, below the root.
-    pub fn attach(&mut self, title: &str, environment: Box<dyn Environment>) -> Result<(HostId, DomainId), Error> {
+    pub fn attach(
+        &mut self,
+        title: &str,
+        role: &Role,
+        environment: Box<dyn Environment>,
+    ) -> Result<(HostId, DomainId), Error> {
         let host = self.hosts.add_local(environment).ok_or(Error::Full)?;
-        self.found_host(host, title)
+        self.found_host(host, title, role)
     }
 
     /// Puts another environment in the place of the one that runs a domain; false if that is none of this process.
@@ -92,10 +101,10 @@ impl Node {
         }
     }
 
-    fn found_host(&mut self, host: HostId, title: &str) -> Result<(HostId, DomainId), Error> {
+    fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
         let root = self.root_domain().ok_or(Error::Full)?;
-        let created = title_of(title).and_then(|title| self.add_domain(root, title, host, &Role::of_node()));
-        match created {
+        let role = Arc::new(role.clone());
+        match title_of(title).and_then(|title| self.add_domain(root, title, host, (&role, role.grants), None)) {
             Ok(domain) => Ok((host, domain)),
             Err(error) => {
                 self.hosts.remove(host);
@@ -104,23 +113,46 @@ impl Node {
         }
     }
 
-    fn add_domain(
+    /// A domain in a role, with the memory pool it uses, or one of its own.
+    pub(super) fn add_domain(
         &mut self,
         parent: DomainId,
         title: String,
         host: HostId,
-        role: &Arc<Role>,
+        (role, grants): (&Arc<Role>, Grants),
+        pool: Option<PoolId>,
     ) -> Result<DomainId, Error> {
         let env = self.env.as_deref_mut().ok_or(Error::Full)?;
-        let above = env.domains.by_id(parent).ok_or(Error::Stale)?;
-        // The node's own role has no limits of code: a domain in it has those of the one above.
-        let limits = if Arc::ptr_eq(role, &Role::of_node()) { above.limits } else { role.limits };
-        let mut domain = Domain::new(title, limits);
-        (domain.host, domain.role) = (host, role.clone());
-        if !env.domains.has_room(parent) {
-            return Err(Error::Limit);
+        let mut domain = Domain::in_role(title, role).with_grants(grants);
+        domain.host = host;
+        let id = env.domains.create(parent, domain).ok_or(Error::Full)?;
+        let own = MemPoolSpec { parent: None, limit_bytes: grants.memory_bytes, deadline_ms: DEADLINE_MS };
+        let attached = match pool {
+            Some(pool) => self.pools.attach(id, pool),
+            None => self.pools.create(id, &own).and_then(|pool| self.pools.attach(id, pool)),
+        };
+        if let Err(error) = attached {
+            self.pools.end(id);
+            env.domains.end(id);
+            return Err(error);
         }
-        env.domains.create(parent, domain).ok_or(Error::Full)
+        Ok(id)
+    }
+
+    /// Tells domains whose pools are over their limits, and ends those that have not obeyed in time.
+    pub(super) fn look_after_pools(&mut self, turn: &mut Turn<'_>) {
+        if self.pools.is_quiet() {
+            return;
+        }
+        let mut told = Vec::new();
+        self.pools.tell(turn.now, |domain, pool, deadline| told.push((domain, pool, deadline)));
+        for (domain, pool, deadline) in told {
+            self.upcall(turn, domain, Upcall::Overrun { pool, deadline });
+        }
+        for domain in self.pools.due(turn.now) {
+            tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its memory for too long");
+            self.end_domain(turn, domain, true);
+        }
     }
 
     /// A host is gone: with it all its domains.
@@ -133,6 +165,7 @@ impl Node {
             ended.domains += more.domains;
             ended.channels += more.channels;
             ended.codes += more.codes;
+            ended.bytes += more.bytes;
         }
         self.hosts.remove(host);
         ended
@@ -152,10 +185,11 @@ impl Node {
         let codes = self.withdraw_codes_of(turn, top);
         let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
         let gone = env.domains.end(top);
-        let mut ended = Ended { domains: gone.len(), channels: 0, codes };
+        let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
         for (id, _) in &gone {
             env.state.forget(&mut env.domains, *id);
             ended.channels += self.channels.remove_all(*id);
+            ended.bytes += self.pools.end(*id);
         }
         for (id, domain) in gone {
             if tell && self.hosts.is_remote(domain.host) {
@@ -195,8 +229,8 @@ impl Os<'_, '_> {
     fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<Filter, Error> {
         self.may(domain)?;
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let granted = env.domains.by_id(domain).map_or(0, |domain| usize::from(domain.role.grants.channels));
-        if self.node.channels.count(domain) >= CHANNELS_OF_DOMAIN_MAX.min(granted) {
+        let most = env.domains.by_id(domain).map_or(0, |domain| domain.grants.channels);
+        if self.node.channels.count(domain) >= usize::from(most) {
             return Err(Error::Limit);
         }
         let ports = &env.topology.ports;
@@ -209,22 +243,25 @@ impl Os<'_, '_> {
 }
 
 impl Os<'_, '_> {
-    /// Octets a second for one more outgoing channel of a domain: all that its role has left if none are asked for. 0 is without bound,
-    /// and only in the node's own role.
-    fn bandwidth(&self, domain: DomainId, wanted: u64) -> Result<u64, Error> {
+    /// Who runs a new domain, and what the security module lets it have, with as many threads as were asked for.
+    fn granted(&self, parent: DomainId, title: &str, spec: &DomainSpec) -> Result<(HostId, Arc<Role>, Grants), Error> {
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let granted = env.domains.by_id(domain).ok_or(Error::Stale)?.role.grants.bandwidth;
-        if granted == u64::MAX {
-            return Ok(wanted);
+        let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
+        let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
+        let role = self.node.roles.domain(&self.node.name, title, creator, spec.role.as_deref());
+        let role = role.map_err(|refused| match refused {
+            RoleRefused::Unknown { .. } => Error::Unknown,
+            RoleRefused::Exceeds { .. } => Error::Denied,
+        })?;
+        if spec.threads.max_threads > role.grants.threads || !env.domains.has_room(parent) {
+            return Err(Error::Limit);
         }
-        let own = self.node.channels.outs.iter().filter(|(_, channel)| channel.domain == domain);
-        let taken = own.fold(0, |sum: u64, (_, channel)| sum.saturating_add(channel.spec.net.bandwidth));
-        let left = granted.saturating_sub(taken);
-        match if wanted == 0 { left } else { wanted } {
-            0 => Err(Error::Limit),
-            rate if rate > left => Err(Error::Limit),
-            rate => Ok(rate),
-        }
+        let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
+        Ok((host, role, grants))
+    }
+
+    fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
+        self.may(self.node.pools.owner(pool).ok_or(Error::Stale)?)
     }
 }
 
@@ -239,15 +276,11 @@ impl NodeOs for Os<'_, '_> {
         if spec.threads.max_threads == 0 {
             return Err(Error::Invalid);
         }
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
-        let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
-        let role = self.node.roles.domain(&self.node.name, &title, creator, spec.role.as_deref());
-        let role = role.map_err(|refused| match refused {
-            RoleRefused::Unknown { .. } => Error::Unknown,
-            RoleRefused::Exceeds { .. } => Error::Denied,
-        })?;
-        self.node.add_domain(parent, title, host, &role)
+        let (host, role, grants) = self.granted(parent, &title, spec)?;
+        if let Some(pool) = spec.pool {
+            self.may_pool(pool)?;
+        }
+        self.node.add_domain(parent, title, host, (&role, grants), spec.pool)
     }
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
@@ -259,16 +292,30 @@ impl NodeOs for Os<'_, '_> {
         Ok(())
     }
 
-    fn mempool_create(&mut self, _: &MemPoolSpec) -> Result<PoolId, Error> {
-        Err(Error::Unsupported)
+    fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
+        if let Some(parent) = spec.parent {
+            self.may_pool(parent)?;
+        }
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let caller = env.domains.by_id(self.caller).ok_or(Error::Stale)?;
+        if spec.limit_bytes > caller.grants.memory_bytes {
+            return Err(Error::Limit);
+        }
+        // What is not part of a pool that the caller has is part of the caller's own, so that it is granted but once.
+        let parent = spec.parent.or(self.node.pools.of_domain(self.caller));
+        self.node.pools.create(self.caller, &MemPoolSpec { parent, ..*spec })
     }
 
-    fn mempool_destroy(&mut self, _: PoolId) -> Result<(), Error> {
-        Err(Error::Unsupported)
+    fn mempool_destroy(&mut self, pool: PoolId) -> Result<(), Error> {
+        self.may_pool(pool)?;
+        self.node.pools.destroy(pool)
     }
 
-    fn mempool_charge(&mut self, _: PoolId, _: i64) -> Result<(), Error> {
-        Err(Error::Unsupported)
+    fn mempool_charge(&mut self, pool: PoolId, bytes: i64) -> Result<(), Error> {
+        self.may_pool(pool)?;
+        let charged = self.node.pools.charge_direct(pool, bytes);
+        self.node.look_after_pools(self.turn);
+        charged
     }
 
     fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
@@ -306,9 +353,10 @@ impl NodeOs for Os<'_, '_> {
         if target.source.is_some_and(|source| !env.topology.is_own(source)) {
             return Err(Error::Denied);
         }
-        let bandwidth = self.bandwidth(domain, spec.net.bandwidth)?;
-        let spec = ChanSpec { net: NetSpec { bandwidth, ..spec.net }, ..spec.clone() };
-        self.node.channels.add_out(domain, target, &spec)
+        if env.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
+            return Err(Error::Limit);
+        }
+        self.node.channels.add_out(domain, target, spec)
     }
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
@@ -319,7 +367,13 @@ impl NodeOs for Os<'_, '_> {
 
     fn outchan_send(&mut self, channel: OutChanId, to: Destination, frame: Frame) -> Result<(), (Frame, Error)> {
         match self.owner_of_out(channel) {
-            Ok(_) => self.node.send_out(self.turn, channel, to, frame),
+            Ok(domain) => {
+                let sent = self.node.send_out(self.turn, channel, to, frame);
+                if sent.is_ok() {
+                    self.node.pools.free(domain, BUFFER);
+                }
+                sent
+            }
             Err(error) => Err((frame, error)),
         }
     }
@@ -354,10 +408,12 @@ impl NodeOs for Os<'_, '_> {
 
     fn packet_alloc(&mut self, domain: DomainId) -> Result<Frame, Error> {
         self.may(domain)?;
+        self.node.pools.charge(domain, BUFFER)?;
         Ok(self.turn.out.pool.take())
     }
 
-    fn packet_free(&mut self, _: DomainId, frame: Frame) {
+    fn packet_free(&mut self, domain: DomainId, frame: Frame) {
+        self.node.pools.free(domain, BUFFER);
         self.turn.out.pool.give(frame);
     }
 }
