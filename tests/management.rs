@@ -236,12 +236,13 @@ fn a_process_has_nothing_but_what_it_was_given() {
     let (secret, made) = (outside.path().join("secret"), outside.path().join("made"));
     let script = format!(
         "say() {{ echo \"$@\" >&2; }}
-        test -d \"$ANODE_NODEOS\" && say node found
+        run=$(dirname \"$ANODE_NODEOS\")
+        test -d \"$run\" && say node found
         say variables $(env | grep -c .) 
         say descriptors $(ls /proc/self/fd | wc -l)
         cat {secret:?} 2>/dev/null && say secret read || say secret kept
-        ls \"$ANODE_NODEOS/../files\" 2>/dev/null && say files seen || say files kept
-        cat \"$ANODE_NODEOS/../node.toml\" 2>/dev/null && say config read || say config kept
+        ls \"$run/../files\" 2>/dev/null && say files seen || say files kept
+        cat \"$run/../node.toml\" 2>/dev/null && say config read || say config kept
         (echo x > {made:?}) 2>/dev/null && say file made || say file refused
         (echo x > /tmp/anode-test-made) 2>/dev/null && say tmp made || say tmp refused
         echo x > /dev/null && say null written
@@ -249,7 +250,7 @@ fn a_process_has_nothing_but_what_it_was_given() {
         grep -q 'NoNewPrivs:\\s*1' /proc/self/status && say privileges none
         say capabilities $(grep CapBnd /proc/self/status | cut -f 2) $(grep CapEff /proc/self/status | cut -f 2)
         kill -0 $PPID 2>/dev/null && say signal sent || say signal refused
-        {binary:?} domain kill \"$ANODE_NODEOS\" self 2>&1 >/dev/null | head -1 >&2
+        {binary:?} domain kill \"$run\" self 2>&1 >/dev/null | head -1 >&2
         say end of script
         exec sleep 1000"
     );

@@ -260,6 +260,13 @@ impl Os<'_, '_> {
         Ok((host, role, grants))
     }
 
+    /// Whether a pool is a domain's, or one's above it.
+    fn owned_above(&self, pool: PoolId, domain: DomainId) -> Result<(), Error> {
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let owner = self.node.pools.owner(pool).ok_or(Error::Stale)?;
+        if env.domains.is_within(domain, owner) { Ok(()) } else { Err(Error::Denied) }
+    }
+
     fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
         self.may(self.node.pools.owner(pool).ok_or(Error::Stale)?)
     }
@@ -279,6 +286,8 @@ impl NodeOs for Os<'_, '_> {
         let (host, role, grants) = self.granted(parent, &title, spec)?;
         if let Some(pool) = spec.pool {
             self.may_pool(pool)?;
+            // Its users end before its owner: so a pool is never left behind.
+            self.owned_above(pool, parent)?;
         }
         self.node.add_domain(parent, title, host, (&role, grants), spec.pool)
     }
@@ -295,6 +304,7 @@ impl NodeOs for Os<'_, '_> {
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
         if let Some(parent) = spec.parent {
             self.may_pool(parent)?;
+            self.owned_above(parent, self.caller)?;
         }
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let caller = env.domains.by_id(self.caller).ok_or(Error::Stale)?;

@@ -18,8 +18,10 @@ pub const ARGUMENT: &str = "environment-of-node";
 /// Between what may be read and the command.
 const SEPARATOR: &str = "--";
 
-/// Where an environment finds its node: the node's run directory.
+/// Where an environment finds its node: the path of this socket in the node's run directory.
 const NODE: &str = "ANODE_NODEOS";
+/// See [`NODE`].
+const SOCKET: &str = "nodeos.sock";
 
 /// What an environment has of the node's environment variables.
 const PASSED: [&str; 3] = ["PATH", "LANG", "TZ"];
@@ -29,7 +31,7 @@ pub(super) fn start(environment: &Environment, run_dir: &Path) -> io::Result<Chi
     let mut command = Command::new("/proc/self/exe");
     command.arg(ARGUMENT).arg(std::process::id().to_string()).arg(environment.data_bytes.to_string());
     command.args(reads(environment)).arg(SEPARATOR).args(&environment.command);
-    command.env_clear().env(NODE, run_dir);
+    command.env_clear().env(NODE, run_dir.join(SOCKET));
     for name in PASSED {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
