@@ -235,10 +235,10 @@ fn a_process_has_nothing_but_what_it_was_given() {
     fs::write(outside.path().join("secret"), "secret").unwrap();
     let (secret, made) = (outside.path().join("secret"), outside.path().join("made"));
     let script = format!(
-        "say() {{ echo \"$@\" >&2; }}
+        "say() {{ all=\"$all$*; \"; }}
         run=$(dirname \"$ANODE_NODEOS\")
         test -d \"$run\" && say node found
-        say variables $(env | grep -c .) 
+        say variables $(env | grep -c .)
         say descriptors $(ls /proc/self/fd | wc -l)
         cat {secret:?} 2>/dev/null && say secret read || say secret kept
         ls \"$run/../files\" 2>/dev/null && say files seen || say files kept
@@ -250,8 +250,8 @@ fn a_process_has_nothing_but_what_it_was_given() {
         grep -q 'NoNewPrivs:\\s*1' /proc/self/status && say privileges none
         say capabilities $(grep CapBnd /proc/self/status | cut -f 2) $(grep CapEff /proc/self/status | cut -f 2)
         kill -0 $PPID 2>/dev/null && say signal sent || say signal refused
-        {binary:?} domain kill \"$run\" self 2>&1 >/dev/null | head -1 >&2
-        say end of script
+        say \"$({binary:?} domain kill \"$run\" self 2>&1 >/dev/null | head -1)\"
+        echo \"$all end of script\" >&2
         exec sleep 1000"
     );
     let reads = words(&[binary.parent().unwrap().to_str().unwrap()]);
