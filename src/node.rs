@@ -12,6 +12,7 @@
 mod channels;
 pub mod codes;
 pub mod config;
+pub mod domains;
 mod halves;
 pub mod hosts;
 mod loading;
@@ -88,6 +89,8 @@ pub struct Node {
     ingress: Vec<Option<TokenBucket>>,
     drops: Drops,
     roles: Arc<Roles>,
+    /// The domain of the management environment, above those of the environments that it starts.
+    management: DomainId,
     next_sweep: u64,
     next_review: u64,
     credentials: CredentialCounts,
@@ -117,6 +120,8 @@ impl Node {
         };
         let ingress = ports.iter().map(ceiling).collect();
         let mut domains = Domains::default();
+        let management = Domain::new("management".into(), Limits::default());
+        let management = domains.create(domains.root(), management).unwrap_or(domains.root());
         let environment = Domain::new("capsules".into(), Limits::default());
         let capsules = domains.create(domains.root(), environment).unwrap_or(domains.root());
         let env = Env {
@@ -152,6 +157,7 @@ impl Node {
             ingress,
             drops: Drops::default(),
             roles,
+            management,
             next_sweep: SWEEP,
             next_review: REVIEW,
             credentials: CredentialCounts::default(),

@@ -4,6 +4,7 @@ use crate::code::bundle::Kind;
 use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
+use crate::manage::management::Environment;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::reason::Reason;
 use crate::trust::{Role, Symbols};
@@ -130,6 +131,7 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
             .collect();
         let all = serde_json::json!({
             "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
+            "environments": file.environments(&config.roles)?.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
             "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(), "sizes": config.sizes,
         });
         println!("{}", serde_json::to_string_pretty(&all)?);
@@ -150,6 +152,16 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
     }
     for role in config.roles.iter() {
         describe_role(role);
+    }
+    for environment in file.environments(&config.roles)? {
+        let Environment { name, command, role, restart, data_bytes, .. } = environment;
+        println!(
+            "  environment {name} in the role {role}, restarted {restart:?}, {data_bytes} B of its own: {}",
+            command.join(" ")
+        );
+    }
+    if let Some(path) = &file.files {
+        println!("  files of domains are kept in {}", path.display());
     }
     match &file.store {
         Some(path) => println!("  code is kept in {}", path.display()),

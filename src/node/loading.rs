@@ -124,8 +124,7 @@ impl Node {
             Ok(program) => program,
             Err(why) => return self.refuse(turn, code, why),
         };
-        let domain = Domain::new(coming.claim.manifest.title().to_owned(), grant.role.limits);
-        let domain = domain.with_grants(grant.role.grants);
+        let domain = Domain::in_role(coming.claim.manifest.title().to_owned(), &grant.role);
         let created = self.env.as_deref_mut().and_then(|env| env.domains.create(env.capsules, domain));
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());

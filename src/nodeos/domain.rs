@@ -14,6 +14,7 @@ use super::reason::{Drops, Reason};
 use super::state_store::SharedState;
 use super::table::Table;
 use crate::object_name;
+use crate::trust::Role;
 use std::sync::Arc;
 
 /// Domains one node holds at the same time.
@@ -73,6 +74,10 @@ pub struct Domain {
     pub host: HostId,
     /// Channels it has.
     pub channels: u32,
+    /// What it was granted at its creation.
+    pub role: Arc<Role>,
+    /// Domains below it, however deep.
+    below: u32,
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
@@ -84,7 +89,12 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// A domain with full budgets.
+    /// A domain in a role, with full budgets.
+    pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
+        Domain { role: role.clone(), ..Domain::new(title, role.limits).with_grants(role.grants) }
+    }
+
+    /// A domain of the node's own with full budgets.
     pub fn new(title: String, limits: Limits) -> Domain {
         let burst = |rate: u64| (rate / 10).max(1);
         Domain {
@@ -96,6 +106,8 @@ impl Domain {
             shared: None,
             host: HostId::NODE,
             channels: 0,
+            role: Role::of_node(),
+            below: 0,
             parent: None,
             depth: 0,
             children: Vec::new(),
@@ -182,7 +194,30 @@ impl Domains {
         if let Some(parent) = self.table.get_mut(parent) {
             parent.children.push(id);
         }
+        self.count_below(parent, 1);
         Some(id)
+    }
+
+    /// Whether the roles of a domain and of all above it let one more domain be created there.
+    pub fn has_room(&self, parent: DomainId) -> bool {
+        let mut at = Some(parent);
+        for _ in 0..=DEPTH_MAX {
+            match at.and_then(|id| self.table.get(id)) {
+                Some(domain) if domain.below >= domain.role.grants.domains => return false,
+                Some(domain) => at = domain.parent,
+                None => break,
+            }
+        }
+        true
+    }
+
+    /// Domains have been added below a domain and all above it, or have gone.
+    fn count_below(&mut self, id: DomainId, change: i32) {
+        let mut at = Some(id);
+        while let Some(domain) = at.and_then(|id| self.table.get_mut(id)) {
+            domain.below = domain.below.saturating_add_signed(change);
+            at = domain.parent;
+        }
     }
 
     /// The domain, unless it has ended.
@@ -219,8 +254,11 @@ impl Domains {
             order.push(id);
         }
         let parent = self.table.get(id).and_then(|domain| domain.parent);
-        if let Some(parent) = parent.and_then(|parent| self.table.get_mut(parent)) {
-            parent.children.retain(|child| *child != id);
+        if let Some(above) = parent
+            && let Some(domain) = self.table.get_mut(above)
+        {
+            domain.children.retain(|child| *child != id);
+            self.count_below(above, -(order.len() as i32));
         }
         order.into_iter().rev().filter_map(|id| Some((id, self.table.remove(id)?))).collect()
     }
@@ -271,6 +309,29 @@ mod tests {
         assert!(![ee, flow, below].contains(&again), "a place is used again, a name is not");
         assert!(domains.create(flow, Domain::new("orphan".into(), Limits::default())).is_none());
         assert!(domains.end(domains.root()).is_empty(), "the root stays");
+    }
+
+    #[test]
+    fn a_role_bounds_how_many_are_below_however_deep() {
+        let mut domains = Domains::default();
+        let role = |number| {
+            let grants = crate::nodeos::grants::Grants { domains: number, ..Default::default() };
+            Arc::new(Role { grants, ..Role::anyone(Limits::default()) })
+        };
+        let add = |domains: &mut Domains, parent, most| {
+            domains.has_room(parent).then(|| domains.create(parent, Domain::in_role("d".into(), &role(most))).unwrap())
+        };
+        let root = domains.root();
+        let ee = add(&mut domains, root, 3).unwrap();
+        let (flow, other) = (add(&mut domains, ee, 5).unwrap(), add(&mut domains, ee, 0).unwrap());
+        assert_eq!(add(&mut domains, other, 0), None, "its own role");
+        let below = add(&mut domains, flow, 1).unwrap();
+        assert_eq!((add(&mut domains, flow, 0), add(&mut domains, below, 0)), (None, None), "the role of one above");
+        assert_eq!(domains.end(flow).len(), 2);
+        assert!(add(&mut domains, ee, 0).is_some() && add(&mut domains, ee, 0).is_some());
+        assert_eq!(add(&mut domains, ee, 0), None);
+        domains.end(ee);
+        assert_eq!(domains.by_id(root).unwrap().below, 0);
     }
 
     #[test]

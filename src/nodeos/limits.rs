@@ -59,6 +59,42 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// What the node's own domains have: no bound but the node's.
+    pub fn of_node() -> Limits {
+        Limits {
+            steps_per_packet: u64::MAX,
+            steps_per_second: u64::MAX,
+            packets_per_second: u64::MAX,
+            children_per_packet: CHILDREN_MAX as u32,
+            state_entries: u32::MAX,
+            keep_ms_max: u32::MAX,
+            logs_per_second: u64::MAX,
+            ..Limits::default()
+        }
+    }
+
+    /// Every number, by its name.
+    pub fn numbers(&self) -> [(&'static str, u64); 10] {
+        [
+            ("steps_per_packet", self.steps_per_packet),
+            ("steps_per_second", self.steps_per_second),
+            ("packets_per_second", self.packets_per_second),
+            ("children_per_packet", self.children_per_packet.into()),
+            ("state_entries", self.state_entries.into()),
+            ("keep_ms_max", self.keep_ms_max.into()),
+            ("logs_per_second", self.logs_per_second),
+            ("memory_bytes", self.memory_bytes.into()),
+            ("bpf_instructions", self.bpf_instructions.into()),
+            ("verified_instructions", self.verified_instructions.into()),
+        ]
+    }
+
+    /// The first number in which these are more than others, with both.
+    pub fn exceed(&self, others: &Limits) -> Option<(&'static str, u64, u64)> {
+        let mut pairs = self.numbers().into_iter().zip(others.numbers());
+        pairs.find(|((_, own), (_, other))| own > other).map(|((name, own), (_, other))| (name, own, other))
+    }
+
     /// Says which number is more than a node has at all.
     pub fn check(&self) -> Result<(), String> {
         let numbers = [

@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod channel;
 pub mod domain;
 pub mod event;
+pub mod file;
 pub mod grants;
 pub mod interface;
 pub mod limits;

@@ -6,6 +6,8 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod confine;
+pub mod dir;
 pub mod jail;
 pub mod mapping;
 pub mod mmsg;
