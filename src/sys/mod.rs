@@ -7,14 +7,14 @@
 pub mod bpf;
 pub mod clock;
 pub mod jail;
-pub mod mapping;
+pub use libanode::mapping;
 pub mod mmsg;
 pub mod netns;
 pub mod packet;
 pub mod poll;
 pub mod process;
 mod ring;
-pub mod seqpacket;
+pub use libanode::seqpacket;
 pub mod shared_object;
 pub mod xsk;
 mod xsk_ring;
