@@ -12,10 +12,16 @@
 //! it out and has its buffer again. `docs/nodeos.md` is the reference.
 #![warn(missing_docs)]
 
+pub mod buffers;
+pub mod c;
+pub mod crew;
 pub mod entry;
 pub mod error;
+pub mod heap;
 pub mod mapping;
 pub mod memory;
 pub mod message;
+pub mod objects;
 pub mod ring;
 pub mod seqpacket;
+pub mod session;
