@@ -9,11 +9,14 @@
 //! means, `loading` brings absent code here, `serving` answers neighbours that ask for code,
 //! `sending` finds next hops and puts headers on.
 
+mod channels;
 pub mod codes;
 pub mod config;
 mod halves;
+pub mod hosts;
 mod loading;
 pub mod objects;
+pub mod os;
 pub mod output;
 mod sending;
 mod serving;
@@ -25,7 +28,9 @@ use crate::code::fetch::{Fetch, Source};
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::nodeos::bucket::TokenBucket;
+use crate::nodeos::channel::Channels;
 use crate::nodeos::domain::{Domain, DomainId, Domains, Limits};
+use crate::nodeos::memory_pool::Pools;
 use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
@@ -57,6 +62,14 @@ const REVIEW: u64 = 60_000_000_000;
 pub struct Node {
     /// Away only while code runs.
     env: Option<Box<Env>>,
+    /// Packets that come to domains and leave them.
+    channels: Channels,
+    /// Changes of incoming channels that the ports have been told.
+    channels_told: u64,
+    /// Who holds how much memory.
+    pools: Pools,
+    /// Who runs domains.
+    hosts: hosts::Hosts,
     codes: Codes,
     fetch: Fetch,
     objects: Objects,
@@ -113,6 +126,10 @@ impl Node {
         };
         Node {
             env: Some(Box::new(env)),
+            channels: Channels::default(),
+            channels_told: 0,
+            pools: Pools::default(),
+            hosts: hosts::Hosts::default(),
             codes: Codes::new(sizes.codes),
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
@@ -145,8 +162,9 @@ impl Node {
         }
         match classify(link, frame.bytes()) {
             Ok(Class::NotOurs) => {
-                gauge.not_ours += 1;
-                turn.out.pool.give(frame);
+                if let Some(frame) = self.receive_channel(turn, frame) {
+                    self.leave_alone(turn, frame);
+                }
             }
             Ok(Class::Anep(range, native)) => {
                 if self.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1)) {
@@ -159,6 +177,14 @@ impl Node {
             Ok(Class::NeighbourDiscovery(range, from, to)) => self.receive_discovery(turn, frame, range, (from, to)),
             Err(_) => self.drop(turn, frame, Reason::Malformed),
         }
+    }
+
+    /// A frame is the Linux stack's, which has it already.
+    fn leave_alone(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(frame.port.0))) {
+            gauge.not_ours += 1;
+        }
+        turn.out.pool.give(frame);
     }
 
     /// An ANEP packet is at `range` of the frame.
@@ -189,11 +215,14 @@ impl Node {
                 frame.strip(range.start + header);
                 self.receive_fetch(turn, frame, native);
             }
-            _ if discard => self.drop(turn, frame, Reason::UnknownType),
             _ => {
                 frame.truncate(range.start + length);
                 frame.strip(range.start);
-                self.pass_on(turn, frame, native);
+                match self.receive_anep_channel(turn, frame, kind, header) {
+                    Some(frame) if discard => self.drop(turn, frame, Reason::UnknownType),
+                    Some(frame) => self.pass_on(turn, frame, native),
+                    None => {}
+                }
             }
         }
     }
@@ -509,13 +538,15 @@ impl Node {
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
-        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep)
+        let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
+        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep).min(pools)
     }
 
     /// Does what is due.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
         self.expire_fetches(turn);
         self.expire_resolutions(turn);
+        self.look_after_pools(turn);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             if let Some(env) = self.env.as_deref_mut() {

@@ -3,7 +3,7 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::kernel::{PortEntry, Steering};
+use anode::kernel::{Filters, PortEntry, Steering};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::port::packet::PacketPort;
 use anode::port::xdp::{QueueSocket, XdpPort};
@@ -196,7 +196,7 @@ fn frames_cross_an_af_xdp_port_without_an_allocation() {
         let on = |name: &str| all.iter().find(|interface| interface.name == name).unwrap();
         let (near, far) = (on("x0"), on("x1"));
         let mut port = xdp_port(near.index, near.mac.unwrap());
-        let sender = PacketSocket::open(far.index, 1514, false).unwrap();
+        let sender = PacketSocket::open(far.index, 1514, &Filters::create().unwrap().filter(false).unwrap()).unwrap();
         // UDP to port 3322; nobody looks further.
         let mut frame = [&near.mac.unwrap().0[..], &far.mac.unwrap().0[..], &[8, 0, 0x45]].concat();
         frame.extend([0; 200]);

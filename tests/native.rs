@@ -3,6 +3,7 @@
 #[path = "running/mod.rs"]
 mod running;
 
+use anode::kernel::Filters;
 use anode::manage::netlink;
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
@@ -219,7 +220,13 @@ fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
         let (a, r) = (on("a", "to-r"), on("r", "to-a"));
         let frame = long_frame((a.mac.unwrap(), r.mac.unwrap()), addr(from), addr(to));
         // Of a frame longer than a page, such a socket puts only the Ethernet header into the first part.
-        let socket = net.lab.enter("a", || PacketSocket::open(a.index, 1500, false).unwrap()).unwrap();
+        let socket = net
+            .lab
+            .enter("a", || {
+                let filter = Filters::create().unwrap().filter(false).unwrap();
+                PacketSocket::open(a.index, 1500, &filter).unwrap()
+            })
+            .unwrap();
         let sent = Batch::default().send(socket.as_fd(), std::iter::once((&frame[..], RawAddr::NONE)));
         assert_eq!(sent.unwrap(), 1);
         let begin = std::time::Instant::now();

@@ -3,6 +3,7 @@
 #[path = "running/mod.rs"]
 mod running;
 
+use anode::kernel::Filters;
 use anode::manage::client::Control;
 use anode::sys::bpf::{self, Hook, Program};
 use anode::sys::mmsg::{Batch, RawAddr};
@@ -62,7 +63,13 @@ impl Sender {
         let from: Addr = "10.0.1.1".parse().unwrap();
         let to: Addr = to.parse().unwrap();
         let header = capsule::Header { app_port: 5, bound: 8, code, previous: from, source: from, destination: to };
-        let socket = net.lab.enter("a", || PacketSocket::open(interface, 2048, false).unwrap()).unwrap();
+        let socket = net
+            .lab
+            .enter("a", || {
+                let filter = Filters::create().unwrap().filter(false).unwrap();
+                PacketSocket::open(interface, 2048, &filter).unwrap()
+            })
+            .unwrap();
         Sender { socket, batch: Batch::default(), frame: frame((next, own), &header) }
     }
 

@@ -4,6 +4,7 @@ use crate::code::bundle::Kind;
 use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
+use crate::nodeos::grants::Grants;
 use crate::nodeos::reason::Reason;
 use crate::trust::{Role, Symbols};
 use clap::Subcommand;
@@ -181,9 +182,33 @@ fn describe_role(role: &Role) {
         limits.bpf_instructions,
         limits.verified_instructions
     );
+    println!("    {}", describe_grants(&role.grants));
     for root in &role.trusts {
         println!("    granted by {root}");
     }
+}
+
+/// What a domain of a role gets besides its limits.
+fn describe_grants(grants: &Grants) -> String {
+    let deadline = match grants.deadline_us {
+        0 => "no deadline".to_owned(),
+        time => format!("deadline {time} µs"),
+    };
+    format!(
+        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads for {} ms; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
+        grants.weight,
+        grants.priority,
+        grants.memory_bytes,
+        grants.threads,
+        grants.thread_ms,
+        grants.channels,
+        grants.bandwidth,
+        grants.events,
+        grants.domains,
+        grants.files,
+        grants.file_bytes,
+        grants.kernel_programs
+    )
 }
 
 fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! The ports of a running node: one type for all kinds, each with its capture file.
 
 use super::config::{Opening, Plan};
+use crate::nodeos::channel::spec::Filter;
 use crate::port::packet::PacketPort;
 use crate::port::pcap::Tap;
 use crate::port::udp::UdpPort;
@@ -82,6 +83,18 @@ impl OpenPort {
             Socket::Udp(_) => 0,
             Socket::Packet(port) => port.overflows(),
             Socket::Xdp(port) => port.overflows(),
+        }
+    }
+
+    /// Takes packets of these channels too.
+    pub(super) fn take_for(&mut self, filters: &[Filter]) {
+        let taken = match &mut self.socket {
+            Socket::Udp(_) => Ok(()),
+            Socket::Packet(port) => port.take_for(filters),
+            Socket::Xdp(port) => port.take_for(filters),
+        };
+        if let Err(error) = taken {
+            tracing::error!(%error, "channels of a port do not get all their packets");
         }
     }
 

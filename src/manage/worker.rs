@@ -279,6 +279,10 @@ impl Worker {
     fn carry_out(&mut self, now: u64) {
         let mut effects = core::mem::take(&mut self.out.effects);
         for effect in effects.drain(..) {
+            if let Effect::Channels(filters) = effect {
+                self.ports.iter_mut().for_each(|port| port.take_for(&filters));
+                continue;
+            }
             let Err(effect) = self.loader.submit(effect) else { continue };
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
@@ -286,7 +290,7 @@ impl Worker {
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
-                Effect::Store(_) | Effect::Kernel(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Channels(_) => {}
             }
         }
         // What the answers have caused comes behind.

@@ -10,7 +10,7 @@ use super::output::{Effect, EventKind, KernelOrder, Prepare, Turn};
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::Program;
-use crate::nodeos::domain::Domain;
+use crate::nodeos::domain::{Domain, DomainId};
 use crate::nodeos::reason::Reason;
 use crate::port::Frame;
 use crate::trust::{CredentialSet, object_name};
@@ -125,6 +125,7 @@ impl Node {
             Err(why) => return self.refuse(turn, code, why),
         };
         let domain = Domain::new(coming.claim.manifest.title().to_owned(), grant.role.limits);
+        let domain = domain.with_grants(grant.role.grants);
         let created = self.env.as_deref_mut().and_then(|env| env.domains.create(env.capsules, domain));
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
@@ -183,6 +184,14 @@ impl Node {
         self.objects.remove(code);
         self.objects.remove(&CredentialSet::name_for(code));
         self.withdraw(turn, code)
+    }
+
+    /// Takes out of service all code whose domain is this one or below it; says how much that is.
+    pub(super) fn withdraw_codes_of(&mut self, turn: &mut Turn<'_>, top: DomainId) -> usize {
+        let Some(env) = self.env.as_deref() else { return 0 };
+        let of_it = |code: &Code| matches!(code, Code::Ready(ready) if env.domains.is_within(ready.domain, top));
+        let names: Vec<Digest> = self.codes.iter().filter(|(_, code)| of_it(code)).map(|(name, _)| *name).collect();
+        names.iter().filter(|name| self.withdraw(turn, name)).count()
     }
 
     /// Takes code out of service; the next capsule finds it anew.

@@ -3,6 +3,7 @@
 
 pub use crate::code::run::Prepare;
 use crate::code::run::Runtime;
+use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::nodeos::reason::Reason;
@@ -71,6 +72,8 @@ pub enum Effect {
     Prepare(Prepare),
     /// Tell the kernel half, if there is one.
     Kernel(KernelOrder),
+    /// From now on these packets are channels'. There is no answer.
+    Channels(Arc<[Filter]>),
 }
 
 /// What the kernel half made of a code: its soft state, or why it does not run there.

@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Puts an ANEP header before the frame's payload and sends it.
-    fn send(
+    pub(super) fn send(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
@@ -154,7 +154,7 @@ impl Node {
     }
 
     /// Sends an IP packet to a next hop on an Ethernet port, as soon as its link address is known.
-    fn send_ip(&mut self, turn: &mut Turn<'_>, frame: Frame, port: PortId, own: Mac, via: Addr) {
+    pub(super) fn send_ip(&mut self, turn: &mut Turn<'_>, frame: Frame, port: PortId, own: Mac, via: Addr) {
         let ask = match self.resolver.known(turn.now, port, via) {
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
@@ -183,7 +183,7 @@ impl Node {
     }
 
     /// Gives a frame to its port.
-    fn hand_over(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, peer: PeerId) {
+    pub(super) fn hand_over(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, peer: PeerId) {
         if let Some(env) = self.env.as_deref_mut() {
             let rate = env.topology.ports[usize::from(port.0)].bits_per_second;
             env.gauges[usize::from(port.0)].count_sent(turn.now, frame.len(), rate);

@@ -93,7 +93,8 @@ impl Node {
         let Some(Code::Coming(coming)) = self.codes.of(&code) else { return self.forgotten(turn, code) };
         let manifest = coming.claim.manifest.clone();
         let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind)).copied();
-        let bpf = usable(Kind::Bpf).filter(|_| self.kernel).map(|bpf| (bpf.digest, bpf.size));
+        let linked = self.kernel && grant.role.grants.kernel_programs > 0;
+        let bpf = usable(Kind::Bpf).filter(|_| linked).map(|bpf| (bpf.digest, bpf.size));
         if bpf.is_none() && manifest.layer(Kind::Bpf).is_some() {
             // A process before this one may have let it run there, in another role.
             self.unlink(turn, code);

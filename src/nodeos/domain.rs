@@ -7,6 +7,7 @@
 //! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
+use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
@@ -60,6 +61,8 @@ pub struct Domain {
     pub title: String,
     /// What it may use.
     pub limits: Limits,
+    /// What else it was granted.
+    pub grants: Grants,
     /// What it has used.
     pub usage: Usage,
     /// Its soft state, if that is not the node's own table.
@@ -69,6 +72,8 @@ pub struct Domain {
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
+    /// Octets that its channels may send now; nothing: as many as they like.
+    bandwidth: Option<TokenBucket>,
     steps: TokenBucket,
     packets: TokenBucket,
     logs: TokenBucket,
@@ -81,6 +86,8 @@ impl Domain {
         Domain {
             title,
             limits,
+            grants: Grants::default(),
+            bandwidth: None,
             usage: Usage::default(),
             shared: None,
             host: HostId::NODE,
@@ -91,6 +98,19 @@ impl Domain {
             packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
         }
+    }
+
+    /// The same with what else it was granted.
+    pub fn with_grants(self, grants: Grants) -> Domain {
+        // A tenth of a second's worth at once, and always a whole packet.
+        let bucket = || TokenBucket::new(grants.bandwidth, (grants.bandwidth / 10).max(65_536));
+        Domain { grants, bandwidth: (grants.bandwidth < u64::MAX).then(bucket), ..self }
+    }
+
+    /// Whether its channels may send so many octets now.
+    #[inline]
+    pub fn may_send(&mut self, now: u64, bytes: usize) -> bool {
+        self.bandwidth.as_mut().is_none_or(|bucket| bucket.take(now, bytes as u64))
     }
 
     /// The domain above it; only the root has none.

@@ -86,6 +86,10 @@ reasons! {
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
     /// The system would not send a frame.
     NotSent = "not-sent", "the system refused to send a frame: its interface is down or gone, a link carries less than the port's mtu, or a firewall; see the log";
+    /// A channel's domain takes no more packets for now.
+    ChannelFull = "channel-full", "the domain of a channel does not take its packets fast enough: its process hangs, or has too few buffers";
+    /// A channel has sent all it may for now.
+    Bandwidth = "bandwidth", "an outgoing channel has used up the bandwidth it may have";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
 }

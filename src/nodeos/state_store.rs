@@ -267,8 +267,11 @@ mod tests {
 
     fn two_domains(quota: u32) -> (Domains, DomainId, DomainId) {
         let mut domains = Domains::default();
-        let mut domain =
-            || domains.create(domains.root(), Domain::new("d".into(), Limits { state_entries: quota, ..Limits::default() })).unwrap();
+        let mut domain = || {
+            domains
+                .create(domains.root(), Domain::new("d".into(), Limits { state_entries: quota, ..Limits::default() }))
+                .unwrap()
+        };
         let (a, b) = (domain(), domain());
         (domains, a, b)
     }

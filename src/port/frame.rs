@@ -12,6 +12,9 @@ pub const HEADROOM: usize = 96;
 /// payload, with room to spare.
 pub const FRAME: usize = 2048 - HEADROOM;
 
+/// Octets that a domain is charged for each packet buffer it holds.
+pub const BUFFER: u64 = (HEADROOM + FRAME) as u64;
+
 /// Buffers a pool keeps when they come back; more are freed.
 const POOL_MAX: usize = 4096;
 

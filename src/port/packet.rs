@@ -6,7 +6,9 @@
 
 use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
-use crate::kernel::Guard;
+use crate::kernel::Filters;
+use crate::nodeos::channel::spec::Filter;
+use crate::sys::bpf::Link;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
 use crate::sys::packet::PacketSocket;
 use std::io;
@@ -15,7 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// An interface of this host.
 pub struct PacketPort {
     socket: PacketSocket,
-    _guard: Guard,
+    _guard: Link,
+    filters: Filters,
     id: PortId,
     batch: Batch,
     queue: SendQueue,
@@ -26,9 +29,15 @@ impl PacketPort {
     /// behind the `kernel` half or not.
     pub fn open(id: PortId, interface: u32, longest: usize, kernel: bool) -> io::Result<PacketPort> {
         // The guard first: a capsule between the two is lost, not doubled.
-        let guard = Guard::attach(interface)?;
-        let socket = PacketSocket::open(interface, longest, kernel)?;
-        Ok(PacketPort { socket, _guard: guard, id, batch: Batch::default(), queue: SendQueue::default() })
+        let filters = Filters::create()?;
+        let guard = filters.guard(interface)?;
+        let socket = PacketSocket::open(interface, longest, &filters.filter(kernel)?)?;
+        Ok(PacketPort { socket, _guard: guard, filters, id, batch: Batch::default(), queue: SendQueue::default() })
+    }
+
+    /// Takes packets of these channels too.
+    pub fn take_for(&mut self, filters: &[Filter]) -> io::Result<()> {
+        self.filters.set(self.id, filters)
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.

@@ -9,6 +9,7 @@ use super::packet::PacketPort;
 use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Tickets;
+use crate::nodeos::channel::spec::Filter;
 use crate::sys::mmsg::BATCH;
 use crate::sys::xsk::XskSocket;
 use std::io;
@@ -81,6 +82,11 @@ impl XdpPort {
     /// The port `id` of these sockets, one of which can send, and of what goes up the stack.
     pub fn new(id: PortId, stack: PacketPort, queues: Vec<QueueSocket>) -> XdpPort {
         XdpPort { stack, queues, id, queue: SendQueue::default() }
+    }
+
+    /// Takes packets of these channels too.
+    pub fn take_for(&mut self, filters: &[Filter]) -> io::Result<()> {
+        self.stack.take_for(filters)
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.

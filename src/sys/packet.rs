@@ -4,6 +4,7 @@
 //! costs it nothing; the socket sees what comes in, not what goes out. What comes in is in a ring shared with
 //! the kernel.
 
+use super::bpf::Program;
 use super::ring::ReceiveRing;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -20,7 +21,7 @@ pub struct PacketSocket {
 impl PacketSocket {
     /// Opens the interface with this index for frames that pass the filter, of up to `longest` octets;
     /// behind the `kernel` half also for those that it passes up.
-    pub fn open(interface: u32, longest: usize, kernel: bool) -> io::Result<PacketSocket> {
+    pub fn open(interface: u32, longest: usize, filter: &Program) -> io::Result<PacketSocket> {
         // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
         let raw =
             unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
@@ -29,7 +30,7 @@ impl PacketSocket {
         }
         // SAFETY: the descriptor was just made and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-        attach_filter(fd.as_fd(), kernel)?;
+        set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_fd().as_raw_fd())?;
         set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         // The queueing discipline would be one more queue behind ours.
         set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
@@ -96,57 +97,4 @@ pub(super) fn set_option<T>(
         libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t)
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn attach_filter(socket: BorrowedFd<'_>, kernel: bool) -> io::Result<()> {
-    let mut filter = filter(kernel);
-    // The program points to `filter`, which outlives the call; the kernel copies it.
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-}
-
-/// The filter: untagged ARP, ICMPv6, IP protocol 107 and UDP to port 3322 that is no fragment, and not
-/// for another host (an interface shows such frames while somebody captures on it). The
-/// guard in front of the Linux stack (`bpf/guard.bpf.c`) takes the same capsules away from it. And what
-/// the `kernel` half passes up (`bpf/contract.h`).
-fn filter(kernel: bool) -> Vec<libc::sock_filter> {
-    const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
-    const VLAN_PRESENT: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
-    let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    let (load_half, load_byte) =
-        (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, libc::BPF_LD | libc::BPF_B | libc::BPF_ABS);
-    let load_indirect = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
-    let ip_length = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
-    let (equal, any) = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K);
-    let give = libc::BPF_RET | libc::BPF_K;
-    // Without a kernel half nothing comes up from it: the type of ARP, which is taken anyhow.
-    let passed_up = if kernel { 0x88b5 } else { 0x0806 };
-    // Jumps count from the instruction behind; 23 takes the frame, 24 leaves it.
-    vec![
-        op(load_byte, 0, 0, VLAN_PRESENT),               // 0
-        op(equal, 0, 22, 0),                             // 1
-        op(load_byte, 0, 0, PACKET_TYPE),                // 2
-        op(equal, 20, 0, libc::PACKET_OTHERHOST as u32), // 3
-        op(load_half, 0, 0, 12),                         // 4 ethertype
-        op(equal, 17, 0, 0x0806),                        // 5 ARP: take
-        op(equal, 0, 8, 0x0800),                         // 6 IPv4, else 15
-        op(load_half, 0, 0, 20),                         // 7 fragment word
-        op(any, 15, 0, 0x3fff),                          // 8
-        op(load_byte, 0, 0, 23),                         // 9 protocol
-        op(equal, 12, 0, 107),                           // 10
-        op(equal, 0, 12, 17),                            // 11
-        op(ip_length, 0, 0, 14),                         // 12
-        op(load_indirect, 0, 0, 16),                     // 13 UDP destination port
-        op(equal, 8, 9, 3322),                           // 14
-        op(equal, 0, 6, 0x86dd),                         // 15 IPv6, else 22
-        op(load_byte, 0, 0, 20),                         // 16 next header
-        op(equal, 5, 0, 107),                            // 17
-        op(equal, 4, 0, 58),                             // 18
-        op(equal, 0, 4, 17),                             // 19
-        op(load_half, 0, 0, 56),                         // 20
-        op(equal, 1, 2, 3322),                           // 21
-        op(equal, 0, 1, passed_up),                      // 22
-        op(give, 0, 0, u32::MAX),                        // 23
-        op(give, 0, 0, 0),                               // 24
-    ]
 }

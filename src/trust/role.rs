@@ -9,6 +9,7 @@ use super::PrincipalId;
 use crate::code::bundle::{Kind, Program};
 use crate::code::check::{SYMBOLS, symbol};
 use crate::nodeos::domain::Limits;
+use crate::nodeos::grants::Grants;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -43,6 +44,9 @@ pub struct Role {
     /// How much of everything.
     #[serde(default)]
     pub limits: Limits,
+    /// What its domains get besides: processor, memory, threads, channels, events, files.
+    #[serde(default)]
+    pub grants: Grants,
 }
 
 /// In which form code runs in the kernel.
@@ -76,6 +80,7 @@ impl Role {
             kernel: Form::default(),
             symbols: Symbols::default(),
             limits,
+            grants: Grants::default(),
         }
     }
 
@@ -283,6 +288,6 @@ impl Role {
         if self.representations == Kinds::NONE {
             return Err(format!("role {name}: representations: at least one of wasm, bpf, native"));
         }
-        self.limits.check().map_err(|why| format!("role {name}: {why}"))
+        self.limits.check().and_then(|()| self.grants.check()).map_err(|why| format!("role {name}: {why}"))
     }
 }

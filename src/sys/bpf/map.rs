@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 #[repr(u32)]
 pub enum MapKind {
     /// An array.
+    Hash = 1,
+    /// By index.
     Array = 2,
     /// Programs, for tail calls.
     Programs = 3,

@@ -14,6 +14,8 @@ pub enum Hook {
     TcIngress,
     /// `BPF_PROG_TYPE_XDP` at `BPF_XDP`.
     Xdp,
+    /// What a socket sees.
+    SocketFilter,
 }
 
 impl Hook {
@@ -21,6 +23,7 @@ impl Hook {
         match self {
             Hook::TcIngress => (3, 46),
             Hook::Xdp => (6, 37),
+            Hook::SocketFilter => (1, 0),
         }
     }
 }

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Which frames of an interface are the node's, for the programs that look at socket buffers: the guard in front of the Linux
+ * stack and the filter of the AF_PACKET socket, which must agree on every frame. Untagged, not for another host, and
+ * IP protocol 107, UDP to port 3322, or a packet of one of the node's incoming channels.
+ *
+ * Channels' filters of the same shape (which fields matter) are in one hash map, as in src/nodeos/channel/demux.rs, whose
+ * look-up this is but for one thing: it says whether there is a channel, not which.
+ *
+ * Frames are read through a helper, since any part of one behind its Ethernet header may lie in pages of its own.
+ */
+#ifndef ANODE_TAKE_H
+#define ANODE_TAKE_H
+
+#include "base.h"
+
+/* The part of struct __sk_buff (linux/bpf.h) up to what is needed here. */
+struct sk_buff {
+    u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present;
+};
+
+/* BPF_FUNC_skb_load_bytes: copies octets of a frame, wherever they lie; not 0 if it is too short. */
+static long (*const load)(const struct sk_buff *skb, u32 offset, void *to, u32 length) = (void *)26;
+
+enum { OTHER_HOST = 3, ETHERNET = 14, HEAD = 24, IPV4 = 0x0800, ARP = 0x0806, IPV6 = 0x86dd };
+enum { ANEP = 107, UDP = 17, TCP = 6, ICMPV6 = 58, PORT = 3322 };
+enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
+enum { LINK, IP, TRANSPORT };
+
+/* What a filter looks at: masks over the fields of struct flow, which are all ones, all zeroes, or a prefix. */
+struct flow {
+    u64 source[2], destination[2];
+    u16 source_port, destination_port;
+    /* Ethernet's type, or the protocol of the IP header, big endian. */
+    u16 kind;
+    /* LINK, IP or TRANSPORT. */
+    u16 layer;
+};
+
+struct shapes {
+    u32 count, padding;
+    struct flow masks[SHAPES];
+};
+
+/* A comparison with octets of the payload, as they stand there. */
+struct tuple {
+    u64 value, mask;
+    u32 offset, length;
+};
+
+struct keys {
+    u32 count, padding;
+    struct {
+        u32 count, padding;
+        struct tuple tuples[TUPLES];
+    } keys[KEYS];
+};
+
+_Static_assert(sizeof(struct flow) == 40 && sizeof(struct shapes) == 8 + SHAPES * 40, "src/kernel/filters.rs");
+_Static_assert(sizeof(struct keys) == 8 + KEYS * (8 + TUPLES * 24), "src/kernel/filters.rs");
+
+MAP(shapes_map);
+MAP(flows_map);
+
+/* The fields of a frame, and where the payload of each layer begins; 0: it has none. */
+struct fields {
+    struct flow flow;
+    u32 ip_payload, payload;
+    u16 type;
+    u8 protocol, is_anep;
+};
+
+INLINE void read_transport(const struct sk_buff *skb, u32 at, struct fields *it)
+{
+    u16 head[7];
+
+    if (it->protocol == UDP && load(skb, at, head, 8) == 0)
+        it->payload = at + 8;
+    else if (it->protocol == TCP && load(skb, at, head, 14) == 0)
+        it->payload = at + (((u8 *)head)[12] >> 4) * 4;
+    else
+        return;
+    it->flow.source_port = head[0];
+    it->flow.destination_port = head[1];
+    it->is_anep |= it->protocol == UDP && head[1] == be16(PORT);
+}
+
+/* The fields of a frame; not 0 if it is none of ours whatever channels there are. */
+INLINE int read(const struct sk_buff *skb, struct fields *it)
+{
+    u16 head[HEAD / 2];
+    const u8 *ip = (const u8 *)head + ETHERNET;
+
+    if (skb->vlan_present || skb->pkt_type == OTHER_HOST || load(skb, 0, head, HEAD))
+        return -1;
+    it->type = head[6];
+    if (head[6] == be16(IPV4)) {
+        u32 words[2];
+        it->protocol = ip[9];
+        it->ip_payload = ETHERNET + (ip[0] & 15) * 4;
+        if (load(skb, ETHERNET + 12, words, 8))
+            return 0;
+        it->flow.source[1] = 0xffff0000 | (u64)words[0] << 32;
+        it->flow.destination[1] = 0xffff0000 | (u64)words[1] << 32;
+        /* Fragments are no capsules, and have no ports. */
+        if (head[10] & be16(0x3fff))
+            return 0;
+        it->is_anep = ip[9] == ANEP;
+        read_transport(skb, it->ip_payload, it);
+    } else if (head[6] == be16(IPV6)) {
+        it->protocol = ip[6];
+        it->ip_payload = ETHERNET + 40;
+        it->is_anep = ip[6] == ANEP;
+        if (load(skb, ETHERNET + 8, it->flow.source, 32))
+            return 0;
+        read_transport(skb, it->ip_payload, it);
+    }
+    return 0;
+}
+
+/* Whether one of the keys holds for a payload. */
+INLINE int holds(const struct sk_buff *skb, u32 payload, const struct keys *keys)
+{
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < KEYS; i++) {
+        u64 differs = 0;
+
+        if (i >= keys->count)
+            break;
+#pragma clang loop unroll(disable)
+        for (u32 j = 0; j < TUPLES; j++) {
+            const struct tuple *tuple = &keys->keys[i].tuples[j];
+            u64 octets = 0;
+            u32 length = tuple->length;
+
+            if (j >= keys->keys[i].count)
+                break;
+            if (length < 1 || length > 8 || load(skb, payload + tuple->offset, &octets, length))
+                differs = 1;
+            differs |= (octets & tuple->mask) ^ tuple->value;
+        }
+        if (!differs)
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether a frame is a channel's. */
+INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
+{
+    const struct shapes *shapes;
+    u32 zero = 0;
+
+    shapes = map_lookup(shapes_map, &zero);
+    if (!shapes || !shapes->count)
+        return 0;
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < SHAPES; i++) {
+        const struct flow *mask = &shapes->masks[i];
+        struct flow flow;
+        const struct keys *keys;
+        u32 payload = 0;
+
+        if (i >= shapes->count)
+            break;
+        flow.layer = mask->layer;
+        flow.kind = it->type & mask->kind;
+        if (flow.layer != LINK) {
+            payload = flow.layer == IP ? it->ip_payload : it->payload;
+            if (!payload)
+                continue;
+            flow.kind = be16(it->protocol) & mask->kind;
+        }
+        flow.source[0] = it->flow.source[0] & mask->source[0];
+        flow.source[1] = it->flow.source[1] & mask->source[1];
+        flow.destination[0] = it->flow.destination[0] & mask->destination[0];
+        flow.destination[1] = it->flow.destination[1] & mask->destination[1];
+        flow.source_port = it->flow.source_port & mask->source_port;
+        flow.destination_port = it->flow.destination_port & mask->destination_port;
+        keys = map_lookup(flows_map, &flow);
+        if (keys && holds(skb, payload, keys))
+            return 1;
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,155 @@
+//! Which frames of an interface are the node's: the maps of `bpf/take.h`, and the two programs that read them.
+
+use super::object;
+use crate::code::link;
+use crate::nodeos::channel::spec::{Filter, Layer};
+use crate::nodeos::interface::KeyTuple;
+use crate::port::PortId;
+use crate::sys::bpf::{Hook, Link, Map, MapKind, MapShape, Program};
+use crate::wire::{Addr, Prefix};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+
+static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
+static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
+
+/// Shapes of filters, and filters that differ only in their keys: as many as `nodeos/channel/demux.rs` has.
+const SHAPES: usize = crate::nodeos::channel::demux::SHAPES_MAX;
+const KEYS: usize = crate::nodeos::channel::demux::KEYS_MAX;
+const TUPLES: usize = crate::nodeos::channel::spec::TUPLES_MAX;
+/// Octets of the C structures.
+const FLOW: usize = 40;
+const KEY: usize = 8 + TUPLES * 24;
+const VALUE: usize = 8 + KEYS * KEY;
+/// Flows of one interface.
+const FLOWS: u32 = 65_536;
+
+/// A `struct flow`.
+type Flow = [u8; FLOW];
+
+/// The rules of one interface.
+#[derive(Debug)]
+pub struct Filters {
+    shapes: Map,
+    flows: Map,
+    known: Vec<Flow>,
+}
+
+impl Filters {
+    /// The rules of a node without channels.
+    pub fn create() -> io::Result<Filters> {
+        let shape = |kind, key, value, entries| MapShape { kind, key, value, entries };
+        let shapes = Map::create("anode_shapes", shape(MapKind::Array, 4, 8 + SHAPES * FLOW, 1))?;
+        let flows = Map::create("anode_flows", shape(MapKind::Hash, FLOW, VALUE, FLOWS))?;
+        Ok(Filters { shapes, flows, known: Vec::new() })
+    }
+
+    /// Takes what these filters say, of a port. What both the old and the new ones take is taken throughout.
+    pub fn set(&mut self, port: PortId, filters: &[Filter]) -> io::Result<()> {
+        let mine =
+            filters.iter().filter(|filter| filter.port.is_none_or(|id| id == port) && filter.layer != Layer::Anep);
+        let mut flows: BTreeMap<Flow, Vec<&[KeyTuple]>> = BTreeMap::new();
+        let mut shapes: Vec<Flow> = Vec::new();
+        for filter in mine {
+            let (mask, flow) = fields(filter);
+            if !shapes.contains(&mask) {
+                shapes.push(mask);
+            }
+            flows.entry(flow).or_default().push(&filter.key);
+        }
+        if shapes.len() > SHAPES || flows.len() > FLOWS as usize {
+            return Err(io::Error::other("more channels than the kernel's maps hold"));
+        }
+        for (flow, keys) in &flows {
+            self.flows.set(flow, &value(keys))?;
+        }
+        let mut all = vec![0; 8 + SHAPES * FLOW];
+        all[..4].copy_from_slice(&(shapes.len() as u32).to_ne_bytes());
+        for (place, shape) in all[8..].chunks_exact_mut(FLOW).zip(&shapes) {
+            place.copy_from_slice(shape);
+        }
+        self.shapes.set(&0u32.to_ne_bytes(), &all)?;
+        for gone in self.known.iter().filter(|flow| !flows.contains_key(*flow)) {
+            self.flows.remove(gone)?;
+        }
+        self.known = flows.into_keys().collect();
+        Ok(())
+    }
+
+    /// The filter of an AF_PACKET socket; `half`: one behind a kernel half.
+    pub fn filter(&self, half: bool) -> io::Result<Program> {
+        let name = if half { "filter_half" } else { "filter" };
+        self.load(Hook::SocketFilter, FILTER, name)
+    }
+
+    /// Takes the frames away from the Linux stack of an interface, until what is given back goes.
+    pub fn guard(&self, interface: u32) -> io::Result<Link> {
+        self.load(Hook::TcIngress, GUARD, "guard")?.attach_ingress(interface)
+    }
+
+    fn load(&self, hook: Hook, file: &[u8], name: &str) -> io::Result<Program> {
+        let linked = link::alone(&object::program(file, name)?).map_err(io::Error::other)?;
+        let map = |name: &String| match name.as_str() {
+            "shapes_map" => Ok(self.shapes.as_fd()),
+            "flows_map" => Ok(self.flows.as_fd()),
+            _ => Err(io::Error::other(format!("no map {name}"))),
+        };
+        let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<_>>>()?;
+        Program::load(hook, &format!("anode_{name}"), &linked.bytes(), &maps, None)
+    }
+}
+
+/// Mask and value of a filter's fields.
+fn fields(filter: &Filter) -> (Flow, Flow) {
+    let (mut mask, mut flow) = ([0; FLOW], [0; FLOW]);
+    let mut put = |at: usize, value: Option<u16>| {
+        mask[at..at + 2].copy_from_slice(&value.map_or(0, |_| u16::MAX).to_be_bytes());
+        flow[at..at + 2].copy_from_slice(&value.unwrap_or(0).to_be_bytes());
+    };
+    put(32, filter.source_port);
+    put(34, filter.destination_port);
+    let transport = match filter.layer {
+        Layer::Udp => Some(u16::from(crate::classify::layers::UDP)),
+        Layer::Tcp => Some(u16::from(crate::classify::layers::TCP)),
+        _ => filter.kind,
+    };
+    put(36, transport);
+    let layer = match filter.layer {
+        Layer::Link => 0u16,
+        Layer::Ip => 1,
+        _ => 2,
+    };
+    for place in [&mut mask, &mut flow] {
+        place[38..].copy_from_slice(&layer.to_ne_bytes());
+    }
+    for (at, Prefix { addr, length }) in [(0, filter.source), (16, filter.destination)] {
+        let all = Prefix::new(Addr([0xff; 16]), length).addr.0;
+        mask[at..at + 16].copy_from_slice(&all);
+        flow[at..at + 16].copy_from_slice(&Prefix::new(addr, length).addr.0);
+    }
+    (mask, flow)
+}
+
+/// A `struct keys`.
+fn value(keys: &[&[KeyTuple]]) -> Vec<u8> {
+    let mut value = vec![0; VALUE];
+    value[..4].copy_from_slice(&(keys.len() as u32).to_ne_bytes());
+    for (place, key) in value[8..].chunks_exact_mut(KEY).zip(keys) {
+        place[..4].copy_from_slice(&(key.len() as u32).to_ne_bytes());
+        for (place, tuple) in place[8..].chunks_exact_mut(24).zip(*key) {
+            // As they stand in the packet: the first octet first.
+            let octets = |number: u64| {
+                let mut octets = [0; 8];
+                let length = usize::from(tuple.length);
+                octets[..length].copy_from_slice(&number.to_be_bytes()[8 - length..]);
+                octets
+            };
+            place[..8].copy_from_slice(&octets(tuple.value));
+            place[8..16].copy_from_slice(&octets(tuple.mask));
+            place[16..20].copy_from_slice(&u32::from(tuple.offset).to_ne_bytes());
+            place[20..].copy_from_slice(&u32::from(tuple.length).to_ne_bytes());
+        }
+    }
+    value
+}

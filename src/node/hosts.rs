@@ -1,0 +1,102 @@
+//! Who runs domains: environments in the node's process, called directly, and those in processes of their own, told through
+//! [`super::Output::upcalls`].
+
+use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
+
+/// Hosts of one node at the same time.
+pub const HOSTS_MAX: usize = 1024;
+
+/// An execution environment in the node's process: it is called on the packet path and must not wait for anything.
+pub trait Environment: Send {
+    /// Something has happened to one of its domains; `os` acts for that domain.
+    fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall);
+}
+
+enum Host {
+    Free,
+    Remote,
+    Local(Option<Box<dyn Environment>>),
+}
+
+/// The environment of a host while it is called.
+pub(super) enum Lent {
+    Remote,
+    Local(Box<dyn Environment>),
+    Nobody,
+}
+
+/// The hosts of a node. The first is the node itself.
+pub(super) struct Hosts(Vec<Host>);
+
+impl Default for Hosts {
+    fn default() -> Hosts {
+        Hosts(vec![Host::Local(None)])
+    }
+}
+
+impl Hosts {
+    fn add(&mut self, host: Host) -> Option<HostId> {
+        match self.0.iter().position(|host| matches!(host, Host::Free)) {
+            Some(at) => {
+                self.0[at] = host;
+                Some(HostId(at as u32))
+            }
+            None if self.0.len() < HOSTS_MAX => {
+                self.0.push(host);
+                Some(HostId(self.0.len() as u32 - 1))
+            }
+            None => None,
+        }
+    }
+
+    /// One in a process of its own.
+    pub fn add_remote(&mut self) -> Option<HostId> {
+        self.add(Host::Remote)
+    }
+
+    /// One in the node's process.
+    pub fn add_local(&mut self, environment: Box<dyn Environment>) -> Option<HostId> {
+        self.add(Host::Local(Some(environment)))
+    }
+
+    /// Another environment in the place of one of this process.
+    pub fn replace(&mut self, host: HostId, environment: Box<dyn Environment>) -> bool {
+        match self.0.get_mut(host.0 as usize) {
+            Some(Host::Local(place @ Some(_))) => {
+                *place = Some(environment);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// One is no more.
+    pub fn remove(&mut self, host: HostId) {
+        if host != HostId::NODE
+            && let Some(place) = self.0.get_mut(host.0 as usize)
+        {
+            *place = Host::Free;
+        }
+    }
+
+    /// Whether it is in a process of its own.
+    pub fn is_remote(&self, host: HostId) -> bool {
+        matches!(self.0.get(host.0 as usize), Some(Host::Remote))
+    }
+
+    #[inline]
+    pub fn lend(&mut self, host: HostId) -> Lent {
+        match self.0.get_mut(host.0 as usize) {
+            Some(Host::Remote) => Lent::Remote,
+            Some(Host::Local(environment)) => environment.take().map_or(Lent::Nobody, Lent::Local),
+            _ => Lent::Nobody,
+        }
+    }
+
+    #[inline]
+    pub fn give_back(&mut self, host: HostId, environment: Box<dyn Environment>) {
+        if let Some(Host::Local(place)) = self.0.get_mut(host.0 as usize) {
+            *place = Some(environment);
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! The NodeOS interface, bound to a domain of this node.
+//!
+//! [`Os`] is what [`NodeOs`] is for environments of the node: a node, a turn, and in whose name. Every call
+//! first sees to it that what it is given exists and is of the caller's subtree of domains.
+
+use super::hosts::Environment;
+use super::output::{Effect, Turn};
+use super::{Node, channels};
+use crate::nodeos::channel::Target;
+use crate::nodeos::channel::spec::{Filter, Layer};
+use crate::nodeos::domain::{Domain, Limits};
+use crate::nodeos::grants::Grants;
+use crate::nodeos::interface::{
+    ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
+    OutChanId, PoolId, Upcall,
+};
+use crate::port::frame::BUFFER;
+use crate::port::{Frame, PortId};
+use crate::trust::Role;
+use crate::wire::anep;
+
+/// Characters of a title.
+const TITLE_MAX: usize = 64;
+
+/// How long the domains of a pool that a domain got at its creation may stay over its limit, in milliseconds.
+const DEADLINE_MS: u32 = 100;
+
+/// What ended with a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Ended {
+    /// Domains, with those below.
+    pub domains: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Codes.
+    pub codes: usize,
+    /// Octets of memory pools.
+    pub bytes: u64,
+}
+
+/// Packets that have gone through the channels that exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ChannelCounts {
+    /// Through incoming ones.
+    pub received: u64,
+    /// Through outgoing ones.
+    pub sent: u64,
+    /// Through cut-through ones, which are among the others too.
+    pub cut: u64,
+}
+
+/// The NodeOS interface in the name of a domain.
+pub struct Os<'a, 't> {
+    node: &'a mut Node,
+    turn: &'a mut Turn<'t>,
+    caller: DomainId,
+}
+
+impl Node {
+    /// The interface in the name of `caller`.
+    pub fn os<'a, 't>(&'a mut self, turn: &'a mut Turn<'t>, caller: DomainId) -> Os<'a, 't> {
+        Os { node: self, turn, caller }
+    }
+
+    /// The root of the node's domains.
+    pub fn root_domain(&self) -> Option<DomainId> {
+        self.env.as_deref().map(|env| env.domains.root())
+    }
+
+    /// A new host in a process of its own, and the domain that is its, below the root.
+    pub fn connect(&mut self, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
+        let host = self.hosts.add_remote().ok_or(Error::Full)?;
+        self.found_host(host, title, role)
+    }
+
+    /// A new host in the node's process, and the domain that is its, below the root.
+    pub fn attach(
+        &mut self,
+        title: &str,
+        role: &Role,
+        environment: Box<dyn Environment>,
+    ) -> Result<(HostId, DomainId), Error> {
+        let host = self.hosts.add_local(environment).ok_or(Error::Full)?;
+        self.found_host(host, title, role)
+    }
+
+    /// Puts another environment in the place of the one that runs a domain; false if that is none of this process.
+    pub fn replace_environment(&mut self, domain: DomainId, environment: Box<dyn Environment>) -> bool {
+        let host = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|domain| domain.host);
+        host.is_some_and(|host| self.hosts.replace(host, environment))
+    }
+
+    /// How many packets have gone through channels.
+    pub fn channel_counts(&self) -> ChannelCounts {
+        let sum = |traffic: &mut dyn Iterator<Item = u64>| traffic.sum();
+        ChannelCounts {
+            received: sum(&mut self.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),
+            sent: sum(&mut self.channels.outs.iter().map(|(_, channel)| channel.traffic.packets)),
+            cut: sum(&mut self.channels.cuts.iter().map(|(_, channel)| channel.traffic.packets)),
+        }
+    }
+
+    fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
+        let root = self.root_domain().ok_or(Error::Full)?;
+        let what = (role.limits, role.grants);
+        match title_of(title).and_then(|title| self.add_domain(root, title, host, what, None)) {
+            Ok(domain) => Ok((host, domain)),
+            Err(error) => {
+                self.hosts.remove(host);
+                Err(error)
+            }
+        }
+    }
+
+    fn add_domain(
+        &mut self,
+        parent: DomainId,
+        title: String,
+        host: HostId,
+        (limits, grants): (Limits, Grants),
+        pool: Option<PoolId>,
+    ) -> Result<DomainId, Error> {
+        let env = self.env.as_deref_mut().ok_or(Error::Full)?;
+        let mut domain = Domain::new(title, limits).with_grants(grants);
+        domain.host = host;
+        let id = env.domains.create(parent, domain).ok_or(Error::Full)?;
+        let own = MemPoolSpec { parent: None, limit_bytes: grants.memory_bytes, deadline_ms: DEADLINE_MS };
+        let attached = match pool {
+            Some(pool) => self.pools.attach(id, pool),
+            None => self.pools.create(id, &own).and_then(|pool| self.pools.attach(id, pool)),
+        };
+        if let Err(error) = attached {
+            self.pools.end(id);
+            env.domains.end(id);
+            return Err(error);
+        }
+        Ok(id)
+    }
+
+    /// Tells domains whose pools are over their limits, and ends those that have not obeyed in time.
+    pub(super) fn look_after_pools(&mut self, turn: &mut Turn<'_>) {
+        if self.pools.is_quiet() {
+            return;
+        }
+        let mut told = Vec::new();
+        self.pools.tell(turn.now, |domain, pool, deadline| told.push((domain, pool, deadline)));
+        for (domain, pool, deadline) in told {
+            self.upcall(turn, domain, Upcall::Overrun { pool, deadline });
+        }
+        for domain in self.pools.due(turn.now) {
+            tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its memory for too long");
+            self.end_domain(turn, domain, true);
+        }
+    }
+
+    /// A host is gone: with it all its domains.
+    pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
+        let Some(env) = self.env.as_deref() else { return Ended::default() };
+        let own: Vec<_> = env.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
+        let mut ended = Ended::default();
+        for domain in own {
+            let more = self.end_domain(turn, domain, false);
+            ended.domains += more.domains;
+            ended.channels += more.channels;
+            ended.codes += more.codes;
+            ended.bytes += more.bytes;
+        }
+        self.hosts.remove(host);
+        ended
+    }
+
+    /// Tells the ports which packets are channels', if that has changed.
+    pub(super) fn tell_channels(&mut self, turn: &mut Turn<'_>) {
+        if self.channels_told != self.channels.changes {
+            self.channels_told = self.channels.changes;
+            let filters = self.channels.ins.iter().map(|(_, channel)| channel.filter.clone()).collect();
+            turn.out.effects.push(Effect::Channels(filters));
+        }
+    }
+
+    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
+    pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
+        let codes = self.withdraw_codes_of(turn, top);
+        let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
+        let gone = env.domains.end(top);
+        let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
+        for (id, _) in &gone {
+            env.state.forget(&mut env.domains, *id);
+            ended.channels += self.channels.remove_all(*id);
+            ended.bytes += self.pools.end(*id);
+        }
+        for (id, domain) in gone {
+            if tell && self.hosts.is_remote(domain.host) {
+                turn.out.upcalls.push((domain.host, id, Upcall::Ended));
+            }
+        }
+        self.tell_channels(turn);
+        ended
+    }
+}
+
+fn title_of(title: &str) -> Result<String, Error> {
+    let fits = !title.is_empty() && title.chars().count() <= TITLE_MAX && !title.chars().any(char::is_control);
+    if fits { Ok(title.to_owned()) } else { Err(Error::Invalid) }
+}
+
+impl Os<'_, '_> {
+    /// Whether the caller may use what is this domain's.
+    fn may(&self, domain: DomainId) -> Result<(), Error> {
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        if env.domains.by_id(domain).is_none() {
+            return Err(Error::Stale);
+        }
+        if env.domains.is_within(domain, self.caller) { Ok(()) } else { Err(Error::Denied) }
+    }
+
+    fn owner_of_in(&self, channel: InChanId) -> Result<DomainId, Error> {
+        let domain = self.node.channels.ins.get(channel).ok_or(Error::Stale)?.domain;
+        self.may(domain).map(|()| domain)
+    }
+
+    fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
+        let domain = self.node.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
+        self.may(domain).map(|()| domain)
+    }
+
+    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<Filter, Error> {
+        self.may(domain)?;
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let most = env.domains.by_id(domain).map_or(0, |domain| domain.grants.channels);
+        if self.node.channels.count(domain) >= usize::from(most) {
+            return Err(Error::Limit);
+        }
+        let ports = &env.topology.ports;
+        Filter::parse(&spec.protocol, &spec.address, &spec.key, |name| {
+            let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
+            let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
+            Some(PortId(at as u16))
+        })
+    }
+}
+
+impl Os<'_, '_> {
+    /// Who runs a new domain, and what it gets: what its parent has, with as many threads as were asked for.
+    fn granted(&self, parent: DomainId, spec: &DomainSpec) -> Result<(HostId, Limits, Grants), Error> {
+        if spec.role.is_some() {
+            return Err(Error::Unsupported);
+        }
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let above = env.domains.by_id(parent).ok_or(Error::Stale)?;
+        let (host, most) = (above.host, above.grants.domains as usize);
+        if spec.threads.max_threads > above.grants.threads {
+            return Err(Error::Limit);
+        }
+        // Those of the same host, so that domains of domains do not multiply what one was granted.
+        let there = env.domains.iter().filter(|(_, domain)| domain.host == host).count();
+        if there > most {
+            return Err(Error::Limit);
+        }
+        Ok((host, above.limits, Grants { threads: spec.threads.max_threads, ..above.grants }))
+    }
+
+    fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
+        self.may(self.node.pools.owner(pool).ok_or(Error::Stale)?)
+    }
+}
+
+impl NodeOs for Os<'_, '_> {
+    fn domain_self(&self) -> DomainId {
+        self.caller
+    }
+
+    fn domain_create(&mut self, parent: DomainId, spec: &DomainSpec) -> Result<DomainId, Error> {
+        self.may(parent)?;
+        let title = title_of(&spec.title)?;
+        if spec.threads.max_threads == 0 {
+            return Err(Error::Invalid);
+        }
+        let (host, limits, grants) = self.granted(parent, spec)?;
+        if let Some(pool) = spec.pool {
+            self.may_pool(pool)?;
+        }
+        self.node.add_domain(parent, title, host, (limits, grants), spec.pool)
+    }
+
+    fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
+        self.may(domain)?;
+        if Some(domain) == self.node.root_domain() {
+            return Err(Error::Denied);
+        }
+        self.node.end_domain(self.turn, domain, domain != self.caller);
+        Ok(())
+    }
+
+    fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
+        if let Some(parent) = spec.parent {
+            self.may_pool(parent)?;
+        }
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let caller = env.domains.by_id(self.caller).ok_or(Error::Stale)?;
+        if spec.limit_bytes > caller.grants.memory_bytes {
+            return Err(Error::Limit);
+        }
+        // What is not part of a pool that the caller has is part of the caller's own, so that it is granted but once.
+        let parent = spec.parent.or(self.node.pools.of_domain(self.caller));
+        self.node.pools.create(self.caller, &MemPoolSpec { parent, ..*spec })
+    }
+
+    fn mempool_destroy(&mut self, pool: PoolId) -> Result<(), Error> {
+        self.may_pool(pool)?;
+        self.node.pools.destroy(pool)
+    }
+
+    fn mempool_charge(&mut self, pool: PoolId, bytes: i64) -> Result<(), Error> {
+        self.may_pool(pool)?;
+        let charged = self.node.pools.charge_direct(pool, bytes);
+        self.node.look_after_pools(self.turn);
+        charged
+    }
+
+    fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
+        let filter = self.filter(domain, spec)?;
+        if filter.layer == Layer::Anep && filter.kind.is_none_or(channels::is_own_type) {
+            return Err(if filter.kind.is_none() { Error::Invalid } else { Error::Exists });
+        }
+        if filter.layer == Layer::Udp && filter.destination_port == Some(anep::UDP_PORT)
+            || filter.layer == Layer::Ip && filter.kind == Some(u16::from(anep::IP_PROTOCOL))
+        {
+            return Err(Error::Exists);
+        }
+        let channel = self.node.channels.add_in(domain, filter, spec)?;
+        self.node.tell_channels(self.turn);
+        Ok(channel)
+    }
+
+    fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
+        self.owner_of_in(channel)?;
+        self.node.channels.remove_in(channel);
+        self.node.tell_channels(self.turn);
+        Ok(())
+    }
+
+    fn outchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<OutChanId, Error> {
+        let filter = self.filter(domain, spec)?;
+        if filter.layer == Layer::Tcp {
+            return Err(Error::Unsupported);
+        }
+        if filter.layer == Layer::Anep && filter.kind.is_some_and(channels::is_own_type) {
+            return Err(Error::Exists);
+        }
+        let target = Target::of(&filter)?;
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        if target.source.is_some_and(|source| !env.topology.is_own(source)) {
+            return Err(Error::Denied);
+        }
+        if env.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
+            return Err(Error::Limit);
+        }
+        self.node.channels.add_out(domain, target, spec)
+    }
+
+    fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
+        self.owner_of_out(channel)?;
+        self.node.channels.remove_out(channel);
+        Ok(())
+    }
+
+    fn outchan_send(&mut self, channel: OutChanId, to: Destination, frame: Frame) -> Result<(), (Frame, Error)> {
+        match self.owner_of_out(channel) {
+            Ok(domain) => {
+                let sent = self.node.send_out(self.turn, channel, to, frame);
+                if sent.is_ok() {
+                    self.node.pools.free(domain, BUFFER);
+                }
+                sent
+            }
+            Err(error) => Err((frame, error)),
+        }
+    }
+
+    fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error> {
+        self.owner_of_in(from)?;
+        self.owner_of_out(to)?;
+        let cut = self.node.channels.add_cut(from, to)?;
+        self.node.tell_channels(self.turn);
+        Ok(cut)
+    }
+
+    fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error> {
+        let domain = self.node.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
+        self.may(domain)?;
+        self.node.channels.remove_cut(channel);
+        self.node.tell_channels(self.turn);
+        Ok(())
+    }
+
+    fn event_schedule(&mut self, _: DomainId, _: u64, _: u64) -> Result<EventId, Error> {
+        Err(Error::Unsupported)
+    }
+
+    fn event_cancel(&mut self, _: EventId) -> Result<(), Error> {
+        Err(Error::Unsupported)
+    }
+
+    fn time_now(&self) -> u64 {
+        self.turn.now
+    }
+
+    fn packet_alloc(&mut self, domain: DomainId) -> Result<Frame, Error> {
+        self.may(domain)?;
+        self.node.pools.charge(domain, BUFFER)?;
+        Ok(self.turn.out.pool.take())
+    }
+
+    fn packet_free(&mut self, domain: DomainId, frame: Frame) {
+        self.node.pools.free(domain, BUFFER);
+        self.turn.out.pool.give(frame);
+    }
+}

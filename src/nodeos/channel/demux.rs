@@ -1,0 +1,298 @@
+//! Early demultiplexing: which channel a packet is for, found before anything is done for it.
+//!
+//! Filters of the same shape (which fields they look at, and how much of addresses) are in one hash table, so a packet costs
+//! one look-up for each shape that exists, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
+//! Filters that differ only in their keys share an entry; the first key that holds decides, longer keys before shorter ones.
+
+use super::spec::{Filter, Layer};
+use crate::classify::layers::Layers;
+use crate::nodeos::interface::{Ends, Error, KeyTuple};
+use crate::port::PortId;
+use core::ops::Range;
+use std::collections::HashMap;
+
+/// Shapes of one node, as many as the kernel's filter has (`bpf/take.h`).
+pub const SHAPES_MAX: usize = 16;
+
+/// Filters that differ only in their keys.
+pub const KEYS_MAX: usize = 4;
+
+/// Which fields filters look at, the most specific last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    layer: Layer,
+    source_port: bool,
+    destination_bits: u8,
+    destination_port: bool,
+    source_bits: u8,
+    kind: bool,
+    port: bool,
+}
+
+/// What a filter's fields must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Flow {
+    source: u128,
+    destination: u128,
+    source_port: u16,
+    destination_port: u16,
+    kind: u16,
+    port: u16,
+}
+
+#[derive(Debug)]
+struct Group<T> {
+    shape: Shape,
+    flows: HashMap<Flow, Vec<(Vec<KeyTuple>, T)>, foldhash::fast::FixedState>,
+}
+
+/// What a packet was found to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<T> {
+    /// Whose it is.
+    pub owner: T,
+    /// The payload of the filter's last protocol.
+    pub payload: Range<usize>,
+    /// Who sent it to whom.
+    pub ends: Ends,
+}
+
+/// The filters of a node, and whose they are.
+#[derive(Debug)]
+pub struct Demux<T> {
+    groups: Vec<Group<T>>,
+}
+
+impl<T> Default for Demux<T> {
+    fn default() -> Demux<T> {
+        Demux { groups: Vec::new() }
+    }
+}
+
+impl<T: Copy + PartialEq> Demux<T> {
+    /// Whether there is no filter.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Adds a filter, unless another means the same.
+    pub fn add(&mut self, filter: &Filter, owner: T) -> Result<(), Error> {
+        let shape = Shape::of(filter);
+        let at = match self.groups.binary_search_by(|group| shape.cmp(&group.shape)) {
+            Ok(at) => at,
+            Err(_) if self.groups.len() >= SHAPES_MAX => return Err(Error::Full),
+            Err(at) => {
+                self.groups.insert(at, Group { shape, flows: HashMap::default() });
+                at
+            }
+        };
+        let keys = self.groups[at].flows.entry(Flow::of(filter)).or_default();
+        if keys.iter().any(|(key, _)| *key == filter.key) {
+            return Err(Error::Exists);
+        }
+        if keys.len() >= KEYS_MAX {
+            return Err(Error::Full);
+        }
+        let place = keys.partition_point(|(key, _)| key.len() >= filter.key.len());
+        keys.insert(place, (filter.key.clone(), owner));
+        Ok(())
+    }
+
+    /// Takes a filter out.
+    pub fn remove(&mut self, filter: &Filter, owner: T) {
+        let shape = Shape::of(filter);
+        let Ok(at) = self.groups.binary_search_by(|group| shape.cmp(&group.shape)) else { return };
+        let (group, flow) = (&mut self.groups[at], Flow::of(filter));
+        if let Some(keys) = group.flows.get_mut(&flow) {
+            keys.retain(|(key, other)| *other != owner || *key != filter.key);
+            if keys.is_empty() {
+                group.flows.remove(&flow);
+            }
+        }
+        if group.flows.is_empty() {
+            self.groups.remove(at);
+        }
+    }
+
+    /// Whose an Ethernet frame is.
+    #[inline]
+    pub fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
+        self.groups.iter().find_map(|group| group.find(port, layers, bytes))
+    }
+
+    /// Whose an ANEP packet of a type is, with this payload.
+    #[inline]
+    pub fn find_anep(&self, port: PortId, kind: u16, payload: &[u8]) -> Option<T> {
+        let groups = self.groups.iter().filter(|group| group.shape.layer == Layer::Anep);
+        let mut flows = groups.map(|group| (group, group.shape.anep(port, kind)));
+        flows.find_map(|(group, flow)| group.owner(&flow, payload))
+    }
+}
+
+impl<T: Copy> Group<T> {
+    #[inline]
+    fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
+        let (flow, payload, ends) = self.shape.apply(port, layers, bytes.len())?;
+        let owner = self.owner(&flow, bytes.get(payload.clone())?)?;
+        Some(Found { owner, payload, ends })
+    }
+
+    #[inline]
+    fn owner(&self, flow: &Flow, payload: &[u8]) -> Option<T> {
+        let keys = self.flows.get(flow)?;
+        keys.iter().find(|(key, _)| key.iter().all(|tuple| holds(tuple, payload))).map(|(_, owner)| *owner)
+    }
+}
+
+/// Whether a comparison holds.
+#[inline]
+fn holds(tuple: &KeyTuple, payload: &[u8]) -> bool {
+    let from = usize::from(tuple.offset);
+    let Some(octets) = payload.get(from..from + usize::from(tuple.length)) else { return false };
+    let value = octets.iter().fold(0, |value, octet| value << 8 | u64::from(*octet));
+    value & tuple.mask == tuple.value
+}
+
+fn bits(addr: crate::wire::Addr, length: u8) -> u128 {
+    let mask = if length == 0 { 0 } else { u128::MAX << (128 - u32::from(length.min(128))) };
+    u128::from_be_bytes(addr.0) & mask
+}
+
+impl Shape {
+    fn of(filter: &Filter) -> Shape {
+        Shape {
+            layer: filter.layer,
+            source_port: filter.source_port.is_some(),
+            destination_bits: filter.destination.length,
+            destination_port: filter.destination_port.is_some(),
+            source_bits: filter.source.length,
+            kind: filter.kind.is_some(),
+            port: filter.port.is_some(),
+        }
+    }
+
+    fn anep(&self, port: PortId, kind: u16) -> Flow {
+        let (kind, port) = (if self.kind { kind } else { 0 }, if self.port { port.0 } else { 0 });
+        Flow { kind, port, ..Flow::default() }
+    }
+
+    /// What a frame's fields are as far as the shape looks at them, if it has them.
+    #[inline]
+    fn apply(&self, port: PortId, layers: &Layers, length: usize) -> Option<(Flow, Range<usize>, Ends)> {
+        let mut flow = Flow { port: if self.port { port.0 } else { 0 }, ..Flow::default() };
+        if self.layer == Layer::Link {
+            flow.kind = if self.kind { layers.ethertype } else { 0 };
+            return Some((flow, 0..length, Ends::default()));
+        }
+        let ip = layers.ip.as_ref()?;
+        flow.source = bits(ip.source, self.source_bits);
+        flow.destination = bits(ip.destination, self.destination_bits);
+        let mut ends = Ends { source: Some((ip.source, 0)), destination: Some((ip.destination, 0)) };
+        let wanted = match self.layer {
+            Layer::Ip => {
+                flow.kind = if self.kind { u16::from(ip.protocol) } else { 0 };
+                return Some((flow, ip.payload.clone(), ends));
+            }
+            Layer::Udp => crate::classify::layers::UDP,
+            Layer::Tcp => crate::classify::layers::TCP,
+            Layer::Link | Layer::Anep => return None,
+        };
+        let transport = ip.transport.as_ref().filter(|_| ip.protocol == wanted)?;
+        flow.source_port = if self.source_port { transport.source } else { 0 };
+        flow.destination_port = if self.destination_port { transport.destination } else { 0 };
+        ends = Ends {
+            source: ends.source.map(|(addr, _)| (addr, transport.source)),
+            destination: ends.destination.map(|(addr, _)| (addr, transport.destination)),
+        };
+        Some((flow, transport.payload.clone(), ends))
+    }
+}
+
+impl Flow {
+    fn of(filter: &Filter) -> Flow {
+        Flow {
+            source: bits(filter.source.addr, filter.source.length),
+            destination: bits(filter.destination.addr, filter.destination.length),
+            source_port: filter.source_port.unwrap_or(0),
+            destination_port: filter.destination_port.unwrap_or(0),
+            kind: filter.kind.unwrap_or(0),
+            port: filter.port.map_or(0, |port| port.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ethernet::{self, Mac, ethertype};
+    use crate::wire::{ipv4, udp};
+
+    fn datagram(from: [u8; 4], to: [u8; 4], ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 42];
+        let header =
+            ethernet::Repr { destination: Mac([2; 6]), source: Mac([4; 6]), tag: None, ethertype: ethertype::IPV4 };
+        header.emit(&mut bytes).unwrap();
+        ipv4::Repr::new(from, to, 17, 64, 8 + payload.len()).emit(&mut bytes[14..]).unwrap();
+        let header = udp::Repr { source_port: ports.0, destination_port: ports.1, payload_len: payload.len() };
+        header.emit(&mut bytes[34..]).unwrap();
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn filter(protocol: &str, address: &str, key: &[KeyTuple]) -> Filter {
+        let port = |name: &str| name.strip_prefix("if")?.parse().ok().map(PortId);
+        Filter::parse(protocol, address, key, port).unwrap()
+    }
+
+    #[test]
+    fn the_most_specific_filter_gets_the_packet() {
+        let tuple = |offset, value| KeyTuple { offset, length: 1, value, mask: 0xff };
+        let filters = [
+            filter("*", "", &[]),
+            filter("if0", "type 0x800", &[]),
+            filter("if0/ip", "", &[]),
+            filter("if0/ip", "10.0.0.0/24 -> 10.0.1.0/24", &[]),
+            filter("if0/ip/udp", "*:5000", &[]),
+            filter("if0/ip/udp", "*:5000", &[tuple(0, 7)]),
+            filter("if0/ip/udp", "*:5000", &[tuple(0, 7), tuple(2, 9)]),
+            filter("if0/ip/udp", "10.0.0.1:* -> 10.0.1.2:5000", &[]),
+        ];
+        let mut demux = Demux::default();
+        for (at, filter) in filters.iter().enumerate() {
+            demux.add(filter, at).unwrap();
+            assert_eq!(demux.add(filter, at), Err(Error::Exists));
+        }
+        let cases: [(u16, Vec<u8>, usize, usize); 7] = [
+            (0, datagram([10, 0, 0, 1], [10, 0, 1, 2], (1, 5000), b"\x07\x00\x09"), 7, 3),
+            (0, datagram([10, 0, 0, 2], [10, 0, 1, 2], (1, 5000), b"\x07\x00\x09"), 6, 3),
+            (0, datagram([10, 0, 0, 2], [10, 0, 1, 2], (1, 5000), b"\x07\x00"), 5, 2),
+            (0, datagram([10, 0, 0, 2], [10, 0, 1, 2], (1, 5000), b""), 4, 0),
+            (0, datagram([10, 0, 0, 2], [10, 0, 1, 2], (1, 5001), b"x"), 3, 9),
+            (0, datagram([10, 9, 0, 2], [10, 0, 1, 2], (1, 5001), b"x"), 2, 9),
+            (1, datagram([10, 0, 0, 1], [10, 0, 1, 2], (1, 5000), b"x"), 0, 43),
+        ];
+        for (port, bytes, owner, payload) in &cases {
+            let layers = Layers::of(bytes).unwrap();
+            let found = demux.find(PortId(*port), &layers, bytes).unwrap();
+            assert_eq!((found.owner, found.payload.len()), (*owner, *payload), "{found:?}");
+        }
+        let (port, bytes, ..) = &cases[0];
+        for (at, filter) in filters.iter().enumerate().rev() {
+            let layers = Layers::of(bytes).unwrap();
+            assert!(demux.find(PortId(*port), &layers, bytes).unwrap().owner <= at);
+            demux.remove(filter, at);
+        }
+        assert!(demux.is_empty());
+    }
+
+    #[test]
+    fn anep_types_have_owners_too() {
+        let mut demux = Demux::default();
+        demux.add(&filter("*/anep", "type 7", &[]), "any port").unwrap();
+        demux.add(&filter("if1/anep", "type 7", &[]), "port 1").unwrap();
+        assert_eq!(demux.find_anep(PortId(0), 7, b""), Some("any port"));
+        assert_eq!(demux.find_anep(PortId(1), 7, b""), Some("port 1"));
+        assert_eq!(demux.find_anep(PortId(1), 8, b""), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Channels: how packets reach domains and leave them.
+//!
+//! An incoming channel says which packets are a domain's, an outgoing one where it may send and how much; a cut-through
+//! channel joins one of each, so that packets pass without anybody's code (Snow on Silk §2.1; PLAN on OSKit §3.3). What a packet is
+//! for is decided before anything is done for it ([`demux`]), and the domain of its channel pays from there on.
+
+pub mod demux;
+pub mod spec;
+
+use super::bucket::TokenBucket;
+use super::domain::DomainId;
+use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
+use super::table::Table;
+use crate::port::PortId;
+use crate::wire::Addr;
+use demux::Demux;
+use spec::{Filter, Layer};
+
+/// Channels of a kind that one node has at the same time.
+pub const CHANNELS_MAX: usize = 32_768;
+
+/// Packets that have gone through a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Traffic {
+    /// How many.
+    pub packets: u64,
+    /// Octets of theirs, as the domain sees them.
+    pub bytes: u64,
+    /// Packets that were dropped at the channel.
+    pub dropped: u64,
+}
+
+impl Traffic {
+    /// Counts one.
+    #[inline]
+    pub fn count(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// An incoming channel.
+#[derive(Debug)]
+pub struct InChan {
+    /// Who pays.
+    pub domain: DomainId,
+    /// What is its packets.
+    pub filter: Filter,
+    /// As it was asked for.
+    pub spec: ChanSpec,
+    /// The cut-through channel that takes its packets, if one does.
+    pub cut: Option<CutChanId>,
+    /// What came.
+    pub traffic: Traffic,
+}
+
+/// An outgoing channel.
+#[derive(Debug)]
+pub struct OutChan {
+    /// Who pays.
+    pub domain: DomainId,
+    /// Where to.
+    pub target: Target,
+    /// As it was asked for.
+    pub spec: ChanSpec,
+    /// What went.
+    pub traffic: Traffic,
+    /// Octets that may be sent now.
+    bucket: Option<TokenBucket>,
+}
+
+/// Where an outgoing channel sends, and as whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The port; without one, that of the route.
+    pub port: Option<PortId>,
+    /// The protocol that the node puts around what is sent.
+    pub layer: Layer,
+    /// Ethernet's type, IP's protocol or ANEP's type.
+    pub kind: Option<u16>,
+    /// The sender's address, if not the port's own.
+    pub source: Option<Addr>,
+    /// The sender's UDP port.
+    pub source_port: u16,
+    /// The receiver, if it is always the same.
+    pub destination: Option<Addr>,
+    /// The receiver's UDP port, if it is always the same.
+    pub destination_port: Option<u16>,
+}
+
+/// A cut-through channel.
+#[derive(Debug)]
+pub struct CutChan {
+    /// Who pays.
+    pub domain: DomainId,
+    /// Where packets come from.
+    pub from: InChanId,
+    /// Where they go.
+    pub to: OutChanId,
+    /// What went through.
+    pub traffic: Traffic,
+}
+
+/// The channels of a node.
+#[derive(Debug)]
+pub struct Channels {
+    /// Incoming.
+    pub ins: Table<InChanId, InChan>,
+    /// Outgoing.
+    pub outs: Table<OutChanId, OutChan>,
+    /// Cut-through.
+    pub cuts: Table<CutChanId, CutChan>,
+    /// Which packet is for which incoming channel.
+    pub demux: Demux<InChanId>,
+    /// How often incoming channels have changed: whoever keeps a copy of the filters compares it.
+    pub changes: u64,
+}
+
+impl Default for Channels {
+    fn default() -> Channels {
+        Channels {
+            ins: Table::new(CHANNELS_MAX),
+            outs: Table::new(CHANNELS_MAX),
+            cuts: Table::new(CHANNELS_MAX),
+            demux: Demux::default(),
+            changes: 0,
+        }
+    }
+}
+
+impl Channels {
+    /// Adds an incoming channel.
+    pub fn add_in(&mut self, domain: DomainId, filter: Filter, spec: &ChanSpec) -> Result<InChanId, Error> {
+        let channel =
+            InChan { domain, filter: filter.clone(), spec: spec.clone(), cut: None, traffic: Traffic::default() };
+        let id = self.ins.add(channel).map_err(|_| Error::Full)?;
+        if let Err(error) = self.demux.add(&filter, id) {
+            self.ins.remove(id);
+            return Err(error);
+        }
+        self.changes += 1;
+        Ok(id)
+    }
+
+    /// Takes an incoming channel out, and the cut-through channel that it is part of.
+    pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
+        let channel = self.ins.remove(id)?;
+        self.demux.remove(&channel.filter, id);
+        self.changes += 1;
+        if let Some(cut) = channel.cut {
+            self.cuts.remove(cut);
+        }
+        Some(channel)
+    }
+
+    /// Adds an outgoing channel.
+    pub fn add_out(&mut self, domain: DomainId, target: Target, spec: &ChanSpec) -> Result<OutChanId, Error> {
+        // A tenth of a second's worth at once, and always a whole packet.
+        let bucket = |rate: u64| TokenBucket::new(rate, (rate / 10).max(65_536));
+        let bucket = (spec.net.bandwidth > 0).then(|| bucket(spec.net.bandwidth));
+        let channel = OutChan { domain, target, spec: spec.clone(), traffic: Traffic::default(), bucket };
+        self.outs.add(channel).map_err(|_| Error::Full)
+    }
+
+    /// Takes an outgoing channel out, and the cut-through channels that lead to it.
+    pub fn remove_out(&mut self, id: OutChanId) -> Option<OutChan> {
+        let channel = self.outs.remove(id)?;
+        let cuts: Vec<_> = self.cuts.iter().filter(|(_, cut)| cut.to == id).map(|(cut, _)| cut).collect();
+        for cut in cuts {
+            self.remove_cut(cut);
+        }
+        Some(channel)
+    }
+
+    /// Joins two channels of one domain.
+    pub fn add_cut(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error> {
+        let source = self.ins.get_mut(from).ok_or(Error::Stale)?;
+        let sink = self.outs.get(to).ok_or(Error::Stale)?;
+        if source.domain != sink.domain {
+            return Err(Error::Denied);
+        }
+        if source.cut.is_some() {
+            return Err(Error::Exists);
+        }
+        let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default() };
+        let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
+        source.cut = Some(id);
+        self.changes += 1;
+        Ok(id)
+    }
+
+    /// Parts them.
+    pub fn remove_cut(&mut self, id: CutChanId) -> Option<CutChan> {
+        let cut = self.cuts.remove(id)?;
+        if let Some(source) = self.ins.get_mut(cut.from) {
+            source.cut = None;
+        }
+        self.changes += 1;
+        Some(cut)
+    }
+
+    /// Takes out all channels of a domain; says how many.
+    pub fn remove_all(&mut self, domain: DomainId) -> usize {
+        let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| channel.domain == domain).map(|(id, _)| id).collect();
+        let outs: Vec<_> = self.outs.iter().filter(|(_, channel)| channel.domain == domain).map(|(id, _)| id).collect();
+        ins.iter().for_each(|id| drop(self.remove_in(*id)));
+        outs.iter().for_each(|id| drop(self.remove_out(*id)));
+        ins.len() + outs.len()
+    }
+
+    /// Channels of a domain.
+    pub fn count(&self, domain: DomainId) -> usize {
+        self.ins.iter().filter(|(_, channel)| channel.domain == domain).count()
+            + self.outs.iter().filter(|(_, channel)| channel.domain == domain).count()
+    }
+}
+
+impl OutChan {
+    /// Takes so many octets of the channel's bandwidth.
+    #[inline]
+    pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Error> {
+        if self.bucket.as_mut().is_none_or(|bucket| bucket.take(now, bytes as u64)) {
+            return Ok(());
+        }
+        self.traffic.dropped += 1;
+        Err(Error::Again)
+    }
+}
+
+impl Target {
+    /// What an outgoing channel's filter says: its addresses are one each, or open.
+    pub fn of(filter: &Filter) -> Result<Target, Error> {
+        let one = |prefix: &crate::wire::Prefix| match prefix.length {
+            0 => Ok(None),
+            128 => Ok(Some(prefix.addr)),
+            _ => Err(Error::Invalid),
+        };
+        let (source, destination) = (one(&filter.source)?, one(&filter.destination)?);
+        let needs_kind = matches!(filter.layer, Layer::Ip | Layer::Anep);
+        let wrong = !filter.key.is_empty()
+            || needs_kind && filter.kind.is_none()
+            || filter.layer == Layer::Link && filter.port.is_none()
+            || filter.layer == Layer::Udp && filter.source_port.is_none();
+        if wrong {
+            return Err(Error::Invalid);
+        }
+        Ok(Target {
+            port: filter.port,
+            layer: filter.layer,
+            kind: filter.kind,
+            source,
+            source_port: filter.source_port.unwrap_or(0),
+            destination,
+            destination_port: filter.destination_port,
+        })
+    }
+}

@@ -1,0 +1,369 @@
+//! Memory pools: what domains hold, in octets.
+//!
+//! Every domain takes its buffers from one pool, and many domains may share one. A pool may be part of another: what it holds
+//! counts there too, but each has a limit of its own, which nobody below inherits. A charge that would bring a pool far over its
+//! limit ([`ceiling`]) is refused. One that goes a little over is granted, and an *overrun* begins: the domains that use
+//! the pool are told, and those that have not brought it back below its limit by the deadline are to be ended. So an environment
+//! learns that it holds too much while it can still do something about it. Nothing here is carried out: [`Pools::tell`] and
+//! [`Pools::due`] say who is to be told and ended. A charge allocates nothing.
+//! After Snow on Silk, table 1; PLAN on OSKit, §3.3.1.
+
+use super::domain::DomainId;
+use super::interface::{Error, MemPoolSpec, PoolId};
+use super::table::Table;
+
+/// Pools one node holds at the same time.
+pub const POOLS_MAX: usize = 32_768;
+
+/// How many pools may be parts of each other.
+pub const DEPTH_MAX: u16 = 8;
+
+/// The longest time domains may stay over a limit, in milliseconds.
+pub const DEADLINE_MS_MAX: u32 = 60_000;
+
+/// Octets that a pool with this limit can hold at all: an eighth more, at least one page.
+pub fn ceiling(limit: u64) -> u64 {
+    limit.saturating_add((limit / 8).max(4096))
+}
+
+/// What is known of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PoolStatus {
+    /// Octets that may be held.
+    pub limit_bytes: u64,
+    /// Octets that are held, by it and by those below it.
+    pub held_bytes: u64,
+    /// The most that ever were.
+    pub peak_bytes: u64,
+    /// How often it has gone over its limit.
+    pub overruns: u64,
+    /// Charges refused because it was full.
+    pub refused: u64,
+    /// Domains that use it.
+    pub domains: usize,
+}
+
+/// Whether a pool is within its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Within,
+    /// Over it, and nobody has been told.
+    Over,
+    /// Over it, to be changed until then (nanoseconds).
+    Told(u64),
+}
+
+#[derive(Debug)]
+struct Pool {
+    owner: DomainId,
+    parent: Option<PoolId>,
+    depth: u16,
+    /// Pools that are parts of it.
+    parts: u32,
+    /// Domains that take their buffers from it.
+    users: Vec<DomainId>,
+    limit: u64,
+    deadline: u64,
+    held: u64,
+    /// What of that was charged to the pool itself, by no domain's buffers.
+    direct: u64,
+    peak: u64,
+    overruns: u64,
+    refused: u64,
+    standing: Standing,
+}
+
+/// Which pool a domain uses, and what of it.
+#[derive(Clone, Copy, Debug)]
+struct Holding {
+    domain: DomainId,
+    pool: PoolId,
+    bytes: u64,
+}
+
+/// The pools of a node.
+pub struct Pools {
+    table: Table<PoolId, Pool>,
+    /// By the domain's place.
+    holdings: Vec<Option<Holding>>,
+    /// Pools over their limits; each has a place reserved when it is created.
+    over: Vec<PoolId>,
+}
+
+impl Default for Pools {
+    fn default() -> Pools {
+        Pools { table: Table::new(POOLS_MAX), holdings: Vec::new(), over: Vec::new() }
+    }
+}
+
+impl Pools {
+    /// Creates a pool of a domain. Whether the domain may have so much, and may have it counted in the pool above, the caller knows.
+    pub fn create(&mut self, owner: DomainId, spec: &MemPoolSpec) -> Result<PoolId, Error> {
+        if spec.limit_bytes == 0 || spec.deadline_ms > DEADLINE_MS_MAX {
+            return Err(Error::Invalid);
+        }
+        let depth = match spec.parent {
+            Some(parent) => self.table.get(parent).ok_or(Error::Stale)?.depth + 1,
+            None => 0,
+        };
+        if depth >= DEPTH_MAX {
+            return Err(Error::Limit);
+        }
+        let pool = Pool {
+            owner,
+            parent: spec.parent,
+            depth,
+            parts: 0,
+            users: Vec::new(),
+            limit: spec.limit_bytes,
+            deadline: u64::from(spec.deadline_ms) * 1_000_000,
+            held: 0,
+            direct: 0,
+            peak: 0,
+            overruns: 0,
+            refused: 0,
+            standing: Standing::Within,
+        };
+        let id = self.table.add(pool).map_err(|_| Error::Full)?;
+        if let Some(parent) = spec.parent.and_then(|parent| self.table.get_mut(parent)) {
+            parent.parts += 1;
+        }
+        self.over.reserve(self.table.len().saturating_sub(self.over.len()));
+        Ok(id)
+    }
+
+    /// Destroys a pool that no domain uses and no pool is part of; what was charged to it alone is given back.
+    pub fn destroy(&mut self, id: PoolId) -> Result<(), Error> {
+        let pool = self.table.get(id).ok_or(Error::Stale)?;
+        if pool.parts > 0 || !pool.users.is_empty() {
+            return Err(Error::Invalid);
+        }
+        let (held, parent) = (pool.held, pool.parent);
+        self.release(id, held);
+        if let Some(parent) = parent.and_then(|parent| self.table.get_mut(parent)) {
+            parent.parts -= 1;
+        }
+        self.table.remove(id);
+        Ok(())
+    }
+
+    /// Whose pool it is.
+    pub fn owner(&self, id: PoolId) -> Option<DomainId> {
+        self.table.get(id).map(|pool| pool.owner)
+    }
+
+    /// Has a domain take its buffers from a pool.
+    pub fn attach(&mut self, domain: DomainId, id: PoolId) -> Result<(), Error> {
+        if self.holding(domain).is_some() {
+            return Err(Error::Exists);
+        }
+        self.table.get_mut(id).ok_or(Error::Stale)?.users.push(domain);
+        let at = domain.index();
+        if at >= self.holdings.len() {
+            // Once for each domain there ever is at the same time.
+            self.holdings.resize(at + 1, None);
+        }
+        self.holdings[at] = Some(Holding { domain, pool: id, bytes: 0 });
+        Ok(())
+    }
+
+    /// The pool that a domain uses.
+    pub fn of_domain(&self, domain: DomainId) -> Option<PoolId> {
+        self.holding(domain).map(|holding| holding.pool)
+    }
+
+    /// Octets that a domain holds.
+    pub fn held_by(&self, domain: DomainId) -> u64 {
+        self.holding(domain).map_or(0, |holding| holding.bytes)
+    }
+
+    /// A domain has ended: what it held is given back, and the pools that it owned are gone, with what was charged to them. Those below
+    /// it come before it. Gives the octets that were freed.
+    pub fn end(&mut self, domain: DomainId) -> u64 {
+        let mut freed = 0;
+        if let Some(Holding { pool, bytes, .. }) = self.holding(domain) {
+            self.release(pool, bytes);
+            freed += bytes;
+            self.holdings[domain.index()] = None;
+            if let Some(pool) = self.table.get_mut(pool) {
+                pool.users.retain(|user| *user != domain);
+            }
+        }
+        let mut own: Vec<_> =
+            self.table.iter().filter(|(_, pool)| pool.owner == domain).map(|(id, pool)| (pool.depth, id)).collect();
+        own.sort_unstable_by_key(|(depth, _)| core::cmp::Reverse(*depth));
+        for (_, id) in own {
+            let direct = self.table.get(id).map_or(0, |pool| pool.direct);
+            // One that another domain still uses stays as it is: its users are all below its owner, so there is none.
+            freed += self.destroy(id).map_or(0, |()| direct);
+        }
+        freed
+    }
+
+    /// Charges buffers to the domain that holds them.
+    #[inline]
+    pub fn charge(&mut self, domain: DomainId, bytes: u64) -> Result<(), Error> {
+        let holding = self.holding(domain).ok_or(Error::Stale)?;
+        self.take(holding.pool, bytes)?;
+        if let Some(Some(holding)) = self.holdings.get_mut(domain.index()) {
+            holding.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Gives back what a domain held; never more than it holds.
+    #[inline]
+    pub fn free(&mut self, domain: DomainId, bytes: u64) {
+        let Some(holding) = self.holding(domain) else { return };
+        let bytes = bytes.min(holding.bytes);
+        self.release(holding.pool, bytes);
+        if let Some(Some(holding)) = self.holdings.get_mut(domain.index()) {
+            holding.bytes -= bytes;
+        }
+    }
+
+    /// Charges what an environment holds by itself to a pool; negative gives it back, never more than was charged so.
+    pub fn charge_direct(&mut self, id: PoolId, bytes: i64) -> Result<(), Error> {
+        let pool = self.table.get(id).ok_or(Error::Stale)?;
+        let amount = bytes.unsigned_abs();
+        if bytes >= 0 {
+            self.take(id, amount)?;
+        } else if amount > pool.direct {
+            return Err(Error::Invalid);
+        } else {
+            self.release(id, amount);
+        }
+        if let Some(pool) = self.table.get_mut(id) {
+            pool.direct = pool.direct.wrapping_add_signed(bytes);
+        }
+        Ok(())
+    }
+
+    /// Tells of each pool that has gone over its limit since the last time: the domains that use it or a part of it, and by when they
+    /// have to have changed that. One that is within its limit again is not spoken of.
+    pub fn tell(&mut self, now: u64, mut tell: impl FnMut(DomainId, PoolId, u64)) {
+        for at in 0..self.over.len() {
+            let id = self.over[at];
+            let Some(pool) = self.table.get_mut(id).filter(|pool| pool.standing == Standing::Over) else { continue };
+            let deadline = now.saturating_add(pool.deadline);
+            pool.standing = Standing::Told(deadline);
+            self.users_within(id).into_iter().for_each(|user| tell(user, id, deadline));
+        }
+    }
+
+    /// Whether [`Pools::tell`] has anything to tell, or [`Pools::due`] anything to wait for.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.over.is_empty()
+    }
+
+    /// When [`Pools::due`] has something next.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let deadline = |id: &PoolId| match self.table.get(*id)?.standing {
+            Standing::Told(deadline) => Some(deadline),
+            _ => None,
+        };
+        self.over.iter().filter_map(deadline).min()
+    }
+
+    /// The domains to be ended: those that use a pool which is over its limit at its deadline, or a part of it, and hold something.
+    pub fn due(&mut self, now: u64) -> Vec<DomainId> {
+        let mut due = Vec::new();
+        for id in &self.over {
+            let late = |pool: &&Pool| matches!(pool.standing, Standing::Told(deadline) if deadline <= now);
+            if let Some(pool) = self.table.get(*id).filter(late) {
+                let users = self.users_within(*id);
+                let holders = users.iter().copied().filter(|user| pool.direct > 0 || self.held_by(*user) > 0);
+                due.extend(holders);
+            }
+        }
+        due.sort_unstable();
+        due.dedup();
+        due
+    }
+
+    /// How a pool stands.
+    pub fn status(&self, id: PoolId) -> Option<PoolStatus> {
+        self.table.get(id).map(|pool| PoolStatus {
+            limit_bytes: pool.limit,
+            held_bytes: pool.held,
+            peak_bytes: pool.peak,
+            overruns: pool.overruns,
+            refused: pool.refused,
+            domains: pool.users.len(),
+        })
+    }
+
+    /// Pools there are.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    #[inline]
+    fn holding(&self, domain: DomainId) -> Option<Holding> {
+        self.holdings.get(domain.index()).copied().flatten().filter(|holding| holding.domain == domain)
+    }
+
+    /// A pool and those it is part of, at most [`DEPTH_MAX`].
+    #[inline]
+    fn line(&self, id: PoolId) -> impl Iterator<Item = PoolId> + '_ {
+        core::iter::successors(Some(id), |id| self.table.get(*id)?.parent).take(usize::from(DEPTH_MAX))
+    }
+
+    /// Counts octets in a pool and all above it, or in none.
+    #[inline]
+    fn take(&mut self, id: PoolId, bytes: u64) -> Result<(), Error> {
+        let fits = |id: &PoolId| {
+            let pool = self.table.get(*id);
+            pool.is_some_and(|pool| pool.held.saturating_add(bytes) <= ceiling(pool.limit))
+        };
+        let full = self.line(id).find(|id| !fits(id));
+        if let Some(full) = full {
+            if let Some(pool) = self.table.get_mut(full) {
+                pool.refused += 1;
+            }
+            return Err(Error::Limit);
+        }
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Some(pool) = self.table.get_mut(id) else { break };
+            pool.held += bytes;
+            pool.peak = pool.peak.max(pool.held);
+            if pool.held > pool.limit && pool.standing == Standing::Within {
+                pool.standing = Standing::Over;
+                pool.overruns += 1;
+                self.over.push(id);
+            }
+            at = self.table.get(id).and_then(|pool| pool.parent);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn release(&mut self, id: PoolId, bytes: u64) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Some(pool) = self.table.get_mut(id) else { break };
+            pool.held = pool.held.saturating_sub(bytes);
+            at = pool.parent;
+            if pool.held <= pool.limit && pool.standing != Standing::Within {
+                pool.standing = Standing::Within;
+                self.over.retain(|other| *other != id);
+            }
+        }
+    }
+
+    /// The domains that use a pool or one of its parts.
+    fn users_within(&self, top: PoolId) -> Vec<DomainId> {
+        let within = self.table.iter().filter(|(id, _)| self.line(*id).any(|above| above == top));
+        within.flat_map(|(_, pool)| pool.users.iter().copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
