@@ -44,6 +44,18 @@ pub struct Plain {
     pub name: u32,
 }
 
+/// A channel that packets go through.
+pub struct CutChan {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// Its domain.
+    pub domain: u32,
+    /// The node's name of it.
+    pub name: u32,
+    /// The channels that were created with it and go with it.
+    pub ends: Option<(u32, u32)>,
+}
+
 /// What a domain may use.
 pub struct Credential {
     /// The role it speaks of.
@@ -64,7 +76,7 @@ pub enum Object {
     /// An outgoing channel.
     Out(Arc<OutChan>),
     /// A cut-through channel.
-    Cut(Arc<Plain>),
+    Cut(Arc<CutChan>),
     /// An event to come.
     Event(Arc<Event>),
     /// A credential.
@@ -84,7 +96,8 @@ impl Object {
             Object::In(channel) => Some((&channel.session, channel.domain)),
             Object::Out(channel) => Some((&channel.session, channel.domain)),
             Object::Event(event) => Some((&event.session, event.domain)),
-            Object::Pool(plain) | Object::Cut(plain) | Object::File(plain) => Some((&plain.session, plain.domain)),
+            Object::Cut(channel) => Some((&channel.session, channel.domain)),
+            Object::Pool(plain) | Object::File(plain) => Some((&plain.session, plain.domain)),
             Object::Heap(heap) => Some((heap.session(), heap.domain())),
         }
     }
@@ -106,15 +119,13 @@ macro_rules! kinds {
     )+};
 }
 
-kinds! { Session = Node ProcessDomain = Domain Channel = In OutChan = Out Event = Event Credential = Credential Heap = Heap }
+kinds! { Session = Node ProcessDomain = Domain Channel = In OutChan = Out CutChan = Cut Event = Event Credential = Credential Heap = Heap }
 
-/// A memory pool, a cut-through channel or a file: the same to the library, but not to programs.
+/// A memory pool or a file: the same to the library, but not to programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainKind {
     /// A memory pool.
     Pool,
-    /// A cut-through channel.
-    Cut,
     /// A file.
     File,
 }
@@ -180,20 +191,18 @@ pub fn remove<K: Kind>(name: *const c_void) -> Result<Arc<K>, Error> {
 
 fn plain(object: &Object, kind: PlainKind) -> Option<Arc<Plain>> {
     match (object, kind) {
-        (Object::Pool(plain), PlainKind::Pool)
-        | (Object::Cut(plain), PlainKind::Cut)
-        | (Object::File(plain), PlainKind::File) => Some(plain.clone()),
+        (Object::Pool(plain), PlainKind::Pool) | (Object::File(plain), PlainKind::File) => Some(plain.clone()),
         _ => None,
     }
 }
 
-/// The pool, cut-through channel or file of this name.
+/// The pool or file of this name.
 pub fn find_plain(name: *const c_void, kind: PlainKind) -> Result<Arc<Plain>, Error> {
     let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
     plain(registry.objects.get(&(name as u64)).ok_or(gone(name))?, kind).ok_or(Error::Invalid)
 }
 
-/// Takes the name of a pool, cut-through channel or file away.
+/// Takes the name of a pool or file away.
 pub fn remove_plain(name: *const c_void, kind: PlainKind) -> Result<Arc<Plain>, Error> {
     let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
     let found = plain(registry.objects.get(&(name as u64)).ok_or(gone(name))?, kind).ok_or(Error::Invalid)?;

@@ -4,7 +4,8 @@ use super::{code, object, spec, text};
 use crate::crew::{Argument, CEnd, Channel, ProcessDomain, ReceiveFunction};
 use crate::error::Error;
 use crate::message::{Answer, Call, ChanSpec, KEY_MAX, KeyTuple};
-use crate::objects::{self, Object, OutChan, Place, Plain, PlainKind};
+use crate::objects::{self, CutChan, Object, OutChan, Place};
+use crate::session::Session;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
 
@@ -205,22 +206,70 @@ pub extern "C" fn an_cutchanConcat(mem: *mut c_void, from: *mut c_void, to: *mut
         if !Arc::ptr_eq(&from.session, &to.session) {
             return Err(Error::Denied);
         }
-        let session = from.session.clone();
-        session.call_then(&Call::CutChanCreate { from: from.name, to: to.name }, |answer| {
-            let Answer::Object { name } = answer else { return Err(Error::Ended) };
-            let channel = Plain { session: session.clone(), domain: from.domain, name };
-            objects::add(place, Object::Cut(Arc::new(channel)))
-        })
+        let name = named(&from.session, &Call::CutChanCreate { from: from.name, to: to.name })?;
+        let channel = CutChan { session: from.session.clone(), domain: from.domain, name, ends: None };
+        objects::add(place, Object::Cut(Arc::new(channel)))
     };
     object(create())
 }
 
-/// Parts them again.
+/// Creates a cut-through channel with its ends.
+///
+/// # Safety
+/// As the header says: pointers lead to what their types say, or are NULL.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // The specifications of both ends.
+pub unsafe extern "C" fn an_cutchanCreate(
+    mem: *mut c_void,
+    domain: *mut c_void,
+    demuxkey: *const CDemuxKey,
+    inprotspec: *const c_char,
+    inaddrspec: *const c_char,
+    outprotspec: *const c_char,
+    outaddrspec: *const c_char,
+    netspec: *const CNetSpec,
+) -> *mut c_void {
+    let create = || {
+        let (place, domain) = (Place::of(mem)?, objects::find::<ProcessDomain>(domain)?);
+        domain.living()?;
+        // SAFETY: the caller's promise.
+        let from = unsafe { channel(inprotspec, inaddrspec, key(demuxkey)?, netspec) }?;
+        // SAFETY: as above.
+        let to = unsafe { channel(outprotspec, outaddrspec, Vec::new(), netspec) }?;
+        let session = domain.session.clone();
+        let from = named(&session, &Call::InChanCreate { domain: domain.name, spec: from })?;
+        let from_goes = |_: &Error| drop(session.call(&Call::InChanDestroy { channel: from }));
+        let to = named(&session, &Call::OutChanCreate { domain: domain.name, spec: to }).inspect_err(from_goes)?;
+        let both_go = |error: &Error| {
+            let _ = session.call(&Call::OutChanDestroy { channel: to });
+            from_goes(error);
+        };
+        let name = named(&session, &Call::CutChanCreate { from, to }).inspect_err(both_go)?;
+        let (domain, ends) = (domain.name, Some((from, to)));
+        objects::add(place, Object::Cut(Arc::new(CutChan { session: session.clone(), domain, name, ends })))
+    };
+    object(create())
+}
+
+/// The node's name of what a call creates.
+fn named(session: &Session, call: &Call) -> Result<u32, Error> {
+    match session.call(call)? {
+        Answer::Object { name } => Ok(name),
+        _ => Err(Error::Ended),
+    }
+}
+
+/// Destroys a cut-through channel, with the ends that were created with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_cutchanDestroy(channel: *mut c_void) -> c_int {
     let destroy = || {
-        let channel = objects::remove_plain(channel, PlainKind::Cut)?;
-        channel.session.call(&Call::CutChanDestroy { channel: channel.name }).map(drop)
+        let cut = objects::remove::<CutChan>(channel)?;
+        let done = cut.session.call(&Call::CutChanDestroy { channel: cut.name }).map(drop);
+        if let Some((from, to)) = cut.ends {
+            cut.session.call(&Call::InChanDestroy { channel: from })?;
+            cut.session.call(&Call::OutChanDestroy { channel: to })?;
+        }
+        done
     };
     code(destroy())
 }

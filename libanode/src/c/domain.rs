@@ -82,7 +82,8 @@ pub unsafe extern "C" fn an_domainCreate(
         parent.living()?;
         // SAFETY: the header asks for NULL or a specification.
         let (threads, own) = unsafe { CThreadPoolSpec::read(threads) }?;
-        let (mut spec_, mut ends) = (DomainSpec { threads: threads.clone(), ..DomainSpec::default() }, None);
+        let plain = DomainSpec { title: "domain".into(), threads: threads.clone(), pool: None, role: None };
+        let (mut spec_, mut ends) = (plain, None);
         if !domainspec.is_null() {
             // SAFETY: as above.
             let given = unsafe { spec(domainspec) }?;
