@@ -70,7 +70,8 @@ impl Half {
         let geometry = memory.geometry();
         Half {
             domain,
-            marked: false,
+            // Looked at once, so that the process is asked to wake the node from then on.
+            marked: true,
             up: Producer::new(memory.clone(), geometry.up()),
             down: Consumer::new(memory.clone(), geometry.down()),
             back: Consumer::new(memory.clone(), geometry.back()),
@@ -298,3 +299,6 @@ impl Half {
         self.return_buffer(sent.span.buffer);
     }
 }
+
+#[cfg(test)]
+mod tests;
