@@ -15,6 +15,7 @@ mod halves;
 mod loading;
 pub mod objects;
 pub mod output;
+mod overrun;
 mod sending;
 mod serving;
 pub mod status;
@@ -36,7 +37,7 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Turn};
+pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Shared, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serving::Serving;
@@ -67,6 +68,7 @@ pub struct Node {
     drops: Drops,
     roles: Arc<Roles>,
     next_sweep: u64,
+    next_look: u64,
     next_review: u64,
     credentials: CredentialCounts,
     name: String,
@@ -119,6 +121,7 @@ impl Node {
             drops: Drops::default(),
             roles,
             next_sweep: SWEEP,
+            next_look: overrun::LOOK,
             next_review: REVIEW,
             credentials: CredentialCounts::default(),
             name,
@@ -261,7 +264,7 @@ impl Node {
                 let ready = ReadyCode { slot, domain, window, steps };
                 self.run(turn, frame, header, ready, source, from);
             }
-            Found::Refused => self.drop(turn, frame, Reason::CodeRefused),
+            Found::Refused(reason) => self.drop(turn, frame, reason),
             Found::Absent => self.wait_for_code(turn, frame, header.code, source),
         }
     }
@@ -521,6 +524,10 @@ impl Node {
             }
             self.tell_neighbours(turn);
             self.want_adopted(turn);
+            if turn.now >= self.next_look {
+                self.next_look = turn.now + overrun::LOOK;
+                self.look_at_budgets(turn);
+            }
             if turn.now >= self.next_review {
                 self.next_review = turn.now + REVIEW;
                 self.review_grants(turn);

@@ -4,6 +4,8 @@
 //! link addresses. The same frame goes into both; the kernel's by BPF_PROG_TEST_RUN, in a namespace of
 //! its own.
 
+#[path = "halves/budget.rs"]
+mod budget;
 #[path = "halves/draft.rs"]
 mod draft;
 #[path = "halves/place.rs"]

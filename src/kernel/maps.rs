@@ -102,15 +102,18 @@ pub struct Maps {
     list: Vec<(&'static str, Map)>,
 }
 
+/// The map of what each half has spent, shared with the programs.
+pub const ACCOUNTS: &str = "accounts_map";
+
 /// The map whose values have a lock, and their octets.
 const BUDGETS: &str = "budgets_map";
-const BUDGET: usize = 48;
+const BUDGET: usize = 72;
 
 /// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
 const RATE_MAX: u64 = 100_000_000_000;
 
 /// Name and shape of each.
-const LAYOUT: [(&str, MapShape); 18] = [
+const LAYOUT: [(&str, MapShape); 19] = [
     ("node_map", shape(MapKind::Array, 4, 40, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
     ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
@@ -118,6 +121,7 @@ const LAYOUT: [(&str, MapShape); 18] = [
     ("next_hops_map", shape(MapKind::PerCpuArray, 4, 72, NEXT_HOPS)),
     ("usage_map", shape(MapKind::PerCpuArray, 4, 72, PROGRAMS)),
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
+    (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
     ("counts_map", shape(MapKind::PerCpuArray, 4, 16, 1)),
     ("current_map", shape(MapKind::PerCpuArray, 4, 144, 1)),
     ("act_map", shape(MapKind::Programs, 4, 4, 1)),
@@ -349,11 +353,12 @@ impl Maps {
         map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])
     }
 
-    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second.
-    pub fn set_budget(&self, slot: u32, packets_per_second: u64, time_ns_per_second: u64) -> io::Result<()> {
-        let [packets, time] = [packets_per_second, time_ns_per_second].map(|rate| rate.min(RATE_MAX));
-        // The lock and its padding; full buckets; never looked at.
-        let words = [0, packets, time, packets / 10 + 1, time / 10 + 1, 0];
+    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
+    /// the user half has spent of them so far.
+    pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2]) -> io::Result<()> {
+        let [packets, time] = rates.map(|rate| rate.min(RATE_MAX));
+        // The lock and parts; rates; full buckets; never looked at; what is charged.
+        let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
         self.set(BUDGETS, slot, words.map(u64::to_ne_bytes).as_flattened())
     }
 

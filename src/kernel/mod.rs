@@ -5,6 +5,7 @@
 //! AF_PACKET socket, the kernel [`half`], which runs capsules before they reach either, and the way from the
 //! driver to the node's AF_XDP sockets ([`Steering`]).
 
+mod account;
 mod codes;
 mod error;
 pub mod half;
@@ -18,13 +19,14 @@ mod state;
 mod status;
 mod types;
 
+pub use account::Account;
 pub use error::LoadError;
 pub use half::{KernelHalf, Opening, environment};
 pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
 pub use pins::Pins;
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
-pub use status::Status;
+pub use status::{CodeStatus, PortStatus, Status};
 
 use crate::sys::bpf::{Hook, Link, Program};
 use std::io;

@@ -8,7 +8,8 @@ use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
 use crate::kernel::{KernelHalf, Opening, Pins, PortEntry};
-use crate::node::{KernelOrder, Linked, NodeConfig};
+use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
+use crate::nodeos::share::SharedAccount;
 use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
@@ -125,6 +126,8 @@ impl Messenger {
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
         role.check_program(&program)?;
         let added = self.half.add_code(code, &program, window, role.kernel, &role.limits);
-        Ok(added.map_err(|error| error.to_string())?)
+        let state = added.map_err(|error| error.to_string())?;
+        let account = self.half.account(code).map(|account| Arc::new(account) as Arc<dyn SharedAccount>);
+        Ok(Shared { state, account })
     }
 }

@@ -11,6 +11,7 @@ use super::{Done, Node};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::nodeos::reason::Reason;
+use crate::nodeos::share::OtherHalf;
 use crate::port::{Frame, PortId};
 use crate::topology::{Link, Neighbour};
 use crate::wire::{Addr, Digest, anep, capsule};
@@ -145,10 +146,11 @@ impl Node {
                 if let Some(env) = self.env.as_deref_mut() {
                     let now = turn.now;
                     env.state.hand_over(&mut env.domains, ready.domain, now, |key, value, keep_ms| {
-                        shared.put(key, value, keep_ms, now);
+                        shared.state.put(key, value, keep_ms, now);
                     });
                     if let Some(domain) = env.domains.of(ready.domain) {
-                        domain.shared = Some(shared.clone());
+                        domain.shared = Some(shared.state.clone());
+                        domain.other = shared.account.clone().map(OtherHalf::new);
                     }
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));

@@ -217,7 +217,8 @@ impl Node {
 
     pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
         tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
-        self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why });
+        let reason = Reason::CodeRefused;
+        self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
         self.unlink(turn, code);
         for frame in self.fetch.settle(code) {
             self.drop(turn, frame, Reason::CodeRefused);

@@ -4,6 +4,7 @@
 pub use crate::code::run::Prepare;
 use crate::code::run::Runtime;
 use crate::nodeos::reason::Reason;
+use crate::nodeos::share::SharedAccount;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
 use crate::trust::{Claim, Role};
@@ -69,8 +70,17 @@ pub enum Effect {
     Kernel(KernelOrder),
 }
 
-/// What the kernel half made of a code: its soft state, or why it does not run there.
-pub type Linked = Result<Arc<dyn SharedState>, String>;
+/// What the kernel half made of a code: what both halves share of it, or why it does not run there.
+pub type Linked = Result<Shared, String>;
+
+/// What both halves share of a code.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Its soft state.
+    pub state: Arc<dyn SharedState>,
+    /// What its domain has spent.
+    pub account: Option<Arc<dyn SharedAccount>>,
+}
 
 /// What the kernel half shall know.
 pub enum KernelOrder {

@@ -82,6 +82,8 @@ reasons! {
     Source = "source", "the capsule's code wrote a source address that is neither the packet's nor this node's";
     /// The domain has used up its share.
     Budget = "budget", "the domain of the code is over its budget of packets or steps per second";
+    /// The code was removed because its domain stayed over its budget.
+    Removed = "removed", "the code's domain stayed over its budget, so its role had the code removed; it is refused for a time";
     /// A port's output queue is full.
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
     /// The system would not send a frame.
@@ -105,6 +107,11 @@ impl Drops {
     #[inline]
     pub fn count(&mut self, reason: Reason) {
         self.0[reason as usize] += 1;
+    }
+
+    /// Counts several drops.
+    pub fn count_many(&mut self, reason: Reason, drops: u64) {
+        self.0[reason as usize] += drops;
     }
 
     /// Adds the counts of others.
