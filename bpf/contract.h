@@ -78,6 +78,8 @@ struct near {
     u32 interface;
     /* Its number among the node's neighbours, plus 1; 0: none. */
     u32 number;
+    /* Whether a capsule of its has come since the node looked: set here, cleared by the node. */
+    u32 heard, zero;
 };
 
 /* Map `next_hops`, for each CPU: each destination has two places next to each other. */
@@ -191,7 +193,7 @@ struct passed_up {
 };
 
 _Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
+_Static_assert(sizeof(struct near) == 32 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
 _Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 144 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");

@@ -16,6 +16,7 @@ mod loading;
 pub mod objects;
 pub mod output;
 mod overrun;
+mod rates;
 mod sending;
 mod serving;
 pub mod status;
@@ -40,6 +41,7 @@ use objects::Objects;
 pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Shared, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rates::Rates;
 use serving::Serving;
 pub use status::CredentialCounts;
 use std::collections::HashSet;
@@ -62,6 +64,8 @@ pub struct Node {
     fetch: Fetch,
     objects: Objects,
     serving: Serving,
+    /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
+    look_ups: Rates,
     resolver: Resolver,
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,
@@ -115,6 +119,7 @@ impl Node {
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
+            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
             resolver: Resolver::default(),
             applications: HashSet::new(),
             ingress,

@@ -267,6 +267,20 @@ impl KernelHalf {
         self.tell_node(&state)
     }
 
+    /// The neighbours of which capsules have come here since this was asked last, each with its port.
+    pub fn heard(&self) -> io::Result<Vec<(u32, Addr)>> {
+        let state = self.state();
+        let mut heard = Vec::new();
+        for (port, addr) in &state.neighbours {
+            if let Some(interface) = state.interface(*port)
+                && self.maps.take_heard(*addr, interface)?
+            {
+                heard.push((*port, *addr));
+            }
+        }
+        Ok(heard)
+    }
+
     fn set_near(&self, state: &State, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
         state.interface(port).map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
     }

@@ -117,7 +117,7 @@ const LAYOUT: [(&str, MapShape); 19] = [
     ("node_map", shape(MapKind::Array, 4, 40, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
     ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
-    ("near_map", shape(MapKind::Array, 4, 24, NEAR)),
+    ("near_map", shape(MapKind::Array, 4, 32, NEAR)),
     ("next_hops_map", shape(MapKind::PerCpuArray, 4, 72, NEXT_HOPS)),
     ("usage_map", shape(MapKind::PerCpuArray, 4, 72, PROGRAMS)),
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
@@ -274,11 +274,25 @@ impl Maps {
 
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
     pub fn set_near(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
-        let mut value = [0; 24];
+        let mut value = [0; 32];
         value[..16].copy_from_slice(&addr.0);
         value[16..20].copy_from_slice(&interface.to_ne_bytes());
-        value[20..].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
+        value[20..24].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
         self.set("near_map", place(addr, interface, NEAR), &value)
+    }
+
+    /// Whether a capsule of a neighbour behind an interface has come since this was asked last.
+    pub fn take_heard(&self, addr: Addr, interface: u32) -> io::Result<bool> {
+        let (map, key) = (self.of("near_map")?, place(addr, interface, NEAR).to_ne_bytes());
+        let mut value = [0; 32];
+        map.get(&key, &mut value)?;
+        let its = value[..16] == addr.0 && value[16..20] == interface.to_ne_bytes();
+        let heard = its && value[24..28] != [0; 4];
+        if heard {
+            value[24..28].fill(0);
+            map.set(&key, &value)?;
+        }
+        Ok(heard)
     }
 
     /// The neighbours that are known: address, interface, number.
@@ -286,7 +300,7 @@ impl Maps {
         let map = self.of("near_map")?;
         let mut found = Vec::new();
         for place in 0..NEAR {
-            let mut value = [0; 24];
+            let mut value = [0; 32];
             map.get(&place.to_ne_bytes(), &mut value)?;
             let (mut addr, end) = ([0; 16], word64(&value, 16));
             addr.copy_from_slice(&value[..16]);

@@ -15,8 +15,8 @@ use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
 use crate::topology::{Link, Neighbour, Port, Routes};
 use crate::trust::Role;
-use crate::wire::Digest;
 use crate::wire::ethernet::Mac;
+use crate::wire::{Addr, Digest};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -117,6 +117,12 @@ impl Messenger {
             }
         }
         None
+    }
+
+    /// The neighbours of which capsules have come by the kernel half since this was asked last.
+    pub fn heard(&self) -> Vec<(PortId, Addr)> {
+        let heard = self.half.heard().inspect_err(|error| tracing::warn!(%error, "neighbours cannot be heard"));
+        heard.unwrap_or_default().into_iter().map(|(port, addr)| (PortId(port as u16), addr)).collect()
     }
 
     /// Links code for the kernel in its role: what the role lacks is refused here, what it grants in form

@@ -110,6 +110,17 @@ impl Node {
         self.want_adopted(turn);
     }
 
+    /// The kernel half hears these neighbours, each behind a port: they are as little silent as if they were heard here.
+    pub fn heard(&mut self, now: u64, list: &[(PortId, Addr)]) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let known = &mut env.topology.neighbours;
+        for (port, addr) in list {
+            if let Some(index) = known.index(*port, *addr) {
+                known.hear(index, now);
+            }
+        }
+    }
+
     /// Prepares the next codes that run in the kernel half and not here, a few at a time.
     pub(super) fn want_adopted(&mut self, turn: &mut Turn<'_>) {
         while self.fetch.len() < ADOPTED_AT_ONCE

@@ -58,6 +58,8 @@ reasons! {
     FetchTimeout = "fetch-timeout", "the previous hop did not deliver the capsule's code in time";
     /// Too many capsules wait for code; the oldest was dropped.
     FetchFull = "fetch-full", "too many capsules wait for code: a flood of unknown names, or a slow previous hop";
+    /// A neighbour sends capsules of unknown codes faster than its share.
+    LookUpRate = "look-up-rate", "a neighbour sends capsules of unknown codes faster than the limit per neighbour (look_ups_per_second)";
     /// The fetched bytes do not have the name they were asked for by.
     FetchHash = "fetch-hash", "what a neighbour sent as code does not have the name that was asked for: a lying or broken neighbour";
     /// A fetch message that answers nothing this node asked.

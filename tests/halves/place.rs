@@ -248,6 +248,11 @@ impl Place {
         (Came::of(bytes, made), late)
     }
 
+    /// Who has been heard in the kernel half since somebody asked.
+    pub fn heard(&self) -> Vec<(u32, Addr)> {
+        self.half.heard().unwrap()
+    }
+
     /// Tells the kernel half of the neighbours that the user half above has come to know.
     pub fn pass_neighbours_on(&mut self) {
         if let Some(list) = self.above.neighbours.take() {

@@ -107,6 +107,17 @@ impl User {
         self.settle(now);
     }
 
+    /// The kernel half has heard neighbours.
+    pub fn heard(&mut self, now: u64, list: &[(u16, Addr)]) {
+        let list: Vec<_> = list.iter().map(|(port, addr)| (PortId(*port), *addr)).collect();
+        self.node.heard(now, &list);
+    }
+
+    /// Whether a neighbour is known.
+    pub fn knows(&self, addr: Addr) -> bool {
+        self.node.status().neighbours.iter().any(|known| known.addr == addr)
+    }
+
     /// What the kernel half made of a code.
     pub fn linked(&mut self, now: u64, code: Digest, result: Linked) {
         self.node.linked(&mut Turn { now, runtime: &mut self.runtime, out: &mut self.out }, code, result);

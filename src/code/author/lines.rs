@@ -152,7 +152,7 @@ fn name_of(
 /// Where the code section's content lies in a module.
 fn code(module: &[u8]) -> Option<(usize, usize)> {
     Parser::new(0).parse_all(module).find_map(|payload| match payload {
-        Ok(Payload::CodeSectionStart { range, .. }) => Some((range.start as usize, range.end as usize)),
+        Ok(Payload::CodeSectionStart { range, .. }) => Some((range.start, range.end)),
         _ => None,
     })
 }

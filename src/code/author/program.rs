@@ -122,7 +122,7 @@ impl Placed {
         let symbol = file.symbol_by_index(index)?;
         let name = name(file, &symbol);
         let at = self.base[&section.index()] + (offset / 8) as usize;
-        if offset % 8 != 0 || offset >= section.size() {
+        if !offset.is_multiple_of(8) || offset >= section.size() {
             return Err(broken("a relocation outside its section"));
         }
         if self.code[at].opcode != CALL {
