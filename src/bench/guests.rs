@@ -62,6 +62,19 @@ impl Guests {
     }
 }
 
+/// A node's configuration for code that is loaded into the kernel in this form.
+pub(crate) fn with_role(form: &str) -> String {
+    let root = signer().id();
+    format!("routes = \"kernel\"\n[[role]]\nname = \"bench\"\ntrusts = [\"{root}\"]\nkernel = \"{form}\"")
+}
+
+/// Code that sends so many children in the place of each packet, to the destinations after the next hop.
+pub(crate) fn sending(count: u32) -> Result<Bundle, Error> {
+    let source = format!("#define COUNT {count}\n{}", include_str!("../../benches/guests/children.c"));
+    let options = Options { key: Some(signer()), only: Some(Kind::Wasm), ..Options::default() };
+    granted(compile("children", &source, &options)?)
+}
+
 /// With a credential of its signer's own beside it, so that a node has no neighbour to ask for one.
 fn granted(mut bundle: Bundle) -> Result<Bundle, Error> {
     let failed = |error: Refusal| Error::Guest(error.to_string());

@@ -9,9 +9,11 @@
 
 mod burst;
 mod capsules;
+mod children;
 mod compile;
 mod dialogue;
 mod environment;
+mod flood;
 mod gateway;
 mod guests;
 mod line;
@@ -21,6 +23,7 @@ mod node;
 mod overhead;
 mod place;
 mod plot;
+mod presence;
 mod report;
 mod series;
 mod stats;
@@ -61,6 +64,16 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
         run: overhead::run,
+    },
+    Bench {
+        name: "presence",
+        help: "what a node costs traffic that is not for it: forwarded packets, TCP streams through it and to it",
+        run: presence::run,
+    },
+    Bench {
+        name: "children",
+        help: "several copies of a packet: by the user half over AF_XDP, by an XDP broadcast, by tcx clones",
+        run: children::run,
     },
 ];
 

@@ -46,6 +46,11 @@ impl<'a> NodeGateway<'a> {
         self.name
     }
 
+    /// The code that it knows.
+    pub(crate) fn bundles(&self) -> &'a [Bundle] {
+        self.bundles
+    }
+
     /// Why a node refuses to be configured so; `None` if it does not.
     pub(crate) fn refusal(&self) -> Option<String> {
         NodeFile::parse(&native("/run".as_ref(), &INGRESS, &EGRESS, &self.options)).err().map(|error| error.to_string())

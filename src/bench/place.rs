@@ -20,7 +20,7 @@ use super::Error;
 use super::burst::Generator;
 use super::compile::Programs;
 use super::gateway::Running;
-use super::line::{D_MAC, D0, EGRESS, INGRESS, IP_UDP, Line, S0, Side, frame};
+use super::line::{ANEP_PORT, D_MAC, D0, EGRESS, INGRESS, IP_UDP, Line, S0, Side, frame};
 
 /// CPUs on which generator and gateway run. On one CPU everything is serial, so batches form alike in every run.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ impl Site {
     pub(crate) fn dress(&self, payload: &[u8]) -> Vec<u8> {
         match &self.way {
             Way::Udp { .. } => payload.to_vec(),
-            Way::Packet { egress, .. } => frame(egress.peer, payload),
+            Way::Packet { egress, .. } => frame(egress.peer, ANEP_PORT, payload),
         }
     }
 }
