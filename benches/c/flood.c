@@ -36,14 +36,6 @@ static unsigned enter(const char *netns, const char *interface)
 	return if_nametoindex(interface);
 }
 
-static unsigned read_hex(const char *hex, unsigned char *to, unsigned room)
-{
-	unsigned byte, n;
-	for (n = 0; n < room && sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
-		to[n] = (unsigned char)byte;
-	return n;
-}
-
 static void restart(unsigned burst, uint64_t interval_ns)
 {
 	struct generator g = { .count = heads, .burst = burst, .interval_ns = interval_ns };

@@ -43,7 +43,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     for (at, (count, bundles)) in COUNTS.into_iter().zip(&codes).enumerate() {
         variants.push(Variant::children(BROADCAST[at], &kernel, "broadcast", count));
         variants.push(Variant::children(MARKS[at], &kernel, "marks", count));
-        variants.push(Variant::children(EDITS[at], &kernel, "edits", count));
+        if !settings.quick {
+            variants.push(Variant::children(EDITS[at], &kernel, "edits", count));
+        }
         variants.push(Variant::node_with_children(user(USER[at], bundles), count));
     }
     let flood = Flood { settings, programs: &programs, kernel: &kernel };

@@ -77,18 +77,27 @@ const TTL: u8 = 64;
 
 /// The frame to a UDP port of `destination` as it leaves the previous hop: Ethernet, IPv4, UDP without checksum (RFC 768 permits that for IPv4).
 pub(crate) fn frame(destination: Ipv4Addr, port: u16, payload: &[u8]) -> Vec<u8> {
+    between([INGRESS.mac, INGRESS.peer_mac], [INGRESS.peer, destination], port, payload)
+}
+
+/// The frame to the previous hop as it leaves the next one.
+pub(crate) fn frame_back(port: u16, payload: &[u8]) -> Vec<u8> {
+    between([EGRESS.mac, EGRESS.peer_mac], [EGRESS.peer, INGRESS.peer], port, payload)
+}
+
+/// To and from which link address, from and to which host.
+fn between(macs: [&str; 2], ends: [Ipv4Addr; 2], port: u16, payload: &[u8]) -> Vec<u8> {
     let mut ip = Vec::with_capacity(20);
     ip.extend([0x45, 0]);
     ip.extend(((IP_UDP + payload.len()) as u16).to_be_bytes());
     ip.extend([0, 0, 0x40, 0, TTL, 17, 0, 0]);
-    ip.extend(INGRESS.peer.octets());
-    ip.extend(destination.octets());
+    ip.extend(ends.map(|end| end.octets()).as_flattened());
     let sum: u32 = ip.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let folded = !((sum & 0xffff) + (sum >> 16)) as u16;
     ip[10..12].copy_from_slice(&folded.to_be_bytes());
 
     let mut frame = Vec::with_capacity(14 + IP_UDP + payload.len());
-    frame.extend(mac_octets(INGRESS.mac).into_iter().chain(mac_octets(INGRESS.peer_mac)));
+    frame.extend(macs.map(mac_octets).as_flattened());
     frame.extend([8, 0]);
     frame.extend(ip);
     for word in [port, port, (8 + payload.len()) as u16, 0] {
@@ -147,6 +156,17 @@ impl Line {
         s.ip(&for_s)?;
         d.ip(&for_d)?;
         r.ip(&for_r)?;
+        Ok(Line { r, s, d })
+    }
+
+    /// The ends without the router: their interfaces are peers.
+    pub(crate) fn direct(programs: &Programs) -> Result<Line, Error> {
+        let hold = || Holder::start(programs);
+        let (s, r, d) = (hold()?, hold()?, hold()?);
+        s.ip(&format!("link add {S0} address {S_MAC} type veth peer name {D0} netns {} address {D0_MAC}\n", d.pid()))?;
+        for (holder, interface) in [(&s, S0), (&d, D0)] {
+            holder.ip(&format!("link set {interface} addrgenmode none\nlink set {interface} up\n"))?;
+        }
         Ok(Line { r, s, d })
     }
 }

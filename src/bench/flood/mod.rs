@@ -31,6 +31,8 @@ pub(crate) use variant::Variant;
 
 /// Frames in a test run that only finds out whether the way is open, at least.
 const PROBE: u32 = 8192;
+/// The same where bursts have pauses.
+const FAIR_PROBE: u32 = 1024;
 const PROBE_BATCH: u32 = 64;
 /// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (45,000 frames a second).
 const INTERVAL_NS: u32 = 2_844_000;
@@ -221,7 +223,8 @@ impl Channel {
 
     /// Frames of a probe: each that takes turns is among them.
     pub(crate) fn probed(&self) -> u32 {
-        PROBE.max(self.period as u32)
+        let least = if self.rhythm == Rhythm::Fair { FAIR_PROBE } else { PROBE };
+        least.max(self.period as u32)
     }
 
     /// Sends some frames; whether so many copies of each arrived, with the first of them.

@@ -29,6 +29,8 @@ const QUICK_SLICES: u32 = 4;
 const LONE_SHARE: u32 = 4;
 /// Fair bursts pause most of the time, so there are fewer still.
 const FAIR_SHARE: u32 = 16;
+/// In fair bursts of so many; in shorter ones fewer, for the same time.
+const FAIR_BATCH: u32 = 128;
 
 /// What a comparison needs.
 pub(crate) struct Flood<'a> {
@@ -145,7 +147,7 @@ fn one_round(
 ) -> Result<Vec<Done>, Error> {
     let (frames, slices) = if quick { (QUICK_FRAMES, QUICK_SLICES) } else { (FRAMES, SLICES) };
     let share = match (stream.rhythm, stream.batch) {
-        (Rhythm::Fair, _) => FAIR_SHARE,
+        (Rhythm::Fair, batch) => FAIR_SHARE * FAIR_BATCH / batch.min(FAIR_BATCH),
         (Rhythm::Flood, 1) => LONE_SHARE,
         (Rhythm::Flood, _) => 1,
     };

@@ -37,6 +37,8 @@ pub(crate) struct Variant<'a> {
     by_process: bool,
     /// Whether r0 has GRO without an XDP program.
     gro: bool,
+    /// What puts a copy of each packet before the node's ingress, if that is wanted.
+    copier: Option<&'a KernelPrograms>,
 }
 
 enum Way<'a> {
@@ -57,7 +59,7 @@ impl<'a> Variant<'a> {
     }
 
     fn new(name: &'static str, way: Way<'a>) -> Variant<'a> {
-        Variant { name, way, copies: 1, by_process: false, gro: false }
+        Variant { name, way, copies: 1, by_process: false, gro: false, copier: None }
     }
 
     /// An XDP program sees the packets first.
@@ -90,6 +92,11 @@ impl<'a> Variant<'a> {
         Variant { gro: true, ..self }
     }
 
+    /// The same, which copies every packet out of its frame and back before it looks at it.
+    pub(crate) fn with_extra_copy(self, programs: &'a KernelPrograms) -> Variant<'a> {
+        Variant { copier: Some(programs), ..self }
+    }
+
     /// Whether it can be measured so.
     pub(crate) fn is_for(&self, rhythm: Rhythm) -> bool {
         rhythm == Rhythm::Fair || !self.by_process
@@ -107,7 +114,7 @@ impl<'a> Variant<'a> {
     /// The code of its capsules, if it has some of its own.
     pub(crate) fn bundles(&self) -> Option<&'a [Bundle]> {
         match &self.way {
-            Way::Node(gateway) => Some(gateway.bundles()).filter(|bundles| !bundles.is_empty()),
+            Way::Node(gateway) => Some(gateway.codes()).filter(|bundles| !bundles.is_empty()),
             _ => None,
         }
     }
@@ -115,6 +122,16 @@ impl<'a> Variant<'a> {
     /// Whether a process of ours decides about packets, and could forward them itself.
     pub(crate) fn is_node(&self) -> bool {
         matches!(self.way, Way::Node(_))
+    }
+
+    /// Whether a process forwards, not the kernel.
+    pub(crate) fn is_by_process(&self) -> bool {
+        self.by_process
+    }
+
+    /// A node whose process forwards.
+    pub(crate) fn node_in_user_space(gateway: NodeGateway<'a>) -> Variant<'a> {
+        Variant::node_with_children(gateway, 1)
     }
 
     /// Whether nothing arrives by design.
@@ -127,7 +144,13 @@ impl<'a> Variant<'a> {
         offload(site, self.gro)?;
         match &self.way {
             Way::Linux => Ok(None),
-            Way::Node(gateway) => gateway.start(site).map(Some),
+            Way::Node(gateway) => {
+                let node = gateway.start(site)?;
+                let Some(programs) = self.copier else { return Ok(Some(node)) };
+                let pins = site.scratch.path().join("run/bpf").to_string_lossy().into_owned();
+                let copier = self.attach(site, &programs.copier, &programs.copier_object, &[pins, "r0".into()])?;
+                Ok(Some(node.beside(copier)))
+            }
             Way::Xdp { programs, section } => {
                 let words = [section.to_string(), "r0".into(), "r1".into()];
                 self.attach(site, &programs.router, &programs.router_object, &words).map(Some)
@@ -182,7 +205,8 @@ impl<'a> Variant<'a> {
         Err(running.map_or(nothing, |running| running.silent(self.name)))
     }
 
-    fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
+    /// Whether what came out of it is right.
+    pub(crate) fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         match &self.way {
             _ if self.copies > 1 => is_child(sent, arrived),
             Way::Node(gateway) if is_capsule(sent) => gateway.check(sent, arrived),

@@ -6,13 +6,16 @@
 //! are those of [`super::capsules`], wasm over AF_PACKET and over UDP sockets beside plain C gateways, and [`sockets`], the same over AF_XDP,
 //! by loss-free bursts.
 
+mod cold;
+mod pan;
+mod prototype;
 mod sockets;
 
 use super::capsules::{PLAIN, gateways};
 use super::compile::Programs;
 use super::flood::{Channel, Flood, ROUTER_CPU, Rhythm, Stream, Variant};
 use super::gateway::TOTAL_CPU;
-use super::guests::{Guests, with_role};
+use super::guests::{Guests, with_native_role, with_role};
 use super::node::NodeGateway;
 use super::report::Report;
 use super::series::{Key, Series, Target};
@@ -26,6 +29,10 @@ const FIB: &str = "XDP with fib lookup";
 const CACHE: &str = "XDP with next-hop cache";
 const HALF: &str = "kernel half";
 const TRUSTED: &str = "kernel half, trusted code";
+const COPIED: &str = "kernel half, an extra copy";
+/// A node that makes code ready for every capsule anew, and one that keeps it.
+const LOADED: &str = "code loaded for each capsule";
+const KEPT: &str = "code kept";
 
 /// Targets of the kernel half, CPU time: variant, circumstances, baseline, ratio.
 const LIMITS: [(&str, &str, &str, f64); 6] = [
@@ -49,12 +56,16 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     let mut all = Series::default();
     let kernel = programs.kernel()?;
     match Channel::new(&programs, &kernel, settings.cpus(), Rhythm::Flood) {
-        Ok(_) => all.extend(flooded(&Flood { settings, programs: &programs, kernel: &kernel }, &guests, report)?),
+        Ok(_) => {
+            all.extend(flooded(&Flood { settings, programs: &programs, kernel: &kernel }, &guests, report)?);
+            all.extend(cold::run(settings, &programs, &kernel, report)?);
+        }
         Err(error) => report.note(format!("SKIPPED in-kernel paths: {error}.")),
     }
     judge(&all, report);
     all.extend(gateways(settings, &programs, &guests, &loads(settings.quick), report)?);
     all.extend(sockets::run(settings, &programs, &kernel, &guests, &loads(settings.quick), report)?);
+    all.extend(prototype::run(settings, &programs, &guests, sizes(settings.quick))?);
     report.rows = all.rows(&[LINUX, FIB, CACHE, PLAIN]);
     let class = programs.scheduling_class();
     report.note(format!(
@@ -78,8 +89,26 @@ fn flooded(flood: &Flood<'_>, guests: &Guests, report: &mut Report) -> Result<Se
         Variant::xdp(CACHE, kernel, "cache"),
         Variant::node(half(HALF, "sandboxed")),
         Variant::node(half(TRUSTED, "trusted")),
+        Variant::node(half(COPIED, "sandboxed")).with_extra_copy(kernel),
     ];
-    flood.measure(variants, &streams, &bundles, report)
+    let mut all = flood.measure(variants, &streams, &bundles, report)?;
+    let native = std::slice::from_ref(&guests.native);
+    let user =
+        |name, codes, own: &str, port| Variant::node_in_user_space(NodeGateway::new(name, codes).configured(own, port));
+    let ladder = [
+        Variant::linux(LINUX),
+        Variant::xdp(CACHE, kernel, "cache"),
+        Variant::node(half(HALF, "sandboxed")),
+        Variant::node(half(TRUSTED, "trusted")),
+        Variant::node(half(COPIED, "sandboxed")).with_extra_copy(kernel),
+        user("native capsule, AF_XDP", native, &with_native_role(), "xdp = true"),
+        user("wasm capsule, AF_XDP", &bundles, &with_role("sandboxed"), "xdp = true"),
+        user("wasm capsule, AF_PACKET", &bundles, &with_role("sandboxed"), ""),
+    ];
+    let able: Vec<Variant<'_>> = ladder.into_iter().filter(|variant| variant.missing().is_none()).collect();
+    let (settings, sizes) = (flood.settings, sizes(flood.settings.quick));
+    all.extend(pan::run(settings, (flood.programs, kernel), &able, (sizes, &bundles))?);
+    Ok(all)
 }
 
 /// Every size in full batches; the smallest and the largest also alone, and with pauses; many destinations and codes.
@@ -94,6 +123,11 @@ fn streams(quick: bool) -> Vec<Stream> {
     all.extend([128, 1500].map(|size| Stream::fair(size, 128)));
     all.push(MANY);
     all
+}
+
+/// Octets of the IP packets on every rung.
+fn sizes(quick: bool) -> &'static [usize] {
+    if quick { &[128] } else { &[128, 512, 1024, 1500] }
 }
 
 /// Burst and octets of the IP packet in user space.
