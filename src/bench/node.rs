@@ -74,8 +74,8 @@ impl Gateway for NodeGateway<'_> {
             Way::Packet { ingress, egress } => native(&dir, ingress, egress, &self.options),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
-        let running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
-        let mut up = Up::wait(&dir)?;
+        let mut running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
+        let mut up = Up::wait(&dir).map_err(|_| running.silent(self.name))?;
         for bundle in self.bundles {
             up.add(bundle)?;
         }
