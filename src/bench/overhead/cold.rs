@@ -49,6 +49,7 @@ const LOAD_MS: f64 = 2.0;
 
 /// Codes in a round; its figure is their median.
 const CODES: u32 = 9;
+const QUICK_CODES: u32 = 3;
 const LOADS: u32 = 25;
 /// Capsules that follow when the kernel half has the code.
 const LATER_CAPSULES: usize = 9;
@@ -65,8 +66,9 @@ pub(super) fn run(
     settings.rounds(REGIME, |round| {
         let mut hop = Hop::new(programs, kernel, settings)?;
         let mut times: [Vec<f64>; 3] = Default::default();
-        for number in 0..CODES {
-            let bundle = generated_both(round as u32 * CODES + number)?;
+        let codes = if settings.quick { QUICK_CODES } else { CODES };
+        for number in 0..codes {
+            let bundle = generated_both(round as u32 * codes + number)?;
             times.iter_mut().zip(hop.cross(&bundle)?).for_each(|(times, time)| times.push(time));
         }
         for ((variant, metric), times) in [(FIRST, BEYOND), (SERVED, BEYOND), (LATER, TIME)].into_iter().zip(&times) {

@@ -32,6 +32,8 @@ const DIRECT: &str = "no node between";
 /// Pings in a slice, and slices in a round.
 const PINGS: u32 = 400;
 const SLICES: usize = 5;
+/// Times the usual patience: a queue of the node before may have its socket for a while.
+const TRIES: u32 = 3;
 /// CPU time for each ping of a probe below which a process has not forwarded it, and for itself meanwhile.
 const PROBE_NS: u64 = 300;
 const IDLE_SHARE: u64 = 100;
@@ -84,7 +86,7 @@ impl Ends {
 
     /// Pings until all come back, and without the process if it is not to forward.
     fn warm(&mut self, variant: &Variant<'_>, running: Option<&mut Running>, sent: &[u8]) -> Result<(), Error> {
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + PATIENCE * TRIES;
         let spent = || running.as_ref().map_or(0, |running| running.cpu_ns());
         while Instant::now() < limit {
             let (before, began) = (spent(), Instant::now());

@@ -120,9 +120,9 @@ pub(super) fn run(flood: &Flood<'_>, variants: &[Variant<'_>], report: &mut Repo
                 told.push((variant.name, place.offloads()?));
             }
         }
-        for kind in 0..KINDS.len() {
+        for (kind, name) in KINDS.into_iter().enumerate() {
             one_round(round, settings, (&mut places, &started), kind, |at, metric, unit, value| {
-                let (variant, regime) = (&variants[at], KINDS[kind].into());
+                let (variant, regime) = (&variants[at], name.into());
                 if metric == NODE_CPU && !variant.is_node() {
                     return;
                 }

@@ -83,6 +83,7 @@ fn usage(stage: &Native, code: Digest) -> anyhow::Result<Usage> {
     let codes = kernel["codes"].as_array().into_iter().flatten();
     let number = |usage: &Value, what: &str| usage[what].as_u64().unwrap_or(0);
     let usages = codes.filter(|code| code["name"] == name.as_str()).map(|code| &code["usage"]);
-    let usage = usages.map(|usage| Usage { forwarded: number(usage, "forwarded"), time_ns: number(usage, "time_ns") });
-    Ok(usage.last().unwrap_or_default())
+    let mut usage =
+        usages.map(|usage| Usage { forwarded: number(usage, "forwarded"), time_ns: number(usage, "time_ns") });
+    Ok(usage.next().unwrap_or_default())
 }
