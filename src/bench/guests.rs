@@ -163,7 +163,9 @@ pub(crate) fn generated_both(number: u32) -> Result<Bundle, Error> {
 fn program(number: u32) -> Program {
     let insn = |opcode, dst, src, off, imm| Insn { opcode, dst, src, off, imm };
     let (mov, load, xor, add, shift) = (0xb7, 0x61, 0xaf, 0x07, 0x77);
-    let mut code = vec![insn(mov, 0, 0, 0, number as i32)];
+    // Without a context there is nothing to do: the verifier wants to see that it is looked for.
+    let mut code =
+        vec![insn(mov, 0, 0, 0, 0), insn(0x55, 1, 0, 1, 0), insn(0x95, 0, 0, 0, 0), insn(mov, 0, 0, 0, number as i32)];
     let end = [
         insn(load, 3, 1, 24, 0), // r3 = flags
         insn(mov, 0, 0, 0, 1),   // forward
@@ -173,7 +175,7 @@ fn program(number: u32) -> Program {
         insn(0x95, 0, 0, 0, 0),
     ];
     let step = [insn(load, 3, 1, 24, 0), insn(xor, 0, 3, 0, 0), insn(add, 0, 0, 0, 0x0a0d), insn(shift, 0, 0, 0, 1)];
-    code.extend(step.into_iter().cycle().take(INSTRUCTIONS - 1 - end.len()));
+    code.extend(step.into_iter().cycle().take(INSTRUCTIONS - 4 - end.len()));
     code.extend(end);
     Program { symbols: Vec::new(), code }
 }
