@@ -22,6 +22,7 @@ mod overhead;
 mod place;
 mod plot;
 mod report;
+mod schedule;
 mod series;
 mod stats;
 
@@ -61,6 +62,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
         run: overhead::run,
+    },
+    Bench {
+        name: "schedule",
+        help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
+        run: schedule::run,
     },
 ];
 

@@ -156,7 +156,8 @@ impl Worker {
             if polling {
                 self.ports.iter().for_each(OpenPort::poll_driver);
             }
-            let wait = if busy || polling || self.node.has_work() { 0 } else { self.node.next_timer().saturating_sub(now) };
+            let wait =
+                if busy || polling || self.node.has_work() { 0 } else { self.node.next_timer().saturating_sub(now) };
             self.poll.wait(wait, &mut ready)?;
             busy = false;
             for event in &ready {

@@ -88,6 +88,11 @@ impl Node {
         self.paths.waiting > 0
     }
 
+    /// What a domain has used.
+    pub fn usage(&self, domain: DomainId) -> Option<&crate::nodeos::domain::Usage> {
+        Some(&self.env.as_deref()?.domains.by_id(domain)?.usage)
+    }
+
     /// Packets of a domain that were done after their deadline.
     pub fn missed_deadlines(&self, domain: DomainId) -> u64 {
         self.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))

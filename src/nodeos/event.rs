@@ -115,7 +115,8 @@ impl Events {
     pub fn cancel_all(&mut self, domain: DomainId) -> usize {
         let mut count = 0;
         // The list is that of the domain's place: whoever had the place before took its events along when it ended.
-        while let Some(first) = self.owners.get(domain.index()).map(|owner| owner.first).filter(|first| *first != NONE) {
+        while let Some(first) = self.owners.get(domain.index()).map(|owner| owner.first).filter(|first| *first != NONE)
+        {
             self.unlink(first);
             self.release(first);
             count += 1;

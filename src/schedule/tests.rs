@@ -92,13 +92,7 @@ fn run(policy: Policy, loads: &[Load], length: u64) -> Vec<Outcome> {
     outcomes
 }
 
-fn arrive(
-    scheduler: &mut PathScheduler,
-    loads: &[Load],
-    queues: &mut [VecDeque<u64>],
-    coming: &mut [u64],
-    now: u64,
-) {
+fn arrive(scheduler: &mut PathScheduler, loads: &[Load], queues: &mut [VecDeque<u64>], coming: &mut [u64], now: u64) {
     for (flow, load) in loads.iter().enumerate() {
         while coming[flow] <= now {
             let (came, next) = match load.arrivals {

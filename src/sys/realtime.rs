@@ -15,7 +15,9 @@ pub fn be_realtime(priority: u8) -> io::Result<()> {
     match unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) } {
         -1 => Err(explain(
             io::Error::last_os_error(),
-            &format!("real-time scheduling (SCHED_FIFO) needs CAP_SYS_NICE, or a limit for real-time priority (ulimit -r) of {priority}"),
+            &format!(
+                "real-time scheduling (SCHED_FIFO) needs CAP_SYS_NICE, or a limit for real-time priority (ulimit -r) of {priority}"
+            ),
         )),
         _ => Ok(()),
     }

@@ -133,8 +133,14 @@ impl Default for Channels {
 impl Channels {
     /// Adds an incoming channel.
     pub fn add_in(&mut self, domain: DomainId, filter: Filter, spec: &ChanSpec) -> Result<InChanId, Error> {
-        let channel =
-            InChan { domain, filter: filter.clone(), spec: spec.clone(), cut: None, traffic: Traffic::default(), waiting: 0 };
+        let channel = InChan {
+            domain,
+            filter: filter.clone(),
+            spec: spec.clone(),
+            cut: None,
+            traffic: Traffic::default(),
+            waiting: 0,
+        };
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(error) = self.demux.add(&filter, id) {
             self.ins.remove(id);
