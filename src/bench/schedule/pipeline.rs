@@ -181,9 +181,11 @@ fn spawn(
 ) -> Result<JoinHandle<()>, Error> {
     let shared = shared.clone();
     let run = move || {
-        let placed = realtime::pin(&[cpu]);
-        let placed =
-            if mode == Mode::RealTime { placed.and_then(|()| realtime::be_realtime(PRIORITY)) } else { placed };
+        // Whoever runs the benchmark may be real-time itself.
+        let placed = realtime::pin(&[cpu]).and_then(|()| match mode {
+            Mode::RealTime => realtime::be_realtime(PRIORITY),
+            Mode::TimeSharing => realtime::be_ordinary(),
+        });
         if placed.is_err() {
             shared.refused.store(true, Ordering::Release);
             return;
