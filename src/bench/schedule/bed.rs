@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// UDP port of the first domain's channel.
 const PORTS: u16 = 20_000;
 
+/// Where a datagram says which port it is for.
+const PORT_AT: usize = 36;
+
 const HERE: [u8; 4] = [10, 0, 0, 1];
 const THERE: [u8; 4] = [10, 0, 0, 2];
 
@@ -57,8 +60,8 @@ pub(super) struct Bed {
     node: Node,
     runtime: Runtime,
     out: Output,
-    /// A datagram for each domain, in their order.
-    datagrams: Vec<Vec<u8>>,
+    /// A datagram for the first domain; the others' differ in the port.
+    datagram: Vec<u8>,
     domains: Vec<DomainId>,
     began: u64,
     skipped: u64,
@@ -108,7 +111,7 @@ impl Bed {
         node.set_scheduler(policy, 0);
         let out = Output { pool: FramePool::new(2048, 512), ..Output::default() };
         let began = thread_cpu();
-        Bed { node, runtime: Runtime::default(), out, datagrams: vec![], domains: vec![], began, skipped: 0 }
+        Bed { node, runtime: Runtime::default(), out, datagram: datagram(PORTS), domains: vec![], began, skipped: 0 }
     }
 
     /// Gives a domain the channel of the next UDP port.
@@ -124,7 +127,6 @@ impl Bed {
         let created = self.node.os(&mut turn, domain).inchan_create(domain, &spec);
         created.map_err(|error| Error::Node(error.to_string()))?;
         self.out.effects.clear();
-        self.datagrams.push(datagram(port));
         self.domains.push(domain);
         Ok(())
     }
@@ -150,7 +152,10 @@ impl Bed {
     #[inline]
     pub(super) fn feed(&mut self, member: usize, now: u64) {
         let mut frame = self.out.pool.take();
-        frame.fill(&self.datagrams[member]);
+        frame.fill(&self.datagram);
+        if let Some(port) = frame.bytes_mut().get_mut(PORT_AT..PORT_AT + 2) {
+            port.copy_from_slice(&(PORTS + member as u16).to_be_bytes());
+        }
         frame.port = PortId(0);
         let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
         self.node.receive(&mut turn, frame);
