@@ -12,13 +12,16 @@
 mod channels;
 pub mod codes;
 pub mod config;
+pub mod domains;
 mod halves;
 pub mod hosts;
 mod loading;
 pub mod objects;
 pub mod os;
 pub mod output;
+mod overrun;
 pub mod paths;
+mod rates;
 mod sending;
 mod serving;
 pub mod status;
@@ -43,9 +46,10 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Turn};
+pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Shared, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rates::Rates;
 use serving::Serving;
 pub use status::CredentialCounts;
 use std::collections::HashSet;
@@ -66,8 +70,9 @@ pub struct Node {
     env: Option<Box<Env>>,
     /// Packets that come to domains and leave them.
     channels: Channels,
-    /// Changes of incoming channels that the ports have been told.
-    channels_told: u64,
+    /// Packets between the modules of channels: incoming, outgoing.
+    payloads: [Vec<Frame>; 2],
+    processed: Vec<Frame>,
     /// Who holds how much memory.
     pools: Pools,
     /// Who runs domains.
@@ -82,12 +87,17 @@ pub struct Node {
     fetch: Fetch,
     objects: Objects,
     serving: Serving,
+    /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
+    look_ups: Rates,
     resolver: Resolver,
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,
     drops: Drops,
     roles: Arc<Roles>,
+    /// The domain of the management environment, above those of the environments that it starts.
+    management: DomainId,
     next_sweep: u64,
+    next_look: u64,
     next_review: u64,
     credentials: CredentialCounts,
     name: String,
@@ -116,6 +126,8 @@ impl Node {
         };
         let ingress = ports.iter().map(ceiling).collect();
         let mut domains = Domains::default();
+        let management = Domain::new("management".into(), Limits::default());
+        let management = domains.create(domains.root(), management).unwrap_or(domains.root());
         let environment = Domain::new("capsules".into(), Limits::default());
         let capsules = domains.create(domains.root(), environment).unwrap_or(domains.root());
         let env = Env {
@@ -135,7 +147,8 @@ impl Node {
         Node {
             env: Some(Box::new(env)),
             channels: Channels::default(),
-            channels_told: 0,
+            payloads: Default::default(),
+            processed: Vec::new(),
             pools: Pools::default(),
             hosts: hosts::Hosts::default(),
             paths: paths::Paths::default(),
@@ -145,12 +158,15 @@ impl Node {
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
+            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
             resolver: Resolver::default(),
             applications: HashSet::new(),
             ingress,
             drops: Drops::default(),
             roles,
+            management,
             next_sweep: SWEEP,
+            next_look: overrun::LOOK,
             next_review: REVIEW,
             credentials: CredentialCounts::default(),
             name,
@@ -323,7 +339,7 @@ impl Node {
                 let ready = ReadyCode { slot, domain, window, steps };
                 self.run(turn, frame, header, ready, source, from);
             }
-            Found::Refused => self.drop(turn, frame, Reason::CodeRefused),
+            Found::Refused(reason) => self.drop(turn, frame, reason),
             Found::Absent => self.wait_for_code(turn, frame, header.code, source),
         }
     }
@@ -587,6 +603,10 @@ impl Node {
             }
             self.tell_neighbours(turn);
             self.want_adopted(turn);
+            if turn.now >= self.next_look {
+                self.next_look = turn.now + overrun::LOOK;
+                self.look_at_budgets(turn);
+            }
             if turn.now >= self.next_review {
                 self.next_review = turn.now + REVIEW;
                 self.review_grants(turn);
@@ -606,7 +626,7 @@ impl Node {
     }
 
     /// Drops a packet that a domain pays for.
-    fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+    pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
         if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
             domain.usage.drops.count(reason);
         }

@@ -4,6 +4,7 @@
 //! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there; so is what stands
 //! twice, or is more than the node's tables hold.
 
+mod environments;
 mod lists;
 
 use super::cpu::CpuFile;
@@ -33,6 +34,11 @@ pub struct NodeFile {
     pub run_dir: Option<PathBuf>,
     /// Where its code is kept; by default nowhere but in memory.
     pub store: Option<PathBuf>,
+    /// Where files of domains are kept; without it they have none.
+    pub files: Option<PathBuf>,
+    /// Execution environments that it runs, in processes of their own.
+    #[serde(default, rename = "ee")]
+    pub environments: Vec<environments::EnvironmentFile>,
     /// Which routes it uses besides those of `route`.
     #[serde(default)]
     pub routes: RouteSource,

@@ -6,18 +6,21 @@
 use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
-use crate::nodeos::channel::Target;
+use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
-use crate::nodeos::domain::{Domain, Limits};
+use crate::nodeos::channel::{InChan, Target};
+use crate::nodeos::domain::{Domain, Usage};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall,
 };
+use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Frame, PortId};
-use crate::trust::Role;
+use crate::trust::{Role, RoleRefused};
 use crate::wire::anep;
+use std::sync::Arc;
 
 /// Characters of a title.
 const TITLE_MAX: usize = 64;
@@ -38,6 +41,27 @@ pub struct Ended {
     pub bytes: u64,
     /// Events that were waiting.
     pub events: usize,
+}
+
+/// What exists in a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Resources {
+    /// Domains, the node's own among them.
+    pub domains: usize,
+    /// Who runs them.
+    pub hosts: usize,
+    /// Incoming and outgoing channels.
+    pub channels: usize,
+    /// Cut-through channels.
+    pub cuts: usize,
+    /// Whether any packet is looked up for channels.
+    pub filters: bool,
+    /// Memory pools.
+    pub pools: usize,
+    /// Entries of soft state.
+    pub state_entries: usize,
+    /// Codes.
+    pub codes: usize,
 }
 
 /// Packets that have gone through the channels that exist.
@@ -102,10 +126,25 @@ impl Node {
         }
     }
 
+    /// What exists in the node: so much there is before something is made and after it has ended.
+    pub fn resources(&self) -> Resources {
+        let Some(env) = self.env.as_deref() else { return Resources::default() };
+        Resources {
+            domains: env.domains.iter().count(),
+            hosts: self.hosts.len(),
+            channels: self.channels.ins.len() + self.channels.outs.len(),
+            cuts: self.channels.cuts.len(),
+            filters: !self.channels.demux.is_empty(),
+            pools: self.pools.len(),
+            state_entries: env.domains.iter().map(|(_, domain)| domain.usage.state_entries as usize).sum(),
+            codes: self.codes.iter().count(),
+        }
+    }
+
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
         let root = self.root_domain().ok_or(Error::Full)?;
-        let what = (role.limits, role.grants);
-        match title_of(title).and_then(|title| self.add_domain(root, title, host, what, None)) {
+        let role = Arc::new(role.clone());
+        match title_of(title).and_then(|title| self.add_domain(root, title, host, (&role, role.grants), None)) {
             Ok(domain) => Ok((host, domain)),
             Err(error) => {
                 self.hosts.remove(host);
@@ -114,16 +153,17 @@ impl Node {
         }
     }
 
-    fn add_domain(
+    /// A domain in a role, with the memory pool it uses, or one of its own.
+    pub(super) fn add_domain(
         &mut self,
         parent: DomainId,
         title: String,
         host: HostId,
-        (limits, grants): (Limits, Grants),
+        (role, grants): (&Arc<Role>, Grants),
         pool: Option<PoolId>,
     ) -> Result<DomainId, Error> {
         let env = self.env.as_deref_mut().ok_or(Error::Full)?;
-        let mut domain = Domain::new(title, limits).with_grants(grants);
+        let mut domain = Domain::in_role(title, role).with_grants(grants);
         domain.host = host;
         let id = env.domains.create(parent, domain).ok_or(Error::Full)?;
         let own = MemPoolSpec { parent: None, limit_bytes: grants.memory_bytes, deadline_ms: DEADLINE_MS };
@@ -188,12 +228,9 @@ impl Node {
         ended
     }
 
-    /// Tells the ports which packets are channels', if that has changed.
-    pub(super) fn tell_channels(&mut self, turn: &mut Turn<'_>) {
-        if self.channels_told != self.channels.changes {
-            self.channels_told = self.channels.changes;
-            let filters = self.channels.ins.iter().map(|(_, channel)| channel.filter.clone()).collect();
-            turn.out.effects.push(Effect::Channels(filters));
+    fn count_channel(&mut self, domain: DomainId, change: i32) {
+        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+            domain.channels = domain.channels.saturating_add_signed(change);
         }
     }
 
@@ -205,7 +242,10 @@ impl Node {
         let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
         for (id, _) in &gone {
             env.state.forget(&mut env.domains, *id);
-            ended.channels += self.channels.remove_all(*id);
+            let (ins, outs) = self.channels.remove_all(*id);
+            ended.channels += ins.len() + outs;
+            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.filter), exists: false };
+            turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += self.pools.end(*id);
             ended.events += self.events.cancel_all(*id);
         }
@@ -215,7 +255,6 @@ impl Node {
                 turn.out.upcalls.push((domain.host, id, Upcall::Ended));
             }
         }
-        self.tell_channels(turn);
         ended
     }
 }
@@ -240,45 +279,67 @@ impl Os<'_, '_> {
         self.may(domain).map(|()| domain)
     }
 
-    fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
+    /// The domain that an outgoing channel is of, if the caller may use it.
+    pub fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
         let domain = self.node.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain).map(|()| domain)
     }
 
-    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<Filter, Error> {
+    /// What a domain has used, and the octets of memory that it holds.
+    pub fn usage(&self, domain: DomainId) -> Result<(Usage, u64), Error> {
         self.may(domain)?;
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let most = env.domains.by_id(domain).map_or(0, |domain| domain.grants.channels);
-        if self.node.channels.count(domain) >= usize::from(most) {
+        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage.clone();
+        Ok((usage, self.node.pools.held_by(domain)))
+    }
+
+    /// Takes a packet of a domain's away that goes nowhere.
+    pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
+        self.node.pools.free(domain, BUFFER);
+        self.node.drop_in(self.turn, frame, reason, domain);
+    }
+
+    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Filter, Vec<Module>), Error> {
+        self.may(domain)?;
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let owner = env.domains.by_id(domain).ok_or(Error::Stale)?;
+        if owner.channels >= u32::from(owner.grants.channels) {
             return Err(Error::Limit);
         }
         let ports = &env.topology.ports;
-        Filter::parse(&spec.protocol, &spec.address, &spec.key, |name| {
+        let (protocol, modules) = module::split(&spec.protocol)?;
+        let filter = Filter::parse(protocol, &spec.address, &spec.key, |name| {
             let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
             let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
             Some(PortId(at as u16))
-        })
+        });
+        filter.map(|filter| (filter, modules))
     }
 }
 
 impl Os<'_, '_> {
-    /// Who runs a new domain, and what it gets: what its parent has, with as many threads as were asked for.
-    fn granted(&self, parent: DomainId, spec: &DomainSpec) -> Result<(HostId, Limits, Grants), Error> {
-        if spec.role.is_some() {
-            return Err(Error::Unsupported);
-        }
+    /// Who runs a new domain, and what the security module lets it have, with as many threads as were asked for.
+    fn granted(&self, parent: DomainId, title: &str, spec: &DomainSpec) -> Result<(HostId, Arc<Role>, Grants), Error> {
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let above = env.domains.by_id(parent).ok_or(Error::Stale)?;
-        let (host, most) = (above.host, above.grants.domains as usize);
-        if spec.threads.max_threads > above.grants.threads {
+        let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
+        let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
+        let role = self.node.roles.domain(&self.node.name, title, creator, spec.role.as_deref());
+        let role = role.map_err(|refused| match refused {
+            RoleRefused::Unknown { .. } => Error::Unknown,
+            RoleRefused::Exceeds { .. } => Error::Denied,
+        })?;
+        if spec.threads.max_threads > role.grants.threads || !env.domains.has_room(parent) {
             return Err(Error::Limit);
         }
-        // Those of the same host, so that domains of domains do not multiply what one was granted.
-        let there = env.domains.iter().filter(|(_, domain)| domain.host == host).count();
-        if there > most {
-            return Err(Error::Limit);
-        }
-        Ok((host, above.limits, Grants { threads: spec.threads.max_threads, ..above.grants }))
+        let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
+        Ok((host, role, grants))
+    }
+
+    /// Whether a pool is a domain's, or one's above it.
+    fn owned_above(&self, pool: PoolId, domain: DomainId) -> Result<(), Error> {
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let owner = self.node.pools.owner(pool).ok_or(Error::Stale)?;
+        if env.domains.is_within(domain, owner) { Ok(()) } else { Err(Error::Denied) }
     }
 
     fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
@@ -297,11 +358,13 @@ impl NodeOs for Os<'_, '_> {
         if spec.threads.max_threads == 0 {
             return Err(Error::Invalid);
         }
-        let (host, limits, grants) = self.granted(parent, spec)?;
+        let (host, role, grants) = self.granted(parent, &title, spec)?;
         if let Some(pool) = spec.pool {
             self.may_pool(pool)?;
+            // Its users end before its owner: so a pool is never left behind.
+            self.owned_above(pool, parent)?;
         }
-        self.node.add_domain(parent, title, host, (limits, grants), spec.pool)
+        self.node.add_domain(parent, title, host, (&role, grants), spec.pool)
     }
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
@@ -316,6 +379,7 @@ impl NodeOs for Os<'_, '_> {
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
         if let Some(parent) = spec.parent {
             self.may_pool(parent)?;
+            self.owned_above(parent, self.caller)?;
         }
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let caller = env.domains.by_id(self.caller).ok_or(Error::Stale)?;
@@ -340,7 +404,7 @@ impl NodeOs for Os<'_, '_> {
     }
 
     fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
-        let filter = self.filter(domain, spec)?;
+        let (filter, modules) = self.filter(domain, spec)?;
         if filter.layer == Layer::Anep && filter.kind.is_none_or(channels::is_own_type) {
             return Err(if filter.kind.is_none() { Error::Invalid } else { Error::Exists });
         }
@@ -349,20 +413,24 @@ impl NodeOs for Os<'_, '_> {
         {
             return Err(Error::Exists);
         }
-        let channel = self.node.channels.add_in(domain, filter, spec)?;
-        self.node.tell_channels(self.turn);
+        let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
+        let channel = self.node.channels.add_in(domain, (filter, modules), spec)?;
+        self.turn.out.effects.push(effect);
+        self.node.count_channel(domain, 1);
         Ok(channel)
     }
 
     fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
-        self.owner_of_in(channel)?;
-        self.node.channels.remove_in(channel);
-        self.node.tell_channels(self.turn);
+        let domain = self.owner_of_in(channel)?;
+        if let Some(gone) = self.node.channels.remove_in(channel) {
+            self.turn.out.effects.push(Effect::Channel { filter: Box::new(gone.filter), exists: false });
+            self.node.count_channel(domain, -1);
+        }
         Ok(())
     }
 
     fn outchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<OutChanId, Error> {
-        let filter = self.filter(domain, spec)?;
+        let (filter, modules) = self.filter(domain, spec)?;
         if filter.layer == Layer::Tcp {
             return Err(Error::Unsupported);
         }
@@ -377,12 +445,15 @@ impl NodeOs for Os<'_, '_> {
         if env.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
             return Err(Error::Limit);
         }
-        self.node.channels.add_out(domain, target, spec)
+        let channel = self.node.channels.add_out(domain, (target, modules), spec)?;
+        self.node.count_channel(domain, 1);
+        Ok(channel)
     }
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
-        self.owner_of_out(channel)?;
+        let domain = self.owner_of_out(channel)?;
         self.node.channels.remove_out(channel);
+        self.node.count_channel(domain, -1);
         Ok(())
     }
 
@@ -402,16 +473,13 @@ impl NodeOs for Os<'_, '_> {
     fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error> {
         self.owner_of_in(from)?;
         self.owner_of_out(to)?;
-        let cut = self.node.channels.add_cut(from, to)?;
-        self.node.tell_channels(self.turn);
-        Ok(cut)
+        self.node.channels.add_cut(from, to)
     }
 
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error> {
         let domain = self.node.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain)?;
         self.node.channels.remove_cut(channel);
-        self.node.tell_channels(self.turn);
         Ok(())
     }
 

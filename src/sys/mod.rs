@@ -6,8 +6,10 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod confine;
+pub mod dir;
 pub mod jail;
-pub mod mapping;
+pub use libanode::mapping;
 pub mod mmsg;
 pub mod netns;
 pub mod packet;
@@ -15,7 +17,7 @@ pub mod poll;
 pub mod process;
 pub mod realtime;
 mod ring;
-pub mod seqpacket;
+pub use libanode::seqpacket;
 pub mod shared_object;
 pub mod xsk;
 mod xsk_ring;
