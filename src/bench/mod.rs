@@ -26,6 +26,7 @@ mod place;
 mod plot;
 mod presence;
 mod report;
+mod schedule;
 mod series;
 mod stats;
 
@@ -80,6 +81,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "children",
         help: "several copies of a packet: by the user half over AF_XDP, by an XDP broadcast, by tcx clones",
         run: children::run,
+    },
+    Bench {
+        name: "schedule",
+        help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
+        run: schedule::run,
     },
 ];
 
