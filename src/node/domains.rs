@@ -154,7 +154,7 @@ impl Node {
                 memory: self.pools.of_domain(id).and_then(|pool| self.pools.status(pool)),
                 memory_bytes: self.pools.held_by(id),
                 usage: domain.usage.clone(),
-                channels: self.channels.count(id),
+                channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),
             });
         }

@@ -79,6 +79,11 @@ impl Hosts {
         }
     }
 
+    /// Hosts there are.
+    pub fn len(&self) -> usize {
+        self.0.iter().filter(|host| !matches!(host, Host::Free)).count()
+    }
+
     /// Whether it is in a process of its own.
     pub fn is_remote(&self, host: HostId) -> bool {
         matches!(self.0.get(host.0 as usize), Some(Host::Remote))

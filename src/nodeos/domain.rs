@@ -74,6 +74,8 @@ pub struct Domain {
     pub role: Arc<Role>,
     /// Domains below it, however deep.
     below: u32,
+    /// Channels it has.
+    pub channels: u32,
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
@@ -103,6 +105,7 @@ impl Domain {
             host: HostId::NODE,
             role: Role::of_node(),
             below: 0,
+            channels: 0,
             parent: None,
             depth: 0,
             children: Vec::new(),
