@@ -19,6 +19,7 @@ mod loading;
 pub mod objects;
 pub mod os;
 pub mod output;
+pub mod paths;
 mod sending;
 mod serving;
 pub mod status;
@@ -31,6 +32,7 @@ use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::channel::Channels;
 use crate::nodeos::domain::{Domain, DomainId, Domains, Limits};
+use crate::nodeos::event::Events;
 use crate::nodeos::memory_pool::Pools;
 use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
@@ -72,6 +74,12 @@ pub struct Node {
     pools: Pools,
     /// Who runs domains.
     hosts: hosts::Hosts,
+    /// Packets that wait for the CPU.
+    paths: paths::Paths,
+    /// What domains want to be told at a time.
+    events: Events,
+    /// Those that are due now.
+    due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
     codes: Codes,
     fetch: Fetch,
     objects: Objects,
@@ -137,6 +145,9 @@ impl Node {
             processed: Vec::new(),
             pools: Pools::default(),
             hosts: hosts::Hosts::default(),
+            paths: paths::Paths::default(),
+            events: Events::default(),
+            due: Vec::new(),
             codes: Codes::new(sizes.codes),
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
@@ -287,9 +298,27 @@ impl Node {
         Ok((source, known.unwrap_or(NONE)))
     }
 
-    /// Runs a capsule's code, or lets it wait for it. `from` is the source's index among the
+    /// Runs a capsule's code, or lets it wait: for its domain's turn, or for the code. `from` is the source's index among the
     /// neighbours, or [`NONE`].
+    #[inline]
     fn process(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        source: Option<Source>,
+        from: u32,
+    ) {
+        if self.paths.is_queueing()
+            && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
+        {
+            return self.enqueue(turn, domain, paths::Work::Capsule { frame, source, from });
+        }
+        self.process_now(turn, frame, header, source, from);
+    }
+
+    /// Runs a capsule's code, or lets it wait for that.
+    fn process_now(
         &mut self,
         turn: &mut Turn<'_>,
         frame: Frame,
@@ -547,6 +576,7 @@ impl Node {
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
         let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
+        let pools = pools.min(self.events.next_deadline().unwrap_or(u64::MAX));
         fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep).min(pools)
     }
 
@@ -555,6 +585,7 @@ impl Node {
         self.expire_fetches(turn);
         self.expire_resolutions(turn);
         self.look_after_pools(turn);
+        self.expire_events(turn);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             if let Some(env) = self.env.as_deref_mut() {

@@ -157,7 +157,10 @@ fn a_process_ends_with_its_domain_and_all_it_has_started_too() {
         assert!(!done && (text.contains("ends with it") || text.contains("there is no domain")), "{text}");
     }
     let (done, text) = node.anode(&["domain", "kill", "family"]);
-    assert_eq!((done, text.as_str()), (true, "ended 1 domains; freed 0 channels, 0 codes, 0 B of memory, 0 open files\n"));
+    assert_eq!(
+        (done, text.as_str()),
+        (true, "ended 1 domains; freed 0 channels, 0 codes, 0 B of memory, 0 open files\n")
+    );
     node.until("end of the child", || is_gone(&child).then_some(()));
     node.until("end of the process", || is_gone(&pid(&running)).then_some(()));
     let ended = node.await_environment("family", |environment| environment["state"] == "killed");

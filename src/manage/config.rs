@@ -7,6 +7,7 @@
 mod environments;
 mod lists;
 
+use super::cpu::CpuFile;
 use super::netlink::{self, Interface};
 use crate::node::{NodeConfig, Sizes};
 use crate::port::{PeerId, PortId};
@@ -50,6 +51,9 @@ pub struct NodeFile {
     /// How its AF_XDP sockets work.
     #[serde(default)]
     pub xdp: XdpFile,
+    /// What it gets of a CPU.
+    #[serde(default)]
+    pub cpu: CpuFile,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortFile>,
@@ -223,6 +227,7 @@ impl NodeFile {
                 file.xdp.frames_per_queue
             ));
         }
+        file.cpu.check().map_err(ConfigError)?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }

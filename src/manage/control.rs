@@ -70,6 +70,7 @@ pub struct Handle {
     shelf: Shelf,
     half: Option<Arc<KernelHalf>>,
     sockets: Option<Arc<Report>>,
+    cpu: Option<Arc<super::cpu::Report>>,
     keep_kernel: Arc<AtomicBool>,
     management: Option<Arc<Management>>,
     files: Option<Arc<Files>>,
@@ -79,12 +80,27 @@ impl Handle {
     /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
-        Handle { orders, waker, shelf, half, sockets: None, keep_kernel: Arc::default(), management: None, files: None }
+        Handle {
+            orders,
+            waker,
+            shelf,
+            half,
+            sockets: None,
+            cpu: None,
+            keep_kernel: Arc::default(),
+            management: None,
+            files: None,
+        }
     }
 
     /// The same with what is known of the node's AF_XDP sockets.
     pub fn with_sockets(self, sockets: Option<Arc<Report>>) -> Handle {
         Handle { sockets, ..self }
+    }
+
+    /// The same with what is known of the worker's CPU.
+    pub fn with_cpu(self, cpu: Arc<super::cpu::Report>) -> Handle {
+        Handle { cpu: Some(cpu), ..self }
     }
 
     /// The same with the management environment, and the files of domains if there are any.
@@ -145,6 +161,10 @@ impl Handle {
                 if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
                     let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
                     tree.insert("xdp".into(), sockets);
+                }
+                if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
+                    let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
+                    tree.insert("cpu".into(), cpu);
                 }
                 Ok(status)
             }

@@ -40,5 +40,7 @@ pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
     if let Some(management) = handle.management() {
         management.ended(gone);
     }
-    Ok(json!({ "domains": ended.domains, "channels": ended.channels, "codes": ended.codes, "bytes": ended.bytes, "files": files }))
+    Ok(
+        json!({ "domains": ended.domains, "channels": ended.channels, "codes": ended.codes, "bytes": ended.bytes, "files": files }),
+    )
 }

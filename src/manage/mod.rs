@@ -8,6 +8,7 @@ pub mod apps;
 pub mod client;
 pub mod config;
 pub mod control;
+pub mod cpu;
 mod domains;
 pub mod files;
 pub mod kernel;
@@ -64,6 +65,10 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let dir = file.run_dir();
     claim(&dir)?;
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
+    if file.cpu.realtime {
+        // Before wasm has its memories, which cannot be locked.
+        crate::sys::realtime::lock_memory()?;
+    }
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let store = Store::open(file.store.as_deref(), Default::default())?;
     let waker = Waker::new()?;
@@ -76,6 +81,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
+    let cpu = cpu::Cpu::new(&file.cpu);
+    let handle = handle.with_cpu(cpu.report());
     if let Some((neighbours, codes)) = left {
         let take_over: worker::Command = Box::new(move |node, turn| node.take_over(turn, neighbours, codes));
         handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
@@ -92,6 +99,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         plans,
         sockets: xdp.ports,
         busy_poll_us: file.xdp.busy_poll_us,
+        cpu,
         apps,
         loader,
         orders: inbox,

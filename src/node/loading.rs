@@ -248,6 +248,7 @@ impl Node {
             env.state.forget(&mut env.domains, ready.domain);
             env.domains.end(ready.domain);
             turn.runtime.release(ready.slot);
+            self.leave_path(turn, ready.domain);
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Ended {
     pub codes: usize,
     /// Octets of memory pools.
     pub bytes: u64,
+    /// Events that were waiting.
+    pub events: usize,
 }
 
 /// What exists in a node.
@@ -192,6 +194,22 @@ impl Node {
         }
     }
 
+    /// Tells domains of their events that are due.
+    pub(super) fn expire_events(&mut self, turn: &mut Turn<'_>) {
+        if self.events.is_empty() {
+            return;
+        }
+        let mut due = core::mem::take(&mut self.due);
+        self.events.expire(turn.now, &mut |domain, event, argument| due.push((domain, event, argument)));
+        for (domain, event, argument) in due.drain(..) {
+            // An event of the same moment may have ended it.
+            if self.env.as_deref().is_some_and(|env| env.domains.by_id(domain).is_some()) {
+                self.upcall(turn, domain, Upcall::Event { event, argument });
+            }
+        }
+        self.due = due;
+    }
+
     /// A host is gone: with it all its domains.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
         let Some(env) = self.env.as_deref() else { return Ended::default() };
@@ -203,6 +221,7 @@ impl Node {
             ended.channels += more.channels;
             ended.codes += more.codes;
             ended.bytes += more.bytes;
+            ended.events += more.events;
         }
         self.hosts.remove(host);
         ended
@@ -227,8 +246,10 @@ impl Node {
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.filter), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += self.pools.end(*id);
+            ended.events += self.events.cancel_all(*id);
         }
         for (id, domain) in gone {
+            self.leave_path(turn, id);
             if tell && self.hosts.is_remote(domain.host) {
                 turn.out.upcalls.push((domain.host, id, Upcall::Ended));
             }
@@ -446,12 +467,19 @@ impl NodeOs for Os<'_, '_> {
         Ok(())
     }
 
-    fn event_schedule(&mut self, _: DomainId, _: u64, _: u64) -> Result<EventId, Error> {
-        Err(Error::Unsupported)
+    fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {
+        self.may(domain)?;
+        let granted = self.node.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|it| it.grants.events);
+        if self.node.events.count(domain) >= granted.unwrap_or(0) {
+            return Err(Error::Limit);
+        }
+        let due = self.turn.now.saturating_add(delay_ms.saturating_mul(1_000_000));
+        self.node.events.schedule(domain, due, argument)
     }
 
-    fn event_cancel(&mut self, _: EventId) -> Result<(), Error> {
-        Err(Error::Unsupported)
+    fn event_cancel(&mut self, event: EventId) -> Result<(), Error> {
+        self.may(self.node.events.owner(event).ok_or(Error::Stale)?)?;
+        self.node.events.cancel(event).map(drop).ok_or(Error::Stale)
     }
 
     fn time_now(&self) -> u64 {

@@ -37,6 +37,8 @@ pub struct Usage {
     pub bytes: u64,
     /// Steps its code has taken.
     pub steps: u64,
+    /// Nanoseconds its packets took of the CPU, where a path scheduler measures them.
+    pub cpu_ns: u64,
     /// Packets its code forwarded.
     pub forwarded: u64,
     /// Packets its code delivered to applications.

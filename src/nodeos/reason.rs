@@ -92,6 +92,10 @@ reasons! {
     Bandwidth = "bandwidth", "an outgoing channel has used up the bandwidth it may have";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
+    /// Too many packets of a domain wait for the CPU.
+    PathFull = "path-full", "more packets of a domain wait for the CPU than may: it wants more than its share, or the node is overloaded";
+    /// Their domain or channel ended while packets waited for the CPU.
+    PathEnded = "path-ended", "the domain or channel of a packet ended while it waited for the CPU";
 }
 
 /// Drops by reason.

@@ -15,6 +15,7 @@ pub mod netns;
 pub mod packet;
 pub mod poll;
 pub mod process;
+pub mod realtime;
 mod ring;
 pub mod seqpacket;
 pub mod shared_object;
