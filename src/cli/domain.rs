@@ -66,9 +66,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             } else {
                 let number = |what: &str| freed[what].as_u64().unwrap_or(0);
                 println!(
-                    "ended {} domains; freed {} channels, {} codes, {} B of memory, {} open files",
+                    "ended {} domains; freed {} channels, {} events, {} codes, {} B of memory, {} open files",
                     number("domains"),
                     number("channels"),
+                    number("events"),
                     number("codes"),
                     number("bytes"),
                     number("files")
