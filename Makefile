@@ -10,12 +10,13 @@ demo: build
 	./target/release/anode demo
 
 build: deps
-	$(CARGO) build --release --locked
+	$(CARGO) build --workspace --release --locked
 
 # All tests. Those that need root or namespaces say SKIPPED and why when they cannot run; with CI set
 # they must run.
 test: deps
 	$(CARGO) test --workspace --release --locked --no-fail-fast
+	$(CARGO) build --workspace --release --locked
 	python3 -m unittest discover -s clients/python -v
 
 # What a change must pass before review.

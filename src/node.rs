@@ -614,7 +614,7 @@ impl Node {
     }
 
     /// Drops a packet that a domain pays for.
-    fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+    pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
         if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
             domain.usage.drops.count(reason);
         }

@@ -80,17 +80,8 @@ impl Handle {
     /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
-        Handle {
-            orders,
-            waker,
-            shelf,
-            half,
-            sockets: None,
-            cpu: None,
-            keep_kernel: Arc::default(),
-            management: None,
-            files: None,
-        }
+        let keep_kernel = Arc::default();
+        Handle { orders, waker, shelf, half, sockets: None, cpu: None, keep_kernel, management: None, files: None }
     }
 
     /// The same with what is known of the node's AF_XDP sockets.

@@ -10,6 +10,7 @@ pub mod config;
 pub mod control;
 pub mod cpu;
 mod domains;
+pub mod ee;
 pub mod files;
 pub mod kernel;
 pub mod linker;
@@ -64,11 +65,11 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let environments = file.environments(&config.roles)?;
     let dir = file.run_dir();
     claim(&dir)?;
-    let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     if file.cpu.realtime {
         // Before wasm has its memories, which cannot be locked.
         crate::sys::realtime::lock_memory()?;
     }
+    let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let store = Store::open(file.store.as_deref(), Default::default())?;
     let waker = Waker::new()?;
@@ -113,6 +114,10 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     control::serve(&control_path, handle.clone())
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;
     sockets.push(control_path);
+    let nodeos_path = dir.join("nodeos.sock");
+    let door = ee::Door { handle: handle.clone(), roles, clock };
+    ee::serve(&nodeos_path, door).with_context(|| format!("cannot listen at {}", nodeos_path.display()))?;
+    sockets.push(nodeos_path);
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     if file.routes == RouteSource::Kernel {
@@ -205,7 +210,7 @@ fn claim(dir: &Path) -> Result<()> {
     if UnixStream::connect(&control).is_ok() {
         bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
     }
-    for name in ["control.sock", "apps.sock"] {
+    for name in ["control.sock", "apps.sock", "nodeos.sock"] {
         match std::fs::remove_file(dir.join(name)) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -7,10 +7,12 @@
 use super::apps::Apps;
 use super::config::Plan;
 use super::cpu::Cpu;
+use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::{OpenPort, explain};
 use crate::code::run::Runtime;
 use crate::node::{Effect, Node, NodeConfig, Output, Turn};
+use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::xdp::QueueSocket;
 use crate::port::{Frame, FramePool, PortId};
@@ -31,6 +33,12 @@ const PORTS: u64 = 2;
 
 /// Token of the first application: behind all ports.
 pub const FIRST_APP: u64 = 1 << 20;
+
+/// Token of the first process: behind all applications that ever come.
+const PROCESSES: u64 = 1 << 60;
+
+/// Nanoseconds until a process that had no room is told again what waits for it.
+const AGAIN: u64 = 1_000_000;
 
 /// Batches taken from one port before the others have their turn.
 const BATCHES_MAX: usize = 4;
@@ -54,6 +62,10 @@ pub type Command = Box<dyn FnOnce(&mut Node, &mut Turn<'_>) + Send>;
 pub enum Order {
     /// Do this.
     Do(Command),
+    /// A process of an environment's has connected.
+    Attach(HostId, Box<Half>),
+    /// It has gone.
+    Detach(HostId),
     /// Stop.
     Stop,
 }
@@ -65,6 +77,7 @@ pub struct Worker {
     out: Output,
     ports: Vec<OpenPort>,
     apps: Apps,
+    processes: Desk,
     loader: Loader,
     orders: Receiver<Order>,
     waker: Waker,
@@ -128,6 +141,7 @@ impl Worker {
             out,
             ports,
             apps,
+            processes: Desk::default(),
             loader,
             orders,
             waker,
@@ -156,8 +170,9 @@ impl Worker {
             if polling {
                 self.ports.iter().for_each(OpenPort::poll_driver);
             }
-            let wait =
-                if busy || polling || self.node.has_work() { 0 } else { self.node.next_timer().saturating_sub(now) };
+            let timer = self.node.next_timer().saturating_sub(now);
+            let patience = if self.processes.waits() { timer.min(AGAIN) } else { timer };
+            let wait = if busy || polling || self.node.has_work() { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
             busy = false;
             for event in &ready {
@@ -168,11 +183,15 @@ impl Worker {
                         }
                     }
                     APPS => self.apps.accept(&self.poll),
+                    token if token >= PROCESSES => self.processes.mark(token - PROCESSES),
                     token if token >= FIRST_APP => self.serve_application(token)?,
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
             let now = self.clock.now();
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            busy |= self.processes.take(&mut self.node, &mut turn);
+            self.processes.notify_waiting();
             if now >= self.node.next_timer() {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
@@ -278,6 +297,12 @@ impl Worker {
                     let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                     command(&mut self.node, &mut turn);
                 }
+                Order::Attach(host, half) => {
+                    if let Err(error) = self.processes.attach(host, half, &self.poll, PROCESSES) {
+                        tracing::warn!(%error, "what a process sends is not noticed");
+                    }
+                }
+                Order::Detach(host) => self.processes.detach(host, &self.poll),
                 Order::Stop => return true,
             }
         }
@@ -287,8 +312,10 @@ impl Worker {
 
     /// Does what the node wants done, until it wants nothing more.
     fn settle(&mut self, now: u64) -> io::Result<()> {
-        while !self.out.deliveries.is_empty() || !self.out.effects.is_empty() || !self.out.frames.is_empty() {
+        let empty = |out: &Output| out.deliveries.is_empty() && out.effects.is_empty() && out.frames.is_empty();
+        while !empty(&self.out) || !self.out.upcalls.is_empty() {
             self.deliver(now);
+            self.tell(now);
             self.carry_out(now);
             self.queue_frames(now);
         }
@@ -317,6 +344,18 @@ impl Worker {
             self.apps.deliver(delivery, &mut self.node, &mut turn);
         }
         self.out.deliveries = deliveries;
+    }
+
+    /// Tells processes what happens to their domains.
+    fn tell(&mut self, now: u64) {
+        let mut upcalls = core::mem::take(&mut self.out.upcalls);
+        for (host, domain, upcall) in upcalls.drain(..) {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            self.processes.tell(host, domain, upcall, &mut self.node, &mut turn);
+        }
+        upcalls.append(&mut self.out.upcalls);
+        self.out.upcalls = upcalls;
+        self.processes.notify();
     }
 
     fn carry_out(&mut self, now: u64) {

@@ -9,12 +9,13 @@ use super::{Node, channels};
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::channel::{InChan, Target};
-use crate::nodeos::domain::Domain;
+use crate::nodeos::domain::{Domain, Usage};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall,
 };
+use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Frame, PortId};
 use crate::trust::{Role, RoleRefused};
@@ -278,9 +279,24 @@ impl Os<'_, '_> {
         self.may(domain).map(|()| domain)
     }
 
-    fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
+    /// The domain that an outgoing channel is of, if the caller may use it.
+    pub fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
         let domain = self.node.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain).map(|()| domain)
+    }
+
+    /// What a domain has used, and the octets of memory that it holds.
+    pub fn usage(&self, domain: DomainId) -> Result<(Usage, u64), Error> {
+        self.may(domain)?;
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage.clone();
+        Ok((usage, self.node.pools.held_by(domain)))
+    }
+
+    /// Takes a packet of a domain's away that goes nowhere.
+    pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
+        self.node.pools.free(domain, BUFFER);
+        self.node.drop_in(self.turn, frame, reason, domain);
     }
 
     fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Filter, Vec<Module>), Error> {

@@ -72,12 +72,12 @@ pub struct Domain {
     pub shared: Option<Arc<dyn SharedState>>,
     /// Who runs its code.
     pub host: HostId,
+    /// Channels it has.
+    pub channels: u32,
     /// What it was granted at its creation.
     pub role: Arc<Role>,
     /// Domains below it, however deep.
     below: u32,
-    /// Channels it has.
-    pub channels: u32,
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
@@ -105,9 +105,9 @@ impl Domain {
             usage: Usage::default(),
             shared: None,
             host: HostId::NODE,
+            channels: 0,
             role: Role::of_node(),
             below: 0,
-            channels: 0,
             parent: None,
             depth: 0,
             children: Vec::new(),

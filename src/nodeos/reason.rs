@@ -90,6 +90,8 @@ reasons! {
     ChannelFull = "channel-full", "the domain of a channel does not take its packets fast enough: its process hangs, or has too few buffers";
     /// A channel has sent all it may for now.
     Bandwidth = "bandwidth", "an outgoing channel has used up the bandwidth it may have";
+    /// A process speaks nonsense, or of what is not its own.
+    ProcessNonsense = "process-nonsense", "the process of an environment wrote into its ring what means nothing, or sent to a channel that is gone or not its own";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
     /// Too many packets of a domain wait for the CPU.

@@ -52,6 +52,12 @@ impl Poll {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
+    /// Adds a descriptor to be told of whenever it is written to. It is never read, so whoever shares it cannot make us wait.
+    pub fn add_edge(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?)
+    }
+
     /// Adds a socket of a port, the one that `sends` or another, to be told of when it can be read. It stays.
     pub fn add_port(&mut self, fd: impl AsFd, token: u64, sends: bool) -> io::Result<()> {
         self.ports.push(Port { fd: fd.as_fd().try_clone_to_owned()?, token, sends, writable: false });
@@ -128,6 +134,11 @@ impl Waker {
         Ok(Waker { event: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) })
     }
 
+    /// A descriptor that wakes the thread when somebody writes to it, for another process.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.event.try_clone()
+    }
+
     /// Wakes the thread, now or when it waits next.
     pub fn wake(&self) {
         // Only a counter at its end could make this fail, and then the thread is woken anyway.
@@ -165,6 +176,21 @@ mod tests {
         waker.rest();
         poll.wait(0, &mut ready).unwrap();
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn an_edge_is_seen_once_for_each_write_and_never_read() {
+        let mut poll = Poll::new().unwrap();
+        let waker = Waker::new().unwrap();
+        poll.add_edge(&waker, 7).unwrap();
+        let mut ready = Vec::new();
+        for _ in 0..3 {
+            waker.wake();
+            poll.wait(1_000_000_000, &mut ready).unwrap();
+            assert_eq!(ready, [Ready { token: 7, readable: true, writable: false }]);
+            poll.wait(0, &mut ready).unwrap();
+            assert!(ready.is_empty());
+        }
     }
 
     #[test]

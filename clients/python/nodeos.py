@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The NodeOS interface from Python: anode/nodeos.h by ctypes, standard library only.
+
+    with nodeos.connect(role="ee") as node:
+        out = node.domain.out_channel("if1/ip/udp", "*:6000 -> 10.0.2.2:7000")
+        node.domain.in_channel("if0/ip/udp", "10.0.1.2:5000", lambda packet, ends: out.send(packet))
+        node.domain.wait()
+
+Functions of channels and events run in threads of the library, as many of a domain at the same time as it has. A packet is sent or
+freed by whoever gets it; what a function leaves, or raises, is freed. Calls that fail raise nodeos.Error with
+the number and text of anode/nodeos.h, which is the reference.
+"""
+
+import ctypes
+import ipaddress
+import os
+import sys
+import traceback
+
+VERSION = 1
+
+OK, EINVAL, ESTALE, EACCES, ELIMIT, EEXIST, ENOENT, ENOSPC, EMSGSIZE, EAGAIN, ENOSYS, ESHUTDOWN, EIO = range(13)
+
+_object = ctypes.c_void_p
+
+
+class _ThreadPoolSpec(ctypes.Structure):
+    _fields_ = [("maxthreads", ctypes.c_int), ("stackbytes", ctypes.c_uint), ("own", ctypes.c_int)]
+
+
+class _NodeSpec(ctypes.Structure):
+    _fields_ = [
+        ("path", ctypes.c_char_p),
+        ("title", ctypes.c_char_p),
+        ("cred", _object),
+        ("threads", ctypes.POINTER(_ThreadPoolSpec)),
+        ("busypoll_us", ctypes.c_uint),
+    ]
+
+
+class _End(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_uint8 * 16), ("port", ctypes.c_uint16), ("known", ctypes.c_uint16)]
+
+
+class _Ends(ctypes.Structure):
+    _fields_ = [("source", _End), ("destination", _End)]
+
+
+class _KeyTuple(ctypes.Structure):
+    _fields_ = [
+        ("offset", ctypes.c_uint),
+        ("length", ctypes.c_uint),
+        ("value", ctypes.c_uint64),
+        ("mask", ctypes.c_uint64),
+    ]
+
+
+class _DemuxKey(ctypes.Structure):
+    _fields_ = [("ntuples", ctypes.c_int), ("tuples", ctypes.POINTER(_KeyTuple))]
+
+
+class _NetSpec(ctypes.Structure):
+    _fields_ = [
+        ("maxthreads", ctypes.c_int),
+        ("bandwidth", ctypes.c_uint),
+        ("npbufs", ctypes.c_int),
+        ("pbufs", ctypes.c_void_p),
+    ]
+
+
+class _Usage(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("packets", "bytes", "forwarded", "drops", "memory_bytes", "cpu_ns")
+    ]
+
+
+_Receive = ctypes.CFUNCTYPE(None, _object, _object, ctypes.POINTER(_Ends), ctypes.c_void_p)
+_Happen = ctypes.CFUNCTYPE(None, _object, ctypes.c_void_p)
+
+_FUNCTIONS = {
+    "an_error": (ctypes.c_int, []),
+    "an_strerror": (ctypes.c_char_p, [ctypes.c_int]),
+    "an_credCreate": (_object, [ctypes.c_void_p, ctypes.c_char_p]),
+    "an_credDestroy": (ctypes.c_int, [_object]),
+    "an_nodeConnect": (_object, [ctypes.c_void_p, ctypes.POINTER(_NodeSpec)]),
+    "an_nodeDisconnect": (ctypes.c_int, [_object]),
+    "an_timeNow": (ctypes.c_int, [_object, ctypes.POINTER(ctypes.c_uint64)]),
+    "an_domainSelf": (_object, [_object]),
+    "an_domainCreate": (_object, [ctypes.c_void_p, _object, ctypes.POINTER(_ThreadPoolSpec), ctypes.c_void_p]),
+    "an_domainTerminate": (ctypes.c_int, [_object]),
+    "an_domainDestroy": (ctypes.c_int, [_object]),
+    "an_domainUsage": (ctypes.c_int, [_object, ctypes.POINTER(_Usage)]),
+    "an_domainWait": (ctypes.c_int, [_object]),
+    "an_eventSchedule": (_object, [ctypes.c_void_p, _object, ctypes.c_uint64, _Happen, ctypes.c_void_p]),
+    "an_eventCancel": (ctypes.c_int, [_object]),
+    "an_inchanCreate": (
+        _object,
+        [
+            ctypes.c_void_p,
+            _object,
+            ctypes.POINTER(_DemuxKey),
+            ctypes.c_char_p,
+            ctypes.c_char_p,
+            ctypes.POINTER(_NetSpec),
+            _Receive,
+            ctypes.c_void_p,
+        ],
+    ),
+    "an_inchanDestroy": (ctypes.c_int, [_object]),
+    "an_outchanCreate": (
+        _object,
+        [ctypes.c_void_p, _object, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_NetSpec)],
+    ),
+    "an_outchanDestroy": (ctypes.c_int, [_object]),
+    "an_outchanSend": (ctypes.c_int, [_object, ctypes.POINTER(_End), _object]),
+    "an_pktbufAlloc": (_object, [_object]),
+    "an_pktbufFree": (ctypes.c_int, [_object]),
+    "an_pktbufData": (ctypes.c_void_p, [_object]),
+    "an_pktbufLength": (ctypes.c_int, [_object, ctypes.POINTER(ctypes.c_size_t)]),
+    "an_pktbufResize": (ctypes.c_int, [_object, ctypes.c_size_t]),
+}
+
+
+class Error(Exception):
+    """A call was refused; `code` is the number of enum an_error."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def library(path=None):
+    """The functions of the library at a path, or of the system's; cached."""
+    path = path or os.environ.get("ANODE_LIBRARY", f"libanode{VERSION}.so")
+    if path not in library.loaded:
+        found = ctypes.CDLL(path)
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(found, name)
+            function.restype, function.argtypes = result, arguments
+        library.loaded[path] = found
+    return library.loaded[path]
+
+
+library.loaded = {}
+
+
+class _Object:
+    """Something with a name in the library and a call that ends it."""
+
+    def __init__(self, lib, handle, destroy):
+        self._lib, self._destroy = lib, destroy
+        self.handle = self._made(handle)
+
+    def _made(self, handle):
+        if not handle:
+            self._check(self._lib.an_error())
+        return handle
+
+    def _check(self, code):
+        if code != OK:
+            raise Error(code, self._lib.an_strerror(code).decode())
+
+    def destroy(self):
+        """Ends it, here and in the node."""
+        self._check(getattr(self._lib, self._destroy)(self.handle))
+
+
+def _net(lib_spec):
+    return None if lib_spec is None else ctypes.byref(_NetSpec(**lib_spec))
+
+
+class Packet:
+    """A packet in its buffer. Whoever has it sends or frees it."""
+
+    def __init__(self, lib, handle):
+        self._lib, self._handle = lib, handle
+
+    def take(self):
+        """The library's name of it, which is from now on the caller's."""
+        handle, self._handle = self._handle, None
+        return handle
+
+    def free(self):
+        """Gives it back; nothing happens to one that was sent."""
+        if self._handle is not None:
+            self._lib.an_pktbufFree(self.take())
+
+    @property
+    def data(self):
+        """Its octets: a view to read and change, no longer than the packet lives."""
+        length = ctypes.c_size_t()
+        code = self._lib.an_pktbufLength(self._handle, ctypes.byref(length))
+        if code != OK:
+            raise Error(code, self._lib.an_strerror(code).decode())
+        octets = ctypes.c_uint8 * length.value
+        return memoryview(octets.from_address(self._lib.an_pktbufData(self._handle))).cast("B")
+
+    @data.setter
+    def data(self, octets):
+        code = self._lib.an_pktbufResize(self._handle, len(octets))
+        if code != OK:
+            raise Error(code, self._lib.an_strerror(code).decode())
+        ctypes.memmove(self._lib.an_pktbufData(self._handle), bytes(octets), len(octets))
+
+
+def _end(address, port=0):
+    address = ipaddress.ip_address(address)
+    mapped = address.packed if address.version == 6 else bytes(10) + b"\xff\xff" + address.packed
+    return _End((ctypes.c_uint8 * 16)(*mapped), port, 1)
+
+
+def _pair(end):
+    if not end.known:
+        return None
+    address = ipaddress.IPv6Address(bytes(end.address))
+    return (str(address.ipv4_mapped or address), end.port)
+
+
+class OutChannel(_Object):
+    """Packets go by it."""
+
+    def send(self, packet, to=None):
+        """Sends a packet, or octets in one of the domain's; to: (address, port) if the channel leaves it open."""
+        if not isinstance(packet, Packet):
+            octets, packet = packet, self.domain.packet()
+            packet.data = octets
+        handle = packet.take()
+        code = self._lib.an_outchanSend(self.handle, ctypes.byref(_end(*to)) if to else None, handle)
+        if code != OK:
+            packet._handle = handle
+            self._check(code)
+
+
+class InChannel(_Object):
+    """Packets come by it."""
+
+
+class Event(_Object):
+    """Something to come."""
+
+    cancel = _Object.destroy
+
+
+class Domain(_Object):
+    """Who owns and pays."""
+
+    def __init__(self, lib, handle):
+        super().__init__(lib, handle, "an_domainDestroy")
+        # The library calls these as long as the domain lives.
+        self._functions = []
+
+    def domain(self, threads=1):
+        """A domain below this one."""
+        spec = _ThreadPoolSpec(threads, 0, 0)
+        return Domain(self._lib, self._lib.an_domainCreate(None, self.handle, ctypes.byref(spec), None))
+
+    def packet(self):
+        """An empty packet."""
+        return Packet(self._lib, self._made(self._lib.an_pktbufAlloc(self.handle)))
+
+    def in_channel(self, protocol, address, deliver, key=(), net=None):
+        """Has deliver(packet, (source, destination)) called for every packet; key: tuples (offset, length, value, mask)."""
+
+        def receive(_channel, handle, ends, _argument):
+            packet = Packet(self._lib, handle)
+            try:
+                deliver(packet, (_pair(ends.contents.source), _pair(ends.contents.destination)))
+            except Exception:  # pylint: disable=broad-except  # nobody above could catch it
+                traceback.print_exc(file=sys.stderr)
+            finally:
+                packet.free()
+
+        function = _Receive(receive)
+        self._functions.append(function)
+        tuples = (_KeyTuple * len(key))(*[_KeyTuple(*one) for one in key])
+        spec = _DemuxKey(len(key), tuples)
+        handle = self._lib.an_inchanCreate(
+            None, self.handle, ctypes.byref(spec), protocol.encode(), address.encode(), _net(net), function, None
+        )
+        return InChannel(self._lib, handle, "an_inchanDestroy")
+
+    def out_channel(self, protocol, address, net=None):
+        """A channel to send by."""
+        handle = self._lib.an_outchanCreate(None, self.handle, protocol.encode(), address.encode(), _net(net))
+        channel = OutChannel(self._lib, handle, "an_outchanDestroy")
+        channel.domain = self
+        return channel
+
+    def event(self, delay_ms, happen):
+        """Has happen() called once in so many milliseconds."""
+        function = _Happen(lambda _event, _argument: happen())
+        self._functions.append(function)
+        return Event(self._lib, self._lib.an_eventSchedule(None, self.handle, delay_ms, function, None), "an_eventCancel")
+
+    def usage(self):
+        """What it has used, by name."""
+        usage = _Usage()
+        self._check(self._lib.an_domainUsage(self.handle, ctypes.byref(usage)))
+        return {name: getattr(usage, name) for name, _ in _Usage._fields_}
+
+    def terminate(self):
+        """Ends it and all below it."""
+        self._check(self._lib.an_domainTerminate(self.handle))
+
+    def wait(self):
+        """Waits until it has ended."""
+        self._check(self._lib.an_domainWait(self.handle))
+
+
+class Node(_Object):
+    """A connection to a node."""
+
+    def __init__(self, lib, handle):
+        super().__init__(lib, handle, "an_nodeDisconnect")
+        self.domain = Domain(lib, lib.an_domainSelf(self.handle))
+
+    def now(self):
+        """Nanoseconds of the node's clock."""
+        now = ctypes.c_uint64()
+        self._check(self._lib.an_timeNow(self.handle, ctypes.byref(now)))
+        return now.value
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.destroy()
+
+
+def connect(path=None, role=None, title="python", threads=1, busypoll_us=0, lib=None):
+    """Connects to the node whose socket is at a path, or where ANODE_NODEOS says; in a role, or as anyone."""
+    lib = lib or library()
+    cred = lib.an_credCreate(None, role.encode()) if role else None
+    pool = _ThreadPoolSpec(threads, 0, 0)
+    spec = _NodeSpec(os.fsencode(path) if path else None, title.encode(), cred, ctypes.pointer(pool), busypoll_us)
+    try:
+        return Node(lib, lib.an_nodeConnect(None, ctypes.byref(spec)))
+    finally:
+        if cred:
+            lib.an_credDestroy(cred)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The binding against a node that runs as a process, without privileges: what goes out by one of its ports comes in by the other."""
+
+import os
+import queue
+import re
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import nodeos
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+NODE = os.path.join(ROOT, "target", "release", "anode")
+LIBRARIES = [os.path.join(ROOT, "target", "release", *rest, "libanode1.so") for rest in ([], ["deps"])]
+PATIENCE = 60
+
+CONFIG = """
+name = "n"
+run_dir = "{dir}"
+[[port]]
+udp = "127.0.0.1:{first}"
+address = ["10.0.0.1/24"]
+neighbours = [{{ address = "10.0.0.2", at = "127.0.0.1:{second}" }}]
+[[port]]
+udp = "127.0.0.1:{second}"
+address = ["10.0.1.1/24"]
+neighbours = [{{ address = "10.0.1.2", at = "127.0.0.1:{first}" }}]
+[[role]]
+name = "ee"
+[role.grants]
+channels = 8
+domains = 8
+threads = 4
+bandwidth = 1_000_000_000
+"""
+
+
+def free_ports():
+    with socket.socket(type=socket.SOCK_DGRAM) as one, socket.socket(type=socket.SOCK_DGRAM) as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def wait_for(path, process):
+    """Waits until the node listens; it says so by the socket."""
+    while process.poll() is None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            try:
+                return probe.connect(path)
+            except OSError:
+                os.sched_yield()
+    raise AssertionError("the node has ended")
+
+
+class Header(unittest.TestCase):
+    def test_errors_have_the_numbers_of_the_header(self):
+        with open(os.path.join(ROOT, "sdk", "anode", "nodeos.h"), encoding="utf-8") as file:
+            numbers = dict(re.findall(r"^    AN_(\w+) = (\d+),$", file.read(), re.M))
+        self.assertEqual(len(numbers), 13)
+        for name, number in numbers.items():
+            self.assertEqual(getattr(nodeos, name), int(number), name)
+
+
+class Binding(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        found = [path for path in LIBRARIES if os.path.exists(path)]
+        if not found or not os.path.exists(NODE):
+            if "CI" in os.environ:
+                raise AssertionError("the node and its library must be built")
+            raise unittest.SkipTest("SKIPPED: build the node first (make build)")
+        cls.lib = nodeos.library(found[0])
+        cls.dir = tempfile.TemporaryDirectory()
+        first, second = free_ports()
+        config = os.path.join(cls.dir.name, "n.toml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(dir=cls.dir.name, first=first, second=second))
+        cls.node = subprocess.Popen([NODE, "node", "run", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.path = os.path.join(cls.dir.name, "nodeos.sock")
+        cls.addClassCleanup(cls.dir.cleanup)
+        cls.addClassCleanup(cls.node.wait)
+        cls.addClassCleanup(cls.node.kill)
+        wait_for(cls.path, cls.node)
+
+    def connect(self, **more):
+        return nodeos.connect(self.path, lib=self.lib, **more)
+
+    def refuses(self, code, function, *arguments, **more):
+        with self.assertRaises(nodeos.Error) as caught:
+            function(*arguments, **more)
+        self.assertEqual(caught.exception.code, code, caught.exception)
+
+    def test_packets_go_out_by_one_channel_and_come_in_by_another(self):
+        came = queue.Queue()
+        with self.connect(role="ee", threads=2) as node:
+            def deliver(packet, ends):
+                came.put((bytes(packet.data), ends))
+
+            node.domain.in_channel("if1/anep", "type 400", deliver, key=[(0, 1, ord("h"), 0xFF)])
+            out = node.domain.out_channel("if0/anep", "type 400")
+            for number in range(100):
+                out.send(b"hello %d" % number, to=("10.0.0.2", 0))
+            got = sorted(came.get(timeout=PATIENCE)[0] for _ in range(100))
+            self.assertEqual(got, sorted(b"hello %d" % number for number in range(100)))
+            usage = node.domain.usage()
+            self.assertEqual((usage["packets"], usage["forwarded"], usage["drops"]), (100, 100, 0))
+
+    def test_a_packet_can_be_changed_and_sent_on(self):
+        came = queue.Queue()
+        with self.connect(role="ee") as node:
+            onward = node.domain.out_channel("if0/anep", "type 402")
+
+            def shout(packet, _ends):
+                packet.data = bytes(packet.data).upper() + b"!"
+                onward.send(packet, to=("10.0.0.2", 0))
+
+            node.domain.in_channel("if1/anep", "type 401", shout)
+            node.domain.in_channel("if1/anep", "type 402", lambda packet, _: came.put(bytes(packet.data)))
+            node.domain.out_channel("if0/anep", "type 401").send(b"hello", to=("10.0.0.2", 0))
+            self.assertEqual(came.get(timeout=PATIENCE), b"HELLO!")
+
+    def test_what_is_refused_raises_with_the_number(self):
+        self.refuses(nodeos.ENOENT, nodeos.connect, "/nowhere", lib=self.lib)
+        self.refuses(nodeos.EACCES, self.connect, role="nobody")
+        with self.connect() as anyone:
+            self.refuses(nodeos.ELIMIT, anyone.domain.out_channel, "if0/anep", "type 403")
+        with self.connect(role="ee") as node:
+            below = node.domain.domain(threads=2)
+            out = below.out_channel("if0/anep", "type 403")
+            before = node.now()
+            below.terminate()
+            self.refuses(nodeos.ESTALE, below.packet)
+            self.refuses(nodeos.ESTALE, out.destroy)
+            self.assertGreater(node.now(), before)
+            below.destroy()
+        self.refuses(nodeos.ESTALE, node.now)
+
+
+if __name__ == "__main__":
+    unittest.main()

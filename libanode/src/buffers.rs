@@ -1,0 +1,201 @@
+//! The packet buffers as a process knows them: who has which, where its packet begins and how long it is.
+//!
+//! A program's word for a packet is the number of its buffer and of the time that it was used (the generation), so a packet that
+//! was sent or freed is known to be gone. One word of state says all about a buffer; whoever takes it away changes that word in one
+//! step, so of two threads that free the same packet one fails.
+
+use crate::error::Error;
+use crate::memory::{HEADROOM, Memory};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is known of a buffer: whether it holds a packet, for which time it is used, where the packet begins and its octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    live: bool,
+    generation: u32,
+    start: u16,
+    length: u16,
+}
+
+const GENERATIONS: u32 = (1 << 31) - 1;
+
+impl State {
+    fn of(word: u64) -> State {
+        State {
+            live: word & 1 == 1,
+            generation: (word >> 1) as u32 & GENERATIONS,
+            start: (word >> 32) as u16,
+            length: (word >> 48) as u16,
+        }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.live)
+            | u64::from(self.generation & GENERATIONS) << 1
+            | u64::from(self.start) << 32
+            | u64::from(self.length) << 48
+    }
+}
+
+/// Names a packet of a session: its buffer and the time that it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The buffer.
+    pub buffer: u16,
+    /// Which time.
+    pub generation: u32,
+}
+
+/// Where a packet lies in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Octets before it.
+    pub start: u16,
+    /// Its octets.
+    pub length: u16,
+}
+
+/// The buffers of one session.
+pub struct Buffers {
+    memory: Arc<Memory>,
+    states: Vec<AtomicU64>,
+    free: Mutex<Vec<u16>>,
+}
+
+impl Buffers {
+    /// All are free; generations begin with `first`, which differs from session to session.
+    pub fn new(memory: Arc<Memory>, first: u32) -> Buffers {
+        let geometry = memory.geometry();
+        let state = State { live: false, generation: first & GENERATIONS, start: 0, length: 0 }.word();
+        let own = geometry.buffers_node as usize..geometry.buffers();
+        let free = own.rev().map(|buffer| buffer as u16).collect();
+        let states = (0..geometry.buffers()).map(|_| AtomicU64::new(state)).collect();
+        Buffers { memory, states, free: Mutex::new(free) }
+    }
+
+    /// Octets of a buffer.
+    pub fn size(&self) -> usize {
+        self.memory.geometry().buffer_bytes as usize
+    }
+
+    /// Whether a buffer is of the node's share.
+    pub fn is_nodes(&self, buffer: u16) -> bool {
+        u32::from(buffer) < self.memory.geometry().buffers_node
+    }
+
+    /// An empty packet in a buffer of the process's, or nothing if all are in use.
+    pub fn alloc(&self) -> Option<Packet> {
+        let buffer = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        self.revive(buffer, HEADROOM as u16, 0)
+    }
+
+    /// Gives a buffer of the process's back, which holds no packet any more.
+    pub fn release(&self, buffer: u16) {
+        if !self.is_nodes(buffer) {
+            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+        }
+    }
+
+    /// A packet that came in a buffer.
+    pub fn revive(&self, buffer: u16, start: u16, length: u16) -> Option<Packet> {
+        let word = self.states.get(usize::from(buffer))?;
+        if usize::from(start) + usize::from(length) > self.size() {
+            return None;
+        }
+        let before = State::of(word.load(Acquire));
+        let generation = before.generation.wrapping_add(1) & GENERATIONS;
+        word.store(State { live: true, generation, start, length }.word(), core::sync::atomic::Ordering::Release);
+        Some(Packet { buffer, generation })
+    }
+
+    fn state(&self, packet: Packet) -> Result<(&AtomicU64, State), Error> {
+        let word = self.states.get(usize::from(packet.buffer)).ok_or(Error::Stale)?;
+        let state = State::of(word.load(Acquire));
+        if state.live && state.generation == packet.generation { Ok((word, state)) } else { Err(Error::Stale) }
+    }
+
+    /// Where a packet lies.
+    pub fn extent(&self, packet: Packet) -> Result<Extent, Error> {
+        let (_, State { start, length, .. }) = self.state(packet)?;
+        Ok(Extent { start, length })
+    }
+
+    /// Moves a packet's ends.
+    pub fn set_extent(&self, packet: Packet, change: impl Fn(Extent) -> Option<Extent>) -> Result<(), Error> {
+        loop {
+            let (word, state) = self.state(packet)?;
+            let Extent { start, length } =
+                change(Extent { start: state.start, length: state.length }).ok_or(Error::Invalid)?;
+            if usize::from(start) + usize::from(length) > self.size() {
+                return Err(Error::Invalid);
+            }
+            let new = State { start, length, ..state };
+            if word.compare_exchange(state.word(), new.word(), AcqRel, Acquire).is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes a packet away from the program; its buffer is then the caller's.
+    pub fn claim(&self, packet: Packet) -> Result<Extent, Error> {
+        loop {
+            let (word, state) = self.state(packet)?;
+            let gone = State { live: false, ..state };
+            if word.compare_exchange(state.word(), gone.word(), AcqRel, Acquire).is_ok() {
+                return Ok(Extent { start: state.start, length: state.length });
+            }
+        }
+    }
+
+    /// Gives a packet that was claimed back to the program, under the same name.
+    pub fn unclaim(&self, packet: Packet, extent: Extent) {
+        let Extent { start, length } = extent;
+        let state = State { live: true, generation: packet.generation, start, length };
+        self.states[usize::from(packet.buffer)].store(state.word(), core::sync::atomic::Ordering::Release);
+    }
+
+    /// Where the octets of a packet are.
+    pub fn data(&self, packet: Packet) -> Result<*mut u8, Error> {
+        let extent = self.extent(packet)?;
+        self.memory.address(packet.buffer.into(), extent.start.into()).ok_or(Error::Stale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Geometry;
+
+    fn buffers() -> Buffers {
+        let geometry = Geometry { buffers_process: 2, ..Geometry::default() };
+        Buffers::new(Memory::make(geometry).unwrap().0, 5)
+    }
+
+    #[test]
+    fn a_packet_that_is_gone_is_known_to_be_gone() {
+        let buffers = buffers();
+        let first = buffers.alloc().unwrap();
+        let second = buffers.alloc().unwrap();
+        assert!(buffers.alloc().is_none() && first != second);
+        buffers.claim(first).unwrap();
+        assert_eq!(buffers.claim(first), Err(Error::Stale));
+        buffers.release(first.buffer);
+        let again = buffers.alloc().unwrap();
+        assert!(again.buffer == first.buffer && again != first);
+        assert_eq!(buffers.data(first), Err(Error::Stale));
+    }
+
+    #[test]
+    fn a_packet_stays_within_its_buffer() {
+        let buffers = buffers();
+        let packet = buffers.alloc().unwrap();
+        let longest = (buffers.size() - HEADROOM) as u16;
+        buffers.set_extent(packet, |extent| Some(Extent { length: longest, ..extent })).unwrap();
+        let longer = |extent: Extent| Some(Extent { length: longest + 1, ..extent });
+        assert_eq!(buffers.set_extent(packet, longer), Err(Error::Invalid));
+        assert_eq!(buffers.set_extent(packet, |_| None), Err(Error::Invalid));
+        assert_eq!(buffers.extent(packet), Ok(Extent { start: HEADROOM as u16, length: longest }));
+    }
+}

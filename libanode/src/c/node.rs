@@ -1,0 +1,117 @@
+//! The connection to a node, its time, and the threads of a program's own.
+
+use super::domain::CThreadPoolSpec;
+use super::{code, object, put, spec, text};
+use crate::crew::ProcessDomain;
+use crate::error::Error;
+use crate::message::{Call, DomainSpec, VERSION};
+use crate::objects::{self, Credential, Object, Place};
+use crate::session::Session;
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How to connect to a node.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CNodeSpec {
+    path: *const c_char,
+    title: *const c_char,
+    credential: *const c_void,
+    threads: *const CThreadPoolSpec,
+    busy_poll_us: c_uint,
+}
+
+/// Microseconds of the longest busy polling.
+const BUSY_POLL_US_MAX: c_uint = 1_000_000;
+
+/// Connects to a node.
+///
+/// # Safety
+/// As the header says: pointers lead to what their types say, or are NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNodeSpec) -> *mut c_void {
+    let connect = || {
+        let place = Place::of(mem)?;
+        let none = CNodeSpec {
+            path: core::ptr::null(),
+            title: core::ptr::null(),
+            credential: core::ptr::null(),
+            threads: core::ptr::null(),
+            busy_poll_us: 0,
+        };
+        // SAFETY: the header asks for NULL or a specification.
+        let given = if nodespec.is_null() { none } else { unsafe { spec(nodespec) }? };
+        let path: PathBuf = if given.path.is_null() {
+            std::env::var_os("ANODE_NODEOS").ok_or(Error::Unknown)?.into()
+        } else {
+            // SAFETY: the header asks for a string.
+            unsafe { text(given.path) }?.into()
+        };
+        // SAFETY: the header asks for NULL or a string.
+        let title = if given.title.is_null() { "process".into() } else { unsafe { text(given.title) }? };
+        let role = match given.credential.is_null() {
+            true => None,
+            false => Some(objects::find::<Credential>(given.credential)?.role.clone()),
+        };
+        // SAFETY: the header asks for NULL or a specification.
+        let (threads, own) = unsafe { CThreadPoolSpec::read(given.threads) }?;
+        if given.busy_poll_us > BUSY_POLL_US_MAX {
+            return Err(Error::Invalid);
+        }
+        let domain = DomainSpec { title, threads: threads.clone(), pool: None, role };
+        let hello = Call::Hello { version: VERSION, domain };
+        let session = Session::connect(&path, &hello, Duration::from_micros(given.busy_poll_us.into()))?;
+        let begin = || {
+            let domain = ProcessDomain::new(session.clone(), session.domain(), None, threads.max_threads);
+            let domain = Arc::new(domain);
+            let handle = objects::add(Place::of(core::ptr::null_mut())?, Object::Domain(domain.clone()))?;
+            let _ = domain.handle.set(handle as usize);
+            session.set_first(handle as usize);
+            session.desk().open(&domain, !own, threads.stack_bytes as usize)?;
+            objects::add(place, Object::Node(session.clone()))
+        };
+        begin().inspect_err(|_| session.disconnect())
+    };
+    object(connect())
+}
+
+/// Disconnects from a node: all objects of the connection end.
+#[unsafe(no_mangle)]
+pub extern "C" fn an_nodeDisconnect(node: *mut c_void) -> c_int {
+    code(objects::remove::<Session>(node).map(|session| session.disconnect()))
+}
+
+/// Nanoseconds of the node's clock.
+///
+/// # Safety
+/// `now` is NULL or leads to memory for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_timeNow(node: *mut c_void, now: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    code(objects::find::<Session>(node).and_then(|session| unsafe { put(now, session.now()) }))
+}
+
+/// A credential: the name of a role.
+///
+/// # Safety
+/// `role` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_credCreate(mem: *mut c_void, role: *const c_char) -> *mut c_void {
+    let create = || {
+        // SAFETY: the caller's promise.
+        let role = unsafe { text(role) }?;
+        if role.is_empty() {
+            return Err(Error::Invalid);
+        }
+        objects::add(Place::of(mem)?, Object::Credential(Arc::new(Credential { role })))
+    };
+    object(create())
+}
+
+/// Destroys a credential.
+#[unsafe(no_mangle)]
+pub extern "C" fn an_credDestroy(credential: *mut c_void) -> c_int {
+    code(objects::remove::<Credential>(credential).map(drop))
+}

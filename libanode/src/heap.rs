@@ -1,0 +1,106 @@
+//! Heaps: memory of the process that is charged to a memory pool of the node's.
+//!
+//! The node is asked in larger pieces, not for every allocation. What a heap still holds goes with it.
+
+use crate::error::Error;
+use crate::message::Call;
+use crate::session::Session;
+use core::ffi::c_void;
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Octets that are charged at a time.
+const PIECE: u64 = 64 << 10;
+
+/// How allocations are aligned: for anything in C.
+const ALIGNMENT: usize = 16;
+
+#[derive(Default)]
+struct Blocks {
+    sizes: HashMap<usize, usize>,
+    used: u64,
+    charged: u64,
+}
+
+/// A heap.
+pub struct Heap {
+    session: Arc<Session>,
+    domain: u32,
+    pool: u32,
+    limit: u64,
+    blocks: Mutex<Blocks>,
+}
+
+impl Heap {
+    /// An empty heap that takes at most `limit` octets from a pool; 0: as many as that has.
+    pub fn new(session: Arc<Session>, domain: u32, pool: u32, limit: u64) -> Heap {
+        let limit = if limit == 0 { u64::MAX } else { limit };
+        Heap { session, domain, pool, limit, blocks: Mutex::default() }
+    }
+
+    /// Its session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The domain it goes with.
+    pub fn domain(&self) -> u32 {
+        self.domain
+    }
+
+    /// Allocates zeroed memory.
+    pub fn alloc(&self, bytes: usize) -> Result<*mut c_void, Error> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Error::Invalid)?;
+        if bytes == 0 {
+            return Err(Error::Invalid);
+        }
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = blocks.used.saturating_add(bytes as u64);
+        if used > self.limit {
+            return Err(Error::Limit);
+        }
+        if used > blocks.charged {
+            let more = (used - blocks.charged).next_multiple_of(PIECE).min(self.limit - blocks.charged);
+            let bytes = i64::try_from(more).map_err(|_| Error::Limit)?;
+            self.session.call(&Call::PoolCharge { pool: self.pool, bytes })?;
+            blocks.charged += more;
+        }
+        // SAFETY: the layout has a size that is not 0.
+        let block = unsafe { std::alloc::alloc_zeroed(layout) };
+        if block.is_null() {
+            return Err(Error::Full);
+        }
+        blocks.sizes.insert(block as usize, bytes);
+        blocks.used = used;
+        Ok(block.cast())
+    }
+
+    /// Frees memory of this heap.
+    pub fn free(&self, block: *mut c_void) -> Result<(), Error> {
+        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = blocks.sizes.remove(&(block as usize)).ok_or(Error::Invalid)?;
+        blocks.used -= bytes as u64;
+        release(block as usize, bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        let blocks = self.blocks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        blocks.sizes.drain().for_each(|(block, bytes)| release(block, bytes));
+        if blocks.charged > 0 {
+            // With the session its charges have ended too.
+            let _ = self.session.call(&Call::PoolCharge { pool: self.pool, bytes: -(blocks.charged as i64) });
+        }
+    }
+}
+
+/// Gives a block back that a heap has allocated and taken out of its table.
+fn release(block: usize, bytes: usize) {
+    if let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) {
+        // SAFETY: the block was allocated with this layout, and its entry in the table, of which there is one, is gone.
+        unsafe { std::alloc::dealloc(block as *mut u8, layout) };
+    }
+}

@@ -1,0 +1,413 @@
+//! The messages of a session's socket: one call, one answer with its number, in the order of the calls.
+//!
+//! All numbers are big endian; a text or list has its length in 16 bits before it (file contents: 32), an option an octet 0 or 1.
+//! A message has exactly one form: what decodes is encoded again to the same octets, and nothing may follow. The decoder is total.
+
+use crate::error::Error;
+use crate::memory::Geometry;
+
+/// The version of these messages and of the shared memory.
+pub const VERSION: u16 = 1;
+
+/// Octets of the longest message.
+pub const MESSAGE_MAX: usize = 64 << 10;
+
+/// Octets of a file that one message carries.
+pub const FILE_BYTES_MAX: usize = 32 << 10;
+
+/// Octets of the longest text: a name, a path, a protocol.
+pub const TEXT_MAX: usize = 1024;
+
+/// Comparisons of a demultiplexing key.
+pub const KEY_MAX: usize = 16;
+
+/// What is written into messages and read from them.
+trait Field: Sized {
+    fn put(&self, into: &mut Vec<u8>);
+    fn take(from: &mut &[u8]) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty)+) => {$(
+        impl Field for $number {
+            fn put(&self, into: &mut Vec<u8>) {
+                into.extend(self.to_be_bytes());
+            }
+
+            fn take(from: &mut &[u8]) -> Option<$number> {
+                let (octets, rest) = from.split_first_chunk()?;
+                *from = rest;
+                Some(<$number>::from_be_bytes(*octets))
+            }
+        }
+    )+};
+}
+
+numbers!(u8 u16 u32 u64 i64);
+
+impl Field for bool {
+    fn put(&self, into: &mut Vec<u8>) {
+        into.push((*self).into());
+    }
+
+    fn take(from: &mut &[u8]) -> Option<bool> {
+        match u8::take(from)? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn put(&self, into: &mut Vec<u8>) {
+        self.is_some().put(into);
+        self.iter().for_each(|value| value.put(into));
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Option<T>> {
+        Some(if bool::take(from)? { Some(T::take(from)?) } else { None })
+    }
+}
+
+impl Field for String {
+    fn put(&self, into: &mut Vec<u8>) {
+        (self.len() as u16).put(into);
+        into.extend(self.as_bytes());
+    }
+
+    fn take(from: &mut &[u8]) -> Option<String> {
+        let length = usize::from(u16::take(from)?);
+        let (text, rest) = from.split_at_checked(length).filter(|_| length <= TEXT_MAX)?;
+        *from = rest;
+        Some(core::str::from_utf8(text).ok()?.to_owned())
+    }
+}
+
+/// The contents of a file, or a part of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents(pub Vec<u8>);
+
+impl Field for Contents {
+    fn put(&self, into: &mut Vec<u8>) {
+        (self.0.len() as u32).put(into);
+        into.extend(&self.0);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Contents> {
+        let length = u32::take(from)? as usize;
+        let (octets, rest) = from.split_at_checked(length).filter(|_| length <= FILE_BYTES_MAX)?;
+        *from = rest;
+        Some(Contents(octets.to_vec()))
+    }
+}
+
+impl Field for Vec<KeyTuple> {
+    fn put(&self, into: &mut Vec<u8>) {
+        (self.len() as u16).put(into);
+        self.iter().for_each(|tuple| tuple.put(into));
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Vec<KeyTuple>> {
+        let count = usize::from(u16::take(from)?);
+        (count <= KEY_MAX).then(|| (0..count).map(|_| KeyTuple::take(from)).collect())?
+    }
+}
+
+impl Field for Error {
+    fn put(&self, into: &mut Vec<u8>) {
+        (*self as u8).put(into);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Error> {
+        Error::of_code(u8::take(from)?)
+    }
+}
+
+macro_rules! record {
+    ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)+ }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $name { $($(#[doc = $field_doc])+ pub $field: $type,)+ }
+
+        impl Field for $name {
+            fn put(&self, into: &mut Vec<u8>) {
+                $(self.$field.put(into);)+
+            }
+
+            fn take(from: &mut &[u8]) -> Option<$name> {
+                Some($name { $($field: <$type as Field>::take(from)?,)+ })
+            }
+        }
+    };
+}
+
+macro_rules! messages {
+    ($(#[doc = $doc:literal])+ $name:ident {
+        $($(#[doc = $variant_doc:literal])+ $code:literal $variant:ident { $($(#[doc = $field_doc:literal])* $field:ident: $type:ty),* }
+    )+}) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[doc = $variant_doc])+ $variant { $($(#[doc = $field_doc])* $field: $type,)* },)+
+        }
+
+        impl $name {
+            /// Writes the message with its number behind what is in `into`.
+            pub fn encode(&self, number: u32, into: &mut Vec<u8>) {
+                match self {
+                    $($name::$variant { $($field),* } => {
+                        (($code) as u8).put(into);
+                        number.put(into);
+                        $($field.put(into);)*
+                    })+
+                }
+            }
+
+            /// Reads a message and its number, if the octets are one.
+            pub fn decode(mut octets: &[u8]) -> Option<(u32, $name)> {
+                let from = &mut octets;
+                let (code, number) = (u8::take(from)?, u32::take(from)?);
+                let message = match code {
+                    $($code => $name::$variant { $($field: <$type as Field>::take(from)?,)* },)+
+                    _ => return None,
+                };
+                from.is_empty().then_some((number, message))
+            }
+        }
+    };
+}
+
+record! {
+    /// Threads of a domain.
+    Threads {
+        /// How many.
+        max_threads: u16,
+        /// Octets of a stack; 0 for the default.
+        stack_bytes: u32,
+    }
+}
+
+record! {
+    /// A domain to be created.
+    DomainSpec {
+        /// For people.
+        title: String,
+        /// Its threads.
+        threads: Threads,
+        /// Its memory pool, or one of its own.
+        pool: Option<u32>,
+        /// The role whose limits it gets, or the creator's.
+        role: Option<String>,
+    }
+}
+
+record! {
+    /// A memory pool to be created.
+    PoolSpec {
+        /// The pool that it is part of.
+        parent: Option<u32>,
+        /// Octets that may be held.
+        limit_bytes: u64,
+        /// How long domains may stay over the limit, in milliseconds.
+        deadline_ms: u32,
+    }
+}
+
+record! {
+    /// One comparison of a demultiplexing key.
+    KeyTuple {
+        /// Where, in octets from the payload's start.
+        offset: u16,
+        /// How many octets.
+        length: u8,
+        /// What must stand there.
+        value: u64,
+        /// The bits that matter.
+        mask: u64,
+    }
+}
+
+record! {
+    /// A channel to be created.
+    ChanSpec {
+        /// Its protocols.
+        protocol: String,
+        /// The addresses of the last of them.
+        address: String,
+        /// What else must be in a packet.
+        key: Vec<KeyTuple>,
+        /// Packets worked on at the same time.
+        max_threads: u16,
+        /// Octets a second.
+        bandwidth: u64,
+        /// Packets that may wait.
+        buffers: u16,
+    }
+}
+
+record! {
+    /// What a domain has used.
+    Usage {
+        /// Packets that came to it.
+        packets: u64,
+        /// Octets of those.
+        bytes: u64,
+        /// Packets it sent.
+        forwarded: u64,
+        /// Its packets that were dropped.
+        drops: u64,
+        /// Octets of memory that it holds.
+        memory_bytes: u64,
+        /// Nanoseconds of the processor that it took in the node.
+        cpu_ns: u64,
+    }
+}
+
+impl Field for Geometry {
+    fn put(&self, into: &mut Vec<u8>) {
+        let all = [self.up, self.down, self.buffers_node, self.buffers_process, self.buffer_bytes];
+        all.iter().for_each(|number| number.put(into));
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Geometry> {
+        let mut next = || u32::take(from);
+        let geometry = Geometry {
+            up: next()?,
+            down: next()?,
+            buffers_node: next()?,
+            buffers_process: next()?,
+            buffer_bytes: next()?,
+        };
+        geometry.checked()
+    }
+}
+
+messages! {
+    /// What a process asks of the node.
+    Call {
+        /// Begins the session: its first message.
+        1 Hello { /** The version spoken. */ version: u16, /** The session's domain. */ domain: DomainSpec }
+        /// Creates a domain.
+        2 DomainCreate { /** Below which. */ parent: u32, /** What. */ spec: DomainSpec }
+        /// Ends a domain and all below it.
+        3 DomainTerminate { /** Which. */ domain: u32 }
+        /// Asks what a domain has used.
+        4 DomainUsage { /** Which. */ domain: u32 }
+        /// Creates a memory pool.
+        5 PoolCreate { /** What. */ spec: PoolSpec }
+        /// Destroys one.
+        6 PoolDestroy { /** Which. */ pool: u32 }
+        /// Charges memory that the process holds, or gives it back.
+        7 PoolCharge { /** To which. */ pool: u32, /** Octets. */ bytes: i64 }
+        /// Creates an incoming channel.
+        8 InChanCreate { /** Of which. */ domain: u32, /** What. */ spec: ChanSpec }
+        /// Destroys one.
+        9 InChanDestroy { /** Which. */ channel: u32 }
+        /// Creates an outgoing channel.
+        10 OutChanCreate { /** Of which. */ domain: u32, /** What. */ spec: ChanSpec }
+        /// Destroys one.
+        11 OutChanDestroy { /** Which. */ channel: u32 }
+        /// Joins two channels.
+        12 CutChanCreate { /** Incoming. */ from: u32, /** Outgoing. */ to: u32 }
+        /// Parts them.
+        13 CutChanDestroy { /** Which. */ channel: u32 }
+        /// Schedules an event.
+        14 EventSchedule { /** Whose. */ domain: u32, /** In milliseconds. */ delay_ms: u64, /** For the upcall. */ argument: u64 }
+        /// Takes one back.
+        15 EventCancel { /** Which. */ event: u64 }
+        /// Opens a file.
+        16 FileOpen { /** Whose. */ domain: u32, /** Its name. */ path: String, /** Write to it. */ write: bool, /** Make it if it is not there. */ create: bool }
+        /// Reads of one.
+        17 FileRead { /** Which. */ file: u32, /** From where. */ offset: u64, /** Octets at most. */ length: u32 }
+        /// Writes to one.
+        18 FileWrite { /** Which. */ file: u32, /** Where to. */ offset: u64, /** What. */ contents: Contents }
+        /// Closes one.
+        19 FileClose { /** Which. */ file: u32 }
+        /// Takes a name away.
+        20 FileUnlink { /** Whose. */ domain: u32, /** Its name. */ path: String }
+    }
+}
+
+messages! {
+    /// What the node answers.
+    Answer {
+        /// It is done.
+        128 Done { }
+        /// An object was created.
+        129 Object { /** Its name. */ name: u32 }
+        /// An event was scheduled.
+        130 Event { /** Its name. */ event: u64 }
+        /// What a domain has used.
+        131 Used { /** What. */ usage: Usage }
+        /// What a file has there; nothing at its end.
+        132 Read { /** The octets. */ contents: Contents }
+        /// So many octets were written.
+        133 Written { /** How many. */ bytes: u32 }
+        /// The session has begun. With it come the memory and the descriptor that wakes the node.
+        134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }
+        /// The call was refused.
+        143 Refused { /** Why. */ error: Error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec() -> ChanSpec {
+        let key = vec![KeyTuple { offset: 2, length: 2, value: 7, mask: 0xff }];
+        let (protocol, address) = ("if0/ip/udp".into(), "10.0.0.2:5000".into());
+        ChanSpec { protocol, address, key, max_threads: 4, bandwidth: 1 << 40, buffers: 256 }
+    }
+
+    fn round_trip(call: Call) {
+        let mut octets = vec![];
+        call.encode(7, &mut octets);
+        assert_eq!(Call::decode(&octets), Some((7, call)));
+        for cut in 0..octets.len() {
+            assert_eq!(Call::decode(&octets[..cut]), None, "cut to {cut}");
+        }
+        octets.push(0);
+        assert_eq!(Call::decode(&octets), None);
+    }
+
+    #[test]
+    fn calls_come_back_and_nothing_shorter_or_longer_does() {
+        let title = "é".to_string();
+        let domain = DomainSpec { title, pool: Some(9), role: Some("ee".into()), ..DomainSpec::default() };
+        round_trip(Call::Hello { version: VERSION, domain });
+        round_trip(Call::InChanCreate { domain: 3, spec: spec() });
+        round_trip(Call::PoolCharge { pool: 1, bytes: -5 });
+        round_trip(Call::FileWrite { file: 1, offset: 2, contents: Contents(vec![1; 300]) });
+    }
+
+    #[test]
+    fn what_is_too_long_is_no_message() {
+        let mut octets = vec![];
+        let contents = Contents(vec![0; FILE_BYTES_MAX + 1]);
+        Call::FileWrite { file: 1, offset: 2, contents }.encode(1, &mut octets);
+        assert_eq!(Call::decode(&octets), None);
+        octets.clear();
+        Call::FileUnlink { domain: 0, path: "x".repeat(TEXT_MAX + 1) }.encode(1, &mut octets);
+        assert_eq!(Call::decode(&octets), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_decodes_is_encoded_to_the_same_octets(code in 0u8..160, mut octets in prop::collection::vec(0u8..4, 0..80)) {
+            octets.insert(0, code);
+            if let Some((number, call)) = Call::decode(&octets) {
+                let mut again = vec![];
+                call.encode(number, &mut again);
+                prop_assert_eq!(&again, &octets);
+            }
+            if let Some((number, answer)) = Answer::decode(&octets) {
+                let mut again = vec![];
+                answer.encode(number, &mut again);
+                prop_assert_eq!(&again, &octets);
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * anode/nodeos.h: the NodeOS interface for execution environments and applications in processes of their own.
+ *
+ *     #include <anode/nodeos.h>                       cc -I sdk ee.c -lanode1
+ *
+ *     static void deliver(an_InChan_t chan, an_PacketBuffer_t packet, const struct an_Ends *ends, void *out)
+ *     {
+ *         if (an_outchanSend(out, 0, packet))
+ *             an_pktbufFree(packet);
+ *     }
+ *
+ * Objects and specifications. An object (an_Domain_t, an_InChan_t …) is a pointer to a structure that programs never see. It lives
+ * from the call that creates it to the call that destroys it, or to the end of its domain or connection. A specification
+ * (struct an_…Spec, a text, a key) is a value whose life is one call: the call reads it and neither changes nor keeps it, so its
+ * memory may be used again or freed as soon as the call returns, and several calls may read it at the same time. Objects can
+ * be part of specifications, never the other way round.
+ *
+ * Memory. With mem == 0 an object needs no memory of the program's (the implicit model). With mem != 0 the object is that memory: at
+ * least an_objectSize() octets, aligned to 16, of no other living object (the explicit model). Destroying it does not free the memory.
+ *
+ * Errors. A call that creates gives the object, or 0 and an_error() says why. Any other call gives AN_OK or the error's number.
+ * Any call may be given any pointer as an object: what is not a living object of that kind is refused (AN_EINVAL: 0, or an
+ * object of another kind; AN_ESTALE: gone, or never was one; AN_EACCES: of another connection). Pointers to specifications, texts and
+ * results must be 0 or lead to what their types say. Every call that asks the node can also give AN_ESHUTDOWN.
+ *
+ * Threads. Every call may be made by any thread at any time, also in functions that the library calls. Functions of a program
+ * (deliver functions and so on) are run by the threads of their domain: at most maxthreads at the same time. A domain's threads should
+ * not wait for long: while they do, the domain's packets wait, and are dropped when there are too many.
+ *
+ * Units. Octets, milliseconds, nanoseconds as named. Ports are in the host's byte order, addresses in the network's.
+ */
+#ifndef ANODE_NODEOS_H
+#define ANODE_NODEOS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version of this interface; the library's name ends with it. */
+#define AN_NODEOS_API 1
+
+/** Why a call failed. */
+enum an_error {
+    AN_OK = 0,
+    /** An argument is outside what the call takes. */
+    AN_EINVAL = 1,
+    /** The object has been destroyed, or its domain has ended. */
+    AN_ESTALE = 2,
+    /** The object belongs to a domain outside the caller's subtree, or the role lacks the right. */
+    AN_EACCES = 3,
+    /** The domain has all it was granted of this. */
+    AN_ELIMIT = 4,
+    /** Another channel has this address and key, or a file of this name exists. */
+    AN_EEXIST = 5,
+    /** No interface, route or file of this name. */
+    AN_ENOENT = 6,
+    /** The node itself, or this process, has no more of this. */
+    AN_ENOSPC = 7,
+    /** The packet is larger than the link carries. */
+    AN_EMSGSIZE = 8,
+    /** The channel's bandwidth or queue is used up for now. */
+    AN_EAGAIN = 9,
+    /** This node, or this protocol, does not offer it. */
+    AN_ENOSYS = 10,
+    /** The connection to the node has ended, and all objects with it. */
+    AN_ESHUTDOWN = 11,
+    /** The file system below failed. */
+    AN_EIO = 12,
+};
+
+/** Why the calling thread's last call failed; AN_OK if it did not. */
+int an_error(void);
+/** A line about an error; lives for ever. */
+const char *an_strerror(int error);
+/** Octets of the memory that stands for an object in the explicit model. */
+size_t an_objectSize(void);
+
+/* ---- objects ---- */
+
+/** A connection to a node. */
+typedef struct an_Node *an_Node_t;
+/** Who owns and pays. */
+typedef struct an_Domain *an_Domain_t;
+/** What a domain may use. */
+typedef struct an_Cred *an_Cred_t;
+/** What holds memory. */
+typedef struct an_MemPool *an_MemPool_t;
+/** Memory of this process that is charged to a pool. */
+typedef struct an_Heap *an_Heap_t;
+/** Packets come by it. */
+typedef struct an_InChan *an_InChan_t;
+/** Packets go by it. */
+typedef struct an_OutChan *an_OutChan_t;
+/** Packets go through it. */
+typedef struct an_CutChan *an_CutChan_t;
+/** A packet in its buffer. */
+typedef struct an_PacketBuffer *an_PacketBuffer_t;
+/** Something to come at a time. */
+typedef struct an_Event *an_Event_t;
+/** An open file. */
+typedef struct an_File *an_File_t;
+
+/* ---- specifications ---- */
+
+/** The threads of a domain. */
+typedef struct an_ThreadPoolSpec {
+    /** How many work at the same time: 1 to 64, and at most what the role grants. */
+    int maxthreads;
+    /** Octets of a stack, up to 64 MiB; 0: the system's default. */
+    unsigned int stackbytes;
+    /** 1: the program brings the threads itself, by an_threadEnter(); 0: the library starts them. */
+    int own;
+} const *an_ThreadPoolSpec_t;
+
+/** How to connect. */
+typedef struct an_NodeSpec {
+    /** The node's socket (nodeos.sock in its run directory); 0: what the environment variable ANODE_NODEOS says. */
+    const char *path;
+    /** A title for people, up to 64 characters; 0: "process". */
+    const char *title;
+    /** What the connection's domain may use; 0: what the node grants anyone. */
+    an_Cred_t cred;
+    /** Its threads; 0: one. */
+    an_ThreadPoolSpec_t threads;
+    /** For how many microseconds a thread looks for more before it sleeps, up to a second; it uses a processor meanwhile. */
+    unsigned int busypoll_us;
+} const *an_NodeSpec_t;
+
+/** Called when a domain has ended by the node's or another's doing; its objects are of no use any more. */
+typedef void (*an_DomainEndFunc)(an_Domain_t domain, void *arg);
+
+/** A domain to be created. */
+typedef struct an_DomainSpec {
+    /** A title for people, up to 64 characters; 0: "domain". */
+    const char *title;
+    /** The pool its memory is charged to; 0: one of its own. */
+    an_MemPool_t pool;
+    /** What it may use; 0: what its parent may. */
+    an_Cred_t cred;
+    /** Is told when it has ended; may be 0. */
+    an_DomainEndFunc endfunc;
+    void *endarg;
+} const *an_DomainSpec_t;
+
+/** What a domain has used since it was created. */
+struct an_Usage {
+    /** Packets that came to it, and their octets. */
+    uint64_t packets, bytes;
+    /** Packets it sent. */
+    uint64_t forwarded;
+    /** Its packets that were dropped. */
+    uint64_t drops;
+    /** Octets of memory it holds in the node. */
+    uint64_t memory_bytes;
+    /** Nanoseconds of a processor it took in the node. */
+    uint64_t cpu_ns;
+};
+
+/** Called when a pool is over its limit: free memory, or give charges back, by the deadline (nanoseconds of the node's clock);
+ * after it the node ends the pool's domains. */
+typedef void (*an_OverrunFunc)(an_MemPool_t pool, uint64_t deadline_ns, void *arg);
+
+/** A memory pool to be created. */
+typedef struct an_MemPoolSpec {
+    /** The pool it is part of; 0: that of the connection's domain. */
+    an_MemPool_t parent;
+    /** Octets it may hold. */
+    uint64_t limit;
+    /** For how long its domains may stay over the limit, in milliseconds. */
+    unsigned int deadline_ms;
+    /** Is told of it; may be 0. */
+    an_OverrunFunc overrunfunc;
+    void *overrunarg;
+} const *an_MemPoolSpec_t;
+
+/** One comparison: of length octets (1 to 8) at offset of the payload of the channel's last protocol, read as a big endian number,
+ * those bits that mask has must be those of value. */
+struct an_KeyTuple {
+    unsigned int offset, length;
+    uint64_t value, mask;
+};
+
+/** All of up to 4 comparisons must hold. */
+typedef struct an_DemuxKey {
+    int ntuples;
+    const struct an_KeyTuple *tuples;
+} const *an_DemuxKey_t;
+
+/** What a channel may use. */
+typedef struct an_NetSpec {
+    /** Packets of it that are worked on at the same time; 0, or more than the domain has threads: as many as those. */
+    int maxthreads;
+    /** Octets a second that it may send; 0: what the domain may. */
+    unsigned int bandwidth;
+    /** Packets that may wait, up to 65535; 0: 256. */
+    int npbufs;
+    /** Buffers of the program's own for it: 0. Those of a process are its connection's (else AN_ENOSYS). */
+    an_PacketBuffer_t *pbufs;
+} const *an_NetSpec_t;
+
+/** One end of a packet. */
+struct an_End {
+    /** IPv6, or IPv4 as ::ffff:a.b.c.d, in the network's order. */
+    uint8_t address[16];
+    /** The port, in the host's order; 0 where the protocol has none. */
+    uint16_t port;
+    /** 1 if the channel's protocols say it; not read by an_outchanSend(). */
+    uint16_t known;
+};
+
+/** Both ends. */
+struct an_Ends {
+    struct an_End source, destination;
+};
+
+/** Gets the packets of a channel: what its protocols have left, in packet, which is the function's to send or free; ends lives
+ * during the call. */
+typedef void (*an_ChanRecvFunc)(an_InChan_t chan, an_PacketBuffer_t packet, const struct an_Ends *ends, void *arg);
+/** Called when an event is due; the event is no object any more. */
+typedef void (*an_EventFunc)(an_Event_t event, void *arg);
+/** Run by a thread of a domain. */
+typedef void (*an_ThreadFunc)(void *arg);
+
+/* ---- the node ---- */
+
+/** Connects to a node: 0 for spec means all of its zeroes. The connection has a domain of its own (an_domainSelf()).
+ * AN_ENOENT: no node there. AN_EACCES: not for this user, or no such role. AN_ELIMIT: more threads than the role grants.
+ * AN_ENOSPC: too many connections, here (64) or there. AN_EINVAL: a specification. Up to 64 connections of one process. */
+an_Node_t an_nodeConnect(void *mem, an_NodeSpec_t spec);
+/** Ends a connection with all its objects and waits until its threads are gone, unless one of them calls. Memory of packets
+ * must not be used any more. */
+int an_nodeDisconnect(an_Node_t node);
+/** Nanoseconds of the node's clock, which never goes back, into *now. Asks nobody. */
+int an_timeNow(an_Node_t node, uint64_t *now);
+
+/** A credential for a role of the node's configuration. AN_EINVAL: no name, or one of over 1024 octets. */
+an_Cred_t an_credCreate(void *mem, const char *role);
+/** Destroys it; what was created with it stays. */
+int an_credDestroy(an_Cred_t cred);
+
+/* ---- domains and threads ---- */
+
+/** Creates a domain below parent; 0 for threads means one, 0 for spec all zeroes. It gets what its credential grants, nothing from
+ * its parent. AN_ELIMIT: more domains or threads than granted. AN_ENOSYS: the node takes no credential here. */
+an_Domain_t an_domainCreate(void *mem, an_Domain_t parent, an_ThreadPoolSpec_t threads, an_DomainSpec_t spec);
+/** Ends a domain and all below it. When it returns nothing comes for them any more, all they owned in the node is gone, and none of
+ * their functions runs, except that whose thread calls. The object stays: destroy it. */
+int an_domainTerminate(an_Domain_t domain);
+/** The same if it has not ended yet; then its object and those of its channels, events, files … are gone too. */
+int an_domainDestroy(an_Domain_t domain);
+/** The domain that the calling thread works for, or else the connection's own. Not a new object. */
+an_Domain_t an_domainSelf(an_Node_t node);
+/** What a domain has used, into *usage. */
+int an_domainUsage(an_Domain_t domain, struct an_Usage *usage);
+/** Waits until a domain has ended, or the connection. AN_EINVAL: called by a thread of a domain. */
+int an_domainWait(an_Domain_t domain);
+
+/** Has a thread of a domain run a function. There is no call that ends a thread: it ends by returning. AN_EAGAIN: 1024 wait already. */
+int an_threadCreate(an_Domain_t domain, an_ThreadFunc func, void *arg);
+/** Lends the calling thread to a domain for so many milliseconds, or until the domain has ended (-1), which gives AN_ESTALE.
+ * AN_ELIMIT: it has maxthreads already. AN_EINVAL: the caller is a thread of a domain. */
+int an_threadEnter(an_Domain_t domain, int64_t milliseconds);
+/** Lets other threads go first. */
+void an_threadYield(void);
+
+/* ---- events ---- */
+
+/** Has func called once in so many milliseconds (up to ten years). The object is gone when it is called. AN_ELIMIT: the domain has
+ * as many as granted. */
+an_Event_t an_eventSchedule(void *mem, an_Domain_t domain, uint64_t delay_ms, an_EventFunc func, void *arg);
+/** Takes an event back: func is not called. AN_ESTALE: it is being called, or was. */
+int an_eventCancel(an_Event_t event);
+
+/* ---- memory ---- */
+
+/** Creates a memory pool. AN_ELIMIT: more than the domain was granted. */
+an_MemPool_t an_mempoolCreate(void *mem, an_Domain_t domain, an_MemPoolSpec_t spec);
+/** Destroys one that no domain and no pool is part of (else the node's refusal, and it stays). */
+int an_mempoolDestroy(an_MemPool_t pool);
+/** Charges octets that the program holds to a pool; negative: gives them back. AN_ELIMIT: it would be over its ceiling. */
+int an_mempoolCharge(an_MemPool_t pool, int64_t octets);
+
+/** Creates a heap whose memory is charged to a pool, in pieces of 64 KiB; at most limit octets, 0: as many as the pool has. */
+an_Heap_t an_heapCreate(void *mem, an_MemPool_t pool, uint64_t limit);
+/** Zeroed memory, aligned to 16. AN_ELIMIT: over the heap's or the pool's limit. */
+void *an_heapAlloc(an_Heap_t heap, size_t octets);
+/** Frees it. AN_EINVAL: not of this heap, or freed already. */
+int an_heapFree(an_Heap_t heap, void *block);
+/** Destroys a heap with all that is in it. */
+int an_heapDestroy(an_Heap_t heap);
+
+/* ---- packets ---- */
+
+/** An empty packet. AN_ELIMIT: all 512 of the connection are in use. */
+an_PacketBuffer_t an_pktbufAlloc(an_Domain_t domain);
+/** Gives a packet back; its memory must not be used any more. */
+int an_pktbufFree(an_PacketBuffer_t packet);
+/** Where its octets are. They are the program's until it sends or frees the packet. */
+void *an_pktbufData(an_PacketBuffer_t packet);
+/** How many there are, into *length. */
+int an_pktbufLength(an_PacketBuffer_t packet, size_t *length);
+/** Changes that at the end. What is new holds anything. AN_EINVAL: more than the buffer has (2048 with what is before the packet). */
+int an_pktbufResize(an_PacketBuffer_t packet, size_t length);
+/** Moves the beginning: octets > 0 takes them off, < 0 makes room before it; 64 are there. AN_EINVAL: fewer are. */
+int an_pktbufTrim(an_PacketBuffer_t packet, int64_t octets);
+
+/* ---- channels ---- */
+
+/** Creates an incoming channel. protspec: "if0", "if0/ip", "if0/ip/udp", "if0/ip/tcp", "if0/anep", with a port's name or "*"
+ * as well; addrspec: the addresses of the last protocol, "10.0.0.2:5000", "*:5000 -> …"; 0: all. docs/nodeos.md has both in full.
+ * demuxkey and netspec may be 0. AN_ENOENT: no such port. AN_EEXIST: another has this address and key. AN_ELIMIT: no more
+ * channels granted. AN_EINVAL: a specification, or deliverfunc is 0. */
+an_InChan_t an_inchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demuxkey, const char *protspec, const char *addrspec,
+                            an_NetSpec_t netspec, an_ChanRecvFunc deliverfunc, void *deliverarg);
+/** Destroys it: what waits is dropped. When it returns deliverfunc does not run, unless a thread of a domain called. */
+int an_inchanDestroy(an_InChan_t chan);
+
+/** Creates an outgoing channel; an address that is left open ("*") is given with each packet. AN_EACCES: a source that is not the node's. */
+an_OutChan_t an_outchanCreate(void *mem, an_Domain_t domain, const char *protspec, const char *addrspec, an_NetSpec_t netspec);
+/** Destroys it. */
+int an_outchanDestroy(an_OutChan_t chan);
+/** Sends a packet as the payload of the channel's last protocol; to: where, if the channel leaves it open, or 0. On AN_OK the packet is
+ * gone. Otherwise the caller still has it: AN_EAGAIN: the ring to the node is full. What the node cannot send later it drops and
+ * counts (an_domainUsage()). */
+int an_outchanSend(an_OutChan_t chan, const struct an_End *to, an_PacketBuffer_t packet);
+
+/** Joins two channels of one domain: packets go from one to the other without the program; both stay objects. AN_EEXIST: from
+ * is joined already. */
+an_CutChan_t an_cutchanConcat(void *mem, an_InChan_t from, an_OutChan_t to);
+/** Creates a cut-through channel from the specifications of its ends; they go with it. */
+an_CutChan_t an_cutchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demuxkey, const char *inprotspec,
+                              const char *inaddrspec, const char *outprotspec, const char *outaddrspec, an_NetSpec_t netspec);
+/** Destroys it: the packets of an incoming channel that was joined come to its function again. */
+int an_cutchanDestroy(an_CutChan_t chan);
+
+/* ---- files ---- */
+
+/** Write to the file. */
+#define AN_FILE_WRITE 1u
+/** Make it if it is not there. */
+#define AN_FILE_CREATE 2u
+
+/** Opens a file of the domain's name space. AN_ENOENT: no such file. AN_EACCES: no right. AN_EINVAL: flags, or a path with "..". */
+an_File_t an_fileOpen(void *mem, an_Domain_t domain, const char *path, unsigned int flags);
+/** Reads up to so many octets at offset; how many, into *done: fewer only at the end. */
+int an_fileRead(an_File_t file, uint64_t offset, void *into, size_t octets, size_t *done);
+/** Writes; how many, into *done. AN_ELIMIT: the quota is used up. */
+int an_fileWrite(an_File_t file, uint64_t offset, const void *from, size_t octets, size_t *done);
+/** Closes it. */
+int an_fileClose(an_File_t file);
+/** Takes a file's name away. */
+int an_fileUnlink(an_Domain_t domain, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

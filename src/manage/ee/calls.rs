@@ -1,0 +1,89 @@
+//! The calls of a process, carried out in its name.
+
+use crate::node::os::Os;
+use crate::nodeos::interface::{
+    ChanSpec, CutChanId, DomainId, DomainSpec, Error, EventId, InChanId, KeyTuple, MemPoolSpec, NetSpec, NodeOs,
+    OutChanId, PoolId, ThreadPoolSpec,
+};
+use libanode::message::{self, Answer, Call, Usage};
+
+/// A domain's specification as the node knows it.
+pub fn domain_spec(spec: &message::DomainSpec) -> DomainSpec {
+    let message::Threads { max_threads, stack_bytes } = spec.threads;
+    DomainSpec {
+        title: spec.title.clone(),
+        threads: ThreadPoolSpec { max_threads, stack_bytes },
+        pool: spec.pool.map(PoolId),
+        role: spec.role.clone(),
+    }
+}
+
+fn channel_spec(spec: &message::ChanSpec) -> ChanSpec {
+    let tuple = |tuple: &message::KeyTuple| KeyTuple {
+        offset: tuple.offset,
+        length: tuple.length,
+        value: tuple.value,
+        mask: tuple.mask,
+    };
+    ChanSpec {
+        protocol: spec.protocol.clone(),
+        address: spec.address.clone(),
+        key: spec.key.iter().map(tuple).collect(),
+        net: NetSpec { max_threads: spec.max_threads, bandwidth: spec.bandwidth, buffers: spec.buffers },
+    }
+}
+
+/// Carries a call out.
+pub fn execute(os: &mut Os<'_, '_>, call: &Call) -> Answer {
+    attempt(os, call).unwrap_or_else(|error| Answer::Refused { error: coded(error) })
+}
+
+/// The error as processes know it.
+pub fn coded(error: Error) -> libanode::error::Error {
+    libanode::error::Error::of_code(error as u8).unwrap_or(libanode::error::Error::Io)
+}
+
+fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
+    let object = |name: u32| Answer::Object { name };
+    let done = |()| Answer::Done {};
+    match call {
+        Call::DomainCreate { parent, spec } => {
+            os.domain_create(DomainId(*parent), &domain_spec(spec)).map(|id| object(id.0))
+        }
+        Call::DomainTerminate { domain } => os.domain_terminate(DomainId(*domain)).map(done),
+        Call::DomainUsage { domain } => os.usage(DomainId(*domain)).map(|(usage, memory_bytes)| {
+            let (packets, bytes, forwarded) = (usage.packets, usage.bytes, usage.forwarded);
+            let usage = Usage { packets, bytes, forwarded, drops: usage.drops.total(), memory_bytes, cpu_ns: 0 };
+            Answer::Used { usage }
+        }),
+        Call::PoolCreate { spec } => {
+            let message::PoolSpec { parent, limit_bytes, deadline_ms } = *spec;
+            let spec = MemPoolSpec { parent: parent.map(PoolId), limit_bytes, deadline_ms };
+            os.mempool_create(&spec).map(|id| object(id.0))
+        }
+        Call::PoolDestroy { pool } => os.mempool_destroy(PoolId(*pool)).map(done),
+        Call::PoolCharge { pool, bytes } => os.mempool_charge(PoolId(*pool), *bytes).map(done),
+        Call::InChanCreate { domain, spec } => {
+            os.inchan_create(DomainId(*domain), &channel_spec(spec)).map(|id| object(id.0))
+        }
+        Call::InChanDestroy { channel } => os.inchan_destroy(InChanId(*channel)).map(done),
+        Call::OutChanCreate { domain, spec } => {
+            os.outchan_create(DomainId(*domain), &channel_spec(spec)).map(|id| object(id.0))
+        }
+        Call::OutChanDestroy { channel } => os.outchan_destroy(OutChanId(*channel)).map(done),
+        Call::CutChanCreate { from, to } => os.cutchan_create(InChanId(*from), OutChanId(*to)).map(|id| object(id.0)),
+        Call::CutChanDestroy { channel } => os.cutchan_destroy(CutChanId(*channel)).map(done),
+        Call::EventSchedule { domain, delay_ms, argument } => {
+            let event = os.event_schedule(DomainId(*domain), *delay_ms, *argument)?;
+            Ok(Answer::Event { event: event.0 })
+        }
+        Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
+        // The session sees to files itself ([`super::files`]), and begins but once.
+        Call::FileOpen { .. }
+        | Call::FileRead { .. }
+        | Call::FileWrite { .. }
+        | Call::FileClose { .. }
+        | Call::FileUnlink { .. } => Err(Error::Unsupported),
+        Call::Hello { .. } => Err(Error::Invalid),
+    }
+}

@@ -1,0 +1,146 @@
+//! The processes of environments as the worker knows them: upcalls go to the half of their host, and what processes send is taken
+//! in batches.
+
+use super::half::{Half, Sent, Taken};
+use crate::node::{Node, Turn};
+use crate::nodeos::interface::{DomainId, Error, HostId, NodeOs, Upcall};
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
+use crate::sys::poll::Poll;
+use std::io;
+
+/// Packets of one process taken in one go, so that one cannot keep the worker.
+const TAKEN_MAX: usize = 64;
+
+/// The halves of all processes, by their hosts.
+#[derive(Default)]
+pub struct Desk {
+    halves: Vec<Option<Box<Half>>>,
+    /// Those that were told something since they were notified last.
+    told: Vec<HostId>,
+}
+
+impl Desk {
+    /// A process has connected; its waker has the token of its host behind `first`.
+    pub fn attach(&mut self, host: HostId, half: Box<Half>, poll: &Poll, first: u64) -> io::Result<()> {
+        let at = host.0 as usize;
+        if self.halves.len() <= at {
+            self.halves.resize_with(at + 1, || None);
+        }
+        poll.add_edge(half.waker(), first + u64::from(host.0))?;
+        self.halves[at] = Some(half);
+        Ok(())
+    }
+
+    /// A process has gone.
+    pub fn detach(&mut self, host: HostId, poll: &Poll) {
+        if let Some(half) = self.halves.get_mut(host.0 as usize).and_then(Option::take) {
+            // It was added when it was attached.
+            let _ = poll.remove(half.waker());
+        }
+    }
+
+    /// A process has written to its waker.
+    pub fn mark(&mut self, host: u64) {
+        if let Some(Some(half)) = self.halves.get_mut(host as usize) {
+            half.marked = true;
+        }
+    }
+
+    /// Whether something waits until a process has room for it.
+    pub fn waits(&self) -> bool {
+        self.halves.iter().flatten().any(|half| half.waits())
+    }
+
+    /// Tells a process what happens to one of its domains.
+    #[inline]
+    pub fn tell(&mut self, host: HostId, domain: DomainId, upcall: Upcall, node: &mut Node, turn: &mut Turn<'_>) {
+        let Some(Some(half)) = self.halves.get_mut(host.0 as usize) else {
+            if let Upcall::Packet { frame, .. } = upcall {
+                node.drop_in(turn, frame, Reason::ChannelFull, domain);
+            }
+            return;
+        };
+        match half.tell(turn.now, domain, upcall) {
+            Some((frame, Ok(()))) => turn.out.pool.give(frame),
+            Some((frame, Err(reason))) => node.drop_in(turn, frame, reason, domain),
+            None => {}
+        }
+        if self.told.last() != Some(&host) {
+            self.told.push(host);
+        }
+    }
+
+    /// Wakes the processes that were told something and sleep.
+    #[inline]
+    pub fn notify(&mut self) {
+        for host in self.told.drain(..) {
+            if let Some(Some(half)) = self.halves.get_mut(host.0 as usize) {
+                half.notify();
+            }
+        }
+    }
+
+    /// Tries again what waits.
+    pub fn notify_waiting(&mut self) {
+        self.halves.iter_mut().flatten().filter(|half| half.waits()).for_each(|half| half.notify());
+    }
+
+    /// Takes what processes that were marked send; true if there is more.
+    pub fn take(&mut self, node: &mut Node, turn: &mut Turn<'_>) -> bool {
+        let mut more = false;
+        for half in self.halves.iter_mut().flatten().filter(|half| half.marked) {
+            half.marked = take_from(half, node, turn);
+            more |= half.marked;
+        }
+        more
+    }
+}
+
+/// Takes a batch from one process; true if there may be more.
+fn take_from(half: &mut Half, node: &mut Node, turn: &mut Turn<'_>) -> bool {
+    for _ in 0..TAKEN_MAX {
+        match half.take() {
+            Some(Taken::Sent(sent)) => send(half, &sent, node, turn),
+            Some(Taken::Nonsense) => {
+                let frame = turn.out.pool.take();
+                node.drop_in(turn, frame, Reason::ProcessNonsense, half.domain);
+            }
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Sends a packet of a process in its name.
+fn send(half: &mut Half, sent: &Sent, node: &mut Node, turn: &mut Turn<'_>) {
+    let (mut os, domain) = (node.os(turn, half.domain), half.domain);
+    let taken = os.owner_of_out(sent.channel).and_then(|owner| Ok((owner, os.packet_alloc(owner)?)));
+    let refused = match taken {
+        Ok((owner, mut frame)) => match half.copy(sent, &mut frame) {
+            true => os.outchan_send(sent.channel, sent.to, frame).err().map(|(frame, error)| (owner, frame, error)),
+            false => Some((owner, frame, Error::TooBig)),
+        },
+        Err(error) => {
+            let frame: Frame = turn.out.pool.take();
+            node.drop_in(turn, frame, reason(error), domain);
+            return half.done(sent);
+        }
+    };
+    if let Some((owner, frame, error)) = refused {
+        os.refuse(owner, frame, reason(error));
+    }
+    half.done(sent);
+}
+
+/// Under which reason a packet is dropped that could not be sent.
+fn reason(error: Error) -> Reason {
+    match error {
+        Error::TooBig => Reason::TooBig,
+        Error::Unknown => Reason::NoRoute,
+        Error::Again => Reason::Bandwidth,
+        Error::Limit => Reason::ChannelFull,
+        Error::Invalid => Reason::Malformed,
+        _ => Reason::ProcessNonsense,
+    }
+}

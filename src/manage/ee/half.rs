@@ -1,0 +1,304 @@
+//! The node's half of the memory shared with one process: upcalls in, sends out, buffers back.
+//!
+//! It is the worker's, and never waits or allocates for a packet. The process may write what it likes at any time, so an entry is
+//! copied before it is looked at, a packet before it is sent, and of buffers the node remembers itself which it has lent. A process that
+//! shows counters which cannot be, or takes nothing for [`HANG`] while packets come, is [`Half::broken`]: its
+//! connection is shut, and what follows is the session's business.
+
+use crate::nodeos::interface::{Destination, DomainId, Ends, OutChanId, Upcall};
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
+use crate::sys::poll::Waker;
+use crate::sys::seqpacket::SeqPacket;
+use crate::wire::Addr;
+use libanode::entry::{Message, Span};
+use libanode::memory::{HEADROOM, Memory};
+use libanode::ring::{Consumer, Nonsense, Producer};
+use rustix::net::{Shutdown, shutdown};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Nanoseconds that a process may take nothing while packets come for it: ten seconds.
+const HANG: u64 = 10_000_000_000;
+
+/// What happens to domains other than packets waits here when the ring is full; beyond that the process hangs.
+const WAITING_MAX: usize = 1 << 16;
+
+/// A packet that a process sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Where it is.
+    pub span: Span,
+    /// The channel that it says.
+    pub channel: OutChanId,
+    /// Where to, if the channel leaves it open.
+    pub to: Destination,
+}
+
+/// What a process has put into its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A packet to be sent.
+    Sent(Sent),
+    /// What means nothing.
+    Nonsense,
+}
+
+/// The node's half.
+pub struct Half {
+    /// In whose name the process acts.
+    pub domain: DomainId,
+    /// Whether it has more for the node than was taken.
+    pub marked: bool,
+    memory: Arc<Memory>,
+    up: Producer<Arc<Memory>>,
+    down: Consumer<Arc<Memory>>,
+    back: Consumer<Arc<Memory>>,
+    free: Vec<u16>,
+    lent: Vec<bool>,
+    waiting: VecDeque<Message>,
+    waker: Waker,
+    connection: Arc<SeqPacket>,
+    broken: bool,
+    /// How far the process was when it had no room for a packet first, and when that was.
+    stuck: Option<(u64, u64)>,
+}
+
+impl Half {
+    /// The half of a fresh memory.
+    pub fn new(memory: Arc<Memory>, domain: DomainId, waker: Waker, connection: Arc<SeqPacket>) -> Half {
+        let geometry = memory.geometry();
+        Half {
+            domain,
+            // Looked at once, so that the process is asked to wake the node from then on.
+            marked: true,
+            up: Producer::new(memory.clone(), geometry.up()),
+            down: Consumer::new(memory.clone(), geometry.down()),
+            back: Consumer::new(memory.clone(), geometry.back()),
+            free: (0..geometry.buffers_node as u16).rev().collect(),
+            lent: vec![false; geometry.buffers_node as usize],
+            waiting: VecDeque::new(),
+            memory,
+            waker,
+            connection,
+            broken: false,
+            stuck: None,
+        }
+    }
+
+    /// What the process writes to when it has put something into its ring.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Whether the process is beyond hope.
+    pub fn broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Whether something waits until the process has room.
+    pub fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Gives the process up: its session notices that the connection has ended.
+    #[cold]
+    pub fn give_up(&mut self) {
+        self.broken = true;
+        self.waiting = VecDeque::new();
+        // The process may have closed it already.
+        let _ = shutdown(&*self.connection, Shutdown::Both);
+    }
+
+    /// Tells the process what happens to a domain. The frame of a packet comes back in any case, with the reason if it was not told.
+    #[inline]
+    pub fn tell(&mut self, now: u64, domain: DomainId, upcall: Upcall) -> Option<(Frame, Result<(), Reason>)> {
+        let message = match upcall {
+            Upcall::Packet { channel, frame, ends } => {
+                let told = self.tell_packet(now, domain, channel.0, &frame, &ends);
+                return Some((frame, told));
+            }
+            Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },
+            Upcall::Overrun { pool, deadline } => Message::Overrun { domain: domain.0, pool: pool.0, deadline },
+            Upcall::Ended => Message::Ended { domain: domain.0 },
+        };
+        if self.broken {
+            return None;
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            self.give_up();
+        } else {
+            self.waiting.push_back(message);
+            self.push_waiting();
+        }
+        None
+    }
+
+    fn tell_packet(
+        &mut self,
+        now: u64,
+        domain: DomainId,
+        channel: u32,
+        frame: &Frame,
+        ends: &Ends,
+    ) -> Result<(), Reason> {
+        if self.broken {
+            return Err(Reason::ChannelFull);
+        }
+        if frame.len() > self.memory.geometry().buffer_bytes as usize - HEADROOM {
+            return Err(Reason::TooBig);
+        }
+        if self.free.is_empty() {
+            self.take_back();
+        }
+        let Some(buffer) = self.free.pop() else { return Err(self.full(now)) };
+        self.memory.copy_in(buffer.into(), HEADROOM, frame.bytes());
+        let end = |end: Option<(Addr, u16)>| end.map(|(address, port)| (address.0, port));
+        let message = Message::Packet {
+            span: Span { buffer, offset: HEADROOM as u16, length: frame.len() as u16 },
+            channel,
+            domain: domain.0,
+            source: end(ends.source),
+            destination: end(ends.destination),
+        };
+        // Behind what waits nothing overtakes.
+        match if self.waiting.is_empty() { self.up.push(&message.entry()) } else { Ok(false) } {
+            Ok(true) => {
+                self.lent[usize::from(buffer)] = true;
+                self.stuck = None;
+                Ok(())
+            }
+            refused => {
+                self.free.push(buffer);
+                if refused.is_err() {
+                    self.give_up();
+                }
+                Err(self.full(now))
+            }
+        }
+    }
+
+    /// There is no room for a packet.
+    #[cold]
+    fn full(&mut self, now: u64) -> Reason {
+        // What it has taken, as far as it says so: anything else than before shows that it lives.
+        let nonsense = self.up.has_room().is_err();
+        let taken = self.up.taken();
+        match self.stuck {
+            _ if nonsense => self.give_up(),
+            Some((then, since)) if then == taken => {
+                if now.saturating_sub(since) > HANG {
+                    self.give_up();
+                }
+            }
+            _ => self.stuck = Some((taken, now)),
+        }
+        Reason::ChannelFull
+    }
+
+    /// Takes back buffers that the process has freed. At most as many as there are: more it can only invent.
+    fn take_back(&mut self) {
+        for _ in 0..self.lent.len() {
+            match self.back.pop() {
+                Ok(Some(entry)) => {
+                    if let Some(Message::Free { buffer }) = Message::of(&entry) {
+                        self.return_buffer(buffer);
+                    }
+                }
+                Ok(None) => return,
+                Err(Nonsense) => return self.give_up(),
+            }
+        }
+    }
+
+    /// A buffer is the node's again; false if it was so all the time.
+    fn return_buffer(&mut self, buffer: u16) -> bool {
+        match self.lent.get_mut(usize::from(buffer)) {
+            Some(lent) if *lent => {
+                *lent = false;
+                self.free.push(buffer);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn push_waiting(&mut self) {
+        while let Some(message) = self.waiting.front() {
+            match self.up.push(&message.entry()) {
+                Ok(true) => drop(self.waiting.pop_front()),
+                Ok(false) => return,
+                Err(Nonsense) => return self.give_up(),
+            }
+        }
+    }
+
+    /// Wakes the process if it sleeps and there is something for it.
+    #[inline]
+    pub fn notify(&mut self) {
+        if !self.waiting.is_empty() {
+            self.push_waiting();
+        }
+        if self.up.wakes() {
+            self.memory.wake_at(self.memory.geometry().up().sleeping());
+        }
+    }
+
+    /// The oldest entry that the process has put in; nothing if there is none, and then it writes to the waker with the next.
+    #[inline]
+    pub fn take(&mut self) -> Option<Taken> {
+        if self.broken {
+            return None;
+        }
+        loop {
+            match self.down.pop() {
+                Ok(Some(entry)) => return Some(self.understand(&entry)),
+                Ok(None) => match self.down.sleep() {
+                    Ok(true) => return None,
+                    Ok(false) => {}
+                    Err(Nonsense) => break,
+                },
+                Err(Nonsense) => break,
+            }
+        }
+        self.give_up();
+        None
+    }
+
+    fn understand(&mut self, entry: &libanode::ring::Entry) -> Taken {
+        let Some(Message::Packet { span, channel, destination, .. }) = Message::of(entry) else {
+            return Taken::Nonsense;
+        };
+        let geometry = self.memory.geometry();
+        let buffer = usize::from(span.buffer);
+        let fits = u32::from(span.offset) + u32::from(span.length) <= geometry.buffer_bytes;
+        let nodes = buffer < geometry.buffers_node as usize;
+        if !fits || buffer >= geometry.buffers() || nodes && !self.lent[buffer] {
+            return Taken::Nonsense;
+        }
+        let to = destination.map(|(address, port)| (Addr(address), port));
+        Taken::Sent(Sent { span, channel: OutChanId(channel), to })
+    }
+
+    /// Copies a packet that was taken into a frame; its buffer is then whose it was. False if the frame is too small.
+    #[inline]
+    pub fn copy(&mut self, sent: &Sent, frame: &mut Frame) -> bool {
+        let length = usize::from(sent.span.length);
+        let fits = length <= frame.capacity();
+        if fits {
+            frame.received(length);
+            self.memory.copy_out(sent.span.buffer.into(), sent.span.offset.into(), frame.bytes_mut());
+        }
+        fits
+    }
+
+    /// The process's packet is done with: a buffer of the node's is free again.
+    #[inline]
+    pub fn done(&mut self, sent: &Sent) {
+        // Buffers of the process's it knows to be free by how far the ring was taken.
+        self.return_buffer(sent.span.buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Execution environments in processes of their own.
+//!
+//! `nodeos.sock` in the node's run directory, for the node's user only. A process connects, says in which role it wants to act, and gets a
+//! domain and shared memory; `libanode` is its side. Each session has a thread for its calls, which are carried out by the worker between
+//! batches ([`calls`]); packets pass through the memory without that thread ([`half`], [`desk`]). When a process is gone, for
+//! whatever reason, its domain ends with all it owns.
+
+mod calls;
+mod desk;
+mod files;
+mod half;
+
+pub use desk::Desk;
+pub use half::Half;
+
+use super::control::Handle;
+use super::management::Member;
+use super::worker::Order;
+use crate::node::{Node, Turn};
+use crate::nodeos::file::Quota;
+use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, Upcall};
+use crate::sys::clock::Clock;
+use crate::sys::poll::Waker;
+use crate::sys::seqpacket::SeqPacket;
+use crate::trust::{Role, Roles};
+use files::SessionFiles;
+use libanode::memory::{Geometry, Memory};
+use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Processes served at the same time.
+pub const SESSIONS_MAX: usize = 64;
+
+/// How long a process may take to say hello.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// How long is waited at a time; nothing happens when it is over.
+const WAIT: Duration = Duration::from_secs(3600);
+
+/// Pause when no connection can be taken: the process has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What sessions need of the node.
+#[derive(Clone)]
+pub struct Door {
+    /// The way to the worker.
+    pub handle: Handle,
+    /// In which a process may act.
+    pub roles: Arc<Roles>,
+    /// The node's clock.
+    pub clock: Clock,
+}
+
+/// Serves processes at `path` from threads of its own.
+pub fn serve(path: &Path, door: Door) -> io::Result<()> {
+    let listener = SeqPacket::listen(path)?;
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let live = Arc::new(());
+    std::thread::Builder::new().name("anode-ees".into()).spawn(move || {
+        loop {
+            if !matches!(listener.wait(WAIT), Ok(true)) {
+                continue;
+            }
+            match listener.accept() {
+                Ok(connection) if Arc::strong_count(&live) > SESSIONS_MAX => refuse(&connection, 0, Error::Full),
+                Ok(connection) => start(connection, door.clone(), live.clone()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    tracing::warn!(%error, "no process can connect for now");
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Serves a process from a thread of its own, as long as that holds its ticket.
+fn start(connection: SeqPacket, door: Door, ticket: Arc<()>) {
+    let served = std::thread::Builder::new().name("anode-ee".into()).spawn(move || {
+        // A connection that breaks concerns only its other end.
+        if let Ok(session) = Session::begin(connection, door) {
+            let _ = session.converse();
+        }
+        drop(ticket);
+    });
+    if let Err(error) = served {
+        tracing::warn!(%error, "no thread for a process");
+    }
+}
+
+fn answer(connection: &SeqPacket, number: u32, answer: &Answer) -> io::Result<()> {
+    let mut message = Vec::new();
+    answer.encode(number, &mut message);
+    connection.send(&message)
+}
+
+fn refuse(connection: &SeqPacket, number: u32, error: Error) {
+    // It may have gone already.
+    let _ = answer(connection, number, &Answer::Refused { error: calls::coded(error) });
+}
+
+/// The session of one process; with it ends what it had.
+struct Session {
+    connection: Arc<SeqPacket>,
+    door: Door,
+    host: HostId,
+    domain: DomainId,
+    files: SessionFiles,
+}
+
+impl Door {
+    /// The environment of which the process at the other end is part.
+    fn member(&self, connection: &SeqPacket) -> Option<Member> {
+        let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
+        self.handle.management()?.of_process(peer.pid.as_raw_nonzero().get() as u32)
+    }
+
+    /// A process that the node has started gets the domain that the node has made for it.
+    fn join(&self, member: Member, spec: DomainSpec) -> Result<(HostId, DomainId), Error> {
+        let join = move |node: &mut Node, _: &mut Turn<'_>| node.join(member.domain, &spec);
+        self.handle.with_node(join).unwrap_or(Err(Error::Ended))
+    }
+
+    /// A process that an operator has started gets a domain in the role that it names; its files are kept under its title.
+    fn connect(&self, spec: DomainSpec) -> Result<(HostId, DomainId), Error> {
+        let role = role(&self.roles, spec.role.as_deref())?;
+        if spec.threads.max_threads > role.grants.threads {
+            return Err(Error::Limit);
+        }
+        let (quota, title) = (Quota::from(&role.grants), spec.title.clone());
+        let connect = move |node: &mut Node, _: &mut Turn<'_>| node.connect(&spec.title, &role);
+        let (host, domain) = self.handle.with_node(connect).unwrap_or(Err(Error::Ended))?;
+        if let Some(files) = self.handle.files().filter(|_| quota != Quota::default()) {
+            // One whose title is no holder's name has no files.
+            let _ = files.enter(domain, &title, quota);
+        }
+        Ok((host, domain))
+    }
+}
+
+impl Session {
+    fn begin(connection: SeqPacket, door: Door) -> Result<Session, ()> {
+        let mut message = vec![0; MESSAGE_MAX];
+        let length = connection.receive_within(&mut message, GREETING).ok().flatten().ok_or(())?;
+        let Some((number, Call::Hello { version, domain: spec })) = Call::decode(&message[..length]) else {
+            refuse(&connection, 0, Error::Invalid);
+            return Err(());
+        };
+        let spec = calls::domain_spec(&spec);
+        let member = door.member(&connection);
+        let connected = match version {
+            VERSION if spec.pool.is_some() || spec.threads.max_threads == 0 => Err(Error::Invalid),
+            // What the node has started is what the node knows, whatever it says.
+            VERSION => match member {
+                Some(member) => door.join(member, spec),
+                None => door.connect(spec),
+            },
+            _ => Err(Error::Unsupported),
+        };
+        let (host, domain) = connected.map_err(|error| refuse(&connection, number, error))?;
+        let files = SessionFiles::new(door.handle.clone(), domain);
+        let session = Session { connection: Arc::new(connection), door, host, domain, files };
+        session.welcome(number).map_err(|error| {
+            tracing::warn!(%error, "a process gets no memory to share");
+            refuse(&session.connection, number, Error::Full);
+        })?;
+        Ok(session)
+    }
+
+    /// Makes the memory, gives the worker its half and the process the other.
+    fn welcome(&self, number: u32) -> io::Result<()> {
+        let (memory, descriptor) = Memory::make(Geometry::default())?;
+        let (waker, geometry) = (Waker::new()?, memory.geometry());
+        let wake = waker.descriptor()?;
+        let half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
+        self.door.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
+        let welcome = Answer::Welcome { domain: self.domain.0, geometry, origin: self.door.clock.origin() as i64 };
+        let mut message = Vec::new();
+        welcome.encode(number, &mut message);
+        self.connection.send_with(&message, &[descriptor.as_fd(), wake.as_fd()])
+    }
+
+    /// Carries out calls until the process is gone, speaks nonsense or does not take its answers.
+    fn converse(&self) -> io::Result<()> {
+        let mut message = vec![0; MESSAGE_MAX];
+        loop {
+            let Some(length) = self.connection.receive_within(&mut message, WAIT)? else { continue };
+            let Some((number, call)) = Call::decode(&message[..length]) else {
+                // Also what nobody sends: nothing, when the other end is gone.
+                return Ok(());
+            };
+            if let Some(done) = self.files.answer(&call) {
+                answer(&self.connection, number, &done)?;
+                continue;
+            }
+            let domain = self.domain;
+            let execute = move |node: &mut Node, turn: &mut Turn<'_>| calls::execute(&mut node.os(turn, domain), &call);
+            let refused = Answer::Refused { error: libanode::error::Error::Ended };
+            answer(&self.connection, number, &self.door.handle.with_node(execute).unwrap_or(refused))?;
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let host = self.host;
+        self.files.close();
+        // First the half, then the host: its number may be another's at once.
+        let detached = self.door.handle.order(Order::Detach(host));
+        let disconnect = move |node: &mut Node, turn: &mut Turn<'_>| {
+            let ended = node.disconnect(turn, host);
+            let upcalls = core::mem::take(&mut turn.out.upcalls);
+            for (of, domain, upcall) in upcalls {
+                match upcall {
+                    Upcall::Packet { frame, .. } if of == host => turn.out.pool.give(frame),
+                    _ if of == host => {}
+                    upcall => turn.out.upcalls.push((of, domain, upcall)),
+                }
+            }
+            ended
+        };
+        if let Ok(ended) = detached.and_then(|()| self.door.handle.with_node(disconnect)) {
+            tracing::info!(host = host.0, domains = ended.domains, channels = ended.channels, "a process has gone");
+        }
+    }
+}
+
+/// The role that a process names, or that of anyone.
+fn role(roles: &Roles, name: Option<&str>) -> Result<Arc<Role>, Error> {
+    match name {
+        None => Ok(roles.anyone().clone()),
+        Some(name) => roles.iter().find(|role| role.name == name).cloned().ok_or(Error::Denied),
+    }
+}

@@ -1,0 +1,92 @@
+//! The C library against a node, without privileges: an overlay node with two ports that are each other's neighbours, so that what
+//! a channel sends by the first comes in by the second.
+//!
+//! The programs are in `tests/nodeos/`; they are built with the system's C compiler and linked to the static library.
+
+#[path = "nodeos/build.rs"]
+mod build;
+
+use anode::manage::assemble;
+use anode::manage::config::NodeFile;
+use anode::manage::control::Handle;
+use anode::manage::worker::Order;
+use build::{Linked, build};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes: only a failure waits for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Node {
+    folder: tempfile::TempDir,
+    handle: Handle,
+}
+
+impl Node {
+    fn start() -> Node {
+        let sockets: Vec<_> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let at: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        drop(sockets);
+        let folder = tempfile::tempdir().unwrap();
+        let port = |own: usize, other: usize| {
+            format!(
+                "[[port]]\nudp = \"{}\"\naddress = [\"10.0.{own}.1/24\"]\n\
+                 neighbours = [{{ address = \"10.0.{own}.2\", at = \"{}\" }}]\n",
+                at[own], at[other]
+            )
+        };
+        let text = format!(
+            "name = \"n\"\nrun_dir = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
+             threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n",
+            folder.path(),
+            port(0, 1),
+            port(1, 0)
+        );
+        let node = assemble(&NodeFile::parse(&text).unwrap()).unwrap();
+        let handle = node.handle();
+        std::thread::spawn(move || node.run().unwrap());
+        Node { folder, handle }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("nodeos.sock")
+    }
+
+    /// Runs a program of `tests/nodeos/` at the node.
+    fn run(&self, name: &str, flags: &[&str]) {
+        let program = build(&format!("tests/nodeos/{name}.c"), self.folder.path(), flags, Linked::Static);
+        let output = Command::new(&program).env("ANODE_NODEOS", self.socket()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.ends_with("ok\n"), "{}\n{said}\n{complaints}", output.status);
+    }
+
+    /// Domains that live; the node's own is among them.
+    fn domains(&self) -> usize {
+        self.handle.with_node(|node, _| node.status().domains.len()).unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have failed already.
+        let _ = self.handle.order(Order::Stop);
+    }
+}
+
+#[test]
+fn every_bad_argument_gives_its_error() {
+    Node::start().run("arguments", &["-O1"]);
+}
+
+#[test]
+fn specifications_live_for_one_call() {
+    Node::start().run("specifications", &["-O1", "-g", "-fsanitize=address"]);
+}
+
+#[test]
+fn calls_that_race_with_destruction_give_errors() {
+    Node::start().run("race", &["-O1", "-pthread"]);
+}
