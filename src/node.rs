@@ -19,7 +19,9 @@ mod loading;
 pub mod objects;
 pub mod os;
 pub mod output;
+mod overrun;
 pub mod paths;
+mod rates;
 mod sending;
 mod serving;
 pub mod status;
@@ -44,9 +46,10 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Turn};
+pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Shared, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rates::Rates;
 use serving::Serving;
 pub use status::CredentialCounts;
 use std::collections::HashSet;
@@ -84,6 +87,8 @@ pub struct Node {
     fetch: Fetch,
     objects: Objects,
     serving: Serving,
+    /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
+    look_ups: Rates,
     resolver: Resolver,
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,
@@ -92,6 +97,7 @@ pub struct Node {
     /// The domain of the management environment, above those of the environments that it starts.
     management: DomainId,
     next_sweep: u64,
+    next_look: u64,
     next_review: u64,
     credentials: CredentialCounts,
     name: String,
@@ -152,6 +158,7 @@ impl Node {
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
+            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
             resolver: Resolver::default(),
             applications: HashSet::new(),
             ingress,
@@ -159,6 +166,7 @@ impl Node {
             roles,
             management,
             next_sweep: SWEEP,
+            next_look: overrun::LOOK,
             next_review: REVIEW,
             credentials: CredentialCounts::default(),
             name,
@@ -331,7 +339,7 @@ impl Node {
                 let ready = ReadyCode { slot, domain, window, steps };
                 self.run(turn, frame, header, ready, source, from);
             }
-            Found::Refused => self.drop(turn, frame, Reason::CodeRefused),
+            Found::Refused(reason) => self.drop(turn, frame, reason),
             Found::Absent => self.wait_for_code(turn, frame, header.code, source),
         }
     }
@@ -595,6 +603,10 @@ impl Node {
             }
             self.tell_neighbours(turn);
             self.want_adopted(turn);
+            if turn.now >= self.next_look {
+                self.next_look = turn.now + overrun::LOOK;
+                self.look_at_budgets(turn);
+            }
             if turn.now >= self.next_review {
                 self.next_review = turn.now + REVIEW;
                 self.review_grants(turn);

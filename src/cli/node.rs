@@ -6,6 +6,7 @@ use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::manage::management::Environment;
 use crate::nodeos::grants::Grants;
+use crate::nodeos::limits::OverBudget;
 use crate::nodeos::reason::Reason;
 use crate::trust::{Role, Symbols};
 use clap::Subcommand;
@@ -195,6 +196,9 @@ fn describe_role(role: &Role) {
         limits.verified_instructions
     );
     println!("    {}", describe_grants(&role.grants));
+    if limits.over_budget == OverBudget::Remove {
+        println!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
+    }
     for root in &role.trusts {
         println!("    granted by {root}");
     }
@@ -327,7 +331,8 @@ fn describe(status: &Value) -> String {
         );
     }
     for code in items("codes") {
-        let usage = &code["usage"];
+        // What both halves have run; soft state is the user half's account.
+        let (usage, kept) = (&code["total"], &code["usage"]);
         let _ = writeln!(
             text,
             "  code {:12} {:8} {:.8}…  {} packets, {} forwarded, {} delivered, {} children, {} steps, {} state entries{}",
@@ -339,7 +344,7 @@ fn describe(status: &Value) -> String {
             number(usage, "delivered"),
             number(usage, "children"),
             number(usage, "steps"),
-            number(usage, "state_entries"),
+            number(kept, "state_entries"),
             code["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default()
         );
         if let Some(role) = code["role"].as_str() {

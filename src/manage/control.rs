@@ -6,6 +6,7 @@
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
 
+use super::account::{self, Total};
 use super::files::Files;
 use super::loader::{Request, Shelf};
 use super::management::Management;
@@ -143,11 +144,18 @@ impl Handle {
     fn answer(&self, ask: Ask) -> Result<Value, String> {
         match ask {
             Ask::Status => {
-                let status = self.with_node(|node, _| node.status())?;
-                let mut status = serde_json::to_value(status).map_err(|error| error.to_string())?;
-                if let (Some(half), Some(tree)) = (&self.half, status.as_object_mut()) {
-                    let kernel = serde_json::to_value(half.status()).map_err(|error| error.to_string())?;
-                    tree.insert("kernel".into(), kernel);
+                let node = self.with_node(|node, _| node.status())?;
+                let kernel = self.half.as_ref().map(|half| half.status());
+                let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
+                let mut status = value(serde_json::to_value(&node))?;
+                for (code, told) in node.codes.iter().zip(status["codes"].as_array_mut().into_iter().flatten()) {
+                    if code.domain.is_some() {
+                        told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
+                    }
+                }
+                status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
+                if let Some(kernel) = kernel {
+                    status["kernel"] = value(serde_json::to_value(kernel))?;
                 }
                 if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
                     let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;

@@ -4,6 +4,7 @@
 //! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
 //! thread that follows the kernel's routes. [`client`] is the other end of the sockets.
 
+pub mod account;
 pub mod apps;
 pub mod client;
 pub mod config;

@@ -288,6 +288,7 @@ impl Worker {
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
                 Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
+                Loaded::Heard(list) => self.node.heard(turn.now, &list),
             }
         }
         for _ in 0..ORDERS_MAX {

@@ -11,6 +11,7 @@ use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
+use super::share::{OtherHalf, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
 use crate::object_name;
@@ -33,7 +34,7 @@ object_name! {
 pub struct Usage {
     /// Packets that came to it.
     pub packets: u64,
-    /// Octets of those packets, ANEP header included.
+    /// Octets of those packets, from the capsule header on.
     pub bytes: u64,
     /// Steps its code has taken.
     pub steps: u64,
@@ -83,6 +84,11 @@ pub struct Domain {
     children: Vec<DomainId>,
     /// Octets that its channels may send now; nothing: as many as they like.
     bandwidth: Option<TokenBucket>,
+    /// The kernel half, once it runs the domain's code: both spend one budget.
+    pub other: Option<OtherHalf>,
+    /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
+    refused: u64,
+    strikes: u32,
     steps: TokenBucket,
     packets: TokenBucket,
     logs: TokenBucket,
@@ -111,6 +117,9 @@ impl Domain {
             parent: None,
             depth: 0,
             children: Vec::new(),
+            other: None,
+            refused: 0,
+            strikes: 0,
             steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
             packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
@@ -145,7 +154,16 @@ impl Domain {
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
         self.usage.packets += 1;
         self.usage.bytes += bytes as u64;
-        if self.packets.take(now, 1) && self.steps.has_any(now) { Ok(()) } else { Err(Reason::Budget) }
+        if let Some(other) = &mut self.other {
+            other.settle(now, &mut self.packets, &mut self.steps);
+        }
+        if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
+            return Err(Reason::Budget);
+        }
+        if let Some(other) = &self.other {
+            other.spend(1, 0);
+        }
+        Ok(())
     }
 
     /// Charges the steps a packet has taken.
@@ -153,6 +171,20 @@ impl Domain {
     pub fn charge_steps(&mut self, now: u64, steps: u64) {
         self.usage.steps += steps;
         self.steps.charge(now, steps);
+        if let Some(other) = &self.other {
+            other.spend(0, steps);
+        }
+    }
+
+    /// Looked at once in a while: what the kernel half has spent since the last time, and for how many times in a row
+    /// packets were refused for the budget, in either half.
+    pub fn look(&mut self) -> (Spent, u32) {
+        let there = self.other.as_mut().map(OtherHalf::since).unwrap_or_default();
+        let here = self.usage.drops.of(Reason::Budget);
+        let more = there.refused > 0 || here > self.refused;
+        self.refused = here;
+        self.strikes = if more { self.strikes.saturating_add(1) } else { 0 };
+        (there, self.strikes)
     }
 
     /// Whether a log line may be written at `now`.
@@ -285,9 +317,22 @@ mod tests {
     #[test]
     fn a_domain_over_its_steps_waits_for_them() {
         let mut domain = Domain::new("t".into(), Limits { steps_per_second: 1000, ..Limits::default() });
-        domain.charge_steps(0, 1_000_000);
+        domain.charge_steps(0, 600);
         assert_eq!(domain.admit(0, 1), Err(Reason::Budget));
-        assert_eq!(domain.admit(1_000_000_000, 1), Ok(()));
+        assert_eq!(domain.admit(500_000_000, 1), Err(Reason::Budget), "it has overdrawn by half a second's");
+        assert_eq!(domain.admit(501_000_000, 1), Ok(()));
+    }
+
+    #[test]
+    fn looks_in_a_row_with_refused_packets_are_counted() {
+        let mut domain = Domain::new("t".into(), Limits::default());
+        let mut look = |refused: bool| {
+            if refused {
+                domain.usage.drops.count(Reason::Budget);
+            }
+            domain.look().1
+        };
+        assert_eq!([true, true, false, true].map(&mut look), [1, 2, 0, 1]);
     }
 
     #[test]

@@ -14,6 +14,17 @@ pub const BPF_INSTRUCTIONS_MAX: u32 = 4096;
 /// Instructions that the kernel's verifier looks at, at most.
 pub const VERIFIED_INSTRUCTIONS_MAX: u32 = 1_000_000;
 
+/// What becomes of code whose domain stays over its budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverBudget {
+    /// Its packets beyond the budget are dropped.
+    #[default]
+    Throttle,
+    /// The same, and after a while it is taken out of both halves and refused for a time.
+    Remove,
+}
+
 /// What a domain may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -38,6 +49,12 @@ pub struct Limits {
     pub bpf_instructions: u32,
     /// Instructions that the kernel's verifier may look at, over all ways through the linked code.
     pub verified_instructions: u32,
+    /// What happens if packets were dropped for the budget in each of `over_budget_s` seconds in a row.
+    pub over_budget: OverBudget,
+    /// Those seconds.
+    pub over_budget_s: u32,
+    /// For how many seconds code that was removed for it is refused.
+    pub removed_s: u32,
 }
 
 impl Default for Limits {
@@ -54,6 +71,9 @@ impl Default for Limits {
             memory_bytes: MEMORY_BYTES_MAX,
             bpf_instructions: BPF_INSTRUCTIONS_MAX,
             verified_instructions: VERIFIED_INSTRUCTIONS_MAX,
+            over_budget: OverBudget::Throttle,
+            over_budget_s: 5,
+            removed_s: 60,
         }
     }
 }
@@ -103,6 +123,9 @@ impl Limits {
             ("bpf_instructions", u64::from(self.bpf_instructions), u64::from(BPF_INSTRUCTIONS_MAX)),
             ("verified_instructions", u64::from(self.verified_instructions), u64::from(VERIFIED_INSTRUCTIONS_MAX)),
         ];
+        if self.over_budget_s == 0 || self.removed_s == 0 {
+            return Err("limits.over_budget_s and limits.removed_s are one second at least".into());
+        }
         match numbers.iter().find(|(_, given, most)| given > most) {
             Some((name, given, most)) => {
                 Err(format!("limits.{name}: {given} are more than a node holds, which is {most}"))
