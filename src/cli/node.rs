@@ -211,12 +211,11 @@ fn describe_grants(grants: &Grants) -> String {
         time => format!("deadline {time} µs"),
     };
     format!(
-        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads for {} ms; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
+        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
         grants.weight,
         grants.priority,
         grants.memory_bytes,
         grants.threads,
-        grants.thread_ms,
         grants.channels,
         grants.bandwidth,
         grants.events,

@@ -53,7 +53,8 @@ fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
         Call::DomainTerminate { domain } => os.domain_terminate(DomainId(*domain)).map(done),
         Call::DomainUsage { domain } => os.usage(DomainId(*domain)).map(|(usage, memory_bytes)| {
             let (packets, bytes, forwarded) = (usage.packets, usage.bytes, usage.forwarded);
-            let usage = Usage { packets, bytes, forwarded, drops: usage.drops.total(), memory_bytes, cpu_ns: 0 };
+            let usage =
+                Usage { packets, bytes, forwarded, drops: usage.drops.total(), memory_bytes, cpu_ns: usage.cpu_ns };
             Answer::Used { usage }
         }),
         Call::PoolCreate { spec } => {
@@ -78,7 +79,7 @@ fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
             Ok(Answer::Event { event: event.0 })
         }
         Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
-        // Files have a home of their own, and a session begins but once.
+        // The session sees to files itself ([`super::files`]), and begins but once.
         Call::FileOpen { .. }
         | Call::FileRead { .. }
         | Call::FileWrite { .. }

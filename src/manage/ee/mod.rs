@@ -7,19 +7,23 @@
 
 mod calls;
 mod desk;
+mod files;
 mod half;
 
 pub use desk::Desk;
 pub use half::Half;
 
 use super::control::Handle;
+use super::management::Member;
 use super::worker::Order;
 use crate::node::{Node, Turn};
-use crate::nodeos::interface::{DomainId, Error, HostId, Upcall};
+use crate::nodeos::file::Quota;
+use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, Upcall};
 use crate::sys::clock::Clock;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::trust::{Role, Roles};
+use files::SessionFiles;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
 use std::io;
@@ -106,6 +110,37 @@ struct Session {
     door: Door,
     host: HostId,
     domain: DomainId,
+    files: SessionFiles,
+}
+
+impl Door {
+    /// The environment of which the process at the other end is part.
+    fn member(&self, connection: &SeqPacket) -> Option<Member> {
+        let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
+        self.handle.management()?.of_process(peer.pid.as_raw_nonzero().get() as u32)
+    }
+
+    /// A process that the node has started gets the domain that the node has made for it.
+    fn join(&self, member: Member, spec: DomainSpec) -> Result<(HostId, DomainId), Error> {
+        let join = move |node: &mut Node, _: &mut Turn<'_>| node.join(member.domain, &spec);
+        self.handle.with_node(join).unwrap_or(Err(Error::Ended))
+    }
+
+    /// A process that an operator has started gets a domain in the role that it names; its files are kept under its title.
+    fn connect(&self, spec: DomainSpec) -> Result<(HostId, DomainId), Error> {
+        let role = role(&self.roles, spec.role.as_deref())?;
+        if spec.threads.max_threads > role.grants.threads {
+            return Err(Error::Limit);
+        }
+        let (quota, title) = (Quota::from(&role.grants), spec.title.clone());
+        let connect = move |node: &mut Node, _: &mut Turn<'_>| node.connect(&spec.title, &role);
+        let (host, domain) = self.handle.with_node(connect).unwrap_or(Err(Error::Ended))?;
+        if let Some(files) = self.handle.files().filter(|_| quota != Quota::default()) {
+            // One whose title is no holder's name has no files.
+            let _ = files.enter(domain, &title, quota);
+        }
+        Ok((host, domain))
+    }
 }
 
 impl Session {
@@ -116,23 +151,20 @@ impl Session {
             refuse(&connection, 0, Error::Invalid);
             return Err(());
         };
-        let role = match version {
-            VERSION => role(&door.roles, spec.role.as_deref()),
+        let spec = calls::domain_spec(&spec);
+        let member = door.member(&connection);
+        let connected = match version {
+            VERSION if spec.pool.is_some() || spec.threads.max_threads == 0 => Err(Error::Invalid),
+            // What the node has started is what the node knows, whatever it says.
+            VERSION => match member {
+                Some(member) => door.join(member, spec),
+                None => door.connect(spec),
+            },
             _ => Err(Error::Unsupported),
         };
-        let spec = calls::domain_spec(&spec);
-        let connected = role.and_then(|role| {
-            if spec.pool.is_some() || spec.threads.max_threads == 0 {
-                return Err(Error::Invalid);
-            }
-            if spec.threads.max_threads > role.grants.threads {
-                return Err(Error::Limit);
-            }
-            let connect = move |node: &mut Node, _: &mut Turn<'_>| node.connect(&spec.title, &role);
-            door.handle.with_node(connect).unwrap_or(Err(Error::Ended))
-        });
         let (host, domain) = connected.map_err(|error| refuse(&connection, number, error))?;
-        let session = Session { connection: Arc::new(connection), door, host, domain };
+        let files = SessionFiles::new(door.handle.clone(), domain);
+        let session = Session { connection: Arc::new(connection), door, host, domain, files };
         session.welcome(number).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
             refuse(&session.connection, number, Error::Full);
@@ -162,6 +194,10 @@ impl Session {
                 // Also what nobody sends: nothing, when the other end is gone.
                 return Ok(());
             };
+            if let Some(done) = self.files.answer(&call) {
+                answer(&self.connection, number, &done)?;
+                continue;
+            }
             let domain = self.domain;
             let execute = move |node: &mut Node, turn: &mut Turn<'_>| calls::execute(&mut node.os(turn, domain), &call);
             let refused = Answer::Refused { error: libanode::error::Error::Ended };
@@ -173,6 +209,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let host = self.host;
+        self.files.close();
         // First the half, then the host: its number may be another's at once.
         let detached = self.door.handle.order(Order::Detach(host));
         let disconnect = move |node: &mut Node, turn: &mut Turn<'_>| {
