@@ -64,8 +64,9 @@ pub struct Node {
     env: Option<Box<Env>>,
     /// Packets that come to domains and leave them.
     channels: Channels,
-    /// Changes of incoming channels that the ports have been told.
-    channels_told: u64,
+    /// Packets between the modules of channels: incoming, outgoing.
+    payloads: [Vec<Frame>; 2],
+    processed: Vec<Frame>,
     /// Who holds how much memory.
     pools: Pools,
     /// Who runs domains.
@@ -127,7 +128,8 @@ impl Node {
         Node {
             env: Some(Box::new(env)),
             channels: Channels::default(),
-            channels_told: 0,
+            payloads: Default::default(),
+            processed: Vec::new(),
             pools: Pools::default(),
             hosts: hosts::Hosts::default(),
             codes: Codes::new(sizes.codes),

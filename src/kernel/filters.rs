@@ -3,8 +3,7 @@
 use super::object;
 use crate::code::link;
 use crate::nodeos::channel::spec::{Filter, Layer};
-use crate::nodeos::interface::KeyTuple;
-use crate::port::PortId;
+use crate::nodeos::interface::DemuxKey;
 use crate::sys::bpf::{Hook, Link, Map, MapKind, MapShape, Program};
 use crate::wire::{Addr, Prefix};
 use std::collections::BTreeMap;
@@ -33,7 +32,9 @@ type Flow = [u8; FLOW];
 pub struct Filters {
     shapes: Map,
     flows: Map,
-    known: Vec<Flow>,
+    /// Masks, and how many flows have each.
+    masks: Vec<(Flow, u32)>,
+    known: BTreeMap<Flow, Vec<DemuxKey>>,
 }
 
 impl Filters {
@@ -42,39 +43,69 @@ impl Filters {
         let shape = |kind, key, value, entries| MapShape { kind, key, value, entries };
         let shapes = Map::create("anode_shapes", shape(MapKind::Array, 4, 8 + SHAPES * FLOW, 1))?;
         let flows = Map::create("anode_flows", shape(MapKind::Hash, FLOW, VALUE, FLOWS))?;
-        Ok(Filters { shapes, flows, known: Vec::new() })
+        Ok(Filters { shapes, flows, masks: Vec::new(), known: BTreeMap::new() })
     }
 
-    /// Takes what these filters say, of a port. What both the old and the new ones take is taken throughout.
-    pub fn set(&mut self, port: PortId, filters: &[Filter]) -> io::Result<()> {
-        let mine =
-            filters.iter().filter(|filter| filter.port.is_none_or(|id| id == port) && filter.layer != Layer::Anep);
-        let mut flows: BTreeMap<Flow, Vec<&[KeyTuple]>> = BTreeMap::new();
-        let mut shapes: Vec<Flow> = Vec::new();
-        for filter in mine {
-            let (mask, flow) = fields(filter);
-            if !shapes.contains(&mask) {
-                shapes.push(mask);
+    /// Takes what a filter says, or does not any more. All others are taken throughout.
+    pub fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+        if filter.layer == Layer::Anep {
+            return Ok(());
+        }
+        let (mask, flow) = fields(filter);
+        let mut keys = self.known.remove(&flow).unwrap_or_default();
+        let count = keys.len();
+        keys.retain(|key| *key != filter.key);
+        if exists {
+            // Longer keys before shorter ones, as in the node's own table.
+            let at = keys.partition_point(|key| key.len() >= filter.key.len());
+            keys.insert(at, filter.key.clone());
+        }
+        match (count, keys.len()) {
+            (0, 0) => return Ok(()),
+            (_, 0) => {
+                self.flows.remove(&flow)?;
+                self.drop_shape(&mask)?;
             }
-            flows.entry(flow).or_default().push(&filter.key);
+            (before, _) => {
+                self.flows.set(&flow, &value(&keys))?;
+                self.known.insert(flow, keys);
+                if before == 0 {
+                    self.add_shape(mask)?;
+                }
+            }
         }
-        if shapes.len() > SHAPES || flows.len() > FLOWS as usize {
-            return Err(io::Error::other("more channels than the kernel's maps hold"));
-        }
-        for (flow, keys) in &flows {
-            self.flows.set(flow, &value(keys))?;
-        }
-        let mut all = vec![0; 8 + SHAPES * FLOW];
-        all[..4].copy_from_slice(&(shapes.len() as u32).to_ne_bytes());
-        for (place, shape) in all[8..].chunks_exact_mut(FLOW).zip(&shapes) {
-            place.copy_from_slice(shape);
-        }
-        self.shapes.set(&0u32.to_ne_bytes(), &all)?;
-        for gone in self.known.iter().filter(|flow| !flows.contains_key(*flow)) {
-            self.flows.remove(gone)?;
-        }
-        self.known = flows.into_keys().collect();
         Ok(())
+    }
+
+    fn add_shape(&mut self, mask: Flow) -> io::Result<()> {
+        if let Some((_, flows)) = self.masks.iter_mut().find(|(known, _)| *known == mask) {
+            *flows += 1;
+            return Ok(());
+        }
+        if self.masks.len() >= SHAPES {
+            return Err(io::Error::other("more shapes of filters than the kernel's map holds"));
+        }
+        self.masks.push((mask, 1));
+        self.tell_shapes()
+    }
+
+    fn drop_shape(&mut self, mask: &Flow) -> io::Result<()> {
+        let Some(at) = self.masks.iter().position(|(known, _)| known == mask) else { return Ok(()) };
+        self.masks[at].1 -= 1;
+        if self.masks[at].1 == 0 {
+            self.masks.remove(at);
+            self.tell_shapes()?;
+        }
+        Ok(())
+    }
+
+    fn tell_shapes(&self) -> io::Result<()> {
+        let mut all = vec![0; 8 + SHAPES * FLOW];
+        all[..4].copy_from_slice(&(self.masks.len() as u32).to_ne_bytes());
+        for (place, (mask, _)) in all[8..].chunks_exact_mut(FLOW).zip(&self.masks) {
+            place.copy_from_slice(mask);
+        }
+        self.shapes.set(&0u32.to_ne_bytes(), &all)
     }
 
     /// The filter of an AF_PACKET socket; `half`: one behind a kernel half.
@@ -132,12 +163,12 @@ fn fields(filter: &Filter) -> (Flow, Flow) {
 }
 
 /// A `struct keys`.
-fn value(keys: &[&[KeyTuple]]) -> Vec<u8> {
+fn value(keys: &[DemuxKey]) -> Vec<u8> {
     let mut value = vec![0; VALUE];
     value[..4].copy_from_slice(&(keys.len() as u32).to_ne_bytes());
     for (place, key) in value[8..].chunks_exact_mut(KEY).zip(keys) {
         place[..4].copy_from_slice(&(key.len() as u32).to_ne_bytes());
-        for (place, tuple) in place[8..].chunks_exact_mut(24).zip(*key) {
+        for (place, tuple) in place[8..].chunks_exact_mut(24).zip(key) {
             // As they stand in the packet: the first octet first.
             let octets = |number: u64| {
                 let mut octets = [0; 8];

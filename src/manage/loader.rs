@@ -145,7 +145,7 @@ fn serve(
                 let refused = linker.as_ref().and_then(|linker| linker.submit(order).err());
                 refused.map(|(code, why)| Loaded::Linked(code, Err(why)))
             }
-            Job::Effect(Effect::Channels(_)) => None,
+            Job::Effect(Effect::Channel { .. }) => None,
             Job::Request(request, reply) => {
                 // Whoever asked may have gone away meanwhile.
                 let _ = reply.send(fulfil(&store, request));

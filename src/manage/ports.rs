@@ -86,15 +86,15 @@ impl OpenPort {
         }
     }
 
-    /// Takes packets of these channels too.
-    pub(super) fn take_for(&mut self, filters: &[Filter]) {
+    /// Takes packets of a channel too, or does not any more.
+    pub(super) fn take_for(&mut self, filter: &Filter, exists: bool) {
         let taken = match &mut self.socket {
             Socket::Udp(_) => Ok(()),
-            Socket::Packet(port) => port.take_for(filters),
-            Socket::Xdp(port) => port.take_for(filters),
+            Socket::Packet(port) => port.take_for(filter, exists),
+            Socket::Xdp(port) => port.take_for(filter, exists),
         };
         if let Err(error) = taken {
-            tracing::error!(%error, "channels of a port do not get all their packets");
+            tracing::error!(%error, "a channel does not get the packets of a port");
         }
     }
 

@@ -319,8 +319,8 @@ impl Worker {
     fn carry_out(&mut self, now: u64) {
         let mut effects = core::mem::take(&mut self.out.effects);
         for effect in effects.drain(..) {
-            if let Effect::Channels(filters) = effect {
-                self.ports.iter_mut().for_each(|port| port.take_for(&filters));
+            if let Effect::Channel { filter, exists } = effect {
+                self.ports.iter_mut().for_each(|port| port.take_for(&filter, exists));
                 continue;
             }
             let Err(effect) = self.loader.submit(effect) else { continue };
@@ -330,7 +330,7 @@ impl Worker {
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Channels(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
             }
         }
         // What the answers have caused comes behind.

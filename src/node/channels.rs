@@ -5,9 +5,10 @@ use super::output::{EventKind, Turn};
 use crate::classify::layers::Layers;
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::demux::Found;
+use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::spec::Layer;
 use crate::nodeos::domain::DomainId;
-use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, Upcall};
+use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, OutChanId, Upcall};
 use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Envelope, Frame, PeerId, PortId};
@@ -67,48 +68,82 @@ impl Node {
             channel.traffic.dropped += 1;
             return self.drop_in(turn, frame, reason, domain);
         }
-        if let Some(cut) = cut {
-            return self.cut_through(turn, frame, payload.start, ends, cut);
+        let routed = channel.filter.layer == Layer::Ip;
+        if let Some(cut) = cut.filter(|cut| routed && self.is_routed(*cut)) {
+            return self
+                .cut_through(turn, frame, length, cut, |node, turn, frame, target| node.route_ip(turn, frame, target));
         }
         frame.truncate(payload.end);
         frame.strip(payload.start);
-        self.upcall(turn, domain, Upcall::Packet { channel: owner, frame, ends });
+        let Some(channel) = self.channels.ins.get_mut(owner).filter(|channel| !channel.modules.is_empty()) else {
+            return self.hand_up(turn, frame, (owner, domain, cut), ends);
+        };
+        let mut all = core::mem::take(&mut self.payloads[0]);
+        all.push(frame);
+        let from = ends.source.map_or(0, |(addr, port)| spread(addr, port));
+        for module in &mut channel.modules {
+            let mut out = core::mem::take(&mut self.processed);
+            for frame in all.drain(..) {
+                let mut stage = Stage { now: turn.now, from, pool: &mut turn.out.pool, out: &mut out };
+                if let Err((frame, reason)) = module.receive(&mut stage, frame) {
+                    channel.traffic.dropped += 1;
+                    self.drops.count(reason);
+                    turn.out.pool.give(frame);
+                }
+            }
+            self.processed = core::mem::replace(&mut all, out);
+        }
+        for frame in all.drain(..) {
+            self.hand_up(turn, frame, (owner, domain, cut), ends);
+        }
+        self.payloads[0] = all;
     }
 
-    /// A packet goes from an incoming to an outgoing channel; its payload begins at `payload`.
-    fn cut_through(&mut self, turn: &mut Turn<'_>, frame: Frame, payload: usize, ends: Ends, cut: CutChanId) {
+    /// The payload of a channel goes to whoever has it: the other half of a cut-through channel, or its domain.
+    fn hand_up(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        (channel, domain, cut): (InChanId, DomainId, Option<CutChanId>),
+        ends: Ends,
+    ) {
+        let Some(cut) = cut else {
+            return self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
+        };
+        let length = frame.len();
+        self.cut_through(turn, frame, length, cut, |node, turn, frame, target| {
+            let kept = |end: Option<(Addr, u16)>| end.unwrap_or_default();
+            let (source, destination) = (kept(ends.source), kept(ends.destination));
+            let whole = Target {
+                source: target.source.or(Some(source.0)),
+                destination: target.destination.or(Some(destination.0)),
+                destination_port: target.destination_port.or(Some(destination.1)),
+                ..*target
+            };
+            node.send_target(turn, frame, &whole, None)
+        });
+    }
+
+    /// Whether a cut-through channel that begins with IP ends with it too: then packets keep their headers.
+    fn is_routed(&self, cut: CutChanId) -> bool {
+        let out = self.channels.cuts.get(cut).and_then(|cut| self.channels.outs.get(cut.to));
+        out.is_some_and(|out| out.target.layer == Layer::Ip)
+    }
+
+    /// A packet of so many octets goes from an incoming to an outgoing channel.
+    fn cut_through(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        length: usize,
+        cut: CutChanId,
+        mut send: impl FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>,
+    ) {
         let Some(cut) = self.channels.cuts.get_mut(cut) else { return self.drop(turn, frame, Reason::NoApplication) };
-        let (domain, from) = (cut.domain, cut.from);
-        let layer = self.channels.ins.get(from).map(|channel| channel.filter.layer);
-        let Some(out) = self.channels.outs.get_mut(cut.to) else {
-            return self.drop_in(turn, frame, Reason::NoApplication, domain);
-        };
-        cut.traffic.count(frame.len() - payload);
-        let owner = self.env.as_deref_mut().and_then(|env| env.domains.of(domain));
-        let granted = owner.is_some_and(|owner| owner.may_send(turn.now, frame.len() - payload));
-        if !granted || out.admit(turn.now, frame.len() - payload).is_err() {
-            return self.drop_in(turn, frame, Reason::Bandwidth, domain);
-        }
-        out.traffic.count(frame.len() - payload);
-        let target = out.target;
+        let (domain, to) = (cut.domain, cut.to);
+        cut.traffic.count(length);
         let trace = frame.trace;
-        let sent = match (layer, target.layer) {
-            (Some(Layer::Ip), Layer::Ip) => self.route_ip(turn, frame, &target),
-            _ => {
-                let mut frame = frame;
-                frame.strip(payload);
-                let kept = |end: Option<(Addr, u16)>| end.unwrap_or_default();
-                let (source, destination) = (kept(ends.source), kept(ends.destination));
-                let whole = Target {
-                    source: target.source.or(Some(source.0)),
-                    destination: target.destination.or(Some(destination.0)),
-                    destination_port: target.destination_port.or(Some(destination.1)),
-                    ..target
-                };
-                self.send_target(turn, frame, &whole, None)
-            }
-        };
-        match sent {
+        match self.through_modules(turn, to, frame, &mut send) {
             Ok(port) => turn.out.event(trace, EventKind::Forwarded(port, Addr::UNSPECIFIED)),
             Err((frame, reason)) => self.drop_in(turn, frame, reason, domain),
         }
@@ -265,24 +300,21 @@ impl Node {
     pub(super) fn send_out(
         &mut self,
         turn: &mut Turn<'_>,
-        channel: crate::nodeos::interface::OutChanId,
+        channel: OutChanId,
         to: Destination,
         frame: Frame,
     ) -> Result<(), (Frame, Error)> {
-        let Some(out) = self.channels.outs.get_mut(channel) else { return Err((frame, Error::Stale)) };
-        let (length, target, domain) = (frame.len(), out.target, out.domain);
-        let owner = self.env.as_deref_mut().and_then(|env| env.domains.of(domain));
-        let granted = owner.is_some_and(|owner| owner.may_send(turn.now, length));
-        if let Err(error) = if granted { out.admit(turn.now, length) } else { Err(Error::Again) } {
-            return Err((frame, error));
-        }
-        let sent = self.send_target(turn, frame, &target, to);
-        if let Some(out) = self.channels.outs.get_mut(channel) {
-            match &sent {
-                Ok(_) => out.traffic.count(length),
-                Err(_) => out.traffic.dropped += 1,
-            }
-        }
+        let Some(domain) = self.channels.outs.get(channel).map(|out| out.domain) else {
+            return Err((frame, Error::Stale));
+        };
+        let sent = self.through_modules(
+            turn,
+            channel,
+            frame,
+            &mut |node: &mut Node, turn: &mut Turn<'_>, frame, target: &Target| {
+                node.send_target(turn, frame, target, to)
+            },
+        );
         if sent.is_ok()
             && let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain))
         {
@@ -290,6 +322,70 @@ impl Node {
         }
         sent.map(drop).map_err(|(frame, reason)| (frame, refusal(reason)))
     }
+
+    /// Takes a packet through bandwidth and modules of an outgoing channel, and sends what becomes of it. The first that cannot be
+    /// sent is given back; others are dropped then.
+    fn through_modules(
+        &mut self,
+        turn: &mut Turn<'_>,
+        channel: OutChanId,
+        frame: Frame,
+        send: &mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>,
+    ) -> Result<PortId, (Frame, Reason)> {
+        let Some((out, env)) = self.channels.outs.get_mut(channel).zip(self.env.as_deref_mut()) else {
+            return Err((frame, Reason::NoApplication));
+        };
+        let (length, target) = (frame.len(), out.target);
+        let granted = env.domains.of(out.domain).is_some_and(|owner| owner.may_send(turn.now, length));
+        if !granted || out.admit(turn.now, length).is_err() {
+            return Err((frame, Reason::Bandwidth));
+        }
+        if out.modules.is_empty() {
+            let sent = send(self, turn, frame, &target);
+            self.count_sent(channel, length, sent.is_ok());
+            return sent;
+        }
+        let mut all = core::mem::take(&mut self.payloads[1]);
+        all.push(frame);
+        let mut failed = None;
+        for module in out.modules.iter_mut().rev() {
+            let mut processed = core::mem::take(&mut self.processed);
+            for frame in all.drain(..) {
+                let mut stage = Stage { now: turn.now, from: 0, pool: &mut turn.out.pool, out: &mut processed };
+                failed = module.send(&mut stage, frame).err().or(failed);
+            }
+            self.processed = core::mem::replace(&mut all, processed);
+        }
+        let mut last = Err(Reason::TooBig);
+        for frame in all.drain(..) {
+            match send(self, turn, frame, &target) {
+                Ok(port) if failed.is_none() => last = Ok(port),
+                Ok(_) => {}
+                Err(refused) => failed = Some(refused),
+            }
+        }
+        self.payloads[1] = all;
+        self.count_sent(channel, length, failed.is_none());
+        match (failed, last) {
+            (Some(refused), _) => Err(refused),
+            (None, Ok(port)) => Ok(port),
+            (None, Err(_)) => Ok(target.port.unwrap_or(PortId(0))),
+        }
+    }
+
+    fn count_sent(&mut self, channel: OutChanId, length: usize, sent: bool) {
+        match self.channels.outs.get_mut(channel) {
+            Some(out) if sent => out.traffic.count(length),
+            Some(out) => out.traffic.dropped += 1,
+            None => {}
+        }
+    }
+}
+
+/// An end of a packet as a number.
+fn spread(addr: Addr, port: u16) -> u64 {
+    let wide = u128::from_be_bytes(addr.0);
+    ((wide >> 64) as u64).rotate_left(17) ^ (wide as u64) ^ u64::from(port) << 48
 }
 
 /// How a caller is told why a packet could not be sent.
@@ -298,6 +394,7 @@ fn refusal(reason: Reason) -> Error {
         Reason::TooBig => Error::TooBig,
         Reason::NoRoute | Reason::NoNeighbour => Error::Unknown,
         Reason::Malformed | Reason::Source => Error::Invalid,
+        Reason::NoApplication => Error::Stale,
         _ => Error::Again,
     }
 }

@@ -6,8 +6,9 @@
 use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
-use crate::nodeos::channel::Target;
+use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
+use crate::nodeos::channel::{InChan, Target};
 use crate::nodeos::domain::{Domain, Limits, Usage};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
@@ -37,6 +38,27 @@ pub struct Ended {
     pub codes: usize,
     /// Octets of memory pools.
     pub bytes: u64,
+}
+
+/// What exists in a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Resources {
+    /// Domains, the node's own among them.
+    pub domains: usize,
+    /// Who runs them.
+    pub hosts: usize,
+    /// Incoming and outgoing channels.
+    pub channels: usize,
+    /// Cut-through channels.
+    pub cuts: usize,
+    /// Whether any packet is looked up for channels.
+    pub filters: bool,
+    /// Memory pools.
+    pub pools: usize,
+    /// Entries of soft state.
+    pub state_entries: usize,
+    /// Codes.
+    pub codes: usize,
 }
 
 /// Packets that have gone through the channels that exist.
@@ -101,6 +123,21 @@ impl Node {
         }
     }
 
+    /// What exists in the node: so much there is before something is made and after it has ended.
+    pub fn resources(&self) -> Resources {
+        let Some(env) = self.env.as_deref() else { return Resources::default() };
+        Resources {
+            domains: env.domains.iter().count(),
+            hosts: self.hosts.len(),
+            channels: self.channels.ins.len() + self.channels.outs.len(),
+            cuts: self.channels.cuts.len(),
+            filters: !self.channels.demux.is_empty(),
+            pools: self.pools.len(),
+            state_entries: env.domains.iter().map(|(_, domain)| domain.usage.state_entries as usize).sum(),
+            codes: self.codes.iter().count(),
+        }
+    }
+
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
         let root = self.root_domain().ok_or(Error::Full)?;
         let what = (role.limits, role.grants);
@@ -135,6 +172,7 @@ impl Node {
             env.domains.end(id);
             return Err(error);
         }
+        self.hosts.count(host, 1);
         Ok(id)
     }
 
@@ -170,12 +208,9 @@ impl Node {
         ended
     }
 
-    /// Tells the ports which packets are channels', if that has changed.
-    pub(super) fn tell_channels(&mut self, turn: &mut Turn<'_>) {
-        if self.channels_told != self.channels.changes {
-            self.channels_told = self.channels.changes;
-            let filters = self.channels.ins.iter().map(|(_, channel)| channel.filter.clone()).collect();
-            turn.out.effects.push(Effect::Channels(filters));
+    fn count_channel(&mut self, domain: DomainId, change: i32) {
+        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+            domain.channels = domain.channels.saturating_add_signed(change);
         }
     }
 
@@ -187,15 +222,18 @@ impl Node {
         let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
         for (id, _) in &gone {
             env.state.forget(&mut env.domains, *id);
-            ended.channels += self.channels.remove_all(*id);
+            let (ins, outs) = self.channels.remove_all(*id);
+            ended.channels += ins.len() + outs;
+            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.filter), exists: false };
+            turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += self.pools.end(*id);
         }
         for (id, domain) in gone {
+            self.hosts.count(domain.host, -1);
             if tell && self.hosts.is_remote(domain.host) {
                 turn.out.upcalls.push((domain.host, id, Upcall::Ended));
             }
         }
-        self.tell_channels(turn);
         ended
     }
 }
@@ -240,19 +278,21 @@ impl Os<'_, '_> {
         self.node.drop_in(self.turn, frame, reason, domain);
     }
 
-    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<Filter, Error> {
+    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Filter, Vec<Module>), Error> {
         self.may(domain)?;
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let most = env.domains.by_id(domain).map_or(0, |domain| domain.grants.channels);
-        if self.node.channels.count(domain) >= usize::from(most) {
+        let owner = env.domains.by_id(domain).ok_or(Error::Stale)?;
+        if owner.channels >= u32::from(owner.grants.channels) {
             return Err(Error::Limit);
         }
         let ports = &env.topology.ports;
-        Filter::parse(&spec.protocol, &spec.address, &spec.key, |name| {
+        let (protocol, modules) = module::split(&spec.protocol)?;
+        let filter = Filter::parse(protocol, &spec.address, &spec.key, |name| {
             let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
             let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
             Some(PortId(at as u16))
-        })
+        });
+        filter.map(|filter| (filter, modules))
     }
 }
 
@@ -264,13 +304,12 @@ impl Os<'_, '_> {
         }
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let above = env.domains.by_id(parent).ok_or(Error::Stale)?;
-        let (host, most) = (above.host, above.grants.domains as usize);
+        let (host, most) = (above.host, above.grants.domains);
         if spec.threads.max_threads > above.grants.threads {
             return Err(Error::Limit);
         }
         // Those of the same host, so that domains of domains do not multiply what one was granted.
-        let there = env.domains.iter().filter(|(_, domain)| domain.host == host).count();
-        if there > most {
+        if self.node.hosts.domains(host) > most {
             return Err(Error::Limit);
         }
         Ok((host, above.limits, Grants { threads: spec.threads.max_threads, ..above.grants }))
@@ -335,7 +374,7 @@ impl NodeOs for Os<'_, '_> {
     }
 
     fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
-        let filter = self.filter(domain, spec)?;
+        let (filter, modules) = self.filter(domain, spec)?;
         if filter.layer == Layer::Anep && filter.kind.is_none_or(channels::is_own_type) {
             return Err(if filter.kind.is_none() { Error::Invalid } else { Error::Exists });
         }
@@ -344,20 +383,24 @@ impl NodeOs for Os<'_, '_> {
         {
             return Err(Error::Exists);
         }
-        let channel = self.node.channels.add_in(domain, filter, spec)?;
-        self.node.tell_channels(self.turn);
+        let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
+        let channel = self.node.channels.add_in(domain, (filter, modules), spec)?;
+        self.turn.out.effects.push(effect);
+        self.node.count_channel(domain, 1);
         Ok(channel)
     }
 
     fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
-        self.owner_of_in(channel)?;
-        self.node.channels.remove_in(channel);
-        self.node.tell_channels(self.turn);
+        let domain = self.owner_of_in(channel)?;
+        if let Some(gone) = self.node.channels.remove_in(channel) {
+            self.turn.out.effects.push(Effect::Channel { filter: Box::new(gone.filter), exists: false });
+            self.node.count_channel(domain, -1);
+        }
         Ok(())
     }
 
     fn outchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<OutChanId, Error> {
-        let filter = self.filter(domain, spec)?;
+        let (filter, modules) = self.filter(domain, spec)?;
         if filter.layer == Layer::Tcp {
             return Err(Error::Unsupported);
         }
@@ -372,12 +415,15 @@ impl NodeOs for Os<'_, '_> {
         if env.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
             return Err(Error::Limit);
         }
-        self.node.channels.add_out(domain, target, spec)
+        let channel = self.node.channels.add_out(domain, (target, modules), spec)?;
+        self.node.count_channel(domain, 1);
+        Ok(channel)
     }
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
-        self.owner_of_out(channel)?;
+        let domain = self.owner_of_out(channel)?;
         self.node.channels.remove_out(channel);
+        self.node.count_channel(domain, -1);
         Ok(())
     }
 
@@ -397,16 +443,13 @@ impl NodeOs for Os<'_, '_> {
     fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error> {
         self.owner_of_in(from)?;
         self.owner_of_out(to)?;
-        let cut = self.node.channels.add_cut(from, to)?;
-        self.node.tell_channels(self.turn);
-        Ok(cut)
+        self.node.channels.add_cut(from, to)
     }
 
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error> {
         let domain = self.node.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain)?;
         self.node.channels.remove_cut(channel);
-        self.node.tell_channels(self.turn);
         Ok(())
     }
 

@@ -72,8 +72,13 @@ pub enum Effect {
     Prepare(Prepare),
     /// Tell the kernel half, if there is one.
     Kernel(KernelOrder),
-    /// From now on these packets are channels'. There is no answer.
-    Channels(Arc<[Filter]>),
+    /// From now on these packets are a channel's, or not any more. There is no answer.
+    Channel {
+        /// Which packets.
+        filter: Box<Filter>,
+        /// Whether the channel exists.
+        exists: bool,
+    },
 }
 
 /// What the kernel half made of a code: its soft state, or why it does not run there.

@@ -69,6 +69,8 @@ pub struct Domain {
     pub shared: Option<Arc<dyn SharedState>>,
     /// Who runs its code.
     pub host: HostId,
+    /// Channels it has.
+    pub channels: u32,
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
@@ -91,6 +93,7 @@ impl Domain {
             usage: Usage::default(),
             shared: None,
             host: HostId::NODE,
+            channels: 0,
             parent: None,
             depth: 0,
             children: Vec::new(),

@@ -157,6 +157,20 @@ impl Frame {
         self.end = self.end.min(self.start + length);
     }
 
+    /// Adds octets behind what is there; nothing if there is no room.
+    #[inline]
+    pub fn append(&mut self, count: usize) -> Option<&mut [u8]> {
+        let end = self.end.checked_add(count).filter(|end| *end <= self.buffer.len())?;
+        let Fields { buffer, end: before, .. } = &mut *self.0;
+        let from = core::mem::replace(before, end);
+        Some(&mut buffer[from..end])
+    }
+
+    /// All of the buffer behind the headroom, with what is in it.
+    pub fn room_kept(&mut self) -> &mut [u8] {
+        &mut self.buffer[HEADROOM..]
+    }
+
     /// Makes room for `count` octets in front and gives them, or nothing if the headroom is used up.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {

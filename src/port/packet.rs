@@ -35,9 +35,10 @@ impl PacketPort {
         Ok(PacketPort { socket, _guard: guard, filters, id, batch: Batch::default(), queue: SendQueue::default() })
     }
 
-    /// Takes packets of these channels too.
-    pub fn take_for(&mut self, filters: &[Filter]) -> io::Result<()> {
-        self.filters.set(self.id, filters)
+    /// Takes packets of a channel too, or does not any more.
+    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+        let elsewhere = filter.port.is_some_and(|port| port != self.id);
+        if elsewhere { Ok(()) } else { self.filters.change(filter, exists) }
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.

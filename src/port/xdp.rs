@@ -84,9 +84,9 @@ impl XdpPort {
         XdpPort { stack, queues, id, queue: SendQueue::default() }
     }
 
-    /// Takes packets of these channels too.
-    pub fn take_for(&mut self, filters: &[Filter]) -> io::Result<()> {
-        self.stack.take_for(filters)
+    /// Takes packets of a channel too, or does not any more.
+    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+        self.stack.take_for(filter, exists)
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.

@@ -243,7 +243,7 @@ impl Simulation {
                     self.hosts[at].store.insert(object_name(&bytes), bytes);
                 }
                 // Simulated nodes have no kernel half.
-                Effect::Kernel(_) | Effect::Channels(_) => {}
+                Effect::Kernel(_) | Effect::Channel { .. } => {}
                 Effect::Authorise(claim) => {
                     let claim = Box::new(claim);
                     self.plan(self.now + self.network.look_up_ns, Action::Authorised { node, life, claim });

@@ -5,6 +5,7 @@
 //! for is decided before anything is done for it ([`demux`]), and the domain of its channel pays from there on.
 
 pub mod demux;
+pub mod module;
 pub mod spec;
 
 use super::bucket::TokenBucket;
@@ -14,6 +15,7 @@ use super::table::Table;
 use crate::port::PortId;
 use crate::wire::Addr;
 use demux::Demux;
+use module::Module;
 use spec::{Filter, Layer};
 
 /// Channels of a kind that one node has at the same time.
@@ -46,6 +48,8 @@ pub struct InChan {
     pub domain: DomainId,
     /// What is its packets.
     pub filter: Filter,
+    /// What is done to its packets before the domain sees them.
+    pub modules: Vec<Module>,
     /// As it was asked for.
     pub spec: ChanSpec,
     /// The cut-through channel that takes its packets, if one does.
@@ -61,6 +65,8 @@ pub struct OutChan {
     pub domain: DomainId,
     /// Where to.
     pub target: Target,
+    /// What is done to its packets before they are sent.
+    pub modules: Vec<Module>,
     /// As it was asked for.
     pub spec: ChanSpec,
     /// What went.
@@ -112,8 +118,6 @@ pub struct Channels {
     pub cuts: Table<CutChanId, CutChan>,
     /// Which packet is for which incoming channel.
     pub demux: Demux<InChanId>,
-    /// How often incoming channels have changed: whoever keeps a copy of the filters compares it.
-    pub changes: u64,
 }
 
 impl Default for Channels {
@@ -123,22 +127,25 @@ impl Default for Channels {
             outs: Table::new(CHANNELS_MAX),
             cuts: Table::new(CHANNELS_MAX),
             demux: Demux::default(),
-            changes: 0,
         }
     }
 }
 
 impl Channels {
     /// Adds an incoming channel.
-    pub fn add_in(&mut self, domain: DomainId, filter: Filter, spec: &ChanSpec) -> Result<InChanId, Error> {
-        let channel =
-            InChan { domain, filter: filter.clone(), spec: spec.clone(), cut: None, traffic: Traffic::default() };
+    pub fn add_in(
+        &mut self,
+        domain: DomainId,
+        (filter, modules): (Filter, Vec<Module>),
+        spec: &ChanSpec,
+    ) -> Result<InChanId, Error> {
+        let (filter, spec, traffic) = (filter.clone(), spec.clone(), Traffic::default());
+        let channel = InChan { domain, filter: filter.clone(), modules, spec, cut: None, traffic };
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(error) = self.demux.add(&filter, id) {
             self.ins.remove(id);
             return Err(error);
         }
-        self.changes += 1;
         Ok(id)
     }
 
@@ -146,7 +153,6 @@ impl Channels {
     pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
         let channel = self.ins.remove(id)?;
         self.demux.remove(&channel.filter, id);
-        self.changes += 1;
         if let Some(cut) = channel.cut {
             self.cuts.remove(cut);
         }
@@ -154,11 +160,16 @@ impl Channels {
     }
 
     /// Adds an outgoing channel.
-    pub fn add_out(&mut self, domain: DomainId, target: Target, spec: &ChanSpec) -> Result<OutChanId, Error> {
+    pub fn add_out(
+        &mut self,
+        domain: DomainId,
+        (target, modules): (Target, Vec<Module>),
+        spec: &ChanSpec,
+    ) -> Result<OutChanId, Error> {
         // A tenth of a second's worth at once, and always a whole packet.
         let bucket = |rate: u64| TokenBucket::new(rate, (rate / 10).max(65_536));
         let bucket = (spec.net.bandwidth > 0).then(|| bucket(spec.net.bandwidth));
-        let channel = OutChan { domain, target, spec: spec.clone(), traffic: Traffic::default(), bucket };
+        let channel = OutChan { domain, target, modules, spec: spec.clone(), traffic: Traffic::default(), bucket };
         self.outs.add(channel).map_err(|_| Error::Full)
     }
 
@@ -182,10 +193,14 @@ impl Channels {
         if source.cut.is_some() {
             return Err(Error::Exists);
         }
+        // What is routed keeps its headers, so nothing can be done to it.
+        let routed = (source.filter.layer, sink.target.layer) == (Layer::Ip, Layer::Ip);
+        if routed && !(source.modules.is_empty() && sink.modules.is_empty()) {
+            return Err(Error::Unsupported);
+        }
         let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default() };
         let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
         source.cut = Some(id);
-        self.changes += 1;
         Ok(id)
     }
 
@@ -195,23 +210,16 @@ impl Channels {
         if let Some(source) = self.ins.get_mut(cut.from) {
             source.cut = None;
         }
-        self.changes += 1;
         Some(cut)
     }
 
-    /// Takes out all channels of a domain; says how many.
-    pub fn remove_all(&mut self, domain: DomainId) -> usize {
+    /// Takes out all channels of a domain: the incoming ones, and how many outgoing ones.
+    pub fn remove_all(&mut self, domain: DomainId) -> (Vec<InChan>, usize) {
         let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| channel.domain == domain).map(|(id, _)| id).collect();
         let outs: Vec<_> = self.outs.iter().filter(|(_, channel)| channel.domain == domain).map(|(id, _)| id).collect();
-        ins.iter().for_each(|id| drop(self.remove_in(*id)));
+        let gone = ins.into_iter().filter_map(|id| self.remove_in(id)).collect();
         outs.iter().for_each(|id| drop(self.remove_out(*id)));
-        ins.len() + outs.len()
-    }
-
-    /// Channels of a domain.
-    pub fn count(&self, domain: DomainId) -> usize {
-        self.ins.iter().filter(|(_, channel)| channel.domain == domain).count()
-            + self.outs.iter().filter(|(_, channel)| channel.domain == domain).count()
+        (gone, outs.len())
     }
 }
 
