@@ -14,10 +14,7 @@ use build::{Linked, build};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::sync::mpsc::channel;
 
 struct Node {
     folder: tempfile::TempDir,
@@ -44,10 +41,14 @@ impl Node {
             port(0, 1),
             port(1, 0)
         );
-        let node = assemble(&NodeFile::parse(&text).unwrap()).unwrap();
-        let handle = node.handle();
-        std::thread::spawn(move || node.run().unwrap());
-        Node { folder, handle }
+        let file = NodeFile::parse(&text).unwrap();
+        let (ready, started) = channel();
+        std::thread::spawn(move || {
+            let node = assemble(&file).unwrap();
+            ready.send(node.handle()).unwrap();
+            node.run().unwrap();
+        });
+        Node { folder, handle: started.recv().unwrap() }
     }
 
     fn socket(&self) -> PathBuf {
@@ -61,11 +62,6 @@ impl Node {
         let said = String::from_utf8_lossy(&output.stdout);
         let complaints = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.ends_with("ok\n"), "{}\n{said}\n{complaints}", output.status);
-    }
-
-    /// Domains that live; the node's own is among them.
-    fn domains(&self) -> usize {
-        self.handle.with_node(|node, _| node.status().domains.len()).unwrap()
     }
 }
 

@@ -34,6 +34,7 @@ channels = 8
 domains = 8
 threads = 4
 bandwidth = 1_000_000_000
+memory_bytes = 67_108_864
 """
 
 

@@ -179,12 +179,13 @@ impl Worker {
             }
             let now = self.clock.now();
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            busy |= self.processes.take(&mut self.node, &mut turn);
+            busy |= self.processes.take(&mut self.node, &mut turn, &self.poll);
             self.processes.notify_waiting();
             if now >= self.node.next_timer() {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
                 self.look_after_ports();
+                self.processes.look_after(&self.poll, PROCESSES);
             }
             self.settle(now)?;
         }

@@ -128,12 +128,18 @@ impl Session {
             if spec.threads.max_threads > role.grants.threads {
                 return Err(Error::Limit);
             }
-            let connect = move |node: &mut Node, _: &mut Turn<'_>| node.connect(&spec.title, &role);
+            let geometry = affordable(role.grants.memory_bytes).ok_or(Error::Limit)?;
+            let connect = move |node: &mut Node, turn: &mut Turn<'_>| {
+                let (host, domain) = node.connect(&spec.title, &role)?;
+                let charged = node.os(turn, domain).charge(domain, geometry.bytes() as u64);
+                charged.inspect_err(|_| drop(node.disconnect(turn, host)))?;
+                Ok((host, domain, geometry))
+            };
             door.handle.with_node(connect).unwrap_or(Err(Error::Ended))
         });
-        let (host, domain) = connected.map_err(|error| refuse(&connection, number, error))?;
+        let (host, domain, geometry) = connected.map_err(|error| refuse(&connection, number, error))?;
         let session = Session { connection: Arc::new(connection), door, host, domain };
-        session.welcome(number).map_err(|error| {
+        session.welcome(number, geometry).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
             refuse(&session.connection, number, Error::Full);
         })?;
@@ -141,9 +147,9 @@ impl Session {
     }
 
     /// Makes the memory, gives the worker its half and the process the other.
-    fn welcome(&self, number: u32) -> io::Result<()> {
-        let (memory, descriptor) = Memory::make(Geometry::default())?;
-        let (waker, geometry) = (Waker::new()?, memory.geometry());
+    fn welcome(&self, number: u32, geometry: Geometry) -> io::Result<()> {
+        let (memory, descriptor) = Memory::make(geometry)?;
+        let waker = Waker::new()?;
         let wake = waker.descriptor()?;
         let half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
         self.door.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
@@ -191,6 +197,19 @@ impl Drop for Session {
             tracing::info!(host = host.0, domains = ended.domains, channels = ended.channels, "a process has gone");
         }
     }
+}
+
+/// How much memory is shared with a process whose domain may hold so much: at most half of it goes there.
+fn affordable(memory_bytes: u64) -> Option<Geometry> {
+    let most = Geometry::default();
+    let smaller = (0..6).map(|halvings: u32| Geometry {
+        up: most.up >> halvings,
+        down: most.down >> halvings,
+        buffers_node: most.buffers_node >> halvings,
+        buffers_process: most.buffers_process >> halvings,
+        ..most
+    });
+    smaller.into_iter().find(|geometry| geometry.bytes() as u64 <= memory_bytes / 2)
 }
 
 /// The role that a process names, or that of anyone.
