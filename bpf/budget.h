@@ -1,46 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What the domain of a code may use here: packets and time, from buckets that fill at a steady rate. A CPU takes packets
- * a share at a time, so the bucket's lock is touched once a share; the first packet of each is timed and stands for all of them.
+ * What the domain of a code may use, here and in the user half together: packets and time, from buckets that fill at a steady
+ * rate. A CPU takes packets a share at a time, so the bucket's lock is touched once a share; the first packet of each is
+ * timed and stands for all of them. The user half has a bucket too, and each half charges its own what the other has spent
+ * (src/nodeos/share.rs).
  */
 #ifndef ANODE_BUDGET_H
 #define ANODE_BUDGET_H
 
 #include "contract.h"
 
-enum { SECOND = 1000000000, BURST = SECOND / 10 };
+/* In microseconds: how much comes back at once, at most, and how much may be owed. */
+enum { SECOND = 1000000, BURST = SECOND / 10 };
 
-INLINE u64 refilled(u64 tokens, u64 rate, u64 passed)
+/* What a bucket holds after so many microseconds. The rate is 10^11 at most, so nothing overflows. */
+INLINE long long refilled(long long tokens, u64 rate, u64 passed, u32 *part)
 {
-    u64 most = rate / 10 + 1, more = tokens + passed * rate / SECOND;
+    u64 gained = passed * rate + *part;
+    long long most = (long long)(rate / 10 + 1), more = tokens + (long long)(gained / SECOND);
+
+    *part = (u32)(gained % SECOND);
     return more < most ? more : most;
+}
+
+/* What is left if so much is charged, there or not. */
+INLINE long long charged(long long tokens, u64 spent, u64 rate)
+{
+    long long owed = -(long long)rate, left = tokens - (long long)spent;
+    return left > owed ? left : owed;
+}
+
+/* Brings a bucket up to date: what has come back, and what the user half has spent. */
+INLINE void settle(struct budget *budget, const struct account *account, u64 now)
+{
+    u64 passed = (now - budget->at) / 1000;
+    u64 packets = *(const volatile u64 *)&account->user_packets, time = *(const volatile u64 *)&account->user_time;
+
+    if (passed > SECOND + BURST) {
+        passed = SECOND + BURST;
+        budget->at = now;
+    } else {
+        budget->at += passed * 1000;
+    }
+    budget->packets = refilled(budget->packets, budget->packets_rate, passed, &budget->packets_part);
+    budget->time = refilled(budget->time, budget->time_rate, passed, &budget->time_part);
+    budget->packets = charged(budget->packets, packets - budget->charged_packets, budget->packets_rate);
+    budget->time = charged(budget->time, time - budget->charged_time, budget->time_rate);
+    budget->charged_packets = packets;
+    budget->charged_time = time;
 }
 
 /* Takes the next share of packets for this CPU; 0 if the domain is over its budget. */
 INLINE int take_share(u32 slot, struct usage *usage, u64 now)
 {
     struct budget *budget = map_lookup(budgets_map, &slot);
-    u64 share = SHARE;
+    struct account *account = map_lookup(accounts_map, &slot);
+    long long share = SHARE;
 
-    if (!budget)
+    if (!budget || !account)
         return 0;
     spin_lock(budget);
-    u64 passed = now - budget->at;
-    /* Shorter times would be lost in rounding. */
-    if (passed > 10000) {
-        if (passed > BURST)
-            passed = BURST;
-        budget->packets = refilled(budget->packets, budget->packets_rate, passed);
-        budget->time = refilled(budget->time, budget->time_rate, passed);
-        budget->at = now;
-    }
+    settle(budget, account, now);
     if (share > budget->packets)
         share = budget->packets;
-    if (!budget->time)
+    if (share < 0 || budget->time <= 0)
         share = 0;
     budget->packets -= share;
+    account->packets += (u64)share;
+    account->refused += !share;
     spin_unlock(budget);
-    usage->left = share;
+    usage->left = (u64)share;
     return share != 0;
 }
 
@@ -48,13 +77,15 @@ INLINE int take_share(u32 slot, struct usage *usage, u64 now)
 INLINE void charge(u32 slot, struct usage *usage, u64 time)
 {
     struct budget *budget = map_lookup(budgets_map, &slot);
+    struct account *account = map_lookup(accounts_map, &slot);
 
-    if (!budget)
+    if (!budget || !account)
         return;
     time *= SHARE;
     usage->time += time;
     spin_lock(budget);
-    budget->time = budget->time > time ? budget->time - time : 0;
+    budget->time = charged(budget->time, time, budget->time_rate);
+    account->time += time;
     spin_unlock(budget);
 }
 

@@ -78,6 +78,8 @@ struct near {
     u32 interface;
     /* Its number among the node's neighbours, plus 1; 0: none. */
     u32 number;
+    /* Whether a capsule of its has come since the node looked: set here, cleared by the node. */
+    u32 heard, zero;
 };
 
 /* Map `next_hops`, for each CPU: each destination has two places next to each other. */
@@ -128,15 +130,27 @@ struct usage {
     u64 left;
 };
 
-/* Map `budgets`, by slot: what is left of what its domain may use. Both come back at a steady rate, for a tenth of a
- * second at most. */
+/* Map `budgets`, by slot: what is left of what its domain may use, over both halves. Both come back at a steady rate, for a
+ * tenth of a second at most; below nothing is what has been overdrawn, by a second's worth at most. */
 struct budget {
-    u32 lock, zero;
+    u32 lock;
+    /* What has come back of the next packet and of the next nanosecond, in millionths. */
+    u32 packets_part, time_part, zero;
     /* Packets, and nanoseconds of time, a second. */
     u64 packets_rate, time_rate;
-    u64 packets, time;
+    long long packets, time;
     /* When it was looked at last, on the kernel's clock. */
     u64 at;
+    /* What the user half has spent, as far as it has been charged here. */
+    u64 charged_packets, charged_time;
+};
+
+/* Map `accounts`, by slot, shared with the node's memory: what each half has spent, for the other to charge. */
+struct account {
+    /* Written here, under the lock of the slot's budget; also how often packets were refused. */
+    u64 packets, time, refused, zero[5];
+    /* Written by the node. */
+    u64 user_packets, user_time, more[6];
 };
 /* Packets that a CPU takes at once, and of which one is timed. */
 enum { SHARE = 64 };
@@ -179,11 +193,11 @@ struct passed_up {
 };
 
 _Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 24 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
+_Static_assert(sizeof(struct near) == 32 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
 _Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 144 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
-_Static_assert(sizeof(struct budget) == 48, "contract");
+_Static_assert(sizeof(struct budget) == 72 && sizeof(struct account) == 128, "contract");
 
 MAP(node_map);
 MAP(ports_map);
@@ -192,6 +206,7 @@ MAP(near_map);
 MAP(next_hops_map);
 MAP(usage_map);
 MAP(budgets_map);
+MAP(accounts_map);
 MAP(counts_map);
 MAP(current_map);
 MAP(programs_map);

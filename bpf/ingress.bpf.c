@@ -39,7 +39,11 @@ INLINE u32 find_near(const struct capsule *capsule, u32 interface)
     u32 at = place(capsule->previous.half, interface, NEAR);
     struct near *near = map_lookup(near_map, &at);
 
-    return near && is_equal(near->addr, capsule->previous.half) && near->interface == interface ? near->number : 0;
+    if (!near || !is_equal(near->addr, capsule->previous.half) || near->interface != interface)
+        return 0;
+    if (UNLIKELY(!near->heard))
+        near->heard = 1;
+    return near->number;
 }
 
 INLINE void describe(struct current *now, const struct capsule *capsule, const struct next_hop *next, u32 window)

@@ -29,6 +29,7 @@ pub mod manage;
 pub mod node;
 pub mod nodeos;
 pub mod port;
+pub mod schedule;
 pub mod sim;
 pub mod sys;
 pub mod topology;

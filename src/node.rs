@@ -12,12 +12,16 @@
 mod channels;
 pub mod codes;
 pub mod config;
+pub mod domains;
 mod halves;
 pub mod hosts;
 mod loading;
 pub mod objects;
 pub mod os;
 pub mod output;
+mod overrun;
+pub mod paths;
+mod rates;
 mod sending;
 mod serving;
 pub mod status;
@@ -30,6 +34,7 @@ use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::channel::Channels;
 use crate::nodeos::domain::{Domain, DomainId, Domains, Limits};
+use crate::nodeos::event::Events;
 use crate::nodeos::memory_pool::Pools;
 use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
@@ -41,9 +46,10 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
 pub use config::{NodeConfig, Sizes};
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Turn};
+pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Shared, Turn};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rates::Rates;
 use serving::Serving;
 pub use status::CredentialCounts;
 use std::collections::HashSet;
@@ -71,16 +77,27 @@ pub struct Node {
     pools: Pools,
     /// Who runs domains.
     hosts: hosts::Hosts,
+    /// Packets that wait for the CPU.
+    paths: paths::Paths,
+    /// What domains want to be told at a time.
+    events: Events,
+    /// Those that are due now.
+    due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
     codes: Codes,
     fetch: Fetch,
     objects: Objects,
     serving: Serving,
+    /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
+    look_ups: Rates,
     resolver: Resolver,
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,
     drops: Drops,
     roles: Arc<Roles>,
+    /// The domain of the management environment, above those of the environments that it starts.
+    management: DomainId,
     next_sweep: u64,
+    next_look: u64,
     next_review: u64,
     credentials: CredentialCounts,
     name: String,
@@ -109,6 +126,8 @@ impl Node {
         };
         let ingress = ports.iter().map(ceiling).collect();
         let mut domains = Domains::default();
+        let management = Domain::new("management".into(), Limits::default());
+        let management = domains.create(domains.root(), management).unwrap_or(domains.root());
         let environment = Domain::new("capsules".into(), Limits::default());
         let capsules = domains.create(domains.root(), environment).unwrap_or(domains.root());
         let env = Env {
@@ -132,16 +151,22 @@ impl Node {
             processed: Vec::new(),
             pools: Pools::default(),
             hosts: hosts::Hosts::default(),
+            paths: paths::Paths::default(),
+            events: Events::default(),
+            due: Vec::new(),
             codes: Codes::new(sizes.codes),
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
+            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
             resolver: Resolver::default(),
             applications: HashSet::new(),
             ingress,
             drops: Drops::default(),
             roles,
+            management,
             next_sweep: SWEEP,
+            next_look: overrun::LOOK,
             next_review: REVIEW,
             credentials: CredentialCounts::default(),
             name,
@@ -281,9 +306,27 @@ impl Node {
         Ok((source, known.unwrap_or(NONE)))
     }
 
-    /// Runs a capsule's code, or lets it wait for it. `from` is the source's index among the
+    /// Runs a capsule's code, or lets it wait: for its domain's turn, or for the code. `from` is the source's index among the
     /// neighbours, or [`NONE`].
+    #[inline]
     fn process(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        source: Option<Source>,
+        from: u32,
+    ) {
+        if self.paths.is_queueing()
+            && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
+        {
+            return self.enqueue(turn, domain, paths::Work::Capsule { frame, source, from });
+        }
+        self.process_now(turn, frame, header, source, from);
+    }
+
+    /// Runs a capsule's code, or lets it wait for that.
+    fn process_now(
         &mut self,
         turn: &mut Turn<'_>,
         frame: Frame,
@@ -296,7 +339,7 @@ impl Node {
                 let ready = ReadyCode { slot, domain, window, steps };
                 self.run(turn, frame, header, ready, source, from);
             }
-            Found::Refused => self.drop(turn, frame, Reason::CodeRefused),
+            Found::Refused(reason) => self.drop(turn, frame, reason),
             Found::Absent => self.wait_for_code(turn, frame, header.code, source),
         }
     }
@@ -541,6 +584,7 @@ impl Node {
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
         let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
+        let pools = pools.min(self.events.next_deadline().unwrap_or(u64::MAX));
         fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep).min(pools)
     }
 
@@ -549,6 +593,7 @@ impl Node {
         self.expire_fetches(turn);
         self.expire_resolutions(turn);
         self.look_after_pools(turn);
+        self.expire_events(turn);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             if let Some(env) = self.env.as_deref_mut() {
@@ -558,6 +603,10 @@ impl Node {
             }
             self.tell_neighbours(turn);
             self.want_adopted(turn);
+            if turn.now >= self.next_look {
+                self.next_look = turn.now + overrun::LOOK;
+                self.look_at_budgets(turn);
+            }
             if turn.now >= self.next_review {
                 self.next_review = turn.now + REVIEW;
                 self.review_grants(turn);

@@ -163,6 +163,75 @@ fn modules_of_other_languages_become_wasm_only_bundles() {
     assert!(matches!(author::build(&path, &options), Err(Error::Text { .. })));
 }
 
+/// The number of the line of `text` that has `what` in it.
+fn line_of(text: &str, what: &str) -> usize {
+    text.lines().position(|line| line.contains(what)).unwrap() + 1
+}
+
+#[test]
+fn a_refusal_names_the_instruction_its_line_and_the_remedy() {
+    let text = capsule("u32 x = w->payload.x;\n__sync_fetch_and_add(&w->payload.x, x);\nreturn an_forward();");
+    let error = build_text(&text, &Options { only: Some(Kind::Bpf), ..Options::default() }).unwrap_err().to_string();
+    let said = [&format!("source: sample.c:{}\n", line_of(&text, "__sync")), "lock *(u32 *)(r", "remedy: "];
+    assert!(said.iter().all(|said| error.contains(*said)), "{error}");
+    let text = format!("extern int an_fly(int);\n{}", capsule("int x = 2;\nreturn an_fly(x);"));
+    let error = build_text(&text, &Options { only: Some(Kind::Bpf), ..Options::default() }).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("sample.c:{}: 'an_fly'", line_of(&text, "return an_fly"))), "{error}");
+}
+
+#[test]
+fn lines_travel_with_the_bundle_and_are_no_part_of_its_name() {
+    let bundle = Bundle::read(&build("loop.c").write()).unwrap();
+    let lines = bundle.lines().unwrap();
+    let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
+    let text = std::fs::read_to_string(guest("loop.c")).unwrap();
+    let all = |kind, last| (0..last).filter_map(|at| lines.find(kind, at)).collect::<std::collections::BTreeSet<_>>();
+    for (kind, last) in
+        [(Kind::Bpf, program.code.len()), (Kind::Wasm, bundle.representation(Kind::Wasm).unwrap().len())]
+    {
+        let found = all(kind, last);
+        let looped = format!("loop.c:{}", line_of(&text, "for ("));
+        assert!(found.contains(&looped), "{kind}: {looped} is not in {found:?}");
+        assert!(found.iter().all(|place| !place.starts_with('/')), "nothing of this machine: {found:?}");
+    }
+    let mut bare = bundle.clone();
+    bare.add_lines(anode::code::bundle::Lines::default());
+    assert!(bare.write().starts_with(b"ANB1") && bare.name() == bundle.name());
+    assert!(bundle.write().len() < bare.write().len() + 1024, "it is small");
+}
+
+#[test]
+fn a_bundle_that_is_refused_is_explained_by_the_lines_beside_it() {
+    let bundle = build("ping.c");
+    let lines = bundle.lines().unwrap().clone();
+    let mut program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
+    let at = program.code.len() - 2;
+    // A call of a kernel helper, smuggled in behind the compiler.
+    program.code[at] = Insn { opcode: 0x85, imm: 12, ..Insn::default() };
+    let mut bad = Bundle::build("ping", 16, &[(Kind::Bpf, program.encode().into())], None).unwrap();
+    bad.add_lines(lines.clone());
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("bad.anb"), bad.write()).unwrap();
+    let (status, _, error) = anode(directory.path(), &["check", "bad.anb"]);
+    assert_eq!(status, 1);
+    let source = format!("source: {}\n", lines.find(Kind::Bpf, at).unwrap());
+    assert!(error.contains("call of kernel helper 12") && error.contains(&source), "{error}");
+    let (status, out, _) = anode(directory.path(), &["check", "bad.anb", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, value["instruction"].as_str()), (1, Some(&*format!("{at}: call of kernel helper 12"))));
+    assert_eq!((&value["source"], &value["checked"]), (&lines.find(Kind::Bpf, at).into(), &false.into()));
+}
+
+#[test]
+fn a_source_is_checked_without_being_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let ping = guest("ping.c").display().to_string();
+    let (status, out, error) = anode(directory.path(), &["check", &ping, "--no-lint", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, &value["name"]), (0, &build("ping.c").name().to_string().into()), "{error}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn without_compiler_the_package_to_install_is_named() {
     let options = Options { clang: Some("/nonexistent/clang".into()), ..Options::default() };

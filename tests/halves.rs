@@ -4,13 +4,15 @@
 //! link addresses. The same frame goes into both; the kernel's by BPF_PROG_TEST_RUN, in a namespace of
 //! its own.
 
+#[path = "halves/budget.rs"]
+mod budget;
 #[path = "halves/draft.rs"]
 mod draft;
 #[path = "halves/place.rs"]
 mod place;
 
 use anode::nodeos::reason::Reason;
-use anode::wire::{anep, capsule};
+use anode::wire::{Addr, anep, capsule};
 use draft::{Draft, Form};
 use place::{Came, FAR, LEFT, OWN_LEFT, Place, RIGHT, frame, header, shipped, v6};
 
@@ -218,6 +220,32 @@ fn a_domain_over_its_time_is_throttled() {
     assert!((1..=64).contains(&sent), "the share of one CPU, if it ran all of it, and no other: {sent}");
     assert_eq!((usage.packets, usage.dropped_over_budget), (sent, 200 - sent));
     assert!(usage.time_ns > 64, "{usage:?}");
+}
+
+#[test]
+fn who_is_heard_in_the_kernel_half_is_not_silent() {
+    let mut place = place!();
+    let code = place.add_guest("forward");
+    let strange = capsule::Header { previous: v6(1, 77), ..header(code) };
+    assert!(matches!(place.kernel(&frame(&strange, b"x", false)), Came::Up(_)));
+    assert_eq!(place.heard(), [], "a stranger");
+    for _ in 0..2 {
+        assert!(matches!(place.kernel(&frame(&header(code), b"x", false)), Came::Sent(_)));
+    }
+    assert_eq!(place.heard(), [(0, LEFT)]);
+    assert_eq!(place.heard(), [], "nothing since");
+    // The user half learns one and hears nothing more of it but by the kernel half.
+    let learned = Addr::v4([10, 0, 1, 7]);
+    let from = capsule::Header { previous: learned, ..header(code) };
+    place.user(&frame(&from, b"x", false));
+    let known = |place: &mut Place, now| {
+        place.above.timer(now);
+        place.above.knows(learned)
+    };
+    const MINUTE: u64 = 60_000_000_000;
+    assert!(known(&mut place, MINUTE / 2));
+    place.above.heard(MINUTE / 2, &[(0, learned)]);
+    assert!(known(&mut place, MINUTE * 5 / 4) && !known(&mut place, MINUTE * 7 / 4));
 }
 
 #[test]

@@ -521,3 +521,29 @@ fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_ra
     assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
     assert!(bench.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
 }
+
+#[test]
+fn a_neighbour_that_sends_unknown_codes_makes_the_node_look_within_its_rate_only() {
+    let mut bench = Bench::new();
+    let sizes = Sizes::default();
+    let unknown = |n: u32| packet(&header(Digest::of(&n.to_be_bytes())), b"x");
+    for n in 0..5000 {
+        bench.receive(0, &unknown(n));
+    }
+    let beyond = |bench: &Bench| bench.node.drops().of(Reason::LookUpRate);
+    assert_eq!(
+        beyond(&bench),
+        5000 - sizes.codes as u64,
+        "as many as the table has codes, and no more at this instant"
+    );
+    bench.now += 1_000_000_000;
+    for n in 5000..6000 {
+        bench.receive(0, &unknown(n));
+    }
+    assert_eq!(beyond(&bench), 5000 - sizes.codes as u64 + 1000 - sizes.look_ups_per_second, "a second later");
+    // Whoever asks for what is on its way already is not charged.
+    for _ in 0..10 {
+        bench.receive(0, &unknown(5000 + sizes.look_ups_per_second as u32 - 1));
+    }
+    assert_eq!(beyond(&bench), 5000 - sizes.codes as u64 + 1000 - sizes.look_ups_per_second);
+}

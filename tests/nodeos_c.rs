@@ -35,9 +35,11 @@ impl Node {
             )
         };
         let text = format!(
-            "name = \"n\"\nrun_dir = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
-             threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n",
+            "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
+             threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n\
+             files = 10\nfile_bytes = 1_000_000\n",
             folder.path(),
+            folder.path().join("files"),
             port(0, 1),
             port(1, 0)
         );
@@ -80,6 +82,11 @@ fn every_bad_argument_gives_its_error() {
 #[test]
 fn specifications_live_for_one_call() {
     Node::start().run("specifications", &["-O1", "-g", "-fsanitize=address"]);
+}
+
+#[test]
+fn events_functions_and_files_do_what_the_header_says() {
+    Node::start().run("services", &["-O1"]);
 }
 
 #[test]

@@ -120,11 +120,17 @@ fn next_mark(socket: &UdpSocket) -> Option<u32> {
 
 /// Node r with a store on disk and the code of ping in it, whose capsules run in the kernel half.
 fn up(name: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
+    up_with(name, "")
+}
+
+/// The same, with more in its file.
+fn up_with(name: &str, more: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().display().to_string();
     let adjust = |node: &str, config: &mut toml::Table| {
         in_kernel(node, config);
         config.insert("store".into(), path.clone().into());
+        config.extend(more.parse::<toml::Table>().unwrap());
     };
     let net = Running::up_with(name, LINE, &adjust)?;
     let bundle = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
@@ -253,6 +259,9 @@ fn the_next_process_takes_over_what_the_last_one_left() {
     }
     let status = net.await_status("r", |status| status["codes"][0]["kernel"] == "running");
     assert_eq!(packets(&status), before + 50, "its counters go on: {status}");
+    let [total, domain] = [&status["codes"][0]["total"], &status["domains"][0]["total"]];
+    assert_eq!((&total["packets"], &total["forwarded"]), (&(before + 50).into(), &(before + 50).into()), "{status}");
+    assert_eq!((domain, &status["domains"][0]["codes"][0]), (total, &status["codes"][0]["name"]), "{status}");
     assert_eq!(status["neighbours"][0]["addr"], "10.0.1.1", "known before any capsule came: {status}");
     assert_eq!(status["codes"][0]["usage"]["packets"], 0, "no capsule had to bring the code back: {status}");
     sender.send(50);
@@ -360,4 +369,25 @@ fn routes_that_change_while_no_process_looks_are_obeyed() {
     assert!(arrived, "the new route is taken");
     down(&net, &[]);
     assert_eq!(traces(&net), [""; 0]);
+}
+
+/// Not of a process that ends, but it needs the same: a flood of capsules through a node with a kernel half.
+#[test]
+fn code_that_floods_is_removed_from_a_running_node_and_comes_back() {
+    let limits = r#"limits = { packets_per_second = 1000, over_budget = "remove", over_budget_s = 2, removed_s = 2 }"#;
+    let role = format!("[[role]]\nname = \"anyone\"\n{limits}");
+    let Some((net, code, _store)) = up_with("flood", &role) else { return };
+    let sender = std::cell::RefCell::new(Sender::new(&net, code, "10.0.2.2"));
+    let flood = |status: &serde_json::Value, enough: &dyn Fn(&serde_json::Value) -> bool| {
+        (0..2000).for_each(|_| sender.borrow_mut().send(WARM));
+        enough(status)
+    };
+    let dropped = |status: &serde_json::Value| status["drops"]["removed"].as_u64() > Some(100);
+    let status = net.await_status("r", |status| flood(status, &dropped));
+    assert_eq!((&status["codes"][0]["state"], &status["kernel"]["codes"]), (&"refused".into(), &serde_json::json!([])));
+    assert!(net.log("r").contains("stays over its budget"), "it is logged");
+    net.await_status("r", |status| {
+        sender.borrow_mut().send(WARM);
+        status["codes"][0]["kernel"] == "running"
+    });
 }

@@ -8,7 +8,7 @@ mod peers;
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::node::status::CodeStatus;
-use anode::nodeos::domain::Limits;
+use anode::nodeos::limits::{Limits, OverBudget};
 use anode::nodeos::reason::Reason;
 use anode::sim::{Line, Network, SECOND, Shape, Simulation};
 use anode::trust::{Credential, CredentialSet, PrincipalKey, Restrictions, Role, Roles, Terms, object_name};
@@ -250,4 +250,35 @@ fn credentials_that_are_taken_away_forged_or_oversized_leave_code_with_the_right
         assert!(why.is_none_or(|why| refused.as_ref().is_some_and(|text| text.contains(why))), "{name}: {refused:?}");
         assert_eq!(sim.node(1).unwrap().status().credentials.refused, u64::from(why.is_some()), "{name}");
     }
+}
+
+#[test]
+fn code_that_stays_over_its_budget_is_removed_for_a_time_if_the_role_says_so() {
+    let overrun = |over_budget| {
+        let limits =
+            Limits { packets_per_second: 10, over_budget, over_budget_s: 3, removed_s: 5, ..Limits::default() };
+        let mut sim = simulation(2, Role::anyone(limits));
+        let code = plain();
+        sim.add_code(0, &code);
+        send(&mut sim, &code);
+        for _ in 0..40 {
+            for _ in 0..20 {
+                let to = sim.address(1);
+                sim.inject(0, header(code.name(), to, 20), b"").unwrap();
+            }
+            sim.run_for(SECOND / 8);
+        }
+        let dropped = [Reason::Budget, Reason::Removed].map(|reason| sim.totals().dropped.of(reason));
+        (sim, code, dropped)
+    };
+    let (sim, code, [budget, removed]) = overrun(OverBudget::Throttle);
+    assert!(budget > 700 && removed == 0, "{budget}, {removed}");
+    assert_eq!(said(&sim, 0, code.name()).state, "ready");
+    let (mut sim, code, [budget, removed]) = overrun(OverBudget::Remove);
+    assert!(budget > 300 && removed > 200, "{budget}, {removed}");
+    assert!(said(&sim, 0, code.name()).why.unwrap().contains("stayed over its budget"));
+    sim.run_for(5 * SECOND);
+    let before = sim.totals().delivered;
+    send(&mut sim, &code);
+    assert_eq!(sim.totals().delivered, before + 1, "found anew when the time is over");
 }

@@ -15,8 +15,16 @@ use source::Source;
 /// Modules that turn bytes into values and decisions: no I/O and no clock.
 const PURE: &[&str] = &["src/wire/", "src/classify/", "plan/src/"];
 /// The state machine around them: it is told the time.
-const CLOCKLESS: &[&str] =
-    &["src/wire/", "src/classify/", "plan/src/", "src/node.rs", "src/node/", "src/ee/", "src/topology/"];
+const CLOCKLESS: &[&str] = &[
+    "src/wire/",
+    "src/classify/",
+    "plan/src/",
+    "src/node.rs",
+    "src/node/",
+    "src/ee/",
+    "src/topology/",
+    "src/schedule/",
+];
 /// What runs for every packet.
 const PACKET_PATH: &[&str] = &[
     "plan/src/",

@@ -125,7 +125,7 @@ class Binding(unittest.TestCase):
 
     def test_what_is_refused_raises_with_the_number(self):
         self.refuses(nodeos.ENOENT, nodeos.connect, "/nowhere", lib=self.lib)
-        self.refuses(nodeos.EACCES, self.connect, role="nobody")
+        self.refuses(nodeos.ENOENT, self.connect, role="nobody")
         with self.connect() as anyone:
             self.refuses(nodeos.ELIMIT, anyone.domain.out_channel, "if0/anep", "type 403")
         with self.connect(role="ee") as node:

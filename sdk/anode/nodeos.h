@@ -228,7 +228,8 @@ typedef void (*an_ThreadFunc)(void *arg);
 /* ---- the node ---- */
 
 /** Connects to a node: 0 for spec means all of its zeroes. The connection has a domain of its own (an_domainSelf()).
- * AN_ENOENT: no node there. AN_EACCES: not for this user, or no such role. AN_ELIMIT: more threads than the role grants.
+ * A process that the node has started gets the domain of its environment. AN_ENOENT: no node there, or no such role. AN_EACCES: not
+ * for this user, or not the role it was started in. AN_ELIMIT: more threads than the role grants.
  * AN_ENOSPC: too many connections, here (64) or there. AN_EINVAL: a specification. Up to 64 connections of one process. */
 an_Node_t an_nodeConnect(void *mem, an_NodeSpec_t spec);
 /** Ends a connection with all its objects and waits until its threads are gone, unless one of them calls. Memory of packets

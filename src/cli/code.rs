@@ -6,8 +6,9 @@
 
 mod describe;
 
+use crate::code::author::lint::{self, PATIENCE, Prevail};
 use crate::code::author::{self, Options};
-use crate::code::bundle::{Bundle, Kind};
+use crate::code::bundle::{Bundle, Kind, Lines};
 use crate::code::check;
 use crate::code::store::{Limits, Store};
 use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey};
@@ -32,15 +33,9 @@ pub(crate) struct Args {
 enum Verb {
     /// Build a bundle from C, or from a module of another language.
     Build(Build),
-    /// Check a bundle as a node would, without running it: name, sizes, symbols, limits.
-    Check {
-        /// The bundle file.
-        file: PathBuf,
-        #[command(flatten)]
-        at: At,
-        #[command(flatten)]
-        print: Print,
-    },
+    /// Check a bundle as a node would, without running it: name, sizes, symbols, limits; what is refused, with the
+    /// instruction, the line of the source and the remedy.
+    Check(Check),
     /// Put credentials beside a signed bundle, in place of those that are there. Its name stays.
     Attach {
         /// The bundle file.
@@ -90,6 +85,25 @@ enum Verb {
 }
 
 #[derive(clap::Args)]
+struct Check {
+    /// The bundle file, or a source (.c, .wasm, .wat) that is built for it and not kept.
+    file: PathBuf,
+    /// Payload bytes in the window of a .wasm or .wat source.
+    #[arg(long, value_name = "BYTES")]
+    window: Option<u32>,
+    /// The PREVAIL verifier, which is asked for a second opinion of bpf code if it is installed.
+    #[arg(long, value_name = "PROGRAM", default_value = lint::PREVAIL)]
+    prevail: PathBuf,
+    /// Ask for no second opinion.
+    #[arg(long, conflicts_with = "prevail")]
+    no_lint: bool,
+    #[command(flatten)]
+    at: At,
+    #[command(flatten)]
+    print: Print,
+}
+
+#[derive(clap::Args)]
 struct Build {
     /// The source: .c, .wasm or .wat.
     source: PathBuf,
@@ -114,6 +128,9 @@ struct Build {
     /// Build a native representation too, for this processor: it runs where the signer's role permits it.
     #[arg(long, conflicts_with = "only")]
     native: bool,
+    /// Leave out from which lines of the source the code was made. The name is the same.
+    #[arg(long)]
+    no_lines: bool,
     /// The compiler [default: clang, or the newest clang-N].
     #[arg(long, value_name = "PROGRAM")]
     clang: Option<PathBuf>,
@@ -147,11 +164,7 @@ struct Place {
 pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     match arguments.verb {
         Verb::Build(arguments) => build(arguments)?,
-        Verb::Check { file, at, print } => {
-            let bundle = read(&file)?;
-            let report = check::check(&bundle).with_context(|| file.display().to_string())?;
-            print.show(&at.describe(&bundle, Some(&report))?);
-        }
+        Verb::Check(arguments) => return check(&arguments),
         Verb::Attach { file, credentials, print } => {
             let mut bundle = read(&file)?;
             attach(&mut bundle, &credentials)?;
@@ -199,6 +212,55 @@ fn attach(bundle: &mut Bundle, files: &[PathBuf]) -> Result<()> {
     Ok(bundle.add_credentials(set.encode().into())?)
 }
 
+fn check(arguments: &Check) -> Result<ExitCode> {
+    let Check { file, window, prevail, no_lint, at, print } = arguments;
+    let source = file.extension().is_some_and(|ending| ["c", "wasm", "wat"].iter().any(|known| ending == *known));
+    let bundle = if source {
+        let options = Options { window: *window, ..Options::default() };
+        let (bundle, warnings) = author::build_with_warnings(file, &options)?;
+        eprint!("{warnings}");
+        bundle
+    } else {
+        read(file)?
+    };
+    let report = match check::check(&bundle) {
+        Ok(report) => report,
+        Err(refusal) => return refused(file, &bundle, &refusal, print),
+    };
+    let mut value = at.describe(&bundle, Some(&report))?;
+    if let Some(bytes) = bundle.representation(Kind::Bpf).filter(|_| !no_lint) {
+        let lint = lint::lint(
+            &Prevail { program: prevail.clone(), patience: PATIENCE },
+            bytes,
+            bundle.manifest().window(),
+            bundle.lines(),
+        )?;
+        value["lint"] = if print.json { serde_json::to_value(&lint)? } else { json!(lint.to_string()) };
+    }
+    print.show(&value);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says why a bundle is refused.
+fn refused(file: &Path, bundle: &Bundle, refusal: &check::BundleRefusal, print: &Print) -> Result<ExitCode> {
+    let explanation = refusal.explain(bundle);
+    if print.json {
+        let of = |of: fn(&check::Explanation) -> Value| explanation.as_ref().map_or(Value::Null, of);
+        print.show(&json!({
+            "name": bundle.name().to_string(),
+            "checked": false,
+            "refused": refusal.to_string(),
+            "representation": of(|why| json!(why.kind.to_string())),
+            "instruction": of(|why| json!(why.instruction)),
+            "source": of(|why| json!(why.source)),
+            "remedy": of(|why| json!(why.remedy)),
+        }));
+        return Ok(ExitCode::FAILURE);
+    }
+    let why = explanation.map_or_else(|| refusal.to_string(), |explanation| explanation.to_string());
+    bail!("{}: {why}", file.display())
+}
+
 fn build(arguments: Build) -> Result<()> {
     let key = arguments.sign.as_deref().map(PrincipalKey::load).transpose()?;
     let only = arguments.only.map(|only| match only {
@@ -210,6 +272,9 @@ fn build(arguments: Build) -> Result<()> {
     let options = Options { key, title, window, only, native, clang };
     let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
     eprint!("{warnings}");
+    if arguments.no_lines {
+        bundle.add_lines(Lines::default());
+    }
     if !arguments.credential.is_empty() {
         attach(&mut bundle, &arguments.credential)?;
     }

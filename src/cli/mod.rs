@@ -6,9 +6,11 @@ mod attach;
 mod bench;
 mod cache;
 mod capsule;
+mod channel;
 mod code;
 mod cred;
 mod demo;
+mod domain;
 mod heavy;
 mod lab;
 mod multicast;
@@ -19,6 +21,7 @@ mod sim;
 mod trace;
 
 use crate::kernel::loader;
+use crate::manage::management;
 use clap::{Parser, Subcommand};
 use std::fs::File;
 use std::io::Write as _;
@@ -56,6 +59,10 @@ nouns! {
     Node = node;
     /// Code bundles: make, check and keep them
     Code = code;
+    /// Domains of a running node: who owns what, and how to end it
+    Domain = domain;
+    /// Channels of a running node: how packets reach domains and leave them
+    Channel = channel;
     /// Keys, and credentials that grant roles to them
     Cred = cred;
     /// Programs in the packet language PLAN: check and format them
@@ -94,7 +101,10 @@ fn end_quietly_without_reader() {
 /// Runs the command line of this process, or what a node starts it as.
 pub fn run() -> ExitCode {
     end_quietly_without_reader();
-    let done = if std::env::args_os().nth(1).is_some_and(|first| first == loader::ARGUMENT) {
+    let is_environment = std::env::args_os().nth(1).is_some_and(|first| first == management::ARGUMENT);
+    let done = if is_environment {
+        management::serve(std::env::args_os().skip(2)).map(|never| match never {}).map_err(Into::into)
+    } else if std::env::args_os().nth(1).is_some_and(|first| first == loader::ARGUMENT) {
         std::io::stdin()
             .as_fd()
             .try_clone_to_owned()

@@ -4,7 +4,9 @@ use crate::code::bundle::Kind;
 use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
+use crate::manage::management::Environment;
 use crate::nodeos::grants::Grants;
+use crate::nodeos::limits::OverBudget;
 use crate::nodeos::reason::Reason;
 use crate::trust::{Role, Symbols};
 use clap::Subcommand;
@@ -130,6 +132,7 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
             .collect();
         let all = serde_json::json!({
             "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
+            "environments": file.environments(&config.roles)?.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
             "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(), "sizes": config.sizes,
         });
         println!("{}", serde_json::to_string_pretty(&all)?);
@@ -150,6 +153,16 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
     }
     for role in config.roles.iter() {
         describe_role(role);
+    }
+    for environment in file.environments(&config.roles)? {
+        let Environment { name, command, role, restart, data_bytes, .. } = environment;
+        println!(
+            "  environment {name} in the role {role}, restarted {restart:?}, {data_bytes} B of its own: {}",
+            command.join(" ")
+        );
+    }
+    if let Some(path) = &file.files {
+        println!("  files of domains are kept in {}", path.display());
     }
     match &file.store {
         Some(path) => println!("  code is kept in {}", path.display()),
@@ -183,6 +196,9 @@ fn describe_role(role: &Role) {
         limits.verified_instructions
     );
     println!("    {}", describe_grants(&role.grants));
+    if limits.over_budget == OverBudget::Remove {
+        println!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
+    }
     for root in &role.trusts {
         println!("    granted by {root}");
     }
@@ -316,7 +332,8 @@ fn describe(status: &Value) -> String {
         );
     }
     for code in items("codes") {
-        let usage = &code["usage"];
+        // What both halves have run; soft state is the user half's account.
+        let (usage, kept) = (&code["total"], &code["usage"]);
         let _ = writeln!(
             text,
             "  code {:12} {:8} {:.8}…  {} packets, {} forwarded, {} delivered, {} children, {} steps, {} state entries{}",
@@ -328,7 +345,7 @@ fn describe(status: &Value) -> String {
             number(usage, "delivered"),
             number(usage, "children"),
             number(usage, "steps"),
-            number(usage, "state_entries"),
+            number(kept, "state_entries"),
             code["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default()
         );
         if let Some(role) = code["role"].as_str() {

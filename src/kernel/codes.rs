@@ -70,7 +70,8 @@ impl KernelHalf {
         };
         let linked = self.link(code, form, &held.entry, &kept)?;
         let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
-        self.maps.set_budget(entry.slot, limits.packets_per_second, limits.steps_per_second)?;
+        let spent = self.accounts.slot(entry.slot).user();
+        self.maps.set_budget(entry.slot, [limits.packets_per_second, limits.steps_per_second], spent)?;
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }

@@ -6,6 +6,7 @@
 //!
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
 
+use super::account::{Account, Accounts};
 use super::codes::adopt_codes;
 use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PORTS, PortEntry};
@@ -83,6 +84,7 @@ impl State {
 #[derive(Debug)]
 pub struct KernelHalf {
     pub(super) maps: Maps,
+    pub(super) accounts: Accounts,
     ingress: Program,
     /// What stands around sandboxed code, and around trusted code.
     pub(super) environments: [Environment; 2],
@@ -137,7 +139,8 @@ impl KernelHalf {
         };
         let environments = [object::environment(RUNNER)?, object::environment(TRUSTED)?];
         let loader = Loader::new(program);
-        let half = KernelHalf { maps, ingress, environments, loader, name, pinned, state: Mutex::new(state) };
+        let accounts = Accounts::of(&maps)?;
+        let half = KernelHalf { maps, accounts, ingress, environments, loader, name, pinned, state: Mutex::new(state) };
         lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
@@ -264,6 +267,20 @@ impl KernelHalf {
         self.tell_node(&state)
     }
 
+    /// The neighbours of which capsules have come here since this was asked last, each with its port.
+    pub fn heard(&self) -> io::Result<Vec<(u32, Addr)>> {
+        let state = self.state();
+        let mut heard = Vec::new();
+        for (port, addr) in &state.neighbours {
+            if let Some(interface) = state.interface(*port)
+                && self.maps.take_heard(*addr, interface)?
+            {
+                heard.push((*port, *addr));
+            }
+        }
+        Ok(heard)
+    }
+
     fn set_near(&self, state: &State, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
         state.interface(port).map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
     }
@@ -322,6 +339,12 @@ impl KernelHalf {
     pub fn usage(&self, name: &Digest) -> Option<KernelUsage> {
         let slot = self.state().slots.of(name)?.entry.slot;
         self.maps.usage(slot).ok()
+    }
+
+    /// Where both halves tell each other what the domain of a code spends.
+    pub fn account(&self, name: &Digest) -> Option<Account> {
+        let slot = self.state().slots.of(name)?.entry.slot;
+        Some(self.accounts.slot(slot))
     }
 
     /// Capsules at the ingress of all ports.

@@ -102,22 +102,26 @@ pub struct Maps {
     list: Vec<(&'static str, Map)>,
 }
 
+/// The map of what each half has spent, shared with the programs.
+pub const ACCOUNTS: &str = "accounts_map";
+
 /// The map whose values have a lock, and their octets.
 const BUDGETS: &str = "budgets_map";
-const BUDGET: usize = 48;
+const BUDGET: usize = 72;
 
 /// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
 const RATE_MAX: u64 = 100_000_000_000;
 
 /// Name and shape of each.
-const LAYOUT: [(&str, MapShape); 18] = [
+const LAYOUT: [(&str, MapShape); 19] = [
     ("node_map", shape(MapKind::Array, 4, 40, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
     ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
-    ("near_map", shape(MapKind::Array, 4, 24, NEAR)),
+    ("near_map", shape(MapKind::Array, 4, 32, NEAR)),
     ("next_hops_map", shape(MapKind::PerCpuArray, 4, 72, NEXT_HOPS)),
     ("usage_map", shape(MapKind::PerCpuArray, 4, 72, PROGRAMS)),
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
+    (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
     ("counts_map", shape(MapKind::PerCpuArray, 4, 16, 1)),
     ("current_map", shape(MapKind::PerCpuArray, 4, 144, 1)),
     ("act_map", shape(MapKind::Programs, 4, 4, 1)),
@@ -270,11 +274,25 @@ impl Maps {
 
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
     pub fn set_near(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
-        let mut value = [0; 24];
+        let mut value = [0; 32];
         value[..16].copy_from_slice(&addr.0);
         value[16..20].copy_from_slice(&interface.to_ne_bytes());
-        value[20..].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
+        value[20..24].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
         self.set("near_map", place(addr, interface, NEAR), &value)
+    }
+
+    /// Whether a capsule of a neighbour behind an interface has come since this was asked last.
+    pub fn take_heard(&self, addr: Addr, interface: u32) -> io::Result<bool> {
+        let (map, key) = (self.of("near_map")?, place(addr, interface, NEAR).to_ne_bytes());
+        let mut value = [0; 32];
+        map.get(&key, &mut value)?;
+        let its = value[..16] == addr.0 && value[16..20] == interface.to_ne_bytes();
+        let heard = its && value[24..28] != [0; 4];
+        if heard {
+            value[24..28].fill(0);
+            map.set(&key, &value)?;
+        }
+        Ok(heard)
     }
 
     /// The neighbours that are known: address, interface, number.
@@ -282,7 +300,7 @@ impl Maps {
         let map = self.of("near_map")?;
         let mut found = Vec::new();
         for place in 0..NEAR {
-            let mut value = [0; 24];
+            let mut value = [0; 32];
             map.get(&place.to_ne_bytes(), &mut value)?;
             let (mut addr, end) = ([0; 16], word64(&value, 16));
             addr.copy_from_slice(&value[..16]);
@@ -349,11 +367,12 @@ impl Maps {
         map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])
     }
 
-    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second.
-    pub fn set_budget(&self, slot: u32, packets_per_second: u64, time_ns_per_second: u64) -> io::Result<()> {
-        let [packets, time] = [packets_per_second, time_ns_per_second].map(|rate| rate.min(RATE_MAX));
-        // The lock and its padding; full buckets; never looked at.
-        let words = [0, packets, time, packets / 10 + 1, time / 10 + 1, 0];
+    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
+    /// the user half has spent of them so far.
+    pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2]) -> io::Result<()> {
+        let [packets, time] = rates.map(|rate| rate.min(RATE_MAX));
+        // The lock and parts; rates; full buckets; never looked at; what is charged.
+        let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
         self.set(BUDGETS, slot, words.map(u64::to_ne_bytes).as_flattened())
     }
 

@@ -4,6 +4,7 @@
 //! filter ([`Filters`]) by which the node and the Linux stack share the frames of an interface, the kernel [`half`], which runs capsules before they reach either, and the way from the
 //! driver to the node's AF_XDP sockets ([`Steering`]).
 
+mod account;
 mod codes;
 mod error;
 mod filters;
@@ -18,6 +19,7 @@ mod state;
 mod status;
 mod types;
 
+pub use account::Account;
 pub use error::LoadError;
 pub use filters::Filters;
 pub use half::{KernelHalf, Opening, environment};
@@ -25,4 +27,4 @@ pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
 pub use pins::Pins;
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
-pub use status::Status;
+pub use status::{CodeStatus, PortStatus, Status};

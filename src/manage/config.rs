@@ -4,8 +4,10 @@
 //! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there; so is what stands
 //! twice, or is more than the node's tables hold.
 
+mod environments;
 mod lists;
 
+use super::cpu::CpuFile;
 use super::netlink::{self, Interface};
 use crate::node::{NodeConfig, Sizes};
 use crate::port::{PeerId, PortId};
@@ -32,6 +34,11 @@ pub struct NodeFile {
     pub run_dir: Option<PathBuf>,
     /// Where its code is kept; by default nowhere but in memory.
     pub store: Option<PathBuf>,
+    /// Where files of domains are kept; without it they have none.
+    pub files: Option<PathBuf>,
+    /// Execution environments that it runs, in processes of their own.
+    #[serde(default, rename = "ee")]
+    pub environments: Vec<environments::EnvironmentFile>,
     /// Which routes it uses besides those of `route`.
     #[serde(default)]
     pub routes: RouteSource,
@@ -44,6 +51,9 @@ pub struct NodeFile {
     /// How its AF_XDP sockets work.
     #[serde(default)]
     pub xdp: XdpFile,
+    /// What it gets of a CPU.
+    #[serde(default)]
+    pub cpu: CpuFile,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortFile>,
@@ -217,6 +227,7 @@ impl NodeFile {
                 file.xdp.frames_per_queue
             ));
         }
+        file.cpu.check().map_err(ConfigError)?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }

@@ -2,16 +2,20 @@
 //!
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
-//! `{"do":"remove-code","name":NAME}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
+//! `{"do":"remove-code","name":NAME}`, `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
 
+use super::account::{self, Total};
+use super::files::Files;
 use super::loader::{Request, Shelf};
+use super::management::Management;
 use super::sockets::Report;
 use super::worker::Order;
 use crate::code::bundle::Bundle;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
+use crate::nodeos::domain::DomainId;
 use crate::sys::poll::Waker;
 use crate::wire::Digest;
 use serde::Deserialize;
@@ -47,6 +51,11 @@ enum Ask {
     RemoveCode {
         name: String,
     },
+    Domains,
+    KillDomain {
+        domain: u32,
+    },
+    Channels,
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]
@@ -62,19 +71,48 @@ pub struct Handle {
     shelf: Shelf,
     half: Option<Arc<KernelHalf>>,
     sockets: Option<Arc<Report>>,
+    cpu: Option<Arc<super::cpu::Report>>,
     keep_kernel: Arc<AtomicBool>,
+    management: Option<Arc<Management>>,
+    files: Option<Arc<Files>>,
 }
 
 impl Handle {
     /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
-        Handle { orders, waker, shelf, half, sockets: None, keep_kernel: Arc::default() }
+        let keep_kernel = Arc::default();
+        Handle { orders, waker, shelf, half, sockets: None, cpu: None, keep_kernel, management: None, files: None }
     }
 
     /// The same with what is known of the node's AF_XDP sockets.
     pub fn with_sockets(self, sockets: Option<Arc<Report>>) -> Handle {
         Handle { sockets, ..self }
+    }
+
+    /// The same with what is known of the worker's CPU.
+    pub fn with_cpu(self, cpu: Arc<super::cpu::Report>) -> Handle {
+        Handle { cpu: Some(cpu), ..self }
+    }
+
+    /// The same with the management environment, and the files of domains if there are any.
+    pub fn with_management(self, management: Arc<Management>, files: Option<Arc<Files>>) -> Handle {
+        Handle { management: Some(management), files, ..self }
+    }
+
+    /// The management environment.
+    pub fn management(&self) -> Option<&Arc<Management>> {
+        self.management.as_ref()
+    }
+
+    /// The files of domains.
+    pub fn files(&self) -> Option<&Arc<Files>> {
+        self.files.as_ref()
+    }
+
+    /// The kernel half.
+    pub(super) fn kernel_half(&self) -> Option<&Arc<KernelHalf>> {
+        self.half.as_ref()
     }
 
     /// Whether whoever stopped the node wants its kernel half to work on.
@@ -106,15 +144,26 @@ impl Handle {
     fn answer(&self, ask: Ask) -> Result<Value, String> {
         match ask {
             Ask::Status => {
-                let status = self.with_node(|node, _| node.status())?;
-                let mut status = serde_json::to_value(status).map_err(|error| error.to_string())?;
-                if let (Some(half), Some(tree)) = (&self.half, status.as_object_mut()) {
-                    let kernel = serde_json::to_value(half.status()).map_err(|error| error.to_string())?;
-                    tree.insert("kernel".into(), kernel);
+                let node = self.with_node(|node, _| node.status())?;
+                let kernel = self.half.as_ref().map(|half| half.status());
+                let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
+                let mut status = value(serde_json::to_value(&node))?;
+                for (code, told) in node.codes.iter().zip(status["codes"].as_array_mut().into_iter().flatten()) {
+                    if code.domain.is_some() {
+                        told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
+                    }
+                }
+                status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
+                if let Some(kernel) = kernel {
+                    status["kernel"] = value(serde_json::to_value(kernel))?;
                 }
                 if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
                     let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
                     tree.insert("xdp".into(), sockets);
+                }
+                if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
+                    let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
+                    tree.insert("cpu".into(), cpu);
                 }
                 Ok(status)
             }
@@ -139,6 +188,12 @@ impl Handle {
                 self.shelf.ask(Request::Remove(name))?;
                 let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
                 Ok(json!({"name": name.to_string(), "was_known": was_ready}))
+            }
+            Ask::Domains => super::domains::list(self),
+            Ask::KillDomain { domain } => super::domains::kill(self, DomainId(domain)),
+            Ask::Channels => {
+                let channels = self.with_node(|node, _| node.channel_list())?;
+                serde_json::to_value(channels).map_err(|error| error.to_string())
             }
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
@@ -165,6 +220,8 @@ fn serve_within(path: &Path, handle: Handle, connections: usize, idle: Duration)
                     failing = false;
                     if Arc::strong_count(&live) > connections {
                         refuse(&connection, "too many control connections");
+                    } else if is_environment(&connection, &handle) {
+                        refuse(&connection, "execution environments have no control of the node");
                     } else {
                         start(connection, handle.clone(), live.clone(), idle);
                     }
@@ -193,6 +250,13 @@ fn start(connection: UnixStream, handle: Handle, ticket: Arc<()>, idle: Duration
     if let Err(error) = served {
         tracing::warn!(%error, "no thread for a control connection");
     }
+}
+
+/// Whether the other end is part of an execution environment: those ask the NodeOS, and nobody but operators asks here.
+fn is_environment(connection: &UnixStream, handle: &Handle) -> bool {
+    let peer = rustix::net::sockopt::socket_peercred(connection);
+    let member = |pid: u32| handle.management.as_ref().is_some_and(|management| management.of_process(pid).is_some());
+    peer.is_ok_and(|peer| member(peer.pid.as_raw_nonzero().get() as u32))
 }
 
 fn refuse(mut connection: &UnixStream, why: &str) {

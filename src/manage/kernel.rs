@@ -8,14 +8,15 @@ use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
 use crate::kernel::{KernelHalf, Opening, Pins, PortEntry};
-use crate::node::{KernelOrder, Linked, NodeConfig};
+use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
+use crate::nodeos::share::SharedAccount;
 use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
 use crate::topology::{Link, Neighbour, Port, Routes};
 use crate::trust::Role;
-use crate::wire::Digest;
 use crate::wire::ethernet::Mac;
+use crate::wire::{Addr, Digest};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -118,6 +119,12 @@ impl Messenger {
         None
     }
 
+    /// The neighbours of which capsules have come by the kernel half since this was asked last.
+    pub fn heard(&self) -> Vec<(PortId, Addr)> {
+        let heard = self.half.heard().inspect_err(|error| tracing::warn!(%error, "neighbours cannot be heard"));
+        heard.unwrap_or_default().into_iter().map(|(port, addr)| (PortId(port as u16), addr)).collect()
+    }
+
     /// Links code for the kernel in its role: what the role lacks is refused here, what it grants in form
     /// (`role.kernel`) and verified instructions (`role.limits`) goes on to the half.
     fn link(&self, code: &Digest, bpf: &[u8], window: u32, role: &Role) -> Linked {
@@ -125,6 +132,8 @@ impl Messenger {
         let program = Program::parse(bpf).map_err(|error| error.to_string())?;
         role.check_program(&program)?;
         let added = self.half.add_code(code, &program, window, role.kernel, &role.limits);
-        Ok(added.map_err(|error| error.to_string())?)
+        let state = added.map_err(|error| error.to_string())?;
+        let account = self.half.account(code).map(|account| Arc::new(account) as Arc<dyn SharedAccount>);
+        Ok(Shared { state, account })
     }
 }

@@ -20,8 +20,8 @@ const LINKS_MAX: usize = 1024;
 /// Time that linking may take before it is paced.
 const BURST: Duration = Duration::from_secs(5);
 
-/// A wait that ends with the next order.
-const FOREVER: Duration = Duration::from_secs(3600);
+/// Time between two looks at which neighbours the kernel half hears: some in that after which the node forgets one.
+const LISTEN: Duration = Duration::from_secs(15);
 
 /// Of how many parts of time linking takes one in the long run.
 const PARTS: u32 = 5;
@@ -67,8 +67,21 @@ fn serve(
 ) {
     let mut links: VecDeque<KernelOrder> = VecDeque::new();
     let mut pace = Pace { left: BURST, since: Instant::now(), rest: Duration::ZERO };
+    let mut listened = Instant::now();
     loop {
-        let wait = if links.is_empty() { FOREVER } else { pace.rest.saturating_sub(pace.since.elapsed()) };
+        let listen = LISTEN.saturating_sub(listened.elapsed());
+        if listen.is_zero() {
+            listened = Instant::now();
+            let heard = messenger.heard();
+            if !heard.is_empty() {
+                if outbox.send(Loaded::Heard(heard)).is_err() {
+                    return;
+                }
+                waker.wake();
+            }
+            continue;
+        }
+        let wait = if links.is_empty() { listen } else { pace.rest.saturating_sub(pace.since.elapsed()) };
         match inbox.recv_timeout(wait) {
             Ok(order @ KernelOrder::Link { .. }) => links.push_back(order),
             Ok(order) => {

@@ -10,9 +10,10 @@ use crate::code::run::Program;
 use crate::code::run::wasm::Compiler;
 use crate::code::store::Store;
 use crate::node::{Effect, Linked};
+use crate::port::PortId;
 use crate::sys::poll::Waker;
 use crate::trust::{Claim, Grant, Roles};
-use crate::wire::Digest;
+use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +39,8 @@ pub enum Loaded {
     Authorised(Digest, Box<Result<Grant, String>>),
     /// What the kernel half made of a code.
     Linked(Digest, Linked),
+    /// Neighbours that the kernel half hears.
+    Heard(Vec<(PortId, Addr)>),
 }
 
 /// What roles there are at which node.

@@ -4,14 +4,19 @@
 //! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
 //! thread that follows the kernel's routes. [`client`] is the other end of the sockets.
 
+pub mod account;
 pub mod apps;
 pub mod client;
 pub mod config;
 pub mod control;
+pub mod cpu;
+mod domains;
 pub mod ee;
+pub mod files;
 pub mod kernel;
 pub mod linker;
 pub mod loader;
+pub mod management;
 pub mod netlink;
 mod ports;
 pub mod sockets;
@@ -20,11 +25,16 @@ pub mod worker;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
 use crate::kernel::KernelHalf;
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::file::Quota;
 use crate::sys::clock::Clock;
 use crate::sys::poll::Waker;
+use crate::trust::Roles;
 use anyhow::{Context, Result, bail};
 use config::{NodeFile, RouteSource};
 use control::Handle;
+use files::Files;
+use management::{Domains, Management};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -45,6 +55,7 @@ pub struct Assembled {
     worker: Worker,
     handle: Handle,
     half: Option<Arc<KernelHalf>>,
+    management: Arc<Management>,
     stop: Arc<AtomicBool>,
     sockets: Vec<std::path::PathBuf>,
 }
@@ -52,8 +63,14 @@ pub struct Assembled {
 /// Sets a node up: opens its ports and sockets, starts its helpers.
 pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let (config, plans) = file.plan()?;
+    let environments = file.environments(&config.roles)?;
     let dir = file.run_dir();
     claim(&dir)?;
+    if file.cpu.realtime {
+        // Before wasm has its memories, which cannot be locked.
+        crate::sys::realtime::lock_memory()?;
+    }
+    let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let store = Store::open(file.store.as_deref(), Default::default())?;
     let waker = Waker::new()?;
@@ -66,6 +83,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
+    let cpu = cpu::Cpu::new(&file.cpu);
+    let handle = handle.with_cpu(cpu.report());
     if let Some((neighbours, codes)) = left {
         let take_over: worker::Command = Box::new(move |node, turn| node.take_over(turn, neighbours, codes));
         handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
@@ -75,25 +94,29 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
     let mut sockets = vec![apps_path];
-    let roles = config.roles.clone();
+    let (name, roles) = (config.name.clone(), config.roles.clone());
     let (routing, following) = (config.clone(), plans.clone());
     let worker = Worker::new(Parts {
         config,
         plans,
         sockets: xdp.ports,
         busy_poll_us: file.xdp.busy_poll_us,
+        cpu,
         apps,
         loader,
         orders: inbox,
         waker,
         clock,
     })?;
+    let domains = NodeDomains { handle: handle.clone(), roles: roles.clone(), files: files.clone() };
+    let management = Arc::new(Management::start(environments, dir.clone(), domains)?);
+    let handle = handle.with_management(management.clone(), files);
     let control_path = dir.join("control.sock");
     control::serve(&control_path, handle.clone())
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;
     sockets.push(control_path);
     let nodeos_path = dir.join("nodeos.sock");
-    let door = ee::Door { handle: handle.clone(), roles, clock };
+    let door = ee::Door { handle: handle.clone(), node: name, roles, clock };
     ee::serve(&nodeos_path, door).with_context(|| format!("cannot listen at {}", nodeos_path.display()))?;
     sockets.push(nodeos_path);
     let stop = Arc::new(AtomicBool::new(false));
@@ -101,7 +124,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     if file.routes == RouteSource::Kernel {
         follow_routes(file.clone(), routing, following, handle.clone(), half.clone())?;
     }
-    Ok(Assembled { worker, handle, half, stop, sockets })
+    Ok(Assembled { worker, handle, half, management, stop, sockets })
 }
 
 impl Assembled {
@@ -113,6 +136,9 @@ impl Assembled {
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<()> {
         let result = self.worker.run();
+        // Nobody waits for its answers any more.
+        drop(self.worker);
+        self.management.stop();
         self.stop.store(true, Ordering::Relaxed);
         if let Some(half) = self.half.filter(|_| !self.handle.keeps_kernel()) {
             half.take_down()?;
@@ -122,6 +148,54 @@ impl Assembled {
             let _ = std::fs::remove_file(socket);
         }
         Ok(result?)
+    }
+}
+
+fn open_files(path: &Path) -> Result<Files> {
+    Files::open_at(path).with_context(|| format!("cannot keep files in {}", path.display()))
+}
+
+/// What the management environment asks of this node.
+struct NodeDomains {
+    handle: Handle,
+    roles: Arc<Roles>,
+    files: Option<Arc<Files>>,
+}
+
+impl Domains for NodeDomains {
+    fn create(&self, name: &str, role: &str) -> Result<DomainId, String> {
+        let asked = (name.to_owned(), role.to_owned());
+        let domain = self.handle.with_node(move |node, _| node.add_environment(&asked.0, &asked.1))??;
+        let quota = self.roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
+        if let Some((files, quota)) = self.files.as_ref().zip(quota)
+            && let Err(error) = files.enter(domain, name, quota)
+        {
+            self.end(domain);
+            return Err(format!("its files: {error}"));
+        }
+        Ok(domain)
+    }
+
+    fn end(&self, domain: DomainId) {
+        // A node that is going down ends all of them.
+        let _ = self.handle.with_node(move |node, turn| node.end_environment(turn, domain));
+        if let Some(files) = &self.files {
+            files.leave(domain);
+        }
+    }
+
+    fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>> {
+        self.handle.with_node(move |node, _| node.living(domains)).ok()
+    }
+
+    fn with_files(&self) -> Option<Vec<DomainId>> {
+        self.files.as_ref().map(|files| files.users())
+    }
+
+    fn without_files(&self, domain: DomainId) {
+        if let Some(files) = &self.files {
+            files.leave(domain);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::apps::Apps;
 use super::config::Plan;
+use super::cpu::Cpu;
 use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::{OpenPort, explain};
@@ -19,6 +20,7 @@ use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use std::io;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// Token of the waker.
 const WAKER: u64 = 0;
@@ -43,6 +45,9 @@ const BATCHES_MAX: usize = 4;
 
 /// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
 const ORDERS_MAX: usize = 8;
+
+/// Packets run by the path scheduler until the ports have their turn, so that what comes is dropped by whose it is and not by the system.
+const PACKETS_MAX: usize = 64;
 
 /// Octets of link and tunnel headers around a packet, at most.
 const LINK_HEADER: usize = 64;
@@ -83,6 +88,7 @@ pub struct Worker {
     /// For how long drivers are polled when a frame has come, and until when that is, in nanoseconds.
     busy_poll: u64,
     busy_until: u64,
+    cpu: Cpu,
 }
 
 /// What a worker is made from.
@@ -95,6 +101,8 @@ pub struct Parts {
     pub sockets: Vec<Option<Vec<QueueSocket>>>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
+    /// What it gets of the CPU.
+    pub cpu: Cpu,
     /// The applications' socket.
     pub apps: Apps,
     /// The loader.
@@ -110,7 +118,7 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plans, sockets, busy_poll_us, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plans, sockets, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
@@ -125,7 +133,8 @@ impl Worker {
         }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + LINK_HEADER), FRAMES_READY);
         let out = Output { pool, ..Output::default() };
-        let node = Node::new(config);
+        let mut node = Node::new(config);
+        node.set_scheduler(cpu.scheduler(), 0);
         Ok(Worker {
             node,
             runtime: Runtime::default(),
@@ -142,11 +151,13 @@ impl Worker {
             refused: Vec::new(),
             busy_poll: u64::from(busy_poll_us) * 1000,
             busy_until: 0,
+            cpu,
         })
     }
 
     /// Works until it is told to stop.
     pub fn run(&mut self) -> io::Result<()> {
+        self.cpu.begin(self.clock.now())?;
         let mut ready: Vec<Ready> = Vec::new();
         let mut busy = false;
         // What was ordered before it runs comes before all packets.
@@ -161,7 +172,7 @@ impl Worker {
             }
             let timer = self.node.next_timer().saturating_sub(now);
             let patience = if self.processes.waits() { timer.min(AGAIN) } else { timer };
-            let wait = if busy || polling { 0 } else { patience };
+            let wait = if busy || polling || self.node.has_work() { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
             busy = false;
             for event in &ready {
@@ -187,7 +198,38 @@ impl Worker {
                 self.look_after_ports();
                 self.processes.look_after(&self.poll, PROCESSES);
             }
+            if self.node.has_work() {
+                self.run_packets(now);
+            }
             self.settle(now)?;
+            if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs packets in the order of the path scheduler, at what they cost.
+    fn run_packets(&mut self, mut now: u64) {
+        for _ in 0..PACKETS_MAX {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            let Some(ran) = self.node.run_next(&mut turn) else { return };
+            let began = std::mem::replace(&mut now, self.clock.now());
+            self.node.ran(ran, now - began, now);
+        }
+    }
+
+    /// Sleeps until the share of the CPU is not used up any more; true if the worker is to stop.
+    #[cold]
+    fn rest(&mut self, mut rest: Duration) -> bool {
+        loop {
+            std::thread::sleep(rest);
+            if self.take_orders() {
+                return true;
+            }
+            match self.cpu.rest_on(self.clock.now()) {
+                Some(more) => rest = more,
+                None => return false,
+            }
         }
     }
 
@@ -247,6 +289,7 @@ impl Worker {
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
                 Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
+                Loaded::Heard(list) => self.node.heard(turn.now, &list),
             }
         }
         for _ in 0..ORDERS_MAX {

@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::output::{EventKind, Turn};
+use super::paths::Work;
 use crate::classify::layers::Layers;
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::demux::Found;
@@ -108,6 +109,9 @@ impl Node {
         ends: Ends,
     ) {
         let Some(cut) = cut else {
+            if self.paths.is_queueing() {
+                return self.enqueue(turn, domain, Work::Channel { channel, frame, ends });
+            }
             return self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
         };
         let length = frame.len();

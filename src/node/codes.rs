@@ -8,6 +8,7 @@
 use crate::code::bundle::Kind;
 use crate::code::run::SlotId;
 use crate::nodeos::domain::DomainId;
+use crate::nodeos::reason::Reason;
 use crate::trust::{Claim, Grant};
 use crate::wire::Digest;
 use std::collections::HashMap;
@@ -33,6 +34,8 @@ pub enum Code {
         until: u64,
         /// Why, for people.
         why: String,
+        /// Under what its capsules are dropped.
+        reason: Reason,
     },
 }
 
@@ -86,6 +89,14 @@ impl Ready {
         Ready { slot, domain, window, claim, grant, kind, steps, bpf, kernel: None, packets: 0, used: now }
     }
 
+    /// The kernel half has run it on so many packets lately: they count like those of this half.
+    pub fn ran_in_kernel(&mut self, packets: u64, now: u64) {
+        if packets > 0 {
+            self.packets = self.packets.saturating_add(packets);
+            self.used = now;
+        }
+    }
+
     /// How much would be lost with it at `now`: whether it is busy, its use, and when it was used last.
     fn worth(&self, now: u64) -> (bool, u64, u64) {
         let idle = now.saturating_sub(self.used);
@@ -115,8 +126,8 @@ pub enum Found {
         /// Steps it may take.
         steps: u64,
     },
-    /// Its code must not run.
-    Refused,
+    /// Its code must not run: under what its packets are dropped.
+    Refused(Reason),
     /// Its code is not here.
     Absent,
 }
@@ -136,7 +147,7 @@ impl Codes {
                 ready.used = now;
                 Found::Ready { slot: ready.slot, domain: ready.domain, window: ready.window, steps: ready.steps }
             }
-            Some(Code::Refused { until, .. }) if *until > now => Found::Refused,
+            Some(Code::Refused { until, reason, .. }) if *until > now => Found::Refused(*reason),
             _ => Found::Absent,
         }
     }
@@ -157,6 +168,14 @@ impl Codes {
         let gone = if full { self.least(now).and_then(|least| self.table.remove_entry(&least)) } else { None };
         self.table.insert(name, code);
         gone
+    }
+
+    /// All codes that can run, in no order.
+    pub fn ready(&mut self) -> impl Iterator<Item = (&Digest, &mut Ready)> {
+        self.table.iter_mut().filter_map(|(name, code)| match code {
+            Code::Ready(ready) => Some((name, &mut **ready)),
+            _ => None,
+        })
     }
 
     /// Remembers what the kernel half said of code.
@@ -238,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_half_runs_is_busy_here_too() {
+        let mut codes = Codes::new(2);
+        codes.enter(name(0), ready(0), 0);
+        codes.enter(name(1), ready(0), 0);
+        runs(&mut codes, 1, 10, 5 * SECOND);
+        let now = 9 * SECOND;
+        codes.ready().filter(|(known, _)| **known == name(0)).for_each(|(_, ready)| ready.ran_in_kernel(3, now));
+        assert_eq!(codes.enter(name(2), ready(now), now).map(|(gone, _)| gone), Some(name(1)));
+    }
+
+    #[test]
     fn what_runs_now_gives_way_to_nobody_and_what_rests_for_long_counts_for_little() {
         let mut codes = Codes::new(3);
         for (number, packets, now) in [(0, 1000, 0), (1, 1, 99 * SECOND), (2, 1, 100 * SECOND)] {
@@ -249,7 +279,7 @@ mod tests {
         assert_eq!(gone(&mut codes, 3, now), Some(name(0)), "idle for longest");
         assert_eq!(gone(&mut codes, 4, now), Some(name(1)), "the others have run just now");
         runs(&mut codes, 4, 1, now);
-        let refused = Code::Refused { until: now, why: String::new() };
+        let refused = Code::Refused { until: now, why: String::new(), reason: Reason::CodeRefused };
         assert_eq!(codes.enter(name(5), refused, now).map(|(name, _)| name), Some(name(3)), "never used");
         assert_eq!(gone(&mut codes, 6, now), Some(name(5)), "refusals first");
     }

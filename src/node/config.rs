@@ -39,6 +39,8 @@ pub struct Sizes {
     pub ingress_packets_per_second: u64,
     /// Octets of code a second one neighbour may ask for.
     pub fetch_bytes_per_second: u64,
+    /// Unknown codes a second that one neighbour may make the node look for.
+    pub look_ups_per_second: u64,
 }
 
 impl Default for Sizes {
@@ -49,6 +51,7 @@ impl Default for Sizes {
             state_entries: 65_536,
             ingress_packets_per_second: 0,
             fetch_bytes_per_second: 1 << 20,
+            look_ups_per_second: 256,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{Done, Node};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::nodeos::reason::Reason;
+use crate::nodeos::share::OtherHalf;
 use crate::port::{Frame, PortId};
 use crate::topology::{Link, Neighbour};
 use crate::wire::{Addr, Digest, anep, capsule};
@@ -109,6 +110,17 @@ impl Node {
         self.want_adopted(turn);
     }
 
+    /// The kernel half hears these neighbours, each behind a port: they are as little silent as if they were heard here.
+    pub fn heard(&mut self, now: u64, list: &[(PortId, Addr)]) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let known = &mut env.topology.neighbours;
+        for (port, addr) in list {
+            if let Some(index) = known.index(*port, *addr) {
+                known.hear(index, now);
+            }
+        }
+    }
+
     /// Prepares the next codes that run in the kernel half and not here, a few at a time.
     pub(super) fn want_adopted(&mut self, turn: &mut Turn<'_>) {
         while self.fetch.len() < ADOPTED_AT_ONCE
@@ -145,10 +157,11 @@ impl Node {
                 if let Some(env) = self.env.as_deref_mut() {
                     let now = turn.now;
                     env.state.hand_over(&mut env.domains, ready.domain, now, |key, value, keep_ms| {
-                        shared.put(key, value, keep_ms, now);
+                        shared.state.put(key, value, keep_ms, now);
                     });
                     if let Some(domain) = env.domains.of(ready.domain) {
-                        domain.shared = Some(shared.clone());
+                        domain.shared = Some(shared.state.clone());
+                        domain.other = shared.account.clone().map(OtherHalf::new);
                     }
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));

@@ -26,23 +26,23 @@ pub(super) enum Lent {
 }
 
 /// The hosts of a node. The first is the node itself.
-pub(super) struct Hosts(Vec<(Host, u32)>);
+pub(super) struct Hosts(Vec<Host>);
 
 impl Default for Hosts {
     fn default() -> Hosts {
-        Hosts(vec![(Host::Local(None), 0)])
+        Hosts(vec![Host::Local(None)])
     }
 }
 
 impl Hosts {
     fn add(&mut self, host: Host) -> Option<HostId> {
-        match self.0.iter().position(|(host, _)| matches!(host, Host::Free)) {
+        match self.0.iter().position(|host| matches!(host, Host::Free)) {
             Some(at) => {
-                self.0[at] = (host, 0);
+                self.0[at] = host;
                 Some(HostId(at as u32))
             }
             None if self.0.len() < HOSTS_MAX => {
-                self.0.push((host, 0));
+                self.0.push(host);
                 Some(HostId(self.0.len() as u32 - 1))
             }
             None => None,
@@ -62,7 +62,7 @@ impl Hosts {
     /// Another environment in the place of one of this process.
     pub fn replace(&mut self, host: HostId, environment: Box<dyn Environment>) -> bool {
         match self.0.get_mut(host.0 as usize) {
-            Some((Host::Local(place @ Some(_)), _)) => {
+            Some(Host::Local(place @ Some(_))) => {
                 *place = Some(environment);
                 true
             }
@@ -75,44 +75,32 @@ impl Hosts {
         if host != HostId::NODE
             && let Some(place) = self.0.get_mut(host.0 as usize)
         {
-            *place = (Host::Free, 0);
-        }
-    }
-
-    /// Domains that it runs.
-    pub fn domains(&self, host: HostId) -> u32 {
-        self.0.get(host.0 as usize).map_or(0, |(_, domains)| *domains)
-    }
-
-    /// It runs so many domains more.
-    pub fn count(&mut self, host: HostId, change: i32) {
-        if let Some((_, domains)) = self.0.get_mut(host.0 as usize) {
-            *domains = domains.saturating_add_signed(change);
+            *place = Host::Free;
         }
     }
 
     /// Hosts there are.
     pub fn len(&self) -> usize {
-        self.0.iter().filter(|(host, _)| !matches!(host, Host::Free)).count()
+        self.0.iter().filter(|host| !matches!(host, Host::Free)).count()
     }
 
     /// Whether it is in a process of its own.
     pub fn is_remote(&self, host: HostId) -> bool {
-        matches!(self.0.get(host.0 as usize), Some((Host::Remote, _)))
+        matches!(self.0.get(host.0 as usize), Some(Host::Remote))
     }
 
     #[inline]
     pub fn lend(&mut self, host: HostId) -> Lent {
         match self.0.get_mut(host.0 as usize) {
-            Some((Host::Remote, _)) => Lent::Remote,
-            Some((Host::Local(environment), _)) => environment.take().map_or(Lent::Nobody, Lent::Local),
+            Some(Host::Remote) => Lent::Remote,
+            Some(Host::Local(environment)) => environment.take().map_or(Lent::Nobody, Lent::Local),
             _ => Lent::Nobody,
         }
     }
 
     #[inline]
     pub fn give_back(&mut self, host: HostId, environment: Box<dyn Environment>) {
-        if let Some((Host::Local(place), _)) = self.0.get_mut(host.0 as usize) {
+        if let Some(Host::Local(place)) = self.0.get_mut(host.0 as usize) {
             *place = Some(environment);
         }
     }

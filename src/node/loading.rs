@@ -10,9 +10,10 @@ use super::output::{Effect, EventKind, KernelOrder, Prepare, Turn};
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::Program;
+use crate::ee::capsule::env::Env;
 use crate::nodeos::domain::{Domain, DomainId};
 use crate::nodeos::reason::Reason;
-use crate::port::Frame;
+use crate::port::{Frame, PeerId};
 use crate::trust::{CredentialSet, object_name};
 use crate::wire::{Addr, Digest, capsule, fetch};
 use std::sync::Arc;
@@ -20,6 +21,12 @@ use std::sync::Arc;
 impl Node {
     /// A capsule waits for its code.
     pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
+        if !self.fetch.is_pending(&code)
+            && let Some(source) = source
+            && !self.may_look_up(turn.now, source)
+        {
+            return self.drop(turn, frame, Reason::LookUpRate);
+        }
         turn.out.event(frame.trace, EventKind::Waiting(code));
         let source = source.filter(|source| self.is_near(source.port, source.addr));
         let (step, displaced) = self.fetch.wait(code, Some(frame), source);
@@ -27,6 +34,16 @@ impl Node {
             self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
         }
         self.take_steps(turn, step);
+    }
+
+    /// Whether this neighbour may make the node look for another unknown code. Those that are none share one rate, by port.
+    fn may_look_up(&mut self, now: u64, source: Source) -> bool {
+        let known = |env: &Env| env.topology.neighbours.index(source.port, source.addr).is_some();
+        let who = match self.env.as_deref().is_some_and(known) {
+            true => source,
+            false => Source { port: source.port, peer: PeerId::NONE, addr: Addr::UNSPECIFIED },
+        };
+        self.look_ups.charge(now, who, 1)
     }
 
     /// Carries steps of the fetcher out.
@@ -124,8 +141,7 @@ impl Node {
             Ok(program) => program,
             Err(why) => return self.refuse(turn, code, why),
         };
-        let domain = Domain::new(coming.claim.manifest.title().to_owned(), grant.role.limits);
-        let domain = domain.with_grants(grant.role.grants);
+        let domain = Domain::in_role(coming.claim.manifest.title().to_owned(), &grant.role);
         let created = self.env.as_deref_mut().and_then(|env| env.domains.create(env.capsules, domain));
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
@@ -226,7 +242,8 @@ impl Node {
 
     pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
         tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
-        self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why });
+        let reason = Reason::CodeRefused;
+        self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
         self.unlink(turn, code);
         for frame in self.fetch.settle(code) {
             self.drop(turn, frame, Reason::CodeRefused);
@@ -249,6 +266,7 @@ impl Node {
             env.state.forget(&mut env.domains, ready.domain);
             env.domains.end(ready.domain);
             turn.runtime.release(ready.slot);
+            self.leave_path(turn, ready.domain);
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Node, channels};
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::channel::{InChan, Target};
-use crate::nodeos::domain::{Domain, Limits, Usage};
+use crate::nodeos::domain::{Domain, Usage};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
@@ -18,8 +18,9 @@ use crate::nodeos::interface::{
 use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Frame, PortId};
-use crate::trust::Role;
+use crate::trust::{Role, RoleRefused};
 use crate::wire::anep;
+use std::sync::Arc;
 
 /// Characters of a title.
 const TITLE_MAX: usize = 64;
@@ -38,6 +39,8 @@ pub struct Ended {
     pub codes: usize,
     /// Octets of memory pools.
     pub bytes: u64,
+    /// Events that were waiting.
+    pub events: usize,
 }
 
 /// What exists in a node.
@@ -140,8 +143,8 @@ impl Node {
 
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
         let root = self.root_domain().ok_or(Error::Full)?;
-        let what = (role.limits, role.grants);
-        match title_of(title).and_then(|title| self.add_domain(root, title, host, what, None)) {
+        let role = Arc::new(role.clone());
+        match title_of(title).and_then(|title| self.add_domain(root, title, host, (&role, role.grants), None)) {
             Ok(domain) => Ok((host, domain)),
             Err(error) => {
                 self.hosts.remove(host);
@@ -150,16 +153,17 @@ impl Node {
         }
     }
 
-    fn add_domain(
+    /// A domain in a role, with the memory pool it uses, or one of its own.
+    pub(super) fn add_domain(
         &mut self,
         parent: DomainId,
         title: String,
         host: HostId,
-        (limits, grants): (Limits, Grants),
+        (role, grants): (&Arc<Role>, Grants),
         pool: Option<PoolId>,
     ) -> Result<DomainId, Error> {
         let env = self.env.as_deref_mut().ok_or(Error::Full)?;
-        let mut domain = Domain::new(title, limits).with_grants(grants);
+        let mut domain = Domain::in_role(title, role).with_grants(grants);
         domain.host = host;
         let id = env.domains.create(parent, domain).ok_or(Error::Full)?;
         let own = MemPoolSpec { parent: None, limit_bytes: grants.memory_bytes, deadline_ms: DEADLINE_MS };
@@ -172,7 +176,6 @@ impl Node {
             env.domains.end(id);
             return Err(error);
         }
-        self.hosts.count(host, 1);
         Ok(id)
     }
 
@@ -192,6 +195,22 @@ impl Node {
         }
     }
 
+    /// Tells domains of their events that are due.
+    pub(super) fn expire_events(&mut self, turn: &mut Turn<'_>) {
+        if self.events.is_empty() {
+            return;
+        }
+        let mut due = core::mem::take(&mut self.due);
+        self.events.expire(turn.now, &mut |domain, event, argument| due.push((domain, event, argument)));
+        for (domain, event, argument) in due.drain(..) {
+            // An event of the same moment may have ended it.
+            if self.env.as_deref().is_some_and(|env| env.domains.by_id(domain).is_some()) {
+                self.upcall(turn, domain, Upcall::Event { event, argument });
+            }
+        }
+        self.due = due;
+    }
+
     /// A host is gone: with it all its domains.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
         let Some(env) = self.env.as_deref() else { return Ended::default() };
@@ -203,6 +222,7 @@ impl Node {
             ended.channels += more.channels;
             ended.codes += more.codes;
             ended.bytes += more.bytes;
+            ended.events += more.events;
         }
         self.hosts.remove(host);
         ended
@@ -227,9 +247,10 @@ impl Node {
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.filter), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += self.pools.end(*id);
+            ended.events += self.events.cancel_all(*id);
         }
         for (id, domain) in gone {
-            self.hosts.count(domain.host, -1);
+            self.leave_path(turn, id);
             if tell && self.hosts.is_remote(domain.host) {
                 turn.out.upcalls.push((domain.host, id, Upcall::Ended));
             }
@@ -303,22 +324,28 @@ impl Os<'_, '_> {
 }
 
 impl Os<'_, '_> {
-    /// Who runs a new domain, and what it gets: what its parent has, with as many threads as were asked for.
-    fn granted(&self, parent: DomainId, spec: &DomainSpec) -> Result<(HostId, Limits, Grants), Error> {
-        if spec.role.is_some() {
-            return Err(Error::Unsupported);
-        }
+    /// Who runs a new domain, and what the security module lets it have, with as many threads as were asked for.
+    fn granted(&self, parent: DomainId, title: &str, spec: &DomainSpec) -> Result<(HostId, Arc<Role>, Grants), Error> {
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let above = env.domains.by_id(parent).ok_or(Error::Stale)?;
-        let (host, most) = (above.host, above.grants.domains);
-        if spec.threads.max_threads > above.grants.threads {
+        let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
+        let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
+        let role = self.node.roles.domain(&self.node.name, title, creator, spec.role.as_deref());
+        let role = role.map_err(|refused| match refused {
+            RoleRefused::Unknown { .. } => Error::Unknown,
+            RoleRefused::Exceeds { .. } => Error::Denied,
+        })?;
+        if spec.threads.max_threads > role.grants.threads || !env.domains.has_room(parent) {
             return Err(Error::Limit);
         }
-        // Those of the same host, so that domains of domains do not multiply what one was granted.
-        if self.node.hosts.domains(host) > most {
-            return Err(Error::Limit);
-        }
-        Ok((host, above.limits, Grants { threads: spec.threads.max_threads, ..above.grants }))
+        let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
+        Ok((host, role, grants))
+    }
+
+    /// Whether a pool is a domain's, or one's above it.
+    fn owned_above(&self, pool: PoolId, domain: DomainId) -> Result<(), Error> {
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let owner = self.node.pools.owner(pool).ok_or(Error::Stale)?;
+        if env.domains.is_within(domain, owner) { Ok(()) } else { Err(Error::Denied) }
     }
 
     fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
@@ -337,11 +364,13 @@ impl NodeOs for Os<'_, '_> {
         if spec.threads.max_threads == 0 {
             return Err(Error::Invalid);
         }
-        let (host, limits, grants) = self.granted(parent, spec)?;
+        let (host, role, grants) = self.granted(parent, &title, spec)?;
         if let Some(pool) = spec.pool {
             self.may_pool(pool)?;
+            // Its users end before its owner: so a pool is never left behind.
+            self.owned_above(pool, parent)?;
         }
-        self.node.add_domain(parent, title, host, (limits, grants), spec.pool)
+        self.node.add_domain(parent, title, host, (&role, grants), spec.pool)
     }
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
@@ -356,6 +385,7 @@ impl NodeOs for Os<'_, '_> {
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
         if let Some(parent) = spec.parent {
             self.may_pool(parent)?;
+            self.owned_above(parent, self.caller)?;
         }
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let caller = env.domains.by_id(self.caller).ok_or(Error::Stale)?;
@@ -459,12 +489,19 @@ impl NodeOs for Os<'_, '_> {
         Ok(())
     }
 
-    fn event_schedule(&mut self, _: DomainId, _: u64, _: u64) -> Result<EventId, Error> {
-        Err(Error::Unsupported)
+    fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {
+        self.may(domain)?;
+        let granted = self.node.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|it| it.grants.events);
+        if self.node.events.count(domain) >= granted.unwrap_or(0) {
+            return Err(Error::Limit);
+        }
+        let due = self.turn.now.saturating_add(delay_ms.saturating_mul(1_000_000));
+        self.node.events.schedule(domain, due, argument)
     }
 
-    fn event_cancel(&mut self, _: EventId) -> Result<(), Error> {
-        Err(Error::Unsupported)
+    fn event_cancel(&mut self, event: EventId) -> Result<(), Error> {
+        self.may(self.node.events.owner(event).ok_or(Error::Stale)?)?;
+        self.node.events.cancel(event).map(drop).ok_or(Error::Stale)
     }
 
     fn time_now(&self) -> u64 {

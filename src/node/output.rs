@@ -7,6 +7,7 @@ use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::share::SharedAccount;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
 use crate::trust::{Claim, Role};
@@ -81,8 +82,17 @@ pub enum Effect {
     },
 }
 
-/// What the kernel half made of a code: its soft state, or why it does not run there.
-pub type Linked = Result<Arc<dyn SharedState>, String>;
+/// What the kernel half made of a code: what both halves share of it, or why it does not run there.
+pub type Linked = Result<Shared, String>;
+
+/// What both halves share of a code.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Its soft state.
+    pub state: Arc<dyn SharedState>,
+    /// What its domain has spent.
+    pub account: Option<Arc<dyn SharedAccount>>,
+}
 
 /// What the kernel half shall know.
 pub enum KernelOrder {

@@ -7,19 +7,16 @@
 
 use super::Node;
 use super::output::{Effect, EventKind, Turn};
+use super::rates::Rates;
 use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
-use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PortId};
 use crate::wire::{Addr, Digest, anep, fetch};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Requests that wait for the store.
 const ASKED_MAX: usize = 32;
-
-/// Neighbours whose rates are remembered; the one that has asked for nothing for longest gives way.
-const PEERS_MAX: usize = 1024;
 
 /// What a look-up in the store is charged, in octets.
 const LOOK_UP: u64 = fetch::PART as u64;
@@ -35,39 +32,21 @@ struct Request {
     budget: u32,
 }
 
-/// What one neighbour may still ask for.
-struct Rate {
-    bucket: TokenBucket,
-    /// The count of all charges when it was charged last.
-    used: u64,
-}
-
 /// Requests under way and the rates of those who ask.
 pub(super) struct Serving {
     asked: VecDeque<Request>,
-    rates: HashMap<Source, Rate, foldhash::fast::FixedState>,
-    charges: u64,
-    bytes_per_second: u64,
+    rates: Rates,
 }
 
 impl Serving {
     pub(super) fn new(bytes_per_second: u64) -> Serving {
-        Serving { asked: VecDeque::new(), rates: HashMap::default(), charges: 0, bytes_per_second }
+        let burst = bytes_per_second.max(2 * fetch::MAX_OBJECT as u64);
+        Serving { asked: VecDeque::new(), rates: Rates::new(bytes_per_second, burst) }
     }
 
     /// Charges a neighbour for `bytes` octets; false if they are beyond its rate.
     fn charge(&mut self, now: u64, to: Source, bytes: u64) -> bool {
-        if self.rates.len() >= PEERS_MAX && !self.rates.contains_key(&to) {
-            let idle = self.rates.iter().min_by_key(|(_, rate)| rate.used).map(|(source, _)| *source);
-            idle.and_then(|idle| self.rates.remove(&idle));
-        }
-        self.charges += 1;
-        let bytes_per_second = self.bytes_per_second;
-        let burst = bytes_per_second.max(2 * fetch::MAX_OBJECT as u64);
-        let full = || Rate { bucket: TokenBucket::new(bytes_per_second, burst), used: 0 };
-        let rate = self.rates.entry(to).or_insert_with(full);
-        rate.used = self.charges;
-        rate.bucket.take(now, bytes)
+        self.rates.charge(now, to, bytes)
     }
 }
 
@@ -193,25 +172,5 @@ impl Node {
             }
             _ => self.drop(turn, frame, Reason::TooBig),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::port::PeerId;
-
-    #[test]
-    fn many_neighbours_give_none_a_full_bucket_who_goes_on_asking() {
-        let source = |peer: u16| Source { port: PortId(0), peer: PeerId(peer), addr: Addr::UNSPECIFIED };
-        let mut serving = Serving::new(1);
-        let burst = 2 * fetch::MAX_OBJECT as u64;
-        assert!(serving.charge(0, source(0), burst));
-        for peer in 1..5000 {
-            assert!(!serving.charge(0, source(0), 2), "with {peer} others");
-            assert!(serving.charge(0, source(peer), burst));
-        }
-        assert_eq!(serving.rates.len(), PEERS_MAX);
-        assert!(!serving.charge(0, source(4999), 2));
     }
 }

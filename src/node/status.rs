@@ -68,6 +68,9 @@ pub struct CodeStatus {
     /// Which representation runs in the user half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub representation: Option<Kind>,
+    /// The number of its domain, who pays for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<u32>,
     /// What its domain may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
@@ -158,6 +161,7 @@ impl Node {
             role: None,
             credential_refused: None,
             representation: None,
+            domain: None,
             limits: None,
             usage: None,
             kernel: None,
@@ -178,6 +182,7 @@ impl Node {
                     role: Some(ready.grant.role.name.clone()),
                     credential_refused: ready.grant.refused.as_ref().map(|refused| refused.why.clone()),
                     representation: Some(ready.kind),
+                    domain: Some(ready.domain.0),
                     limits: domain.map(|domain| domain.limits),
                     usage: domain.map(|domain| domain.usage.clone()),
                     kernel: ready.kernel.clone().map(|linked| linked.err().unwrap_or_else(|| "running".into())),

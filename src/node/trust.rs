@@ -29,7 +29,7 @@ impl Node {
             let next = self.fetch.optional_object(code, CredentialSet::name_for(&code));
             self.take_steps(turn, next);
         } else {
-            let grant = Grant::of_anyone(&self.roles);
+            let grant = self.roles.unsigned(&self.name, &code);
             self.choose(turn, code, grant);
         }
     }

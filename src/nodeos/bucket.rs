@@ -1,11 +1,12 @@
 //! Token buckets: how rates are bounded.
 
-/// Tokens that come back at a steady rate up to a burst.
+/// Tokens that come back at a steady rate up to a burst. What is charged afterwards may overdraw them, by what
+/// comes back in a second at most: a longer debt is forgiven.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: u64,
-    burst: u64,
-    tokens: u64,
+    burst: i64,
+    tokens: i64,
     at: u64,
     /// What has come back of the next token, in parts of 10⁹.
     part: u64,
@@ -14,6 +15,7 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// A full bucket that gains `rate` tokens a second and holds `burst`.
     pub fn new(rate: u64, burst: u64) -> TokenBucket {
+        let burst = signed(burst);
         TokenBucket { rate, burst, tokens: burst, at: 0, part: 0 }
     }
 
@@ -21,29 +23,28 @@ impl TokenBucket {
     #[inline]
     pub fn take(&mut self, now: u64, amount: u64) -> bool {
         self.refill(now);
-        match self.tokens.checked_sub(amount) {
-            Some(left) => {
-                self.tokens = left;
-                true
-            }
-            None => false,
+        let amount = signed(amount);
+        let there = self.tokens >= amount;
+        if there {
+            self.tokens -= amount;
         }
+        there
     }
 
     /// Whether any token is left at `now`.
     #[inline]
     pub fn has_any(&mut self, now: u64) -> bool {
-        if self.tokens == 0 {
+        if self.tokens <= 0 {
             self.refill(now);
         }
         self.tokens > 0
     }
 
-    /// Takes `amount` tokens, or all that are left, for work whose cost is known only afterwards.
+    /// Takes `amount` tokens, there or not, for work whose cost is known only afterwards.
     #[inline]
     pub fn charge(&mut self, now: u64, amount: u64) {
         self.refill(now);
-        self.tokens = self.tokens.saturating_sub(amount);
+        self.tokens = self.tokens.saturating_sub(signed(amount)).max(-signed(self.rate));
     }
 
     #[inline]
@@ -56,10 +57,16 @@ impl TokenBucket {
         }
         let gained = u128::from(passed) * u128::from(self.rate) + u128::from(self.part);
         let (whole, part) = (gained / 1_000_000_000, gained % 1_000_000_000);
-        self.tokens = self.burst.min(self.tokens.saturating_add(whole.min(u128::from(u64::MAX)) as u64));
+        self.tokens = self.burst.min(self.tokens.saturating_add(i64::try_from(whole).unwrap_or(i64::MAX)));
         self.part = if self.tokens == self.burst { 0 } else { part as u64 };
         self.at = now;
     }
+}
+
+/// A number of tokens, as far as there is a sign for it.
+#[inline]
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -88,10 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_never_goes_below_nothing() {
-        let mut bucket = TokenBucket::new(1, 10);
-        bucket.charge(0, 100);
-        assert!(!bucket.has_any(0));
-        assert!(bucket.has_any(1_000_000_000));
+    fn what_is_overdrawn_is_paid_back_but_for_a_second_at_most() {
+        let mut bucket = TokenBucket::new(100, 10);
+        bucket.charge(0, 60);
+        assert!(!bucket.has_any(500_000_000) && bucket.has_any(510_000_000));
+        bucket.charge(510_000_000, 1_000_000);
+        assert!(!bucket.has_any(1_510_000_000) && bucket.has_any(1_520_000_000));
     }
 }

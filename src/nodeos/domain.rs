@@ -11,9 +11,11 @@ use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
+use super::share::{OtherHalf, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
 use crate::object_name;
+use crate::trust::Role;
 use std::sync::Arc;
 
 /// Domains one node holds at the same time.
@@ -32,10 +34,12 @@ object_name! {
 pub struct Usage {
     /// Packets that came to it.
     pub packets: u64,
-    /// Octets of those packets, ANEP header included.
+    /// Octets of those packets, from the capsule header on.
     pub bytes: u64,
     /// Steps its code has taken.
     pub steps: u64,
+    /// Nanoseconds its packets took of the CPU, where a path scheduler measures them.
+    pub cpu_ns: u64,
     /// Packets its code forwarded.
     pub forwarded: u64,
     /// Packets its code delivered to applications.
@@ -71,18 +75,32 @@ pub struct Domain {
     pub host: HostId,
     /// Channels it has.
     pub channels: u32,
+    /// What it was granted at its creation.
+    pub role: Arc<Role>,
+    /// Domains below it, however deep.
+    below: u32,
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
     /// Octets that its channels may send now; nothing: as many as they like.
     bandwidth: Option<TokenBucket>,
+    /// The kernel half, once it runs the domain's code: both spend one budget.
+    pub other: Option<OtherHalf>,
+    /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
+    refused: u64,
+    strikes: u32,
     steps: TokenBucket,
     packets: TokenBucket,
     logs: TokenBucket,
 }
 
 impl Domain {
-    /// A domain with full budgets.
+    /// A domain in a role, with full budgets.
+    pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
+        Domain { role: role.clone(), ..Domain::new(title, role.limits).with_grants(role.grants) }
+    }
+
+    /// A domain of the node's own with full budgets.
     pub fn new(title: String, limits: Limits) -> Domain {
         let burst = |rate: u64| (rate / 10).max(1);
         Domain {
@@ -94,9 +112,14 @@ impl Domain {
             shared: None,
             host: HostId::NODE,
             channels: 0,
+            role: Role::of_node(),
+            below: 0,
             parent: None,
             depth: 0,
             children: Vec::new(),
+            other: None,
+            refused: 0,
+            strikes: 0,
             steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
             packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
@@ -131,7 +154,16 @@ impl Domain {
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
         self.usage.packets += 1;
         self.usage.bytes += bytes as u64;
-        if self.packets.take(now, 1) && self.steps.has_any(now) { Ok(()) } else { Err(Reason::Budget) }
+        if let Some(other) = &mut self.other {
+            other.settle(now, &mut self.packets, &mut self.steps);
+        }
+        if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
+            return Err(Reason::Budget);
+        }
+        if let Some(other) = &self.other {
+            other.spend(1, 0);
+        }
+        Ok(())
     }
 
     /// Charges the steps a packet has taken.
@@ -139,6 +171,20 @@ impl Domain {
     pub fn charge_steps(&mut self, now: u64, steps: u64) {
         self.usage.steps += steps;
         self.steps.charge(now, steps);
+        if let Some(other) = &self.other {
+            other.spend(0, steps);
+        }
+    }
+
+    /// Looked at once in a while: what the kernel half has spent since the last time, and for how many times in a row
+    /// packets were refused for the budget, in either half.
+    pub fn look(&mut self) -> (Spent, u32) {
+        let there = self.other.as_mut().map(OtherHalf::since).unwrap_or_default();
+        let here = self.usage.drops.of(Reason::Budget);
+        let more = there.refused > 0 || here > self.refused;
+        self.refused = here;
+        self.strikes = if more { self.strikes.saturating_add(1) } else { 0 };
+        (there, self.strikes)
     }
 
     /// Whether a log line may be written at `now`.
@@ -180,7 +226,30 @@ impl Domains {
         if let Some(parent) = self.table.get_mut(parent) {
             parent.children.push(id);
         }
+        self.count_below(parent, 1);
         Some(id)
+    }
+
+    /// Whether the roles of a domain and of all above it let one more domain be created there.
+    pub fn has_room(&self, parent: DomainId) -> bool {
+        let mut at = Some(parent);
+        for _ in 0..=DEPTH_MAX {
+            match at.and_then(|id| self.table.get(id)) {
+                Some(domain) if domain.below >= domain.role.grants.domains => return false,
+                Some(domain) => at = domain.parent,
+                None => break,
+            }
+        }
+        true
+    }
+
+    /// Domains have been added below a domain and all above it, or have gone.
+    fn count_below(&mut self, id: DomainId, change: i32) {
+        let mut at = Some(id);
+        while let Some(domain) = at.and_then(|id| self.table.get_mut(id)) {
+            domain.below = domain.below.saturating_add_signed(change);
+            at = domain.parent;
+        }
     }
 
     /// The domain, unless it has ended.
@@ -217,8 +286,11 @@ impl Domains {
             order.push(id);
         }
         let parent = self.table.get(id).and_then(|domain| domain.parent);
-        if let Some(parent) = parent.and_then(|parent| self.table.get_mut(parent)) {
-            parent.children.retain(|child| *child != id);
+        if let Some(above) = parent
+            && let Some(domain) = self.table.get_mut(above)
+        {
+            domain.children.retain(|child| *child != id);
+            self.count_below(above, -(order.len() as i32));
         }
         order.into_iter().rev().filter_map(|id| Some((id, self.table.remove(id)?))).collect()
     }
@@ -245,9 +317,22 @@ mod tests {
     #[test]
     fn a_domain_over_its_steps_waits_for_them() {
         let mut domain = Domain::new("t".into(), Limits { steps_per_second: 1000, ..Limits::default() });
-        domain.charge_steps(0, 1_000_000);
+        domain.charge_steps(0, 600);
         assert_eq!(domain.admit(0, 1), Err(Reason::Budget));
-        assert_eq!(domain.admit(1_000_000_000, 1), Ok(()));
+        assert_eq!(domain.admit(500_000_000, 1), Err(Reason::Budget), "it has overdrawn by half a second's");
+        assert_eq!(domain.admit(501_000_000, 1), Ok(()));
+    }
+
+    #[test]
+    fn looks_in_a_row_with_refused_packets_are_counted() {
+        let mut domain = Domain::new("t".into(), Limits::default());
+        let mut look = |refused: bool| {
+            if refused {
+                domain.usage.drops.count(Reason::Budget);
+            }
+            domain.look().1
+        };
+        assert_eq!([true, true, false, true].map(&mut look), [1, 2, 0, 1]);
     }
 
     #[test]
@@ -269,6 +354,29 @@ mod tests {
         assert!(![ee, flow, below].contains(&again), "a place is used again, a name is not");
         assert!(domains.create(flow, Domain::new("orphan".into(), Limits::default())).is_none());
         assert!(domains.end(domains.root()).is_empty(), "the root stays");
+    }
+
+    #[test]
+    fn a_role_bounds_how_many_are_below_however_deep() {
+        let mut domains = Domains::default();
+        let role = |number| {
+            let grants = crate::nodeos::grants::Grants { domains: number, ..Default::default() };
+            Arc::new(Role { grants, ..Role::anyone(Limits::default()) })
+        };
+        let add = |domains: &mut Domains, parent, most| {
+            domains.has_room(parent).then(|| domains.create(parent, Domain::in_role("d".into(), &role(most))).unwrap())
+        };
+        let root = domains.root();
+        let ee = add(&mut domains, root, 3).unwrap();
+        let (flow, other) = (add(&mut domains, ee, 5).unwrap(), add(&mut domains, ee, 0).unwrap());
+        assert_eq!(add(&mut domains, other, 0), None, "its own role");
+        let below = add(&mut domains, flow, 1).unwrap();
+        assert_eq!((add(&mut domains, flow, 0), add(&mut domains, below, 0)), (None, None), "the role of one above");
+        assert_eq!(domains.end(flow).len(), 2);
+        assert!(add(&mut domains, ee, 0).is_some() && add(&mut domains, ee, 0).is_some());
+        assert_eq!(add(&mut domains, ee, 0), None);
+        domains.end(ee);
+        assert_eq!(domains.by_id(root).unwrap().below, 0);
     }
 
     #[test]

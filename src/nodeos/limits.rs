@@ -14,6 +14,17 @@ pub const BPF_INSTRUCTIONS_MAX: u32 = 4096;
 /// Instructions that the kernel's verifier looks at, at most.
 pub const VERIFIED_INSTRUCTIONS_MAX: u32 = 1_000_000;
 
+/// What becomes of code whose domain stays over its budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OverBudget {
+    /// Its packets beyond the budget are dropped.
+    #[default]
+    Throttle,
+    /// The same, and after a while it is taken out of both halves and refused for a time.
+    Remove,
+}
+
 /// What a domain may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -38,6 +49,12 @@ pub struct Limits {
     pub bpf_instructions: u32,
     /// Instructions that the kernel's verifier may look at, over all ways through the linked code.
     pub verified_instructions: u32,
+    /// What happens if packets were dropped for the budget in each of `over_budget_s` seconds in a row.
+    pub over_budget: OverBudget,
+    /// Those seconds.
+    pub over_budget_s: u32,
+    /// For how many seconds code that was removed for it is refused.
+    pub removed_s: u32,
 }
 
 impl Default for Limits {
@@ -54,11 +71,50 @@ impl Default for Limits {
             memory_bytes: MEMORY_BYTES_MAX,
             bpf_instructions: BPF_INSTRUCTIONS_MAX,
             verified_instructions: VERIFIED_INSTRUCTIONS_MAX,
+            over_budget: OverBudget::Throttle,
+            over_budget_s: 5,
+            removed_s: 60,
         }
     }
 }
 
 impl Limits {
+    /// What the node's own domains have: no bound but the node's.
+    pub fn of_node() -> Limits {
+        Limits {
+            steps_per_packet: u64::MAX,
+            steps_per_second: u64::MAX,
+            packets_per_second: u64::MAX,
+            children_per_packet: CHILDREN_MAX as u32,
+            state_entries: u32::MAX,
+            keep_ms_max: u32::MAX,
+            logs_per_second: u64::MAX,
+            ..Limits::default()
+        }
+    }
+
+    /// Every number, by its name.
+    pub fn numbers(&self) -> [(&'static str, u64); 10] {
+        [
+            ("steps_per_packet", self.steps_per_packet),
+            ("steps_per_second", self.steps_per_second),
+            ("packets_per_second", self.packets_per_second),
+            ("children_per_packet", self.children_per_packet.into()),
+            ("state_entries", self.state_entries.into()),
+            ("keep_ms_max", self.keep_ms_max.into()),
+            ("logs_per_second", self.logs_per_second),
+            ("memory_bytes", self.memory_bytes.into()),
+            ("bpf_instructions", self.bpf_instructions.into()),
+            ("verified_instructions", self.verified_instructions.into()),
+        ]
+    }
+
+    /// The first number in which these are more than others, with both.
+    pub fn exceed(&self, others: &Limits) -> Option<(&'static str, u64, u64)> {
+        let mut pairs = self.numbers().into_iter().zip(others.numbers());
+        pairs.find(|((_, own), (_, other))| own > other).map(|((name, own), (_, other))| (name, own, other))
+    }
+
     /// Says which number is more than a node has at all.
     pub fn check(&self) -> Result<(), String> {
         let numbers = [
@@ -67,6 +123,9 @@ impl Limits {
             ("bpf_instructions", u64::from(self.bpf_instructions), u64::from(BPF_INSTRUCTIONS_MAX)),
             ("verified_instructions", u64::from(self.verified_instructions), u64::from(VERIFIED_INSTRUCTIONS_MAX)),
         ];
+        if self.over_budget_s == 0 || self.removed_s == 0 {
+            return Err("limits.over_budget_s and limits.removed_s are one second at least".into());
+        }
         match numbers.iter().find(|(_, given, most)| given > most) {
             Some((name, given, most)) => {
                 Err(format!("limits.{name}: {given} are more than a node holds, which is {most}"))

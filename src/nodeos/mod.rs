@@ -1,17 +1,21 @@
 //! The node's operating system: who owns what, and what it may use.
 //!
 //! [`interface`] is what execution environments get from it. [`domain`] holds the accounts every packet is charged to, [`state_store`] the soft state that
-//! outlives packets, [`reason`] the causes for which packets are dropped, [`bucket`] rates. [`grants`] and [`limits`] are
+//! outlives packets, [`reason`] the causes for which packets are dropped, [`bucket`] rates, [`share`] what the two halves
+//! tell each other of them, [`event`] timers. [`grants`] and [`limits`] are
 //! what a role gives a domain; [`memory_pool`] and [`thread_pool`] hold it to its memory and its threads.
 
 pub mod bucket;
 pub mod channel;
 pub mod domain;
+pub mod event;
+pub mod file;
 pub mod grants;
 pub mod interface;
 pub mod limits;
 pub mod memory_pool;
 pub mod reason;
+pub mod share;
 pub mod state_store;
 pub mod table;
 pub mod thread_pool;

@@ -58,6 +58,8 @@ reasons! {
     FetchTimeout = "fetch-timeout", "the previous hop did not deliver the capsule's code in time";
     /// Too many capsules wait for code; the oldest was dropped.
     FetchFull = "fetch-full", "too many capsules wait for code: a flood of unknown names, or a slow previous hop";
+    /// A neighbour sends capsules of unknown codes faster than its share.
+    LookUpRate = "look-up-rate", "a neighbour sends capsules of unknown codes faster than the limit per neighbour (look_ups_per_second)";
     /// The fetched bytes do not have the name they were asked for by.
     FetchHash = "fetch-hash", "what a neighbour sent as code does not have the name that was asked for: a lying or broken neighbour";
     /// A fetch message that answers nothing this node asked.
@@ -82,6 +84,8 @@ reasons! {
     Source = "source", "the capsule's code wrote a source address that is neither the packet's nor this node's";
     /// The domain has used up its share.
     Budget = "budget", "the domain of the code is over its budget of packets or steps per second";
+    /// The code was removed because its domain stayed over its budget.
+    Removed = "removed", "the code's domain stayed over its budget, so its role had the code removed; it is refused for a time";
     /// A port's output queue is full.
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
     /// The system would not send a frame.
@@ -94,6 +98,10 @@ reasons! {
     ProcessNonsense = "process-nonsense", "the process of an environment wrote into its ring what means nothing, or sent to a channel that is gone or not its own";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
+    /// Too many packets of a domain wait for the CPU.
+    PathFull = "path-full", "more packets of a domain wait for the CPU than may: it wants more than its share, or the node is overloaded";
+    /// Their domain or channel ended while packets waited for the CPU.
+    PathEnded = "path-ended", "the domain or channel of a packet ended while it waited for the CPU";
 }
 
 /// Drops by reason.
@@ -111,6 +119,11 @@ impl Drops {
     #[inline]
     pub fn count(&mut self, reason: Reason) {
         self.0[reason as usize] += 1;
+    }
+
+    /// Counts several drops.
+    pub fn count_many(&mut self, reason: Reason, drops: u64) {
+        self.0[reason as usize] += drops;
     }
 
     /// Adds the counts of others.

@@ -106,7 +106,12 @@ impl Simulation {
                     self.packets.arrive(packet, at);
                     self.totals.packet_hops += 1;
                 }
-                self.turn(at, |node, turn| node.receive(turn, frame));
+                self.turn(at, |node, turn| {
+                    node.receive(turn, frame);
+                    while let Some(ran) = node.run_next(turn) {
+                        node.ran(ran, ran.steps, turn.now);
+                    }
+                });
             }
             Inmate::Actor(actor) => {
                 let mut send = Vec::new();

@@ -6,6 +6,8 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod confine;
+pub mod dir;
 pub mod jail;
 pub use libanode::mapping;
 pub mod mmsg;
@@ -13,6 +15,7 @@ pub mod netns;
 pub mod packet;
 pub mod poll;
 pub mod process;
+pub mod realtime;
 mod ring;
 pub use libanode::seqpacket;
 pub mod shared_object;

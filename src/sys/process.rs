@@ -47,6 +47,27 @@ pub fn terminate(pids: &[i32], grace: Duration, still: impl Fn(i32) -> bool) -> 
     Ok(())
 }
 
+/// A process that we started, to be waited for in a [`super::poll::Poll`]: it can be read when the process has ended.
+pub fn watch(pid: u32) -> io::Result<OwnedFd> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(number, PidfdFlags::empty())?)
+}
+
+/// Asks a group of processes to end, or kills it. The group's leader must be a child of ours that has not been waited for.
+pub fn signal_group(leader: u32, kill: bool) -> io::Result<()> {
+    let number = i32::try_from(leader).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    match rustix::process::kill_process_group(number, if kill { Signal::KILL } else { Signal::TERM }) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The leader of a process's group, unless the process is gone.
+pub fn group_of(pid: u32) -> Option<u32> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    rustix::process::getpgid(Some(number)).ok().map(|group| group.as_raw_nonzero().get() as u32)
+}
+
 fn signal(processes: &[OwnedFd], signal: Signal) -> io::Result<()> {
     for process in processes {
         match pidfd_send_signal(process, signal) {

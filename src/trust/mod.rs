@@ -8,16 +8,18 @@
 //!
 //! A *principal* is an ed25519 key (RFC 8032) that signs the manifests of its bundles ([`crate::code::bundle`]). A *role* is
 //! what the node's policy lets code do. A *credential* is a biscuit by which a root key grants a principal a
-//! role. `docs/trust.md` explains them to operators.
+//! role. Every decision is made in [`Roles`], the security module of the node, which domains pass too. `docs/trust.md` explains them to operators.
 
 mod credential;
 mod key;
 mod policy;
 mod role;
+mod security;
 mod set;
 
 pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
 pub use key::{KeyError, PrincipalError, PrincipalId, PrincipalKey, Signature};
 pub use policy::{Claim, Grant, Refused};
 pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols};
+pub use security::{RoleRefused, SecurityCounts};
 pub use set::{CREDENTIALS_MAX, CredentialSet, SET_MAX, object_name};

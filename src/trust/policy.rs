@@ -67,9 +67,8 @@ impl Grant {
 }
 
 impl Roles {
-    /// The role of code at a node of this name, `unix_s` seconds after 1970 began. Refused is only what
-    /// bears a wrong signature.
-    pub fn authorise(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
+    /// What [`Roles::authorise`] says.
+    pub(super) fn decide(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
         let Some(principal) = claim.manifest.principal()? else { return Ok(Grant::of_anyone(self)) };
         if let Some(role) = self.of_root(&principal).next() {
             return Ok(Grant::in_role(Some(principal), role));

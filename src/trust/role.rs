@@ -6,6 +6,7 @@
 //! every node has.
 
 use super::PrincipalId;
+use super::security::Decisions;
 use crate::code::bundle::{Kind, Program};
 use crate::code::check::{SYMBOLS, symbol};
 use crate::nodeos::domain::Limits;
@@ -16,6 +17,9 @@ use std::sync::Arc;
 
 /// The role of code that no root key of the node vouches for.
 pub const ANYONE: &str = "anyone";
+
+/// The role in which the node itself acts.
+pub const NODE: &str = "node";
 
 /// Roles of one node.
 pub const ROLES_MAX: usize = 64;
@@ -214,17 +218,19 @@ impl fmt::Debug for Symbols {
     }
 }
 
-/// The roles of a node: its policy.
+/// The roles of a node: its policy, and with [`Roles::authorise`] and [`Roles::domain`] its security module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// `anyone` first, then in the order of the configuration: of several roles the first one counts.
     list: Vec<Arc<Role>>,
+    /// What it has decided.
+    pub(super) decisions: Decisions,
 }
 
 impl Roles {
     /// Only `anyone`, with these limits.
     pub fn of_anyone(limits: Limits) -> Roles {
-        Roles { list: vec![Arc::new(Role::anyone(limits))] }
+        Roles { list: vec![Arc::new(Role::anyone(limits))], decisions: Decisions::default() }
     }
 
     /// The roles of a configuration, and `anyone` if it does not say what that may.
@@ -245,7 +251,7 @@ impl Roles {
                 _ => list.push(Arc::new(role)),
             }
         }
-        Ok(Roles { list })
+        Ok(Roles { list, decisions: Decisions::default() })
     }
 
     /// What code acts as that nobody vouches for.
@@ -277,6 +283,9 @@ impl Role {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
             return Err(format!("role '{name}': a role's name is 1 to 32 letters, digits, '-', '_' or '.'"));
+        }
+        if name == NODE {
+            return Err(format!("role {NODE}: this is the node's own role, which nobody else has"));
         }
         if self.trusts.len() > ROOTS_MAX {
             return Err(format!("role {name}: trusts: {} are more than {ROOTS_MAX}", self.trusts.len()));

@@ -8,14 +8,15 @@ use anode::apps;
 use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Kind, Program};
 use anode::kernel::{CodeState, KernelCounts, KernelHalf, KernelUsage, Opening, PortEntry};
-use anode::node::{NodeConfig, Sizes};
+use anode::node::{NodeConfig, Shared, Sizes};
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
+use anode::nodeos::share::SharedAccount;
 use anode::port::{PeerId, PortId};
 use anode::sys::clock::Clock;
 use anode::sys::netns::Namespace;
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
-use anode::trust::Form;
+use anode::trust::{Form, Role, Roles};
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, ipv4, udp};
 use std::collections::HashMap;
@@ -108,6 +109,11 @@ pub struct Place {
 impl Place {
     /// Without root: says so, and fails where tests must run.
     pub fn new() -> Option<Place> {
+        Place::within(Limits::default())
+    }
+
+    /// The same, with what the code of `anyone` may use in both halves.
+    pub fn within(limits: Limits) -> Option<Place> {
         if !anode::sys::process::is_root() {
             assert!(std::env::var_os("CI").is_none(), "the kernel half needs root, and this must be run");
             println!("SKIPPED: the kernel half needs root");
@@ -119,10 +125,11 @@ impl Place {
         let namespace = Namespace::open(&name).unwrap().unwrap();
         ip(&["-n", &name, "-batch", "-"], SETUP);
         let (half, interfaces) = namespace.enter(open).unwrap();
-        let user = |kernel| User::new(NodeConfig { kernel, ..config() }, HOSTS, OWN_MACS);
+        let roles = Arc::new(Roles::new(vec![Role::anyone(limits)]).unwrap());
+        let user = |kernel| User::new(NodeConfig { kernel, roles: roles.clone(), ..config() }, HOSTS, OWN_MACS);
         let (half, states) = (Arc::new(half), HashMap::new());
         Some(Place {
-            limits: Limits::default(),
+            limits,
             form: Form::Sandboxed,
             name,
             namespace,
@@ -178,7 +185,8 @@ impl Place {
     /// Gives the user half above the state that the kernel half has for a code, as a running node does.
     pub fn share_state(&mut self, now: u64, code: Digest) {
         let state = self.states[&code].clone();
-        self.above.linked(now, code, Ok(state));
+        let account = self.half.account(&code).map(|account| Arc::new(account) as Arc<dyn SharedAccount>);
+        self.above.linked(now, code, Ok(Shared { state, account }));
     }
 
     /// The soft state of a code that the kernel half runs.
@@ -196,8 +204,27 @@ impl Place {
 
     /// What the user half does with a frame that comes in by the left port.
     pub fn user(&mut self, bytes: &[u8]) -> Came {
-        self.above.put(1, 0, bytes);
+        self.user_at(1, bytes)
+    }
+
+    /// The same at another time.
+    pub fn user_at(&mut self, now: u64, bytes: &[u8]) -> Came {
+        self.above.put(now, 0, bytes);
         self.above.take().into()
+    }
+
+    /// Time goes on in the user half; codes that it takes out of the kernel half go there too.
+    pub fn timer(&mut self, now: u64) {
+        self.above.timer(now);
+        for code in self.above.unlinked.drain(..) {
+            self.half.remove_code(&code).unwrap();
+            self.states.remove(&code);
+        }
+    }
+
+    /// Whether the kernel half runs no code any more.
+    pub fn removed(&self) -> bool {
+        self.states.is_empty()
     }
 
     /// What the kernel half does with it.
@@ -219,6 +246,11 @@ impl Place {
         };
         let (made, late) = self.namespace.enter(run).unwrap();
         (Came::of(bytes, made), late)
+    }
+
+    /// Who has been heard in the kernel half since somebody asked.
+    pub fn heard(&self) -> Vec<(u32, Addr)> {
+        self.half.heard().unwrap()
     }
 
     /// Tells the kernel half of the neighbours that the user half above has come to know.

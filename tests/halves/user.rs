@@ -4,7 +4,7 @@
 use anode::code::bundle::Bundle;
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Output, Turn};
+use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Output, Shared, Turn};
 use anode::nodeos::reason::{Drops, Reason};
 use anode::nodeos::state_store::{SharedState, Value};
 use anode::port::{Frame, PeerId, PortId};
@@ -39,6 +39,8 @@ pub struct User {
     macs: [Mac; 2],
     /// The neighbours, if the node has told the kernel half of them since somebody looked.
     pub neighbours: Option<Vec<(PortId, Addr)>>,
+    /// Codes that the node has taken out of the kernel half.
+    pub unlinked: Vec<Digest>,
     drops: Drops,
     went: Went,
 }
@@ -71,6 +73,7 @@ impl User {
             hosts,
             macs,
             neighbours: None,
+            unlinked: Vec::new(),
             drops,
             went: Went::default(),
         }
@@ -104,6 +107,17 @@ impl User {
         self.settle(now);
     }
 
+    /// The kernel half has heard neighbours.
+    pub fn heard(&mut self, now: u64, list: &[(u16, Addr)]) {
+        let list: Vec<_> = list.iter().map(|(port, addr)| (PortId(*port), *addr)).collect();
+        self.node.heard(now, &list);
+    }
+
+    /// Whether a neighbour is known.
+    pub fn knows(&self, addr: Addr) -> bool {
+        self.node.status().neighbours.iter().any(|known| known.addr == addr)
+    }
+
     /// What the kernel half made of a code.
     pub fn linked(&mut self, now: u64, code: Digest, result: Linked) {
         self.node.linked(&mut Turn { now, runtime: &mut self.runtime, out: &mut self.out }, code, result);
@@ -127,7 +141,7 @@ impl User {
     /// Takes away what the node's own table keeps for a code: key, value, milliseconds left; by key.
     pub fn drain_state(&mut self, now: u64, code: Digest) -> Vec<(u64, Value, u32)> {
         let recorder = Arc::new(Recorder::default());
-        self.linked(now, code, Ok(recorder.clone()));
+        self.linked(now, code, Ok(Shared { state: recorder.clone(), account: None }));
         let mut entries = core::mem::take(&mut *recorder.0.lock().unwrap());
         entries.sort_unstable();
         entries
@@ -164,6 +178,7 @@ impl User {
                 self.node.prepared(&mut turn, prepare.code, compiled);
             }
             Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
+            Effect::Kernel(KernelOrder::Unlink(code)) => self.unlinked.push(code),
             Effect::Kernel(_) | Effect::Store(_) | Effect::Authorise(_) => {}
         }
     }

@@ -90,7 +90,7 @@ int main(void)
     EXPECT(AN_OK, an_credDestroy(stale_cred));
     EXPECT(AN_ENOENT, made(an_nodeConnect(0, &(struct an_NodeSpec){.path = "/nowhere/nodeos.sock"})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.path = long_text})));
-    EXPECT(AN_EACCES, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = nobody})));
+    EXPECT(AN_ENOENT, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = nobody})));
     EXPECT(AN_ESTALE, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = stale_cred})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .title = long_text})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .title = "a\nb"})));

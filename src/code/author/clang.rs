@@ -4,7 +4,8 @@
 //! The flags are in [`super::toolchain`].
 
 use super::Error;
-use super::toolchain::{self, BPF, COMMON, LINK, NATIVE, NATIVE_LINK, WASM};
+use super::lines::Names;
+use super::toolchain::{self, BPF, COMMON, DEBUG, LINK, NATIVE, NATIVE_LINK, STRIP, WASM};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -52,6 +53,33 @@ impl Clang {
     /// Compiles for bpf; the object file's bytes.
     pub(super) fn bpf_object(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
         self.compile("bpf", &BPF, source, "bpf.o")
+    }
+
+    /// The same as [`Clang::bpf_object`] with debugging information. What it says has been said.
+    pub(super) fn bpf_traced(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
+        self.quietly(|clang| clang.compile("bpf", &[&BPF[..], &[DEBUG]].concat(), source, "bpf.g.o"))
+    }
+
+    /// The same as [`Clang::wasm_object`] and [`Clang::wasm_link`] with debugging information.
+    pub(super) fn wasm_traced(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
+        self.quietly(|clang| {
+            clang.compile("wasm32", &[&WASM[..], &[DEBUG]].concat(), source, "wasm.g.o")?;
+            let mut arguments: Vec<OsString> = LINK.iter().filter(|flag| **flag != STRIP).map(Into::into).collect();
+            arguments.push(clang.directory.join("wasm.g.o").into());
+            clang.run("wasm32", arguments, "module.g.wasm")
+        })
+    }
+
+    fn quietly<T>(&mut self, work: impl FnOnce(&mut Clang) -> T) -> T {
+        let said = self.warnings.len();
+        let done = work(self);
+        self.warnings.truncate(said);
+        done
+    }
+
+    /// How names of files are shortened.
+    pub(super) fn names(&self, source: &Path) -> Names {
+        Names::new(source, &self.directory)
     }
 
     /// Compiles for this processor; the object file's bytes.
@@ -116,7 +144,7 @@ impl Drop for Clang {
 }
 
 /// A new directory that only this user can enter.
-fn directory() -> Result<PathBuf, Error> {
+pub(super) fn directory() -> Result<PathBuf, Error> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Why a program cannot be built, and what its author can do.
 
 use super::toolchain::REMEDY;
-use crate::code::bundle::{self, Kind};
-use crate::code::check::Refusal;
+use crate::code::bundle;
+use crate::code::check::{Explanation, Refusal};
 use core::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -107,10 +107,17 @@ pub enum Error {
     },
     /// The outcome does not pass the check that every node makes.
     Refused {
-        /// Which representation.
-        kind: Kind,
         /// Why.
         refusal: Refusal,
+        /// The same for people, with the instruction and the line.
+        explanation: Box<Explanation>,
+    },
+    /// It is about a line of the source.
+    At {
+        /// File and line.
+        source: String,
+        /// What is wrong there.
+        error: Box<Error>,
     },
     /// The manifest cannot be made.
     Bundle(bundle::Error),
@@ -166,7 +173,8 @@ impl fmt::Display for Error {
                 f,
                 "section {section} refers to '{symbol}' at byte {offset} in a way that bpf code cannot (only calls); do not take addresses of functions or variables"
             ),
-            Error::Refused { kind, refusal } => write!(f, "{kind}: {refusal}"),
+            Error::Refused { explanation, .. } => explanation.fmt(f),
+            Error::At { source, error } => write!(f, "{source}: {error}"),
             Error::Bundle(error) => error.fmt(f),
         }
     }

@@ -12,7 +12,10 @@
 //! A `.wasm` or `.wat` file of another language gives a bundle with that one representation.
 
 mod clang;
+mod elf;
 mod error;
+mod lines;
+pub mod lint;
 mod module;
 mod native;
 mod program;
@@ -20,8 +23,8 @@ pub(crate) mod toolchain;
 
 pub use error::Error;
 
-use super::bundle::{Bundle, Kind};
-use super::check;
+use super::bundle::{Bundle, Kind, Lines};
+use super::check::{self, Explanation, Refusal};
 use crate::trust::PrincipalKey;
 use clang::Clang;
 use std::path::{Path, PathBuf};
@@ -58,7 +61,12 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
         Some("wasm" | "wat") => {
             let bytes = std::fs::read(source).map_err(|cause| Error::Unreadable { path: source.into(), cause })?;
             let window = options.window.ok_or_else(|| Error::NoWindow { path: source.into() })?;
-            Parts { window, wasm: Some(module::normalise(&binary(source, bytes)?)?), bpf: None, native: None }
+            let traced = binary(source, bytes)?;
+            let wasm = module::normalise(&traced)?;
+            let mut lines = Lines::default();
+            let names = lines::Names::new(source, Path::new("/"));
+            lines.add(Kind::Wasm, lines::wasm(&traced, &wasm, &names).unwrap_or_default());
+            Parts { window, wasm: Some(wasm), bpf: None, native: None, lines }
         }
         _ => return Err(Error::Ending { path: source.into() }),
     };
@@ -74,8 +82,9 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
 /// the object file for bpf. The result is that of [`build`] on the same source.
 pub fn from_compiled(title: &str, module: &[u8], object: &[u8]) -> Result<Bundle, Error> {
     let wasm = module::normalise(module)?;
-    let program::Converted { program, window } = program::convert(object)?;
-    bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()), native: None }, None)
+    let program::Converted { program, window, .. } = program::convert(object).map_err(|broken| broken.error)?;
+    let lines = Lines::default();
+    bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()), native: None, lines }, None)
 }
 
 /// The representations of one program.
@@ -84,26 +93,32 @@ struct Parts {
     wasm: Option<Vec<u8>>,
     bpf: Option<Vec<u8>>,
     native: Option<Vec<u8>>,
+    lines: Lines,
 }
 
 /// Checks the representations as a node will, and names them.
 fn bundle(title: &str, parts: Parts, key: Option<&PrincipalKey>) -> Result<Bundle, Error> {
-    let Parts { window, wasm, bpf, native } = parts;
+    let Parts { window, wasm, bpf, native, lines } = parts;
+    let refused = |kind, bytes: &[u8], refusal: Refusal| {
+        let explanation = Box::new(Explanation::of(kind, bytes, Some(&lines), &refusal));
+        Error::Refused { refusal, explanation }
+    };
     let mut representations: Vec<(Kind, Arc<[u8]>)> = Vec::new();
     if let Some(bytes) = wasm {
-        check::wasm(&bytes, window).map_err(|refusal| Error::Refused { kind: Kind::Wasm, refusal })?;
+        check::wasm(&bytes, window).map_err(|refusal| refused(Kind::Wasm, &bytes, refusal))?;
         representations.push((Kind::Wasm, bytes.into()));
     }
     if let Some(bytes) = bpf {
-        check::bpf(&bytes).map_err(|refusal| Error::Refused { kind: Kind::Bpf, refusal })?;
+        check::bpf(&bytes).map_err(|refusal| refused(Kind::Bpf, &bytes, refusal))?;
         representations.push((Kind::Bpf, bytes.into()));
     }
     if let Some(bytes) = native {
-        let refused = |refusal| Error::Refused { kind: Kind::Native, refusal };
-        check::native(&bytes, std::env::consts::ARCH).map_err(refused)?;
+        check::native(&bytes, std::env::consts::ARCH).map_err(|refusal| refused(Kind::Native, &bytes, refusal))?;
         representations.push((Kind::Native, bytes.into()));
     }
-    Bundle::build(title, window, &representations, key).map_err(Error::Bundle)
+    let mut bundle = Bundle::build(title, window, &representations, key).map_err(Error::Bundle)?;
+    bundle.add_lines(lines);
+    Ok(bundle)
 }
 
 fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Parts, Error> {
@@ -111,15 +126,25 @@ fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Pa
     let wanted = |kind| options.only.is_none_or(|only| only == kind);
     let mut windows = Vec::new();
     let (mut wasm, mut bpf, mut shared) = (None, None, None);
+    let (names, mut lines) = (clang.names(source), Lines::default());
     if wanted(Kind::Wasm) {
         let object = clang.wasm_object(source)?;
         windows.push(module::window(&object)?);
-        wasm = Some(module::normalise(&clang.wasm_link()?)?);
+        let module = module::normalise(&clang.wasm_link()?)?;
+        let places = clang.wasm_traced(source).ok().and_then(|traced| lines::wasm(&traced, &module, &names));
+        lines.add(Kind::Wasm, places.unwrap_or_default());
+        wasm = Some(module);
     }
     if wanted(Kind::Bpf) {
-        let object = program::convert(&clang.bpf_object(source)?)?;
-        windows.push(object.window);
-        bpf = Some(object.program.encode());
+        let plain = clang.bpf_object(source)?;
+        let traced = clang.bpf_traced(source).unwrap_or_default();
+        let converted = program::convert(&plain).map_err(|broken| {
+            let at = broken.at.and_then(|(section, offset)| lines::at(&traced, &section, offset, &names));
+            broken.error.at(at)
+        })?;
+        lines.add(Kind::Bpf, lines::bpf(&traced, &converted, &names).unwrap_or_default());
+        windows.push(converted.window);
+        bpf = Some(converted.program.encode());
     }
     if options.native || options.only == Some(Kind::Native) {
         let needs = native::needs(&clang.native_object(source)?)?;
@@ -135,7 +160,7 @@ fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Pa
     };
     match options.window {
         Some(asked) if asked != window => Err(Error::WindowIsFixed { asked, window }),
-        _ => Ok(Parts { window, wasm, bpf, native: shared }),
+        _ => Ok(Parts { window, wasm, bpf, native: shared, lines }),
     }
 }
 

@@ -31,10 +31,24 @@ pub(super) struct Converted {
     pub(super) program: Program,
     /// Payload bytes in the window.
     pub(super) window: u32,
+    /// Sections, and the instruction at which each begins.
+    pub(super) places: Vec<(String, usize)>,
+}
+
+/// Why an object file is not converted, and the section and byte it is about, if it is about one.
+pub(super) struct Broken {
+    pub(super) error: Error,
+    pub(super) at: Option<(String, u64)>,
+}
+
+impl<E: Into<Error>> From<E> for Broken {
+    fn from(error: E) -> Broken {
+        Broken { error: error.into(), at: None }
+    }
 }
 
 /// Converts an ELF object file for bpf. Total: a broken file gives an error.
-pub(super) fn convert(bytes: &[u8]) -> Result<Converted, Error> {
+pub(super) fn convert(bytes: &[u8]) -> Result<Converted, Broken> {
     let file = Elf::parse(bytes)?;
     let window = window(&file)?;
     data(&file)?;
@@ -46,7 +60,10 @@ pub(super) fn convert(bytes: &[u8]) -> Result<Converted, Error> {
         placed.follow(&file, &file.section_by_index(index)?)?;
         next += 1;
     }
-    Ok(Converted { program: placed.finish(&file)?, window })
+    let places =
+        placed.order.iter().map(|index| Ok((file.section_by_index(*index)?.name()?.to_owned(), placed.base[index])));
+    let places = places.collect::<Result<Vec<_>, object::Error>>()?;
+    Ok(Converted { program: placed.finish(&file)?, window, places })
 }
 
 /// Functions placed so far, and the calls among them.
@@ -82,43 +99,53 @@ impl Placed {
     }
 
     /// Notes the section's calls, and places the functions that they reach.
-    fn follow(&mut self, file: &Elf<'_>, section: &Section<'_, '_>) -> Result<(), Error> {
-        let base = self.base[&section.index()];
-        let length = section.size() / 8;
+    fn follow(&mut self, file: &Elf<'_>, section: &Section<'_, '_>) -> Result<(), Broken> {
         for (offset, relocation) in section.relocations() {
-            let RelocationTarget::Symbol(index) = relocation.target() else {
-                return Err(broken("a relocation without symbol"));
-            };
-            let symbol = file.symbol_by_index(index)?;
-            let name = name(file, &symbol);
-            let at = base + (offset / 8) as usize;
-            if offset % 8 != 0 || offset / 8 >= length {
-                return Err(broken("a relocation outside its section"));
-            }
-            if self.code[at].opcode != CALL {
-                let section = section.name()?.into();
-                return Err(Error::Relocation { symbol: name, section, offset });
-            }
-            let to = match symbol.section_index() {
-                None if check::symbol(&name).is_some() => Target::Symbol(name),
-                None => return Err(Error::Undefined { symbol: name, section: section.name()?.into() }),
-                Some(target) => {
-                    let local = symbol.kind() == SymbolKind::Section;
-                    let instruction =
-                        if local { i64::from(self.code[at].imm) + 1 } else { (symbol.address() / 8) as i64 };
-                    if !self.base.contains_key(&target) {
-                        let function = file.section_by_index(target)?;
-                        if !is_code(&function) {
-                            return Err(Error::Data { symbol: name, section: function.name()?.into() });
-                        }
-                        self.place(&function)?;
-                    }
-                    Target::Function { section: target, instruction }
-                }
-            };
-            self.calls.push(Call { at, to });
+            let at = |error| Broken { error, at: section.name().ok().map(|name| (name.to_owned(), offset)) };
+            let call = self.call(file, section, offset, relocation.target()).map_err(at)?;
+            self.calls.push(call);
         }
         Ok(())
+    }
+
+    /// The call that a relocation at `offset` of a section is for.
+    fn call(
+        &mut self,
+        file: &Elf<'_>,
+        section: &Section<'_, '_>,
+        offset: u64,
+        target: RelocationTarget,
+    ) -> Result<Call, Error> {
+        let RelocationTarget::Symbol(index) = target else {
+            return Err(broken("a relocation without symbol"));
+        };
+        let symbol = file.symbol_by_index(index)?;
+        let name = name(file, &symbol);
+        let at = self.base[&section.index()] + (offset / 8) as usize;
+        if !offset.is_multiple_of(8) || offset >= section.size() {
+            return Err(broken("a relocation outside its section"));
+        }
+        if self.code[at].opcode != CALL {
+            let section = section.name()?.into();
+            return Err(Error::Relocation { symbol: name, section, offset });
+        }
+        let to = match symbol.section_index() {
+            None if check::symbol(&name).is_some() => Target::Symbol(name),
+            None => return Err(Error::Undefined { symbol: name, section: section.name()?.into() }),
+            Some(target) => {
+                let local = symbol.kind() == SymbolKind::Section;
+                let instruction = if local { i64::from(self.code[at].imm) + 1 } else { (symbol.address() / 8) as i64 };
+                if !self.base.contains_key(&target) {
+                    let function = file.section_by_index(target)?;
+                    if !is_code(&function) {
+                        return Err(Error::Data { symbol: name, section: function.name()?.into() });
+                    }
+                    self.place(&function)?;
+                }
+                Target::Function { section: target, instruction }
+            }
+        };
+        Ok(Call { at, to })
     }
 
     /// Patches the calls, now that every function has its place.

@@ -18,6 +18,12 @@ pub(crate) const WASM: [&str; 5] =
 /// Flags for an object file for bpf.
 pub(crate) const BPF: [&str; 4] = ["--target=bpfel", "-mcpu=v3", "-ffunction-sections", "-fno-jump-tables"];
 
+/// The flag for debugging information: only lines are taken of it.
+pub(crate) const DEBUG: &str = "-g";
+
+/// What is left out of [`LINK`] to keep it.
+pub(crate) const STRIP: &str = "-Wl,--strip-all";
+
 /// Flags for an object file for this processor.
 pub(crate) const NATIVE: [&str; 5] =
     ["-fPIC", "-fvisibility=hidden", "-fno-stack-protector", "-fno-jump-tables", "-DAN_NATIVE"];

@@ -52,6 +52,8 @@ pub enum Error {
         /// What is wrong with it.
         cause: &'static str,
     },
+    /// Not a line table.
+    Lines,
     /// Not the binary form of a bpf program.
     Program {
         /// What is wrong with it.
@@ -85,6 +87,7 @@ impl fmt::Display for Error {
                 "the {kind} representation has the digest {found}, the manifest names {expected}; fetch it again"
             ),
             Error::File { cause } => write!(f, "not a bundle file: {cause}; {REBUILD}"),
+            Error::Lines => write!(f, "the line table beside it is none; {REBUILD}"),
             Error::Program { cause } => write!(f, "not a bpf representation: {cause}; {REBUILD}"),
         }
     }

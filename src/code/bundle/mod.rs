@@ -8,10 +8,12 @@
 
 mod error;
 mod file;
+mod lines;
 mod manifest;
 mod program;
 
 pub use error::Error;
+pub use lines::{LINES_MAX, Lines};
 pub use manifest::{Layer, MANIFEST_MAX, Manifest, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
 pub use program::{Insn, PROGRAM_HEADER, Program};
 
@@ -68,6 +70,7 @@ pub struct Bundle {
     manifest_bytes: Arc<[u8]>,
     representations: [Option<Arc<[u8]>>; 3],
     credentials: Option<Arc<[u8]>>,
+    lines: Option<Arc<Lines>>,
 }
 
 impl Bundle {
@@ -80,6 +83,7 @@ impl Bundle {
             manifest_bytes: bytes.into(),
             representations: [const { None }; 3],
             credentials: None,
+            lines: None,
         })
     }
 
@@ -106,6 +110,16 @@ impl Bundle {
     /// The credentials that travel beside it, if any.
     pub fn credentials(&self) -> Option<&Arc<[u8]>> {
         self.credentials.as_ref()
+    }
+
+    /// Adds what else travels beside the bundle in its file: from which lines of the source it was made.
+    pub fn add_lines(&mut self, lines: Lines) {
+        self.lines = (!lines.is_empty()).then(|| Arc::new(lines));
+    }
+
+    /// The line table beside it, if any. Nothing vouches for it.
+    pub fn lines(&self) -> Option<&Lines> {
+        self.lines.as_deref()
     }
 
     /// Builds a bundle from its representations; the result is signed if a `key` is given.

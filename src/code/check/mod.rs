@@ -8,6 +8,8 @@
 //! `docs/bundle.md` states the same rules in words.
 
 mod bpf;
+mod disassemble;
+mod explain;
 mod native;
 mod refusal;
 mod sections;
@@ -15,6 +17,8 @@ mod symbols;
 mod wasm;
 
 pub use bpf::{BpfFacts, bpf};
+pub use disassemble::disassemble;
+pub use explain::Explanation;
 pub use native::native;
 pub use refusal::{BpfFault, Refusal};
 pub use symbols::{SYMBOLS, Symbol, Type, symbol};

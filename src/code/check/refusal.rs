@@ -149,6 +149,30 @@ impl fmt::Display for BpfFault {
     }
 }
 
+/// What an author can do about a refusal whose text does not say it.
+pub(super) fn remedy(refusal: &Refusal) -> Option<&'static str> {
+    let Refusal::Bpf { opcode, fault, .. } = refusal else { return None };
+    Some(match fault {
+        BpfFault::Opcode => match opcode {
+            0xc3 | 0xdb => {
+                "a packet runs alone on its state: use plain assignments, and an_state_add() to count across packets"
+            }
+            0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50 => "read the window, or an_load() for what is behind it",
+            0x06 | 0xe5 | 0x8d => "compile with -mcpu=v3, and call functions by their names",
+            _ => "compile with -mcpu=v3, or build with: anode code build",
+        },
+        BpfFault::Register | BpfFault::Field => "build with: anode code build; what clang makes of C is well-formed",
+        BpfFault::Immediate => {
+            "keep state with an_state_put() and constants in the code; there are no maps, variables or tables"
+        }
+        BpfFault::Call => "include anode/capsule.h and call what it declares: an_now(), an_state_get(), …",
+        BpfFault::SymbolIndex | BpfFault::Target | BpfFault::End => {
+            "build with: anode code build, which places functions and symbols"
+        }
+        BpfFault::Stack => "variables of a function lie below the frame pointer: index arrays within their bounds",
+    })
+}
+
 const CALLS: &str = "only the calls of anode/capsule.h exist";
 
 impl fmt::Display for Refusal {

@@ -2,6 +2,7 @@
 //! stands in them twice or beyond their limit.
 
 use super::{ConfigError, NodeFile, PortFile, wrong};
+use crate::manage::management::ENVIRONMENTS_MAX;
 use crate::nodeos::domain::DOMAINS_MAX;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
 use std::collections::HashSet;
@@ -28,6 +29,8 @@ impl NodeFile {
         once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
         once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
         once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;
+        at_most("[[ee]]", self.environments.len(), ENVIRONMENTS_MAX)?;
+        once("[[ee]] name", self.environments.iter().map(|environment| environment.name.as_str()))?;
         self.ports.iter().try_for_each(PortFile::check_lists)
     }
 }

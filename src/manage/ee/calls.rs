@@ -78,12 +78,12 @@ fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
             Ok(Answer::Event { event: event.0 })
         }
         Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
-        // Files have a home of their own, and a session begins but once.
-        Call::FileOpen { .. }
+        // Files are the session's business, and one begins but once.
+        Call::Hello { .. }
+        | Call::FileOpen { .. }
         | Call::FileRead { .. }
         | Call::FileWrite { .. }
         | Call::FileClose { .. }
-        | Call::FileUnlink { .. } => Err(Error::Unsupported),
-        Call::Hello { .. } => Err(Error::Invalid),
+        | Call::FileUnlink { .. } => Err(Error::Invalid),
     }
 }

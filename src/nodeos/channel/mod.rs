@@ -56,6 +56,8 @@ pub struct InChan {
     pub cut: Option<CutChanId>,
     /// What came.
     pub traffic: Traffic,
+    /// Packets that wait for the domain's turn.
+    pub waiting: u16,
 }
 
 /// An outgoing channel.
@@ -140,7 +142,7 @@ impl Channels {
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
         let (filter, spec, traffic) = (filter.clone(), spec.clone(), Traffic::default());
-        let channel = InChan { domain, filter: filter.clone(), modules, spec, cut: None, traffic };
+        let channel = InChan { domain, filter: filter.clone(), modules, spec, cut: None, traffic, waiting: 0 };
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(error) = self.demux.add(&filter, id) {
             self.ins.remove(id);
@@ -220,6 +222,14 @@ impl Channels {
         let gone = ins.into_iter().filter_map(|id| self.remove_in(id)).collect();
         outs.iter().for_each(|id| drop(self.remove_out(*id)));
         (gone, outs.len())
+    }
+}
+
+impl InChan {
+    /// Whether as many packets wait as may.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.waiting >= self.spec.net.buffers
     }
 }
 

@@ -1,0 +1,60 @@
+//! A refusal, explained to the author: the instruction it is about, the line of the source it was made from if that is
+//! known, and what to do about it.
+
+use super::refusal::remedy;
+use super::{BundleRefusal, Refusal, disassemble};
+use crate::code::bundle::{Bundle, Kind, Lines, Program};
+use core::fmt;
+
+/// What is said of one refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Of which representation.
+    pub kind: Kind,
+    /// What is wrong.
+    pub why: String,
+    /// The instruction, with its place.
+    pub instruction: Option<String>,
+    /// File and line of the source.
+    pub source: Option<String>,
+    /// What to do.
+    pub remedy: Option<&'static str>,
+}
+
+impl Explanation {
+    /// Explains why `bytes` are refused.
+    pub fn of(kind: Kind, bytes: &[u8], lines: Option<&Lines>, refusal: &Refusal) -> Explanation {
+        let (place, instruction) = match refusal {
+            Refusal::Bpf { at, .. } => {
+                let text = Program::parse(bytes).ok().map(|program| disassemble(&program, *at));
+                (Some(*at), text.map(|text| format!("{at}: {text}")))
+            }
+            Refusal::Instruction { name, offset } => (Some(*offset), Some(format!("at byte {offset}: {name}"))),
+            Refusal::Invalid { offset, .. } => (Some(*offset), None),
+            _ => (None, None),
+        };
+        let source = lines.zip(place).and_then(|(lines, place)| lines.find(kind, place));
+        Explanation { kind, why: refusal.to_string(), instruction, source, remedy: remedy(refusal) }
+    }
+}
+
+impl BundleRefusal {
+    /// Explains it, if it is about a representation of `bundle`.
+    pub fn explain(&self, bundle: &Bundle) -> Option<Explanation> {
+        let BundleRefusal::Representation { kind, refusal } = self else { return None };
+        Some(Explanation::of(*kind, bundle.representation(*kind)?, bundle.lines(), refusal))
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.why)?;
+        let remedy = self.remedy.map(str::to_owned);
+        for (what, said) in [("instruction", &self.instruction), ("source", &self.source), ("remedy", &remedy)] {
+            if let Some(said) = said {
+                write!(f, "\n  {what}: {said}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! What the two halves tell each other of what codes spend: `struct account` of `bpf/contract.h`.
+
+use super::maps::{ACCOUNTS, Maps, PROGRAMS};
+use crate::nodeos::share::{SharedAccount, Spent};
+use crate::sys::mapping::SharedWords;
+use std::io;
+use std::sync::Arc;
+
+/// Words of an account, and where they stand: first those that the kernel half writes, then the node's.
+const WORDS: usize = 16;
+const PACKETS: usize = 0;
+const TIME: usize = 1;
+const REFUSED: usize = 2;
+const USER_PACKETS: usize = 8;
+const USER_TIME: usize = 9;
+
+/// The accounts of all slots.
+#[derive(Clone, Debug)]
+pub struct Accounts(Arc<SharedWords>);
+
+/// The account of one.
+#[derive(Debug)]
+pub struct Account {
+    words: Arc<SharedWords>,
+    at: usize,
+}
+
+impl Accounts {
+    /// Those in the map.
+    pub(super) fn of(maps: &Maps) -> io::Result<Accounts> {
+        Ok(Accounts(Arc::new(maps.of(ACCOUNTS)?.words(PROGRAMS)?)))
+    }
+
+    /// That of a slot.
+    pub(super) fn slot(&self, slot: u32) -> Account {
+        Account { words: self.0.clone(), at: slot as usize * WORDS }
+    }
+}
+
+impl Account {
+    /// What the user half has spent: packets and steps.
+    pub(super) fn user(&self) -> [u64; 2] {
+        [USER_PACKETS, USER_TIME].map(|word| self.words.load(self.at + word))
+    }
+
+    fn add(&self, word: usize, more: u64) {
+        // The node's worker alone writes these words, so nothing is lost in between.
+        self.words.store(self.at + word, self.words.load(self.at + word).wrapping_add(more));
+    }
+}
+
+impl SharedAccount for Account {
+    #[inline]
+    fn kernel(&self) -> Spent {
+        let [packets, steps, refused] = [PACKETS, TIME, REFUSED].map(|word| self.words.load(self.at + word));
+        Spent { packets, steps, refused }
+    }
+
+    #[inline]
+    fn spend(&self, packets: u64, steps: u64) {
+        if packets > 0 {
+            self.add(USER_PACKETS, packets);
+        }
+        if steps > 0 {
+            self.add(USER_TIME, steps);
+        }
+    }
+}

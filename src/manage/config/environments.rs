@@ -1,0 +1,128 @@
+//! Execution environments of a configuration: `[[ee]]`.
+
+use super::{ConfigError, NodeFile, wrong};
+use crate::manage::management::{COMMAND_WORDS_MAX, Environment, Restart};
+use crate::nodeos::file::check_holder;
+use crate::trust::{ANYONE, Role, Roles};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Octets of memory that every process gets for itself, and for each thread of its role.
+const DATA_BYTES: u64 = 64 << 20;
+/// See [`DATA_BYTES`]: the stack that threads usually have.
+const THREAD_BYTES: u64 = 8 << 20;
+
+/// An execution environment of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentFile {
+    /// Its name: 1 to 32 letters, digits, '-', '_' or '.'. Its files are kept under it.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The role of its domain.
+    #[serde(default = "anyone")]
+    pub role: String,
+    /// When it is started again.
+    #[serde(default)]
+    pub restart: Restart,
+    /// What its process may read besides the system's programs and libraries, and the directory of its program.
+    #[serde(default)]
+    pub reads: Vec<PathBuf>,
+}
+
+fn anyone() -> String {
+    ANYONE.into()
+}
+
+impl NodeFile {
+    /// The environments, as far as they make sense in these roles.
+    pub fn environments(&self, roles: &Roles) -> Result<Vec<Environment>, ConfigError> {
+        self.environments.iter().map(|environment| environment.plan(roles)).collect()
+    }
+}
+
+impl EnvironmentFile {
+    fn plan(&self, roles: &Roles) -> Result<Environment, ConfigError> {
+        let name = &self.name;
+        if check_holder(name).is_err() {
+            return wrong(format!(
+                "[[ee]] name = '{name}': 1 to 32 letters, digits, '-', '_' or '.', and does not begin with '.'"
+            ));
+        }
+        let Some(program) = self.command.first().filter(|program| !program.is_empty()) else {
+            return wrong(format!(
+                "ee {name}: command: the program and its arguments, as in [\"/usr/bin/program\", \"-v\"]"
+            ));
+        };
+        if program.contains('/') && !program.starts_with('/') {
+            return wrong(format!(
+                "ee {name}: command: '{program}' is neither absolute nor a name to be found in PATH"
+            ));
+        }
+        if self.command.len() > COMMAND_WORDS_MAX || self.command.iter().any(|word| word.contains('\0')) {
+            return wrong(format!("ee {name}: command: at most {COMMAND_WORDS_MAX} words, without NUL"));
+        }
+        if let Some(path) = self.reads.iter().find(|path| !path.is_absolute()) {
+            return wrong(format!("ee {name}: reads: {} is not absolute", path.display()));
+        }
+        let Some(role) = roles.iter().find(|role| role.name == self.role) else {
+            return wrong(format!("ee {name}: role = \"{}\": no such [[role]]", self.role));
+        };
+        Ok(Environment {
+            name: name.clone(),
+            command: self.command.clone(),
+            role: self.role.clone(),
+            restart: self.restart,
+            reads: self.reads.clone(),
+            data_bytes: data_bytes(role),
+        })
+    }
+}
+
+/// What a process in a role may hold in memory of its own.
+fn data_bytes(role: &Role) -> u64 {
+    DATA_BYTES.saturating_add(role.grants.memory_bytes).saturating_add(u64::from(role.grants.threads) * THREAD_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: &str =
+        "name = \"a\"\n[[port]]\nudp = \"127.0.0.1:4001\"\naddress = [\"10.0.0.1/24\"]\n[[role]]\nname = \"ee\"\n";
+
+    fn plan(rest: &str) -> Result<Vec<Environment>, ConfigError> {
+        let file = NodeFile::parse(&format!("{NODE}[[ee]]\n{rest}"))?;
+        let (config, _) = file.plan()?;
+        file.environments(&config.roles)
+    }
+
+    #[test]
+    fn an_environment_is_planned_from_its_table() {
+        let all = plan("name = \"f\"\ncommand = [\"sh\", \"-c\", \"x\"]\nrole = \"ee\"\nrestart = \"always\"").unwrap();
+        assert_eq!((all[0].role.as_str(), all[0].restart, all[0].command.len()), ("ee", Restart::Always, 3));
+        assert_eq!(all[0].data_bytes, (64 << 20) + (1 << 20) + (8 << 20));
+        assert_eq!(plan("name = \"f\"\ncommand = [\"x\"]").unwrap()[0].role, ANYONE);
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_cause_and_remedy() {
+        for (rest, part) in [
+            ("name = \"../f\"\ncommand = [\"x\"]", "[[ee]] name = '../f'"),
+            ("name = \"f\"\ncommand = []", "ee f: command: the program and its arguments"),
+            ("name = \"f\"\ncommand = [\"./x\"]", "neither absolute nor a name"),
+            ("name = \"f\"\ncommand = [\"x\"]\nrole = \"none\"", "no such [[role]]"),
+            ("name = \"f\"\ncommand = [\"x\"]\nrole = \"node\"", "no such [[role]]"),
+            ("name = \"f\"\ncommand = [\"x\"]\nreads = [\"here\"]", "here is not absolute"),
+            ("name = \"f\"\ncommand = [\"x\"]\nrestart = \"often\"", "on-failure"),
+            ("name = \"f\"\ncommand = [\"x\"]\n[[ee]]\nname = \"f\"\ncommand = [\"x\"]", "[[ee]] name: f stands twice"),
+            ("name = \"f\"", "missing field `command`"),
+        ] {
+            let why = plan(rest).unwrap_err().to_string();
+            assert!(why.contains(part), "{why:?} and not {part:?}");
+        }
+        let refused = NodeFile::parse(&NODE.replace("name = \"ee\"", "name = \"node\"")).unwrap().plan();
+        assert!(refused.unwrap_err().to_string().contains("the node's own role"));
+    }
+}

@@ -1,0 +1,184 @@
+//! What the node gets of a CPU, and how it gives the rest back: `[cpu]` of the configuration, carried out for the worker's thread.
+//!
+//! The worker asks between batches whether it has used its share, and sleeps if it has ([`crate::schedule::share`]). While it sleeps packets
+//! wait in the system's queues, and those that find no room there are counted as missed.
+
+use crate::schedule::Policy;
+use crate::schedule::share::CpuShare;
+use crate::sys::{clock, realtime};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// `[cpu]` of the configuration.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CpuFile {
+    /// How the CPU is divided among domains.
+    pub scheduler: Policy,
+    /// What the worker may use of one CPU, in the long run; the rest is the system's.
+    pub share: f64,
+    /// Whether it runs before all ordinary threads, in memory that stays in RAM.
+    pub realtime: bool,
+    /// Among real-time threads: 1 to 99.
+    pub priority: u8,
+    /// The CPUs it may run on; none: any.
+    pub affinity: Vec<usize>,
+}
+
+impl Default for CpuFile {
+    fn default() -> CpuFile {
+        CpuFile { scheduler: Policy::Fifo, share: 1.0, realtime: false, priority: 10, affinity: Vec::new() }
+    }
+}
+
+impl CpuFile {
+    /// Says what cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        if !(0.001..=1.0).contains(&self.share) {
+            return Err(format!("[cpu] share = {}: from 0.001 to 1, of one CPU", self.share));
+        }
+        if !(1..=99).contains(&self.priority) {
+            return Err(format!("[cpu] priority = {}: from 1 to 99", self.priority));
+        }
+        Ok(())
+    }
+}
+
+/// What became of it: counted by the worker, read by control.
+#[derive(Debug)]
+pub struct Report {
+    file: CpuFile,
+    used_ns: AtomicU64,
+    rests: AtomicU64,
+    rested_ns: AtomicU64,
+}
+
+/// The same as a value.
+#[derive(Clone, Debug, Serialize)]
+pub struct CpuStatus {
+    /// How the CPU is divided among domains.
+    pub scheduler: &'static str,
+    /// Of one CPU.
+    pub share: f64,
+    /// Whether the worker runs before ordinary threads.
+    pub realtime: bool,
+    /// CPU time of the worker when it last looked, which it does when it has less than a whole CPU.
+    pub used_ms: u64,
+    /// How often it has rested because its share was used up.
+    pub rests: u64,
+    /// And for how long.
+    pub rested_ms: u64,
+}
+
+impl Report {
+    /// What is known now.
+    pub fn status(&self) -> CpuStatus {
+        let ms = |counter: &AtomicU64| counter.load(Ordering::Relaxed) / 1_000_000;
+        CpuStatus {
+            scheduler: self.file.scheduler.name(),
+            share: self.file.share,
+            realtime: self.file.realtime,
+            used_ms: ms(&self.used_ns),
+            rests: self.rests.load(Ordering::Relaxed),
+            rested_ms: ms(&self.rested_ns),
+        }
+    }
+}
+
+/// The worker's side.
+#[derive(Debug)]
+pub struct Cpu {
+    report: Arc<Report>,
+    account: Option<CpuShare>,
+}
+
+impl Cpu {
+    /// As the configuration says; the worker's thread calls [`Cpu::begin`] before it works.
+    pub fn new(file: &CpuFile) -> Cpu {
+        let counter = AtomicU64::default;
+        let report = Report { file: file.clone(), used_ns: counter(), rests: counter(), rested_ns: counter() };
+        Cpu { report: Arc::new(report), account: None }
+    }
+
+    /// What became of it.
+    pub fn report(&self) -> Arc<Report> {
+        self.report.clone()
+    }
+
+    /// How the CPU is divided among domains.
+    pub fn scheduler(&self) -> Policy {
+        self.report.file.scheduler
+    }
+
+    /// Makes the calling thread the worker's.
+    pub fn begin(&mut self, now: u64) -> io::Result<()> {
+        let file = &self.report.file;
+        if !file.affinity.is_empty() {
+            realtime::pin(&file.affinity)?;
+        }
+        if file.realtime {
+            realtime::be_realtime(file.priority)?;
+        }
+        self.account = CpuShare::new(file.share, now, clock::thread_cpu());
+        Ok(())
+    }
+
+    /// How long the worker is to rest now, if at all. After that, it asks again.
+    #[inline]
+    pub fn rest(&mut self, now: u64) -> Option<Duration> {
+        let account = self.account.as_mut().filter(|account| account.is_due(now))?;
+        self.report.rest(account, now)
+    }
+
+    /// The same just after a rest.
+    pub fn rest_on(&mut self, now: u64) -> Option<Duration> {
+        self.report.rest(self.account.as_mut()?, now)
+    }
+}
+
+impl Report {
+    fn rest(&self, account: &mut CpuShare, now: u64) -> Option<Duration> {
+        let used = clock::thread_cpu();
+        let rest = account.rest(now, used);
+        self.used_ns.store(used, Ordering::Relaxed);
+        self.rests.store(account.rests(), Ordering::Relaxed);
+        self.rested_ns.store(account.rested_ns(), Ordering::Relaxed);
+        (rest > 0).then_some(Duration::from_nanos(rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(CpuFile::default().check().is_ok());
+        for share in [0.0, -1.0, 1.1, f64::NAN] {
+            assert!(CpuFile { share, ..CpuFile::default() }.check().unwrap_err().contains("share"));
+        }
+        for priority in [0, 100] {
+            assert!(CpuFile { priority, ..CpuFile::default() }.check().unwrap_err().contains("priority"));
+        }
+        assert!(toml::from_str::<CpuFile>("scheduler = \"round-robin\"").is_err());
+        assert_eq!(toml::from_str::<CpuFile>("scheduler = \"bert\"").unwrap().scheduler, Policy::Bert);
+    }
+
+    #[test]
+    fn a_thread_that_works_all_the_time_rests_and_a_whole_cpu_does_not() {
+        let mut cpu = Cpu::new(&CpuFile { share: 0.01, ..CpuFile::default() });
+        let clock = clock::Clock::start();
+        cpu.begin(clock.now()).unwrap();
+        let end = clock::thread_cpu() + 20_000_000;
+        // Two milliseconds of work are more than a hundredth of any time but 200 ms, and the burst.
+        while clock::thread_cpu() < end && cpu.rest(clock.now()).is_none() {}
+        assert!(clock::thread_cpu() < end, "never asked to rest");
+        assert_eq!(cpu.report().status().rests, 1);
+        let mut whole = Cpu::new(&CpuFile::default());
+        whole.begin(clock.now()).unwrap();
+        assert_eq!((whole.rest(u64::MAX), whole.rest_on(u64::MAX)), (None, None));
+    }
+}

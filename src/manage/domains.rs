@@ -1,0 +1,44 @@
+//! What operators see of domains, and how they end one: the node's account, the kernel half's, files and processes put together.
+
+use super::control::Handle;
+use crate::nodeos::domain::DomainId;
+use serde_json::{Value, json};
+
+/// All domains, each behind the one above it; what the environments in processes do; what the security module has decided.
+pub(super) fn list(handle: &Handle) -> Result<Value, String> {
+    let (domains, decided) = handle.with_node(|node, _| (node.domain_tree(), node.security()))?;
+    let kernel = handle.kernel_half().map(|half| half.status()).map(serde_json::to_value);
+    let kernel = kernel.transpose().map_err(|error| error.to_string())?;
+    let in_kernel = |code: &str| {
+        let codes = kernel.as_ref()?["codes"].as_array()?;
+        codes.iter().find(|found| found["name"] == code).map(|found| found["usage"].clone())
+    };
+    let mut all = Vec::new();
+    for domain in domains {
+        let id = DomainId(domain.id);
+        let usage = domain.code.as_deref().and_then(in_kernel);
+        let mut tree = serde_json::to_value(domain).map_err(|error| error.to_string())?;
+        if let Some(fields) = tree.as_object_mut() {
+            fields.extend(usage.map(|usage| ("kernel".to_owned(), usage)));
+            let open = handle.files().map_or(0, |files| files.opened_by(id));
+            fields.insert("open_files".into(), open.into());
+        }
+        all.push(tree);
+    }
+    let environments = handle.management().map(|management| management.status()).unwrap_or_default();
+    let spaces = handle.files().map(|files| files.status()).unwrap_or_default();
+    Ok(json!({ "domains": all, "environments": environments, "files": spaces, "security": decided }))
+}
+
+/// Ends a domain and all below it, its processes and its open files, and says what was freed.
+pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
+    let (ended, gone) = handle.with_node(move |node, turn| {
+        let below = node.domains_within(domain);
+        node.kill_domain(turn, domain).map(|ended| (ended, below))
+    })??;
+    let files: usize = handle.files().map_or(0, |files| gone.iter().map(|domain| files.leave(*domain)).sum());
+    if let Some(management) = handle.management() {
+        management.ended(gone);
+    }
+    Ok(json!({ "domains": ended.domains, "channels": ended.channels, "codes": ended.codes, "files": files }))
+}

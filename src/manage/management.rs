@@ -1,0 +1,184 @@
+//! The management environment: the first execution environment of a node. It starts, watches and stops the others.
+//!
+//! ```text
+//! root (node) ─┬─ capsules ── a domain for each code
+//!              └─ management ─┬─ one environment's ── its flows
+//!                             └─ another's
+//! ```
+//!
+//! Its domain is a child of the root (PLAN on OSKit, figure 4.5; Snow on Silk, §1), and every environment of the configuration
+//! gets a domain below it, in the role that the security module ([`Roles::environment`]) lets it have. The environments themselves are processes
+//! ([`process`]): one ends with its domain, and a domain with its process. A process that ends is started again as its
+//! `restart` says, later each time it fails soon. One thread does all this; the worker is only asked to create and end domains.
+//!
+//! [`Roles::environment`]: crate::trust::Roles::environment
+
+mod process;
+mod supervisor;
+
+pub use process::{ARGUMENT, serve};
+pub use supervisor::{BACK_OFF_MAX, State};
+
+use crate::nodeos::domain::DomainId;
+use crate::sys::poll::Waker;
+use crate::sys::process::group_of;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use supervisor::{Order, Supervisor};
+
+/// Environments in processes that one node starts.
+pub const ENVIRONMENTS_MAX: usize = 64;
+
+/// Words of one command.
+pub const COMMAND_WORDS_MAX: usize = 64;
+
+/// When a process that has ended is started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// Whenever it ends.
+    Always,
+    /// When it fails: by a status other than 0, by a signal, or because its domain was ended by the node.
+    #[default]
+    OnFailure,
+    /// Not.
+    Never,
+}
+
+/// An environment to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// Its name, which is also that of its name space of files.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// What its domain may use.
+    pub role: String,
+    /// When it is started again.
+    pub restart: Restart,
+    /// What it may read besides the system's programs and libraries.
+    pub reads: Vec<PathBuf>,
+    /// Octets that it may hold in its own memory.
+    pub data_bytes: u64,
+}
+
+/// How an environment stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EnvironmentStatus {
+    /// Its name.
+    pub name: String,
+    /// Its role.
+    pub role: String,
+    /// What it is doing.
+    pub state: State,
+    /// Its process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Its domain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domain: Option<u32>,
+    /// How often it was started.
+    pub starts: u64,
+    /// How often it has failed.
+    pub failures: u64,
+    /// How it ended the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}
+
+/// A process that the node runs, as whoever talks to it has to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The environment.
+    pub name: String,
+    /// Its role.
+    pub role: String,
+    /// Its domain, below which all is that it creates.
+    pub domain: DomainId,
+}
+
+/// What the management environment asks of the node.
+pub trait Domains: Send + 'static {
+    /// Creates a domain of an environment, below the management environment's.
+    fn create(&self, name: &str, role: &str) -> Result<DomainId, String>;
+    /// Ends a domain and all below it.
+    fn end(&self, domain: DomainId);
+    /// Which of these domains there still are; nothing when nobody can say.
+    fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>>;
+    /// The domains that use files; nothing when the node keeps none.
+    fn with_files(&self) -> Option<Vec<DomainId>>;
+    /// Closes the files of a domain that has ended.
+    fn without_files(&self, domain: DomainId);
+}
+
+/// What the supervisor tells others.
+pub(super) type Board = Arc<Mutex<Vec<EnvironmentStatus>>>;
+
+/// The management environment of a running node.
+pub struct Management {
+    orders: Mutex<Sender<Order>>,
+    waker: Waker,
+    board: Board,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Management {
+    /// Starts the environments; `run_dir` is where they find the node.
+    pub fn start(environments: Vec<Environment>, run_dir: PathBuf, domains: impl Domains) -> io::Result<Management> {
+        let (orders, inbox) = channel();
+        let waker = Waker::new()?;
+        let board = Board::default();
+        let (wakes, tells) = (waker.clone(), board.clone());
+        let thread = std::thread::Builder::new().name("anode-manage".into()).spawn(move || {
+            match Supervisor::new(environments, run_dir, Box::new(domains), inbox, wakes, tells) {
+                Ok(supervisor) => supervisor.run(),
+                Err(error) => tracing::error!(%error, "no environment can be started"),
+            }
+        })?;
+        Ok(Management { orders: Mutex::new(orders), waker, board, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// How the environments stand.
+    pub fn status(&self) -> Vec<EnvironmentStatus> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The environment of which a process is part: its own, or one that it has started.
+    pub fn of_process(&self, pid: u32) -> Option<Member> {
+        let group = group_of(pid)?;
+        let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = board.iter().find(|environment| environment.pid == Some(group))?;
+        let domain = DomainId(found.domain?);
+        Some(Member { name: found.name.clone(), role: found.role.clone(), domain })
+    }
+
+    /// Somebody has ended these domains on purpose: what ran in them is ended too, and not started again.
+    pub fn ended(&self, domains: Vec<DomainId>) {
+        self.order(Order::Ended(domains));
+    }
+
+    /// Ends all environments and waits for that.
+    pub fn stop(&self) {
+        self.order(Order::Stop);
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // One that panicked has left processes to die with this one.
+            let _ = thread.join();
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // A supervisor that is gone has nothing left to end.
+        let _ = self.orders.lock().unwrap_or_else(PoisonError::into_inner).send(order);
+        self.waker.wake();
+    }
+}
+
+impl Drop for Management {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,418 @@
+//! The thread that starts environments, hears what they say, and sees them end.
+
+use super::process;
+use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
+use crate::nodeos::bucket::TokenBucket;
+use crate::nodeos::domain::DomainId;
+use crate::sys::poll::{Poll, Ready, Waker};
+use crate::sys::process::{signal_group, watch};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ExitStatus};
+use std::sync::PoisonError;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+/// The pause before a process that has failed is started again, at first and at most.
+pub const BACK_OFF: Duration = Duration::from_millis(100);
+/// See [`BACK_OFF`].
+pub const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+
+/// A process that has lived so long has not failed soon.
+const LIVED: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether the domains of processes are still there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long processes have, when the node goes down, from being asked to end to being killed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Lines a second that one environment may put into the node's log.
+const LINES_PER_SECOND: u64 = 10;
+
+/// Octets of one line in the log.
+const LINE_BYTES_MAX: usize = 1024;
+
+/// Token of the waker; those of environments are twice their number and one more.
+const WAKER: u64 = u64::MAX;
+
+/// What an environment is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Its process lives.
+    Running,
+    /// It will be started again.
+    Waiting,
+    /// It has ended and is not started again.
+    Ended,
+    /// Somebody has ended its domain; it is not started again.
+    Killed,
+}
+
+/// What the supervisor is told.
+pub(super) enum Order {
+    /// These domains have been ended on purpose.
+    Ended(Vec<DomainId>),
+    /// End all.
+    Stop,
+}
+
+/// A process that lives.
+struct Running {
+    child: Child,
+    watch: OwnedFd,
+    said: Option<ChildStderr>,
+    line: Vec<u8>,
+    /// It has said too much: nothing is heard until the next look, and the pipe makes it wait.
+    hushed: bool,
+    domain: DomainId,
+    since: Instant,
+    /// Somebody has ended its domain on purpose.
+    unwanted: bool,
+}
+
+struct Place {
+    environment: Environment,
+    running: Option<Running>,
+    /// When it is started.
+    due: Option<Instant>,
+    back_off: Duration,
+    lines: TokenBucket,
+    status: EnvironmentStatus,
+}
+
+/// The thread's own.
+pub(super) struct Supervisor {
+    places: Vec<Place>,
+    run_dir: PathBuf,
+    domains: Box<dyn Domains>,
+    inbox: Receiver<Order>,
+    waker: Waker,
+    board: Board,
+    poll: Poll,
+    began: Instant,
+}
+
+impl Place {
+    fn new(environment: Environment) -> Place {
+        let status = EnvironmentStatus {
+            name: environment.name.clone(),
+            role: environment.role.clone(),
+            state: State::Waiting,
+            pid: None,
+            domain: None,
+            starts: 0,
+            failures: 0,
+            ended: None,
+        };
+        let lines = TokenBucket::new(LINES_PER_SECOND, LINES_PER_SECOND);
+        Place { environment, running: None, due: Some(Instant::now()), back_off: BACK_OFF, lines, status }
+    }
+
+    /// Takes what the process has said so far to the log; false when it says nothing any more.
+    fn hear(&mut self, now: u64) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let Some(said) = &mut running.said else { return false };
+        let mut part = [0; 4096];
+        let count = match said.read(&mut part) {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => count,
+        };
+        for octet in &part[..count] {
+            if *octet != b'\n' {
+                if running.line.len() < LINE_BYTES_MAX {
+                    running.line.push(*octet);
+                }
+                continue;
+            }
+            let line = String::from_utf8_lossy(&running.line).into_owned();
+            running.line.clear();
+            if self.lines.take(now, 1) {
+                tracing::info!(environment = self.environment.name, "{}", line.escape_debug());
+            } else {
+                running.hushed = true;
+            }
+        }
+        true
+    }
+}
+
+impl Supervisor {
+    pub fn new(
+        environments: Vec<Environment>,
+        run_dir: PathBuf,
+        domains: Box<dyn Domains>,
+        inbox: Receiver<Order>,
+        waker: Waker,
+        board: Board,
+    ) -> io::Result<Supervisor> {
+        let poll = Poll::new()?;
+        poll.add(&waker, WAKER)?;
+        let places: Vec<_> = environments.into_iter().map(Place::new).collect();
+        let supervisor = Supervisor { places, run_dir, domains, inbox, waker, board, poll, began: Instant::now() };
+        supervisor.publish();
+        Ok(supervisor)
+    }
+
+    pub fn run(mut self) {
+        let mut ready: Vec<Ready> = Vec::new();
+        let mut look = Instant::now();
+        loop {
+            if self.take_orders() {
+                return self.end_all();
+            }
+            for at in 0..self.places.len() {
+                if self.places[at].due.is_some_and(|due| due <= Instant::now()) {
+                    self.start(at);
+                }
+            }
+            if look.elapsed() >= LOOK {
+                self.look();
+                self.listen();
+                look = Instant::now();
+            }
+            self.publish();
+            let wait = u64::try_from(self.pause(look).as_nanos()).unwrap_or(u64::MAX);
+            if let Err(error) = self.poll.wait(wait, &mut ready) {
+                tracing::error!(%error, "environments are not watched any more");
+                return self.end_all();
+            }
+            for event in &ready {
+                match event.token {
+                    WAKER => self.waker.rest(),
+                    token => self.attend((token / 2) as usize, token % 2 == 1),
+                }
+            }
+        }
+    }
+
+    /// How long nothing is to be done.
+    fn pause(&self, look: Instant) -> Duration {
+        let now = Instant::now();
+        let due = self.places.iter().filter_map(|place| place.due).min();
+        let living = self.places.iter().any(|place| place.running.is_some()) || self.domains.with_files().is_some();
+        let next = due.into_iter().chain(living.then_some(look + LOOK)).min();
+        next.map_or(Duration::from_secs(3600), |next| next.saturating_duration_since(now))
+    }
+
+    fn publish(&self) {
+        let all = self.places.iter().map(|place| place.status.clone()).collect();
+        *self.board.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    /// True if that is to stop.
+    fn take_orders(&mut self) -> bool {
+        while let Ok(order) = self.inbox.try_recv() {
+            match order {
+                Order::Ended(domains) => {
+                    for running in self.places.iter_mut().filter_map(|place| place.running.as_mut()) {
+                        if domains.contains(&running.domain) {
+                            running.unwanted = true;
+                            kill(&running.child);
+                        }
+                    }
+                }
+                Order::Stop => return true,
+            }
+        }
+        false
+    }
+
+    fn start(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        place.due = None;
+        let Environment { name, role, .. } = &place.environment;
+        let domain = match self.domains.create(name, role) {
+            Ok(domain) => domain,
+            Err(why) => return self.failed(at, format!("no domain: {why}"), false),
+        };
+        place.status.starts += 1;
+        let board = self.board.clone();
+        // Whoever asks who a process is waits until that is known.
+        let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = process::start(&place.environment, &self.run_dir).and_then(|child| self.watch(at, child, domain));
+        match started {
+            Ok(running) => {
+                let place = &mut self.places[at];
+                let pid = running.child.id();
+                tracing::info!(environment = place.environment.name, pid, "environment runs");
+                let status = &mut place.status;
+                (status.state, status.pid, status.domain) = (State::Running, Some(pid), Some(domain.0));
+                board[at] = status.clone();
+                place.running = Some(running);
+            }
+            Err(error) => {
+                drop(board);
+                self.domains.end(domain);
+                self.failed(at, format!("cannot start {:?}: {error}", self.places[at].environment.command), false);
+            }
+        }
+    }
+
+    fn watch(&self, at: usize, mut child: Child, domain: DomainId) -> io::Result<Running> {
+        let said = child.stderr.take();
+        let token = 2 * at as u64;
+        let watched = watch(child.id()).and_then(|watch| {
+            self.poll.add(&watch, token)?;
+            said.iter().try_for_each(|said| self.poll.add(said, token + 1))?;
+            Ok(watch)
+        });
+        match watched {
+            Ok(watch) => {
+                let since = Instant::now();
+                Ok(Running { child, watch, said, line: Vec::new(), hushed: false, domain, since, unwanted: false })
+            }
+            Err(error) => {
+                kill(&child);
+                // It has been killed, so this does not wait for long.
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// A process has said something, or has ended.
+    fn attend(&mut self, at: usize, said: bool) {
+        let now = self.began.elapsed().as_nanos() as u64;
+        let Some(place) = self.places.get_mut(at) else { return };
+        if said {
+            let goes_on = place.hear(now);
+            let Some(running) = &mut place.running else { return };
+            if let Some(said) = running.said.as_ref().filter(|_| !goes_on || running.hushed) {
+                // It is in the set as long as it is heard.
+                let _ = self.poll.remove(said);
+            }
+            if !goes_on {
+                running.said = None;
+            }
+            return;
+        }
+        let Some(mut running) = place.running.take() else { return };
+        // What it has started ends too; the group is its own until its leader is waited for.
+        kill(&running.child);
+        let status = running.child.wait();
+        let _ = self.poll.remove(&running.watch);
+        if let Some(said) = running.said.as_ref().filter(|_| !running.hushed) {
+            let _ = self.poll.remove(said);
+        }
+        (place.status.pid, place.status.domain) = (None, None);
+        if running.since.elapsed() >= LIVED {
+            place.back_off = BACK_OFF;
+        }
+        self.domains.end(running.domain);
+        let done = status.as_ref().is_ok_and(ExitStatus::success);
+        let how = match &status {
+            Ok(status) => describe(*status),
+            Err(error) => error.to_string(),
+        };
+        if running.unwanted {
+            let status = &mut self.places[at].status;
+            (status.state, status.ended) = (State::Killed, Some("its domain was ended".into()));
+            tracing::info!(environment = status.name, "environment ended with its domain");
+        } else {
+            self.failed(at, how, done);
+        }
+    }
+
+    /// An environment has ended, well (`done`) or not: it is started again as its configuration says.
+    fn failed(&mut self, at: usize, how: String, done: bool) {
+        let place = &mut self.places[at];
+        place.status.failures += u64::from(!done);
+        let again = match place.environment.restart {
+            Restart::Always => true,
+            Restart::OnFailure => !done,
+            Restart::Never => false,
+        };
+        place.status.state = if again { State::Waiting } else { State::Ended };
+        if again {
+            place.due = Some(Instant::now() + place.back_off);
+            place.back_off = (place.back_off * 2).min(BACK_OFF_MAX);
+        }
+        tracing::warn!(environment = place.environment.name, how, again, "environment has ended");
+        place.status.ended = Some(how);
+    }
+
+    /// Hears those again that have said too much.
+    fn listen(&mut self) {
+        for (at, place) in self.places.iter_mut().enumerate() {
+            let Some(running) = place.running.as_mut().filter(|running| running.hushed) else { continue };
+            running.hushed = false;
+            let heard = running.said.as_ref().map_or(Ok(()), |said| self.poll.add(said, 2 * at as u64 + 1));
+            if let Err(error) = heard {
+                tracing::warn!(environment = place.environment.name, %error, "what it says is not heard any more");
+                running.said = None;
+            }
+        }
+    }
+
+    /// Ends what domains have left that the node has ended: their processes, and their open files.
+    fn look(&self) {
+        let running = || self.places.iter().filter_map(|place| place.running.as_ref());
+        let mut all = self.domains.with_files().unwrap_or_default();
+        all.extend(running().map(|running| running.domain));
+        if all.is_empty() {
+            return;
+        }
+        let asked = all.clone();
+        let Some(living) = self.domains.living(all) else { return };
+        let living: HashSet<_> = living.into_iter().collect();
+        running().filter(|running| !living.contains(&running.domain)).for_each(|running| kill(&running.child));
+        let ended = asked.into_iter().filter(|domain| !living.contains(domain));
+        ended.for_each(|domain| self.domains.without_files(domain));
+    }
+
+    /// Asks all to end, and kills those that have not soon.
+    fn end_all(mut self) {
+        let mut running: Vec<_> = self.places.iter_mut().map(|place| place.running.take()).collect();
+        for running in running.iter_mut().flatten() {
+            // What they say now nobody hears. One that cannot be asked is killed below.
+            running.said = None;
+            let _ = signal_group(running.child.id(), false);
+        }
+        let mut living = running.iter().flatten().count();
+        let end = Instant::now() + GRACE;
+        let mut ready = Vec::new();
+        while living > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.poll.wait(left.as_nanos() as u64, &mut ready).is_err() {
+                break;
+            }
+            for event in ready.iter().filter(|event| event.token != WAKER) {
+                // Not waited for yet, so that the group stays its own.
+                if let Some(Some(running)) = running.get((event.token / 2) as usize) {
+                    living -= usize::from(self.poll.remove(&running.watch).is_ok());
+                }
+            }
+        }
+        for mut running in running.into_iter().flatten() {
+            kill(&running.child);
+            // It has been killed.
+            let _ = running.child.wait();
+            self.domains.end(running.domain);
+        }
+        self.places.iter_mut().for_each(|place| {
+            (place.status.state, place.status.pid, place.status.domain) = (State::Ended, None, None);
+        });
+        self.publish();
+    }
+}
+
+/// Kills a process and all it has started.
+fn kill(child: &Child) {
+    if let Err(error) = signal_group(child.id(), true) {
+        tracing::error!(pid = child.id(), %error, "an environment cannot be ended");
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".into(),
+    }
+}

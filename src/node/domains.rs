@@ -1,0 +1,196 @@
+//! The tree of domains as operators and the management environment see it.
+//!
+//! The management environment's domain is the first below the root, and the environments that the node runs in processes of
+//! their own have theirs below it, each in its role. Operators look at all of them and may end any but the node's own.
+
+use super::Node;
+use super::codes::Code;
+use super::os::Ended;
+use super::output::Turn;
+use crate::nodeos::channel::Traffic;
+use crate::nodeos::domain::{DomainId, Usage};
+use crate::nodeos::grants::Grants;
+use crate::nodeos::interface::{Error, HostId};
+use crate::nodeos::memory_pool::PoolStatus;
+use crate::port::PortId;
+use crate::trust::SecurityCounts;
+use crate::wire::Digest;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// What is known of a domain.
+#[derive(Clone, Debug, Serialize)]
+pub struct DomainStatus {
+    /// Its name.
+    pub id: u32,
+    /// The domain above it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u32>,
+    /// For people.
+    pub title: String,
+    /// The role it was created in.
+    pub role: String,
+    /// Who runs it; 0 is the node.
+    pub host: u32,
+    /// What its role grants it.
+    pub grants: Grants,
+    /// What it has used in the user half.
+    pub usage: Usage,
+    /// Octets of memory that it holds.
+    pub memory_bytes: u64,
+    /// The memory pool it uses, which others may use too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<PoolStatus>,
+    /// Channels it owns.
+    pub channels: usize,
+    /// The code that runs in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+/// What is known of a channel.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChannelStatus {
+    /// Its name, among those of its kind.
+    pub id: u32,
+    /// in, out or cut.
+    pub kind: &'static str,
+    /// Who pays.
+    pub domain: u32,
+    /// That domain, for people.
+    pub title: String,
+    /// Its protocol, as it was asked for; of a cut-through channel the names of its two ends.
+    pub protocol: String,
+    /// Its address, as it was asked for.
+    pub address: String,
+    /// The port, if it is bound to one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// What has gone through it.
+    #[serde(flatten)]
+    pub traffic: Traffic,
+}
+
+impl Node {
+    /// The domain of the management environment.
+    pub fn management(&self) -> DomainId {
+        self.management
+    }
+
+    /// A domain for an execution environment of the configuration, in the role of that name, below the management environment's.
+    pub fn add_environment(&mut self, title: &str, role: &str) -> Result<DomainId, String> {
+        let role = self.roles.environment(&self.name, title, role).map_err(|why| why.to_string())?;
+        let what = (&role, role.grants);
+        let created = self.add_domain(self.management, title.to_owned(), HostId::NODE, what, None);
+        created.map_err(|error| error.help().to_owned())
+    }
+
+    /// Ends the domain of an environment whose process has ended, and all below it.
+    pub fn end_environment(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
+        self.end_domain(turn, domain, true)
+    }
+
+    /// Lets a process run a domain that the node has created for it; what is created below it is run by that process too.
+    pub fn host_domain(&mut self, domain: DomainId) -> Result<HostId, Error> {
+        let env = self.env.as_deref_mut().ok_or(Error::Stale)?;
+        let domain = env.domains.of(domain).ok_or(Error::Stale)?;
+        if domain.host != HostId::NODE {
+            return Err(Error::Exists);
+        }
+        let host = self.hosts.add_remote().ok_or(Error::Full)?;
+        domain.host = host;
+        Ok(host)
+    }
+
+    /// Those of these domains that there still are.
+    pub fn living(&self, mut domains: Vec<DomainId>) -> Vec<DomainId> {
+        let env = self.env.as_deref();
+        domains.retain(|domain| env.is_some_and(|env| env.domains.by_id(*domain).is_some()));
+        domains
+    }
+
+    /// Ends a domain for an operator, and all below it; not the node's own.
+    pub fn kill_domain(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Result<Ended, String> {
+        let env = self.env.as_deref().ok_or("the node is busy")?;
+        let found = env.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
+        if [env.domains.root(), env.capsules, self.management].contains(&domain) {
+            return Err(format!("{} is the node's own and ends with it", found.title));
+        }
+        tracing::warn!(node = self.name, domain = domain.0, title = found.title, "an operator ends a domain");
+        Ok(self.end_domain(turn, domain, true))
+    }
+
+    /// A domain and all below it.
+    pub fn domains_within(&self, top: DomainId) -> Vec<DomainId> {
+        let Some(env) = self.env.as_deref() else { return Vec::new() };
+        env.domains.iter().map(|(id, _)| id).filter(|id| env.domains.is_within(*id, top)).collect()
+    }
+
+    /// What the security module has decided.
+    pub fn security(&self) -> SecurityCounts {
+        self.roles.decided()
+    }
+
+    /// All domains, each behind the one above it.
+    pub fn domain_tree(&self) -> Vec<DomainStatus> {
+        let Some(env) = self.env.as_deref() else { return Vec::new() };
+        let ready = self.codes.iter().filter_map(|(name, code)| match code {
+            Code::Ready(ready) => Some((ready.domain, name)),
+            _ => None,
+        });
+        let codes: HashMap<DomainId, &Digest> = ready.collect();
+        let (mut all, mut open) = (Vec::new(), vec![env.domains.root()]);
+        while let Some(id) = open.pop() {
+            let Some(domain) = env.domains.by_id(id) else { continue };
+            // The first child is to be looked at next.
+            open.extend(domain.children().iter().rev());
+            all.push(DomainStatus {
+                id: id.0,
+                parent: domain.parent().map(|parent| parent.0),
+                title: domain.title.clone(),
+                role: domain.role.name.clone(),
+                host: domain.host.0,
+                grants: domain.grants,
+                memory: self.pools.of_domain(id).and_then(|pool| self.pools.status(pool)),
+                memory_bytes: self.pools.held_by(id),
+                usage: domain.usage.clone(),
+                channels: domain.channels as usize,
+                code: codes.get(&id).map(|name| name.to_string()),
+            });
+        }
+        all
+    }
+
+    /// All channels.
+    pub fn channel_list(&self) -> Vec<ChannelStatus> {
+        let Some(env) = self.env.as_deref() else { return Vec::new() };
+        let port = |id: Option<PortId>| Some(env.topology.port(id?)?.name.clone());
+        let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {
+            id,
+            kind,
+            domain: domain.0,
+            title: env.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default(),
+            protocol: String::new(),
+            address: String::new(),
+            port: None,
+            traffic,
+        };
+        let ins = self.channels.ins.iter().map(|(id, channel)| ChannelStatus {
+            protocol: channel.spec.protocol.clone(),
+            address: channel.spec.address.clone(),
+            port: port(channel.filter.port),
+            ..status(id.0, "in", channel.domain, channel.traffic)
+        });
+        let outs = self.channels.outs.iter().map(|(id, channel)| ChannelStatus {
+            protocol: channel.spec.protocol.clone(),
+            address: channel.spec.address.clone(),
+            port: port(channel.target.port),
+            ..status(id.0, "out", channel.domain, channel.traffic)
+        });
+        let cuts = self.channels.cuts.iter().map(|(id, channel)| ChannelStatus {
+            protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),
+            ..status(id.0, "cut", channel.domain, channel.traffic)
+        });
+        ins.chain(outs).chain(cuts).collect()
+    }
+}

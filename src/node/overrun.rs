@@ -1,0 +1,45 @@
+//! Code that stays over its budget, and what else is seen of codes once a second.
+//!
+//! Every packet beyond a budget is dropped, in either half. Where the role says so (`over_budget = "remove"`), code for which
+//! that happens for some seconds in a row is taken out of both halves and refused for a time; its capsules are
+//! then dropped under [`Reason::Removed`], before anything of them is looked at.
+
+use super::Node;
+use super::codes::Code;
+use super::output::Turn;
+use crate::nodeos::limits::OverBudget;
+use crate::nodeos::reason::Reason;
+use crate::wire::Digest;
+
+/// Time between two looks, in nanoseconds. `over_budget_s` counts them.
+pub(super) const LOOK: u64 = 1_000_000_000;
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Node {
+    /// Looks at what all codes have used.
+    pub(super) fn look_at_budgets(&mut self, turn: &mut Turn<'_>) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let mut over: Vec<(Digest, u32)> = Vec::new();
+        for (name, ready) in self.codes.ready() {
+            let Some(domain) = env.domains.of(ready.domain) else { continue };
+            let (kernel, strikes) = domain.look();
+            ready.ran_in_kernel(kernel.packets, turn.now);
+            let limits = &domain.limits;
+            if limits.over_budget == OverBudget::Remove && strikes >= limits.over_budget_s {
+                over.push((*name, limits.removed_s));
+            }
+        }
+        for (code, removed_s) in over {
+            self.remove_for_budget(turn, code, removed_s);
+        }
+    }
+
+    fn remove_for_budget(&mut self, turn: &mut Turn<'_>, code: Digest, removed_s: u32) {
+        tracing::warn!(node = self.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
+        self.withdraw(turn, &code);
+        let until = turn.now + u64::from(removed_s) * SECOND;
+        let why = format!("it stayed over its budget and was removed for {removed_s} s");
+        self.enter(turn, code, Code::Refused { until, why, reason: Reason::Removed });
+    }
+}

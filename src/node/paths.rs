@@ -1,0 +1,219 @@
+//! Packets that wait for the CPU: a bounded queue for each domain, and the path scheduler that says whose packet is next.
+//!
+//! A packet comes here as soon as it is known whose it is, before anything is done for it, and is dropped here when too many of its domain's
+//! wait. With `fifo` nothing waits: a packet runs to completion when it comes, since queues cost more than they order. With every other policy
+//! the driver calls [`Node::run_next`] until nothing waits or others have their turn, and tells what each packet cost ([`Node::ran`]).
+
+use super::output::Turn;
+use super::{Node, Reason};
+use crate::code::fetch::Source;
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::grants::{self, Grants};
+use crate::nodeos::interface::{Ends, InChanId, Upcall};
+use crate::port::Frame;
+use crate::schedule::{self, PathScheduler, Policy, Share};
+use crate::wire::capsule;
+use std::collections::VecDeque;
+
+/// Packets of one domain that may wait.
+pub const QUEUE_MAX: usize = 1024;
+
+/// Packets of all domains that may wait. A domain may have as many as there is room left (Choudhury and Hahne 1998), so
+/// those that want more than their share leave room for the others.
+pub const WAITING_MAX: usize = 4096;
+
+const _: () = assert!(grants::WEIGHT_MAX <= schedule::WEIGHT_MAX);
+const _: () = assert!(grants::DEADLINE_US_MAX as u64 * 1000 <= schedule::DEADLINE_NS_MAX);
+
+/// What is to be done with a packet that waits.
+pub(super) enum Work {
+    /// Its code runs.
+    Capsule { frame: Frame, source: Option<Source>, from: u32 },
+    /// Whoever runs the domain of its channel is told.
+    Channel { channel: InChanId, frame: Frame, ends: Ends },
+}
+
+struct Queue {
+    domain: DomainId,
+    work: VecDeque<Work>,
+}
+
+/// The queues of a node.
+#[derive(Default)]
+pub(super) struct Paths {
+    /// None: packets run when they come.
+    scheduler: Option<PathScheduler>,
+    queues: Vec<Queue>,
+    waiting: usize,
+}
+
+/// A packet that has run.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Ran {
+    domain: DomainId,
+    /// The steps its code took: its cost where there is no clock.
+    pub steps: u64,
+}
+
+impl Paths {
+    #[inline]
+    pub(super) fn is_queueing(&self) -> bool {
+        self.scheduler.is_some()
+    }
+}
+
+impl Node {
+    /// How the CPU is divided among domains from now on. Packets that wait are not dropped.
+    pub fn set_scheduler(&mut self, policy: Policy, now: u64) {
+        self.paths.scheduler = (policy != Policy::Fifo || self.has_work()).then(|| PathScheduler::new(policy));
+        for at in 0..self.paths.queues.len() {
+            let Queue { domain, ref work } = self.paths.queues[at];
+            let waits = !work.is_empty();
+            self.enter_path(domain, now);
+            if waits {
+                self.wake_path(domain, now);
+            }
+        }
+    }
+
+    /// How the CPU is divided.
+    pub fn scheduler(&self) -> Policy {
+        self.paths.scheduler.as_ref().map_or(Policy::Fifo, PathScheduler::policy)
+    }
+
+    /// Whether packets wait for [`Node::run_next`].
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.paths.waiting > 0
+    }
+
+    /// Packets of a domain that were done after their deadline.
+    pub fn missed_deadlines(&self, domain: DomainId) -> u64 {
+        self.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))
+    }
+
+    /// Runs the packet whose turn it is.
+    pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
+        let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
+        let queue = self.paths.queues.get_mut(flow)?;
+        let domain = queue.domain;
+        let Some(work) = queue.work.pop_front() else { return Some(Ran { domain, steps: 0 }) };
+        self.paths.waiting -= 1;
+        let before = self.steps_of(domain);
+        match work {
+            Work::Capsule { frame, source, from } => match capsule::Header::parse(frame.bytes()) {
+                Ok(header) => self.process_now(turn, frame, &header, source, from),
+                Err(_) => self.drop(turn, frame, Reason::Malformed),
+            },
+            Work::Channel { channel, frame, ends } => match self.channels.ins.get_mut(channel) {
+                Some(known) => {
+                    known.waiting -= 1;
+                    self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
+                }
+                None => self.drop_in(turn, frame, Reason::PathEnded, domain),
+            },
+        }
+        Some(Ran { domain, steps: self.steps_of(domain).saturating_sub(before) })
+    }
+
+    /// What a packet has cost, in nanoseconds; without a clock in steps, but always the same.
+    pub fn ran(&mut self, ran: Ran, cost: u64, now: u64) {
+        let flow = ran.domain.index();
+        let more = self.paths.queues.get(flow).is_some_and(|queue| !queue.work.is_empty());
+        if let Some(scheduler) = &mut self.paths.scheduler {
+            scheduler.charge(flow, cost, more, now);
+        }
+        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(ran.domain)) {
+            domain.usage.cpu_ns += cost;
+        }
+    }
+
+    /// Lets a packet wait for its domain's turn, or drops it if too many wait.
+    pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work) {
+        let flow = domain.index();
+        if self.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
+            self.enter_path(domain, turn.now);
+        }
+        let room = QUEUE_MAX.min(WAITING_MAX - self.paths.waiting);
+        let channel = match &work {
+            Work::Channel { channel, .. } => self.channels.ins.get_mut(*channel),
+            Work::Capsule { .. } => None,
+        };
+        let (Some(queue), false) =
+            (self.paths.queues.get_mut(flow), channel.as_ref().is_some_and(|channel| channel.is_full()))
+        else {
+            return self.drop_work(turn, domain, work);
+        };
+        if queue.work.len() >= room {
+            return self.drop_work(turn, domain, work);
+        }
+        if let Some(channel) = channel {
+            channel.waiting += 1;
+        }
+        queue.work.push_back(work);
+        self.paths.waiting += 1;
+        self.wake_path(domain, turn.now);
+    }
+
+    /// A domain has ended: what waits for it goes.
+    pub(super) fn leave_path(&mut self, turn: &mut Turn<'_>, domain: DomainId) {
+        let Some(queue) = self.paths.queues.get_mut(domain.index()).filter(|queue| queue.domain == domain) else {
+            return;
+        };
+        let work = core::mem::take(&mut queue.work);
+        self.paths.waiting -= work.len();
+        if let Some(scheduler) = &mut self.paths.scheduler {
+            scheduler.leave(domain.index());
+        }
+        for work in work {
+            let (Work::Capsule { frame, .. } | Work::Channel { frame, .. }) = work;
+            self.drop(turn, frame, Reason::PathEnded);
+        }
+    }
+
+    fn wake_path(&mut self, domain: DomainId, now: u64) {
+        if let Some(scheduler) = &mut self.paths.scheduler {
+            scheduler.wake(domain.index(), now);
+        }
+    }
+
+    fn steps_of(&self, domain: DomainId) -> u64 {
+        let domain = self.env.as_deref().and_then(|env| env.domains.by_id(domain));
+        domain.map_or(0, |domain| domain.usage.steps)
+    }
+
+    /// A domain's first packet: from now on it has a queue.
+    #[cold]
+    fn enter_path(&mut self, domain: DomainId, now: u64) {
+        let known = self.env.as_deref().and_then(|env| env.domains.by_id(domain));
+        let share = share_of(&known.map_or(Grants::default(), |known| known.grants));
+        let flow = domain.index();
+        if self.paths.queues.len() <= flow {
+            self.paths.queues.resize_with(flow + 1, || Queue { domain, work: VecDeque::new() });
+        }
+        self.paths.queues[flow].domain = domain;
+        if let Some(scheduler) = &mut self.paths.scheduler {
+            scheduler.enter(flow, share, now);
+        }
+    }
+
+    #[cold]
+    fn drop_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work) {
+        let frame = match work {
+            Work::Capsule { frame, .. } => frame,
+            Work::Channel { frame, channel, .. } => {
+                if let Some(channel) = self.channels.ins.get_mut(channel) {
+                    channel.traffic.dropped += 1;
+                }
+                frame
+            }
+        };
+        self.drop_in(turn, frame, Reason::PathFull, domain);
+    }
+}
+
+/// What a role grants, as schedulers take it.
+fn share_of(grants: &Grants) -> Share {
+    Share { weight: grants.weight, priority: grants.priority, deadline_ns: u64::from(grants.deadline_us) * 1000 }
+}

@@ -1,0 +1,442 @@
+//! Events: what a domain wants to be told at a time.
+//!
+//! A wheel of wheels with a resolution of a millisecond (Varghese and Lauck, SOSP 1987): a level's slot holds what is due in one turn of the level
+//! below, and is taken apart when that turn begins. Scheduling and cancelling touch a few entries, however many there are; entries are used again, so
+//! nothing is allocated once the most there ever were have been there. An event comes at its time or up to a millisecond later, never
+//! earlier, and those of one domain can be counted and taken away without looking at others'.
+
+use super::interface::{DomainId, Error, EventId};
+
+/// Events of a node.
+pub const EVENTS_MAX: usize = 1 << 18;
+
+/// Events delivered, or moved from level to level, in one call of [`Events::expire`]: packets wait no longer.
+pub const EXPIRED_MAX: usize = 1024;
+
+/// Levels: together they reach over two years. What is due later is looked at again then.
+const LEVELS: usize = 6;
+/// Bits of a tick that tell the slots of a level apart.
+const BITS: u32 = 6;
+const SLOTS: usize = 1 << BITS;
+const TICK_NS: u64 = 1_000_000;
+const NONE: u32 = u32::MAX;
+
+/// An event, or a place for one.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// In milliseconds of the node's clock.
+    due: u64,
+    argument: u64,
+    domain: DomainId,
+    /// How often the place was used; odd while it is.
+    generation: u32,
+    slot: u16,
+    next: u32,
+    before: u32,
+    /// The neighbours among the events of the domain. Of a free place: the next free one.
+    sibling: u32,
+    sibling_before: u32,
+}
+
+/// The events of one domain.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    first: u32,
+    count: u32,
+}
+
+/// All events of a node.
+#[derive(Debug)]
+pub struct Events {
+    entries: Vec<Entry>,
+    free: u32,
+    /// First and last of each slot, level by level.
+    slots: Box<[(u32, u32)]>,
+    /// The slots of each level that hold something.
+    held: [u64; LEVELS],
+    owners: Vec<Owner>,
+    /// The tick that is worked on: all before it is done.
+    tick: u64,
+    count: usize,
+}
+
+impl Default for Events {
+    fn default() -> Events {
+        Events {
+            entries: Vec::new(),
+            free: NONE,
+            slots: vec![(NONE, NONE); LEVELS * SLOTS].into(),
+            held: [0; LEVELS],
+            owners: Vec::new(),
+            tick: 0,
+            count: 0,
+        }
+    }
+}
+
+impl Events {
+    /// Has an event come to a domain at a time of the node's clock, in nanoseconds. [`Error::Full`] when [`EVENTS_MAX`] are waiting.
+    pub fn schedule(&mut self, domain: DomainId, due_ns: u64, argument: u64) -> Result<EventId, Error> {
+        let at = self.place()?;
+        // The last millisecond that a clock can show is the last one that comes.
+        let due = due_ns.div_ceil(TICK_NS).min(u64::MAX / TICK_NS);
+        if domain.index() >= self.owners.len() {
+            // Once for each domain there ever is at the same time.
+            self.owners.resize(domain.index() + 1, Owner { first: NONE, count: 0 });
+        }
+        let owner = &mut self.owners[domain.index()];
+        let sibling = core::mem::replace(&mut owner.first, at);
+        owner.count += 1;
+        if let Some(sibling) = self.entries.get_mut(sibling as usize) {
+            sibling.sibling_before = at;
+        }
+        let entry = &mut self.entries[at as usize];
+        let generation = entry.generation.wrapping_add(1);
+        (entry.due, entry.argument, entry.domain, entry.generation) = (due, argument, domain, generation);
+        (entry.sibling, entry.sibling_before) = (sibling, NONE);
+        self.count += 1;
+        self.link(at);
+        Ok(EventId(u64::from(generation) << 32 | u64::from(at)))
+    }
+
+    /// Takes an event back and says whose it was, unless it has come or was taken back before.
+    pub fn cancel(&mut self, event: EventId) -> Option<DomainId> {
+        let at = self.known(event)?;
+        self.unlink(at);
+        Some(self.release(at).0)
+    }
+
+    /// Whose an event is.
+    pub fn owner(&self, event: EventId) -> Option<DomainId> {
+        self.known(event).map(|at| self.entries[at as usize].domain)
+    }
+
+    /// Takes back all events of a domain: its end. How many there were.
+    pub fn cancel_all(&mut self, domain: DomainId) -> usize {
+        let mut count = 0;
+        // The list is that of the domain's place: whoever had the place before took its events along when it ended.
+        while let Some(first) = self.owners.get(domain.index()).map(|owner| owner.first).filter(|first| *first != NONE)
+        {
+            self.unlink(first);
+            self.release(first);
+            count += 1;
+        }
+        count
+    }
+
+    /// Events of a domain that are waiting.
+    pub fn count(&self, domain: DomainId) -> u32 {
+        self.owners.get(domain.index()).map_or(0, |owner| owner.count)
+    }
+
+    /// Events that are waiting.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// When [`Events::expire`] has something to do, in nanoseconds: at the next event or before.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let (_, _, tick) = self.next_slot()?;
+        Some(tick.saturating_mul(TICK_NS))
+    }
+
+    /// Tells of all events that are due, in order of their milliseconds, but does no more than [`EXPIRED_MAX`] at once: if some are left,
+    /// [`Events::next_deadline`] is not later than `now`.
+    pub fn expire(&mut self, now: u64, tell: &mut impl FnMut(DomainId, EventId, u64)) -> usize {
+        let (today, mut told) = (now / TICK_NS, 0);
+        for _ in 0..EXPIRED_MAX {
+            let Some((level, slot, tick)) = self.next_slot().filter(|(_, _, tick)| *tick <= today) else {
+                self.tick = self.tick.max(today);
+                return told;
+            };
+            self.tick = self.tick.max(tick);
+            let at = self.slots[level * SLOTS + slot].0;
+            self.unlink(at);
+            if level > 0 && self.entries[at as usize].due > self.tick {
+                self.link(at);
+                continue;
+            }
+            let event = EventId(u64::from(self.entries[at as usize].generation) << 32 | u64::from(at));
+            let (domain, argument) = self.release(at);
+            tell(domain, event, argument);
+            told += 1;
+        }
+        told
+    }
+
+    /// The slot to be worked on next, its level, and the tick when that begins. Of slots that begin at the same time the one of the highest level comes first:
+    /// what it holds may be due then.
+    fn next_slot(&self) -> Option<(usize, usize, u64)> {
+        let mut next: Option<(usize, usize, u64)> = None;
+        for level in (0..LEVELS).rev() {
+            if self.held[level] == 0 {
+                continue;
+            }
+            let shift = BITS * level as u32;
+            let turn = self.tick >> shift;
+            let here = (turn % SLOTS as u64) as u32;
+            let ahead = self.held[level].rotate_right(here).trailing_zeros();
+            let slot = (here + ahead) as usize % SLOTS;
+            let tick = ((turn + u64::from(ahead)) << shift).max(self.tick);
+            if next.is_none_or(|(_, _, known)| tick < known) {
+                next = Some((level, slot, tick));
+            }
+        }
+        next
+    }
+
+    /// A free entry.
+    fn place(&mut self) -> Result<u32, Error> {
+        if let Some(entry) = self.entries.get(self.free as usize) {
+            return Ok(core::mem::replace(&mut self.free, entry.sibling));
+        }
+        if self.entries.len() >= EVENTS_MAX {
+            return Err(Error::Full);
+        }
+        self.entries.push(Entry {
+            due: 0,
+            argument: 0,
+            domain: DomainId(0),
+            generation: 0,
+            slot: 0,
+            next: NONE,
+            before: NONE,
+            sibling: NONE,
+            sibling_before: NONE,
+        });
+        Ok(self.entries.len() as u32 - 1)
+    }
+
+    fn known(&self, event: EventId) -> Option<u32> {
+        let (generation, at) = ((event.0 >> 32) as u32, event.0 as u32);
+        let entry = self.entries.get(at as usize)?;
+        (entry.generation == generation && generation % 2 == 1).then_some(at)
+    }
+
+    /// Puts an entry into the slot of its time: on the lowest level whose turn it shares with the tick.
+    fn link(&mut self, at: u32) {
+        let horizon = self.tick.saturating_add((1 << (BITS * LEVELS as u32)) - 1);
+        let due = self.entries[at as usize].due.clamp(self.tick, horizon);
+        let differs = (due ^ self.tick).max(1).ilog2() / BITS;
+        let mut level = (differs as usize).min(LEVELS - 1);
+        // Behind the end of the last level's turn: its slots go around.
+        let mut slot = (due >> (BITS * level as u32)) as usize % SLOTS;
+        if differs as usize >= LEVELS && slot == (self.tick >> (BITS * level as u32)) as usize % SLOTS {
+            slot = (slot + SLOTS - 1) % SLOTS;
+        }
+        if due == self.tick {
+            (level, slot) = (0, self.tick as usize % SLOTS);
+        }
+        let index = level * SLOTS + slot;
+        let (first, last) = &mut self.slots[index];
+        let before = core::mem::replace(last, at);
+        if before == NONE {
+            *first = at;
+            self.held[level] |= 1 << slot;
+        } else {
+            self.entries[before as usize].next = at;
+        }
+        let entry = &mut self.entries[at as usize];
+        (entry.slot, entry.next, entry.before) = (index as u16, NONE, before);
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let Entry { slot, next, before, .. } = self.entries[at as usize];
+        let index = usize::from(slot);
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.next = next,
+            None => self.slots[index].0 = next,
+        }
+        match self.entries.get_mut(next as usize) {
+            Some(entry) => entry.before = before,
+            None => self.slots[index].1 = before,
+        }
+        if self.slots[index].0 == NONE {
+            self.held[index / SLOTS] &= !(1 << (index % SLOTS));
+        }
+    }
+
+    /// Frees an entry that is in no slot any more.
+    fn release(&mut self, at: u32) -> (DomainId, u64) {
+        let entry = &mut self.entries[at as usize];
+        let Entry { domain, argument, sibling, sibling_before, .. } = *entry;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.sibling = core::mem::replace(&mut self.free, at);
+        if let Some(other) = self.entries.get_mut(sibling as usize) {
+            other.sibling_before = sibling_before;
+        }
+        let owner = &mut self.owners[domain.index()];
+        owner.count -= 1;
+        match self.entries.get_mut(sibling_before as usize) {
+            Some(other) => other.sibling = sibling,
+            None => owner.first = sibling,
+        }
+        self.count -= 1;
+        (domain, argument)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const MS: u64 = TICK_NS;
+
+    fn domain(index: u32) -> DomainId {
+        DomainId(1 << 16 | index)
+    }
+
+    /// Arguments of what comes until `now`, however many calls that takes.
+    fn all(events: &mut Events, now: u64) -> Vec<u64> {
+        let mut come = Vec::new();
+        while events.next_deadline().is_some_and(|next| next <= now) {
+            events.expire(now, &mut |_, _, argument| come.push(argument));
+        }
+        come
+    }
+
+    #[test]
+    fn an_event_comes_at_its_time_and_never_before() {
+        let mut events = Events::default();
+        for due in [0, 1, MS - 1, MS, MS + 1, 63 * MS, 64 * MS, 65 * MS, 4096 * MS, 4097 * MS, 1_000_000 * MS + 7] {
+            let id = events.schedule(domain(1), due, due).unwrap();
+            let next = due.div_ceil(MS) * MS;
+            if next > 0 {
+                assert!(all(&mut events, next - 1).is_empty(), "{due}");
+            }
+            assert_eq!(events.owner(id), Some(domain(1)));
+            assert_eq!(all(&mut events, next), [due]);
+            assert_eq!((events.cancel(id), events.owner(id), events.count(domain(1))), (None, None, 0));
+        }
+        assert!(events.is_empty() && events.next_deadline().is_none());
+    }
+
+    #[test]
+    fn a_hundred_thousand_events_come_in_order_and_each_once() {
+        let mut events = Events::default();
+        let due = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 22;
+        for n in 0..100_000 {
+            events.schedule(domain((n % 1000) as u32), due(n), n).unwrap();
+        }
+        let places = events.entries.len();
+        let mut now = 0;
+        let mut come = Vec::new();
+        while let Some(next) = events.next_deadline() {
+            now = now.max(next);
+            let told = events.expire(now, &mut |owner, _, n| {
+                assert_eq!(owner, domain((n % 1000) as u32));
+                come.push((due(n).div_ceil(MS), n));
+            });
+            assert!(told <= EXPIRED_MAX);
+        }
+        assert!(come.is_sorted_by_key(|(tick, _)| *tick));
+        come.sort_by_key(|(_, n)| *n);
+        assert!(come.iter().map(|(_, n)| *n).eq(0..100_000));
+        for n in 0..100_000 {
+            events.schedule(domain(0), now + n, n).unwrap();
+        }
+        assert_eq!(events.entries.len(), places, "places are used again");
+        assert_eq!((events.count(domain(0)), events.cancel_all(domain(0)), events.len()), (100_000, 100_000, 0));
+    }
+
+    #[test]
+    fn an_end_far_beyond_all_levels_is_an_end() {
+        let mut events = Events::default();
+        let span = 1u64 << (BITS * LEVELS as u32);
+        let start = span * MS - 10 * MS;
+        assert!(all(&mut events, start).is_empty());
+        for (n, due) in [start + 5 * MS, start + 20 * MS, start + span * MS, u64::MAX].into_iter().enumerate() {
+            events.schedule(domain(0), due, n as u64).unwrap();
+        }
+        assert_eq!(all(&mut events, start + 19 * MS), [0]);
+        assert_eq!(all(&mut events, start + 20 * MS), [1]);
+        assert!(all(&mut events, start + span * MS - MS).is_empty());
+        assert_eq!(all(&mut events, start + span * MS), [2]);
+        assert_eq!((all(&mut events, u64::MAX / 2), all(&mut events, u64::MAX)), (vec![], vec![3]));
+    }
+
+    #[test]
+    fn who_ends_takes_its_events_along_and_no_others() {
+        let mut events = Events::default();
+        for n in 0..300 {
+            events.schedule(domain(n % 3), u64::from(n) * MS, u64::from(n)).unwrap();
+        }
+        assert_eq!(events.cancel_all(domain(1)), 100);
+        assert_eq!([0, 1, 2].map(|n| events.count(domain(n))), [100, 0, 100]);
+        assert_eq!(events.cancel_all(domain(9)), 0);
+        assert!(all(&mut events, 300 * MS).iter().all(|n| n % 3 != 1));
+    }
+
+    #[test]
+    fn a_node_holds_so_many_events_and_no_more() {
+        let mut events = Events::default();
+        let last = (0..EVENTS_MAX as u64).map(|n| events.schedule(domain(0), n * MS, n).unwrap()).last().unwrap();
+        assert_eq!(events.schedule(domain(1), 0, 0), Err(Error::Full));
+        assert_eq!(events.cancel(last), Some(domain(0)));
+        let again = events.schedule(domain(1), 0, 0).unwrap();
+        assert!(again != last && events.cancel(last).is_none(), "a place is used again, a name is not");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn events_agree_with_a_sorted_map(
+            origin in prop::sample::select(vec![0u64, 4_000, 262_140, (1 << 36) - 3_000]),
+            steps in prop::collection::vec((0u8..8, any::<u32>(), 0u32..4), 1..200),
+        ) {
+            let mut events = Events::default();
+            let mut model: BTreeMap<(u64, u64), (EventId, DomainId)> = BTreeMap::new();
+            let mut now = origin * MS;
+            prop_assert!(all(&mut events, now).is_empty());
+            for (n, (step, number, owner)) in steps.into_iter().enumerate() {
+                match step {
+                    0..=3 => {
+                        let far = [40 * MS, 5_000 * MS, 300_000 * MS, 40_000_000_000 * MS][number as usize % 4];
+                        let due = now + u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) % far;
+                        let id = events.schedule(domain(owner), due, n as u64).unwrap();
+                        model.insert((due.div_ceil(MS), n as u64), (id, domain(owner)));
+                    }
+                    4 => {
+                        let known = model.iter().nth(number as usize % model.len().max(1)).map(|(key, value)| (*key, *value));
+                        if let Some((key, (id, owner))) = known {
+                            model.remove(&key);
+                            prop_assert_eq!(events.cancel(id), Some(owner));
+                            prop_assert_eq!(events.cancel(id), None);
+                        }
+                    }
+                    5 => {
+                        let before = model.len();
+                        model.retain(|_, (_, other)| *other != domain(owner));
+                        prop_assert_eq!(events.cancel_all(domain(owner)), before - model.len());
+                    }
+                    _ => {
+                        now += u64::from(number) % [10, 300_000 * MS][owner as usize % 2];
+                        let mut come = all(&mut events, now);
+                        let later = model.split_off(&(now / MS + 1, 0));
+                        let expected: Vec<_> = std::mem::replace(&mut model, later).into_keys().collect();
+                        let ticks: BTreeMap<u64, u64> = expected.iter().map(|(tick, n)| (*n, *tick)).collect();
+                        prop_assert!(come.iter().all(|n| ticks.contains_key(n)));
+                        prop_assert!(come.is_sorted_by_key(|n| ticks[n]));
+                        come.sort_unstable();
+                        prop_assert!(come.iter().eq(ticks.keys()));
+                    }
+                }
+                prop_assert_eq!(events.len(), model.len());
+                let first = model.keys().next().map(|(tick, _)| (tick * MS).max(now / MS * MS));
+                prop_assert!(events.next_deadline() <= first.or(events.next_deadline()));
+                prop_assert_eq!(events.next_deadline().is_none(), model.is_empty());
+                for n in 0..4 {
+                    let owned = model.values().filter(|(_, other)| *other == domain(n)).count();
+                    prop_assert_eq!(events.count(domain(n)) as usize, owned);
+                }
+            }
+        }
+    }
+}
