@@ -296,6 +296,8 @@ impl Worker {
             let Ok(order) = self.orders.try_recv() else { return false };
             match order {
                 Order::Do(command) => {
+                    // Not before it was asked for: a delay that begins now is not over too early.
+                    let now = self.clock.now();
                     let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                     command(&mut self.node, &mut turn);
                 }
