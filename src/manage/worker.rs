@@ -19,7 +19,7 @@ use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use std::io;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 /// Token of the waker.
@@ -62,6 +62,8 @@ pub type Command = Box<dyn FnOnce(&mut Node, &mut Turn<'_>) + Send>;
 pub enum Order {
     /// Do this.
     Do(Command),
+    /// Carry out what follows from the orders before, and say so.
+    Settle(Sender<()>),
     /// A process of an environment's has connected.
     Attach(HostId, Box<Half>),
     /// It has gone.
@@ -300,6 +302,13 @@ impl Worker {
                     let now = self.clock.now();
                     let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                     command(&mut self.node, &mut turn);
+                }
+                Order::Settle(done) => {
+                    // Should this fail, then the next turn does too, and ends the worker.
+                    if self.settle(self.clock.now()).is_ok() {
+                        // Whoever asked may have gone away meanwhile.
+                        let _ = done.send(());
+                    }
                 }
                 Order::Attach(host, half) => {
                     if let Err(error) = self.processes.attach(host, half, &self.poll, PROCESSES) {

@@ -43,6 +43,18 @@ pub fn coded(error: Error) -> libanode::error::Error {
     libanode::error::Error::of_code(error as u8).unwrap_or(libanode::error::Error::Io)
 }
 
+/// Whether the ports have to be told before a call returns: whoever has created a channel gets all its packets from then on.
+pub fn changes_channels(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::InChanCreate { .. }
+            | Call::InChanDestroy { .. }
+            | Call::CutChanCreate { .. }
+            | Call::CutChanDestroy { .. }
+            | Call::DomainTerminate { .. }
+    )
+}
+
 fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
     let object = |name: u32| Answer::Object { name };
     let done = |()| Answer::Done {};

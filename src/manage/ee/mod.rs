@@ -218,7 +218,11 @@ impl Session {
         let refused = |error: Error| Answer::Refused { error: calls::coded(error) };
         if !files::is_about_files(&call) {
             let above = if let Call::DomainCreate { parent, .. } = call { Some(DomainId(parent)) } else { None };
+            let settles = calls::changes_channels(&call);
             let answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
+            if settles && self.door.handle.settle().is_err() {
+                return refused(Error::Ended);
+            }
             if let (Some(above), Answer::Object { name }) = (above, &answer) {
                 self.opened.inherit(DomainId(*name), above);
             }
