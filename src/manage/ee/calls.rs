@@ -99,3 +99,20 @@ fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
         | Call::FileUnlink { .. } => Err(Error::Invalid),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_the_same_in_the_node_the_library_and_the_header() {
+        let header = include_str!("../../../sdk/anode/nodeos.h");
+        assert_eq!(Error::ALL.len(), libanode::error::Error::ALL.len());
+        for error in Error::ALL {
+            let text = coded(*error).text().to_str().unwrap();
+            assert!(text.starts_with(&format!("{}: ", error.name())), "{text}");
+            let line = format!("    {} = {},", error.name(), *error as u8);
+            assert!(header.lines().any(|found| found == line), "the header lacks {line}");
+        }
+    }
+}

@@ -97,7 +97,9 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some(files) = &self.files {
-            self.users.iter().for_each(|domain| drop(files.leave(*domain)));
+            for domain in &self.users {
+                files.leave(*domain);
+            }
         }
     }
 }

@@ -50,8 +50,9 @@ pub struct Half {
     pub domain: DomainId,
     /// Whether it has more for the node than was taken.
     pub marked: bool,
-    /// How often it has woken the node for nothing lately, and whether the node has stopped listening for that.
+    /// How often it has woken the node for nothing lately.
     pub vain: u32,
+    /// Whether the node has stopped listening for that.
     pub deaf: bool,
     memory: Arc<Memory>,
     up: Producer<Arc<Memory>>,
