@@ -15,6 +15,7 @@ mod halves;
 mod loading;
 pub mod objects;
 pub mod output;
+mod plan;
 mod sending;
 mod serving;
 pub mod status;
@@ -76,6 +77,9 @@ pub struct Node {
     told: u64,
     /// Codes that run there and are to be prepared here.
     adopted: Vec<Digest>,
+    /// Away only while it is called.
+    plan: Option<Box<plan::Speaker>>,
+    plan_principals: Arc<[(String, String)]>,
 }
 
 impl Node {
@@ -125,6 +129,8 @@ impl Node {
             kernel,
             told: 0,
             adopted: Vec::new(),
+            plan: None,
+            plan_principals: Arc::default(),
         }
     }
 
@@ -184,6 +190,11 @@ impl Node {
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 self.receive_fetch(turn, frame, native);
+            }
+            anep::type_id::PLAN if self.plan.is_some() => {
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_plan(turn, frame, native);
             }
             _ if discard => self.drop(turn, frame, Reason::UnknownType),
             _ => {
@@ -505,13 +516,14 @@ impl Node {
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
-        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep)
+        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep).min(self.next_plan_timer())
     }
 
     /// Does what is due.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
         self.expire_fetches(turn);
         self.expire_resolutions(turn);
+        self.run_plan(turn, turn.now >= self.next_sweep);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             if let Some(env) = self.env.as_deref_mut() {

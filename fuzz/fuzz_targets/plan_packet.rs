@@ -18,7 +18,7 @@ impl Services for Mirror {
 }
 
 impl Node for Mirror {
-    fn call(&mut self, _: ServiceId, arguments: &[Value], _: State<'_>) -> Result<Value, Stop> {
+    fn call(&mut self, _: ServiceId, arguments: &[Value], _: &mut State<'_>) -> Result<Value, Stop> {
         Ok(arguments.first().cloned().unwrap_or_default())
     }
 

@@ -5,6 +5,7 @@
 
 use super::kernel::Messenger;
 use super::linker::Linker;
+use super::resolver::Resolver;
 use crate::code::bundle::Bundle;
 use crate::code::run::Program;
 use crate::code::run::wasm::Compiler;
@@ -12,7 +13,7 @@ use crate::code::store::Store;
 use crate::node::{Effect, Linked};
 use crate::sys::poll::Waker;
 use crate::trust::{Claim, Grant, Roles};
-use crate::wire::Digest;
+use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +39,8 @@ pub enum Loaded {
     Authorised(Digest, Box<Result<Grant, String>>),
     /// What the kernel half made of a code.
     Linked(Digest, Linked),
+    /// The address of a name.
+    Resolved(Box<str>, Option<Addr>),
 }
 
 /// What roles there are at which node.
@@ -76,10 +79,11 @@ impl Loader {
     ) -> std::io::Result<Loader> {
         let (jobs, inbox) = sync_channel(JOBS_MAX);
         let (outbox, results) = channel();
+        let resolver = Resolver::start(outbox.clone(), waker.clone())?;
         let linker = kernel.map(|kernel| Linker::start(kernel, outbox.clone(), waker.clone())).transpose()?;
         std::thread::Builder::new()
             .name("anode-loader".into())
-            .spawn(move || serve(store, &compiler, &policy, linker, &inbox, &outbox, &waker))?;
+            .spawn(move || serve(store, &compiler, &policy, (linker, resolver), &inbox, &outbox, &waker))?;
         Ok(Loader { jobs, results })
     }
 
@@ -119,11 +123,12 @@ fn serve(
     store: Store,
     compiler: &Compiler,
     policy: &Policy,
-    linker: Option<Linker>,
+    helpers: (Option<Linker>, Resolver),
     inbox: &Receiver<Job>,
     outbox: &Sender<Loaded>,
     waker: &Waker,
 ) {
+    let (linker, resolver) = helpers;
     while let Ok(job) = inbox.recv() {
         let result = match job {
             Job::Effect(Effect::LookUp(digest)) => Some(Loaded::Found(digest, store.object(&digest))),
@@ -145,6 +150,7 @@ fn serve(
                 let refused = linker.as_ref().and_then(|linker| linker.submit(order).err());
                 refused.map(|(code, why)| Loaded::Linked(code, Err(why)))
             }
+            Job::Effect(Effect::Resolve(name)) => resolver.submit(name).err().map(|name| Loaded::Resolved(name, None)),
             Job::Request(request, reply) => {
                 // Whoever asked may have gone away meanwhile.
                 let _ = reply.send(fulfil(&store, request));

@@ -13,6 +13,7 @@ pub mod linker;
 pub mod loader;
 pub mod netlink;
 mod ports;
+pub mod resolver;
 pub mod sockets;
 pub mod worker;
 

@@ -226,6 +226,7 @@ impl Worker {
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
                 Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
+                Loaded::Resolved(name, addr) => self.node.resolved(&mut turn, &name, addr),
             }
         }
         for _ in 0..ORDERS_MAX {
@@ -244,7 +245,10 @@ impl Worker {
 
     /// Does what the node wants done, until it wants nothing more.
     fn settle(&mut self, now: u64) -> io::Result<()> {
-        while !self.out.deliveries.is_empty() || !self.out.effects.is_empty() || !self.out.frames.is_empty() {
+        let idle = |out: &Output| {
+            out.deliveries.is_empty() && out.told.is_empty() && out.effects.is_empty() && out.frames.is_empty()
+        };
+        while !idle(&self.out) {
             self.deliver(now);
             self.carry_out(now);
             self.queue_frames(now);
@@ -274,6 +278,12 @@ impl Worker {
             self.apps.deliver(delivery, &mut self.node, &mut turn);
         }
         self.out.deliveries = deliveries;
+        let mut told = core::mem::take(&mut self.out.told);
+        for (port, message) in told.drain(..) {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            self.apps.tell(port, &message, &mut self.node, &mut turn);
+        }
+        self.out.told = told;
     }
 
     fn carry_out(&mut self, now: u64) {
@@ -286,6 +296,7 @@ impl Worker {
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
+                Effect::Resolve(name) => self.node.resolved(&mut turn, &name, None),
                 Effect::Store(_) | Effect::Kernel(_) => {}
             }
         }

@@ -27,6 +27,8 @@ pub struct Output {
     pub frames: Vec<Frame>,
     /// Capsules for applications.
     pub deliveries: Vec<Delivery>,
+    /// Messages for applications at PLAN ports.
+    pub told: Vec<(u64, Vec<u8>)>,
     /// Work for the outside; its results come back through the node's methods.
     pub effects: Vec<Effect>,
     /// What happened to packets, if [`Output::traced`].
@@ -67,6 +69,8 @@ pub enum Effect {
     Prepare(Prepare),
     /// Tell the kernel half, if there is one.
     Kernel(KernelOrder),
+    /// Find the address of a host by its name; answer with `Node::resolved`.
+    Resolve(Box<str>),
 }
 
 /// What the kernel half made of a code: its soft state, or why it does not run there.

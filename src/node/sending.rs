@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Puts an ANEP header before the frame's payload and sends it.
-    fn send(
+    pub(super) fn send(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,

@@ -86,6 +86,12 @@ reasons! {
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
     /// The system would not send a frame.
     NotSent = "not-sent", "the system refused to send a frame: its interface is down or gone, a link carries less than the port's mtu, or a firewall; see the log";
+    /// The pieces of a message did not all come, or there was no room for them.
+    Reassembly = "reassembly", "pieces of a long PLAN message did not all come in time, or a neighbour sends too many: look for loss on the link";
+    /// A PLAN evaluation ended with an error that the program did not handle.
+    Evaluation = "evaluation", "a PLAN program ended with an exception it does not handle, or at a limit; its source was told: see what its application printed";
+    /// A PLAN packet waited too long for a name, or too many wait.
+    Waiting = "waiting", "a PLAN packet waited too long for the address of a name, or too many packets wait: look at the resolver";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
 }

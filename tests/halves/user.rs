@@ -164,7 +164,7 @@ impl User {
                 self.node.prepared(&mut turn, prepare.code, compiled);
             }
             Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
-            Effect::Kernel(_) | Effect::Store(_) | Effect::Authorise(_) => {}
+            Effect::Kernel(_) | Effect::Store(_) | Effect::Authorise(_) | Effect::Resolve(_) => {}
         }
     }
 
