@@ -3,6 +3,8 @@
 
 #[path = "plan/net.rs"]
 mod net;
+#[path = "plan/vectors.rs"]
+mod vectors;
 
 use anode::apps::plan::{Script, delivered, packet};
 use anode::ee::plan::{Config, config::Principal, message};

@@ -20,6 +20,7 @@ mod micro;
 mod node;
 mod overhead;
 mod place;
+mod plan;
 mod plot;
 mod report;
 mod series;
@@ -61,6 +62,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
         run: overhead::run,
+    },
+    Bench {
+        name: "plan",
+        help: "packets that are programs: the ping packet taken apart, the checker, routing beside plain C",
+        run: plan::run,
     },
 ];
 

@@ -1,5 +1,7 @@
 //! The other end of a node's local sockets: for the command line, and for applications.
 
+pub mod plan;
+
 use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND};
 use super::config::default_run_dir;
 use crate::code::bundle::Bundle;

@@ -5,6 +5,7 @@
 //! twice, or is more than the node's tables hold.
 
 mod lists;
+pub mod plan;
 
 use super::netlink::{self, Interface};
 use crate::node::{NodeConfig, Sizes};
@@ -44,6 +45,9 @@ pub struct NodeFile {
     /// How its AF_XDP sockets work.
     #[serde(default)]
     pub xdp: XdpFile,
+    /// Its PLAN environment.
+    #[serde(default)]
+    pub plan: plan::PlanFile,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortFile>,

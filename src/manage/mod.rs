@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod linker;
 pub mod loader;
 pub mod netlink;
+pub mod plan;
 mod ports;
 pub mod resolver;
 pub mod sockets;
@@ -52,6 +53,7 @@ pub struct Assembled {
 /// Sets a node up: opens its ports and sockets, starts its helpers.
 pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let (config, plans) = file.plan()?;
+    let plan = file.plan_environment(&config)?;
     let dir = file.run_dir();
     claim(&dir)?;
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -74,10 +76,15 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let apps = apps::Apps::listen(&apps_path, FIRST_APP)
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
+    if let Some(listen) = file.plan.tcp {
+        let at = self::plan::serve(listen, &apps_path).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
+        tracing::info!(%at, "PLAN ports by TCP");
+    }
     let mut sockets = vec![apps_path];
     let (routing, following) = (config.clone(), plans.clone());
     let worker = Worker::new(Parts {
         config,
+        plan,
         plans,
         sockets: xdp.ports,
         busy_poll_us: file.xdp.busy_poll_us,

@@ -76,6 +76,8 @@ pub struct Worker {
 pub struct Parts {
     /// The node.
     pub config: NodeConfig,
+    /// Its PLAN environment.
+    pub plan: crate::ee::plan::Config,
     /// Its ports.
     pub plans: Vec<Plan>,
     /// The AF_XDP sockets of each that has some.
@@ -97,7 +99,7 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plans, sockets, busy_poll_us, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plan, plans, sockets, busy_poll_us, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
@@ -112,7 +114,8 @@ impl Worker {
         }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + LINK_HEADER), FRAMES_READY);
         let out = Output { pool, ..Output::default() };
-        let node = Node::new(config);
+        let mut node = Node::new(config);
+        node.speak_plan(plan);
         Ok(Worker {
             node,
             runtime: Runtime::default(),

@@ -67,10 +67,11 @@ impl Net {
         self.sim.inject_plan(node, self.seats[node].port, &octets).unwrap();
     }
 
+    #[allow(dead_code, reason = "not every test uses it")]
     /// Injects a call as it is written, and lets everything happen for a while; what was printed.
     pub fn call(&mut self, node: usize, script: &Script, call: &str, bound: u32) -> Vec<String> {
         let mut local = Local { addresses: vec![host(node)], session: self.seats[node].session, ..Local::default() };
-        (0..self.seats.len()).for_each(|node| drop(local.hosts.insert(format!("n{node}"), host(node))));
+        local.hosts.extend((0..self.seats.len()).map(|node| (format!("n{node}"), host(node))));
         let chunk = script.first(call, &mut local).unwrap();
         self.inject(node, chunk, bound);
         self.sim.run_for(5 * SECOND);
