@@ -416,3 +416,57 @@ fn garbage_moves_a_counter_and_nothing_else() {
     net.audit();
     assert!(View::new_checked(&good).is_some() && packet(app("ping").chunk("ack", []).unwrap(), 1).octets().is_some());
 }
+
+fn module(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/apps/services/{name}.wat", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn services_are_loaded_replaced_and_taken_out_while_packets_come() {
+    let source = "
+svc flowStat : (int, int) -> int * int * int
+fun tell(counts : int * int * int) : unit = print(counts)
+fun count(octets : int, home : host) : unit = OnRemote(|tell|(flowStat(getFlow(), octets)), home, getRB(), defaultRoute)";
+    let script = Script::new("flowstat", source).unwrap();
+    let mut net = Net::line(2, Line::default());
+    let count = |net: &mut Net, flow: u32, octets: i64| {
+        let chunk = script.chunk("count", [Value::Int(octets), value(0)]).unwrap();
+        let header = Header { destination: host(1), flow, ..Header::injected(Host::default(), 9) };
+        net.inject_packet(0, Packet { header, chunk });
+        net.sim.run_for(SECOND);
+        net.sim.take_printed().concat()
+    };
+    assert!(count(&mut net, 7, 100).ends_with("raised ServiceNotPresent on 10.0.0.2"));
+    let kind = "(int, int) -> int * int * int";
+    net.sim.load_service(1, "flowStat", kind, &module("flowstat")).unwrap();
+    assert_eq!(count(&mut net, 7, 100), "(1, 100, 0)");
+    assert_eq!(count(&mut net, 7, 50), "(2, 150, 1000)");
+    assert_eq!(count(&mut net, 9, 1), "(1, 1, 0)");
+    assert_eq!(count(&mut net, 7, 0), "(2, 150, 3000)");
+    assert!(count(&mut net, 8, 0).ends_with("raised NotFound on 10.0.0.2"), "the module raises it");
+    // Another of the same name begins anew; one that does not keep to its type harms nobody.
+    net.sim.load_service(1, "flowStat", kind, &module("flowstat")).unwrap();
+    assert_eq!(count(&mut net, 7, 1), "(1, 1, 0)");
+    net.sim.load_service(1, "flowStat", "(int, int) -> int * int", &module("flowstat")).unwrap();
+    assert!(count(&mut net, 7, 1).ends_with("raised BadService on 10.0.0.2"));
+    let node = net.sim.node(1).unwrap().plan_status().unwrap();
+    assert_eq!(node.services, ["flowStat"]);
+    net.audit();
+}
+
+#[test]
+fn a_loaded_service_may_take_the_place_of_a_core_one_and_has_its_steps() {
+    let script = Script::new("rand", "fun r() : unit = print(rand() < 1073741823)").unwrap();
+    let mut net = Net::line(2, Line::default());
+    net.sim.load_service(0, "rand", "void -> int", &module("rand")).unwrap();
+    assert_eq!(net.call(0, &script, "r()", 1), ["true"]);
+    let endless = b"(module (memory (export \"memory\") 1) (global (export \"plan_buffer\") i32 (i32.const 0))
+        (func (export \"service\") (param i32) (result i32) (loop (br 0)) (i32.const 0)))";
+    net.sim.load_service(0, "rand", "void -> int", endless).unwrap();
+    assert!(net.call(0, &script, "r()", 1)[0].contains("raised StepLimit"));
+    for (name, why) in [("eval", "cannot be"), ("NoRoute", "cannot be"), ("1x", "no name"), ("", "no name")] {
+        assert!(net.sim.load_service(0, name, "void -> int", &module("rand")).unwrap_err().contains(why), "{name}");
+    }
+    assert!(net.sim.load_service(0, "x", "int list -> int", &module("rand")).is_err());
+    assert!(net.sim.load_service(0, "x", "void -> int", b"garbage").is_err());
+}

@@ -5,7 +5,9 @@
 mod check;
 mod inject;
 
-use anyhow::Result;
+use super::attach::Place;
+use crate::manage::client::Control;
+use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +43,25 @@ enum Verb {
     Run(inject::RunArgs),
     /// Have a node evaluate a call, and print what comes back.
     Inject(Box<inject::InjectArgs>),
+    /// Make a WebAssembly module a service of a running node.
+    LoadService {
+        /// The service's name.
+        name: String,
+        /// Its type, such as '(int, host) -> int'.
+        #[arg(value_name = "TYPE")]
+        signature: String,
+        /// The module, or its text form.
+        module: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Take a service out of a running node that was loaded.
+    UnloadService {
+        /// The service's name.
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
 }
 
 /// Runs one verb.
@@ -50,6 +71,15 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Fmt { files, check } => check::format_files(&files, check)?,
         Verb::Run(arguments) => inject::run(&arguments)?,
         Verb::Inject(arguments) => inject::inject(&arguments)?,
+        Verb::LoadService { name, signature, module, place } => {
+            let module = std::fs::read(&module).with_context(|| module.display().to_string())?;
+            Control::connect(&place.dir()?)?.load_service(&name, &signature, &module)?;
+            true
+        }
+        Verb::UnloadService { name, place } => {
+            Control::connect(&place.dir()?)?.unload_service(&name)?;
+            true
+        }
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

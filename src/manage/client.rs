@@ -93,6 +93,17 @@ impl Control {
         self.ask(&json!({"do": "remove-code", "name": name.to_string()})).map(drop)
     }
 
+    /// Makes a wasm module a PLAN service of this type.
+    pub fn load_service(&mut self, name: &str, signature: &str, module: &[u8]) -> Result<(), ClientError> {
+        let module = hex::encode(module);
+        self.ask(&json!({"do": "load-service", "name": name, "type": signature, "module": module})).map(drop)
+    }
+
+    /// Takes a PLAN service out that was loaded.
+    pub fn unload_service(&mut self, name: &str) -> Result<(), ClientError> {
+        self.ask(&json!({"do": "unload-service", "name": name})).map(drop)
+    }
+
     /// Stops the node; its kernel half too, or not.
     pub fn down(&mut self, keep_kernel: bool) -> Result<(), ClientError> {
         self.ask(&json!({"do": "down", "keep_kernel": keep_kernel})).map(drop)

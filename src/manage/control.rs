@@ -2,7 +2,8 @@
 //!
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
-//! `{"do":"remove-code","name":NAME}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
+//! `{"do":"remove-code","name":NAME}`, `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`,
+//! `{"do":"unload-service","name":NAME}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
 
@@ -10,6 +11,8 @@ use super::loader::{Request, Shelf};
 use super::sockets::Report;
 use super::worker::Order;
 use crate::code::bundle::Bundle;
+use crate::code::run::service::WasmService;
+use crate::ee::plan::Signature;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
@@ -45,6 +48,16 @@ enum Ask {
         bundle: String,
     },
     RemoveCode {
+        name: String,
+    },
+    /// Makes a wasm module a PLAN service.
+    LoadService {
+        name: String,
+        #[serde(rename = "type")]
+        signature: String,
+        module: String,
+    },
+    UnloadService {
         name: String,
     },
     Down {
@@ -139,6 +152,20 @@ impl Handle {
                 self.shelf.ask(Request::Remove(name))?;
                 let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
                 Ok(json!({"name": name.to_string(), "was_known": was_ready}))
+            }
+            Ask::LoadService { name, signature, module } => {
+                let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
+                let signature = Signature::parse(&signature)?;
+                // Compiled here, so that the worker does not wait for it.
+                let service = Box::new(WasmService::load(&module)?);
+                let called = name.clone();
+                self.with_node(move |node, _| node.load_service(&called, signature, service))??;
+                Ok(json!({ "name": name }))
+            }
+            Ask::UnloadService { name } => {
+                let called = name.clone();
+                let was = self.with_node(move |node, _| node.unload_service(&called))?;
+                if was { Ok(json!({ "name": name })) } else { Err(format!("no service {name} was loaded")) }
             }
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use super::Node;
 use super::output::{Effect, Turn};
 use crate::classify::Native;
 use crate::ee::plan::config::Config;
-use crate::ee::plan::{ANYONE, Environment, Fate, Next, Plan, Seat};
+use crate::ee::plan::{ANYONE, Environment, Fate, LoadedService, Next, Plan, Seat, Signature};
 use crate::nodeos::domain::{Domain, DomainId};
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame};
@@ -258,6 +258,22 @@ impl Node {
     /// An application injects a PLAN packet.
     pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
         self.with_plan(turn, |plan, os| plan.inject(os, port, octets)).unwrap_or(Err(Reason::UnknownType))
+    }
+
+    /// A PLAN service is there from now on; the error says why it cannot be.
+    pub fn load_service(
+        &mut self,
+        name: &str,
+        signature: Signature,
+        service: Box<dyn LoadedService>,
+    ) -> Result<(), String> {
+        let speaker = self.plan.as_deref_mut().ok_or("this node does not speak PLAN")?;
+        speaker.plan.load(name, signature, service)
+    }
+
+    /// A PLAN service that was loaded is there no more; whether it was.
+    pub fn unload_service(&mut self, name: &str) -> bool {
+        self.plan.as_deref_mut().is_some_and(|speaker| speaker.plan.unload(name))
     }
 
     /// An application could not take a message.

@@ -2,7 +2,8 @@
 
 use super::run::Action;
 use super::{SendError, Simulation};
-use crate::ee::plan::Seat;
+use crate::code::run::service::WasmService;
+use crate::ee::plan::{Seat, Signature};
 use crate::wire::{anep, plan as wire};
 use plan::packet::View;
 
@@ -32,6 +33,14 @@ impl Simulation {
     /// An application attaches to a PLAN port of a node, to listen as `number` if that is not 0.
     pub fn attach_plan(&mut self, node: usize, number: u32) -> Option<Seat> {
         self.enter(node, |node, turn| node.attach_plan(turn, number).ok()).flatten()
+    }
+
+    /// A wasm module becomes a PLAN service of a node; the error says why it cannot be.
+    pub fn load_service(&mut self, node: usize, name: &str, signature: &str, module: &[u8]) -> Result<(), String> {
+        let signature = Signature::parse(signature)?;
+        let service = Box::new(WasmService::load(module)?);
+        let node = self.hosts.get_mut(node).and_then(|host| host.node_mut()).ok_or("the node is down")?;
+        node.load_service(name, signature, service)
     }
 
     /// An application of a node is gone.

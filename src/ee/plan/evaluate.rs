@@ -2,8 +2,9 @@
 
 use super::config::Config;
 use super::library::{Library, Shelf};
+use super::loaded::Loaded;
 use super::outbox::{Deed, Outbox, Outgoing};
-use super::table::Table;
+use super::table::{Service, Table};
 use super::waiting::On;
 use super::{ANYONE, Environment, Fate, Next, Plan, State, account, layers, route};
 use crate::nodeos::reason::Reason;
@@ -27,6 +28,7 @@ pub(super) struct At<'a> {
     pub env: &'a mut dyn Environment,
     pub state: &'a mut State,
     pub table: &'a Table,
+    pub loaded: &'a mut Vec<Loaded>,
     pub library: &'a mut Library,
     pub config: &'a Config,
     pub outbox: &'a mut Outbox,
@@ -48,7 +50,8 @@ impl Services for At<'_> {
 impl eval::Node for At<'_> {
     fn call(&mut self, service: ServiceId, given: &[Value], state: &mut eval::State<'_>) -> eval::Result<Value> {
         match self.table.of(service, self.principal) {
-            Some(call) => call(self, given, state),
+            Some(Service::Core(call)) => call(self, given, state),
+            Some(Service::Loaded(number)) => self.call_loaded(number, given, state),
             None => Err(raise(Name::SERVICE_NOT_PRESENT)),
         }
     }
@@ -211,8 +214,8 @@ impl Plan {
         };
         let (before, deeds) = (outbox.packets.len(), outbox.deeds.len());
         let limits = Limits { steps, depth: self.config.depth, cells: self.config.cells };
-        let Plan { config, table, library, machine, state, .. } = self;
-        let mut at = At { env: &mut *env, state, table, library, config, outbox: &mut outbox, from, principal };
+        let Plan { config, table, loaded, library, machine, state, .. } = self;
+        let mut at = At { env: &mut *env, state, table, loaded, library, config, outbox: &mut outbox, from, principal };
         let mut run = Run::new(&mut at, &packet.header, limits);
         let result = machine.evaluate(&mut run, &packet.chunk);
         let (left, used) = (run.bound(), u64::from(limits.steps - run.steps_left()));

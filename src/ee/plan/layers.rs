@@ -191,6 +191,7 @@ impl Plan {
                         env: &mut *env,
                         state: &mut self.state,
                         table: &self.table,
+                        loaded: &mut self.loaded,
                         library: &mut self.library,
                         config: &self.config,
                         outbox: &mut *outbox,

@@ -98,6 +98,17 @@ impl Library {
     }
 }
 
+impl Library {
+    /// Makes all programs anew: the node has other services now.
+    pub fn compile_again(&mut self, table: &Table) {
+        for held in self.held.values_mut() {
+            if let Ok(program) = Program::read(&held.octets, table) {
+                held.program = Arc::new(program);
+            }
+        }
+    }
+}
+
 /// The library while a packet is decoded.
 pub struct Shelf<'a> {
     /// The codes.

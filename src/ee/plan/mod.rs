@@ -23,6 +23,7 @@ mod flows;
 mod jobs;
 mod layers;
 mod library;
+mod loaded;
 mod names;
 mod outbox;
 mod peers;
@@ -47,11 +48,14 @@ use flows::Flows;
 use jobs::Jobs;
 pub use layers::authenticator;
 use library::Library;
+use loaded::Loaded;
+pub use loaded::{LoadedService, ServiceFailure, Signature};
 use names::Names;
 use outbox::Outbox;
 use peers::Peers;
 use pieces::Assemblies;
-use plan::eval::Machine;
+use plan::eval::{Builtin, Machine};
+use plan::name::Name;
 use plan::packet::ViewMut;
 use plan::value::Host;
 use ports::Ports;
@@ -130,6 +134,7 @@ pub enum Fate {
 pub struct Plan {
     config: Config,
     table: Table,
+    loaded: Vec<Loaded>,
     library: Library,
     machine: Machine,
     state: State,
@@ -175,6 +180,7 @@ impl Plan {
         };
         Plan {
             table: Table::new(&config),
+            loaded: Vec::new(),
             library: Library::new(config.codes, config.code_bytes),
             machine: Machine::new(),
             state,
@@ -186,6 +192,35 @@ impl Plan {
             seen: Vec::new(),
             config,
         }
+    }
+
+    /// A service of this name is there from now on; one of the same name gives way. The error says why it cannot be.
+    pub fn load(&mut self, name: &str, signature: Signature, service: Box<dyn LoadedService>) -> Result<(), String> {
+        let name = Name::new(name).filter(|name| !name.is_none()).ok_or_else(|| format!("'{name}' is no name"))?;
+        if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
+            return Err(format!("{name} cannot be a service of this node"));
+        }
+        self.loaded.retain(|loaded| loaded.name != name);
+        if self.loaded.len() >= loaded::SERVICES_MAX {
+            return Err(format!("{} services are loaded; unload one", self.loaded.len()));
+        }
+        self.loaded.push(Loaded::new(name, signature, service));
+        self.link_again();
+        Ok(())
+    }
+
+    /// A service that was loaded is there no more; whether it was.
+    pub fn unload(&mut self, name: &str) -> bool {
+        let before = self.loaded.len();
+        self.loaded.retain(|loaded| loaded.name.as_str() != name);
+        self.link_again();
+        self.loaded.len() != before
+    }
+
+    /// Programs know services by number, and those may have changed.
+    fn link_again(&mut self) {
+        self.table.set_loaded(self.loaded.iter().map(|loaded| loaded.name.clone()));
+        self.library.compile_again(&self.table);
     }
 
     /// The names of all principals, [`ANYONE`] first, with the roles whose limits they have.

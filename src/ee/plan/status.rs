@@ -19,6 +19,8 @@ pub struct Status {
     pub codes: usize,
     /// Octets of those.
     pub code_bytes: usize,
+    /// Services that were loaded.
+    pub services: Vec<String>,
     /// Values left by programs.
     pub resident: usize,
     /// Ways of flows.
@@ -46,6 +48,7 @@ impl Plan {
             held: self.held(),
             codes,
             code_bytes,
+            services: self.loaded.iter().map(|loaded| loaded.name.to_string()).collect(),
             resident: self.state.resident.size().0,
             flows: self.state.flows.len(),
             rip_routes: self.state.rip.as_ref().map_or(0, |rip| rip.routes().count()),

@@ -20,6 +20,16 @@ pub(super) struct Table {
     by_core: Vec<Option<u32>>,
     /// For each service, whether it is restricted; then, by principal, whether that one sees it.
     restricted: Vec<Option<Vec<bool>>>,
+    /// The services that were loaded, whose numbers are behind those of the node itself.
+    loaded: Vec<Name>,
+}
+
+/// What a number stands for.
+pub(super) enum Service {
+    /// A service of the node itself.
+    Core(Call),
+    /// One that was loaded.
+    Loaded(usize),
 }
 
 impl Table {
@@ -36,24 +46,38 @@ impl Table {
         Table {
             by_core: TABLE.iter().map(number).collect(),
             restricted: CORE.iter().map(|(name, _)| seen(name)).collect(),
+            loaded: Vec::new(),
         }
     }
 
     /// What a service does, if this principal sees it.
     #[inline]
-    pub fn of(&self, service: ServiceId, principal: usize) -> Option<Call> {
+    pub fn of(&self, service: ServiceId, principal: usize) -> Option<Service> {
         let at = service.0 as usize;
+        if let Some(number) = at.checked_sub(CORE.len()) {
+            return Some(Service::Loaded(number));
+        }
         let seen = match self.restricted.get(at)? {
             None => true,
             Some(who) => who.get(principal).copied().unwrap_or(false),
         };
-        CORE.get(at).filter(|_| seen).map(|(_, call)| *call)
+        CORE.get(at).filter(|_| seen).map(|(_, call)| Service::Core(*call))
+    }
+
+    /// These are the services that were loaded, by number.
+    pub fn set_loaded(&mut self, names: impl Iterator<Item = Name>) {
+        self.loaded = names.collect();
     }
 }
 
 impl Services for Table {
     #[inline]
     fn service(&self, name: &Name) -> Option<ServiceId> {
+        if !self.loaded.is_empty()
+            && let Some(at) = self.loaded.iter().position(|loaded| loaded == name)
+        {
+            return Some(ServiceId((CORE.len() + at) as u32));
+        }
         let number = self.by_core.get(name.number()?).copied().flatten();
         number.map(ServiceId)
     }
