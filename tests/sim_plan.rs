@@ -136,7 +136,7 @@ fn no_network_makes_bound_of_nothing_whatever_its_links_do() {
         } else if line.duplicate == 0.0 {
             assert_eq!(sums.spent + sums.unused + (sums.sent - sums.received), 1200, "seed {seed}");
         }
-        assert!(sums.spent > 50, "seed {seed}: {sums:?}");
+        assert!(sums.spent > 10, "seed {seed}: {sums:?}");
     }
 }
 

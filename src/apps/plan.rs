@@ -189,7 +189,7 @@ mod tests {
         );
         assert!(local.printed.is_empty());
         for (wrong, why) in [
-            ("f(1)", "argument"),
+            ("f(1)", "expected 2, found 1"),
             ("g(1)", "g"),
             ("f", "no call"),
             ("1(2)", "no function"),

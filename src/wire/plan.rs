@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn pieces_make_the_message_again_whatever_the_room() {
-        for length in [2, 3, 20, 1000, 1499, 65_000] {
+        for length in [2usize, 3, 20, 1000, 1499, 65_000] {
             let message: Vec<u8> = (0..length).map(|at| at as u8).collect();
             for room in [PIECE_HEADER + 1, PIECE_HEADER + 7, 300, 1492] {
                 let Some(pieces) = pieces(&message, room, 7) else {
@@ -244,7 +244,7 @@ mod tests {
         let mut good = [0; 16];
         emit_piece(&piece, &mut good).unwrap();
         assert_eq!(Message::parse(&good), Ok(Message::Piece(piece)));
-        for (at, octet) in [(1, 2), (2, 1), (2, 0), (2, 3), (3, 1), (8, 1), (11, 9), (11, 0)] {
+        for (at, octet) in [(1, 2), (2, 1), (2, 0), (2, 3), (3, 1), (8, 1), (11, 10), (11, 0)] {
             let mut bad = good;
             bad[at] = octet;
             assert_eq!(Message::parse(&bad), Err(Error::Malformed), "{at}");

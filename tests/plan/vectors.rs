@@ -53,7 +53,8 @@ fn vectors() -> Json {
     let header = Header::injected(Host::v4([10, 0, 0, 1]), 64);
     let routing = Name::new("ownRoute").unwrap();
     let other = Header { flow: 7, bound: u32::MAX, destination: Host([0xfd; 16]), routing, ..header.clone() };
-    let source = "fun ping(n) = |pong|(n, 1) fun pong(n, m) = |ping|(n)";
+    let source = "fun ping(n) : unit = OnRemote(|pong|(n, 1), getSource(), 1, defaultRoute)
+                  fun pong(n, m) : unit = OnRemote(|ping|(n), getSource(), m, defaultRoute)";
     let script = Script::new("vector", source).unwrap();
     let inner = Value::Chunk(script.chunk("pong", [Value::Unit, Value::Int(2)]).unwrap());
     let both = script.chunk("ping", [Value::list([inner.clone(), inner].into_iter()).unwrap()]).unwrap();

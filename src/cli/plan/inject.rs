@@ -34,8 +34,7 @@ pub(super) struct RunArgs {
 #[derive(clap::Args)]
 pub(super) struct InjectArgs {
     /// The source files, separated by commas.
-    #[arg(value_delimiter = ',', required = true)]
-    files: Vec<PathBuf>,
+    files: String,
     /// The resource bound.
     bound: u32,
     /// The call, such as 'ping(hd thisHost(), getHostByName("far"))'; without it, standard input up to a ';'. Its
@@ -125,7 +124,8 @@ pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
 
 /// Has a node evaluate.
 pub(super) fn inject(arguments: &InjectArgs) -> Result<bool> {
-    let script = script(&arguments.files)?;
+    let files: Vec<PathBuf> = arguments.files.split(',').map(PathBuf::from).collect();
+    let script = script(&files)?;
     let mut local = local(arguments.hosts.as_deref())?;
     let mut port = match &arguments.output {
         Some(_) => None,

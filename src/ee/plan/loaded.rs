@@ -86,7 +86,9 @@ fn kind(text: &str) -> Result<Kind, String> {
         "string" => Kind::Text,
         "blob" => Kind::Blob,
         other => {
-            return Err(format!("'{other}': a service's types are unit, int, char, bool, dev, host, key, string, blob"));
+            return Err(format!(
+                "'{other}': a service's types are unit, int, char, bool, dev, host, key, string, blob"
+            ));
         }
     })
 }
