@@ -21,6 +21,7 @@ pub mod os;
 pub mod output;
 mod overrun;
 pub mod paths;
+mod plan;
 mod rates;
 mod sending;
 mod serving;
@@ -107,6 +108,9 @@ pub struct Node {
     told: u64,
     /// Codes that run there and are to be prepared here.
     adopted: Vec<Digest>,
+    /// Away only while it is called.
+    plan: Option<Box<plan::Speaker>>,
+    plan_principals: Arc<[(String, String)]>,
 }
 
 impl Node {
@@ -173,6 +177,8 @@ impl Node {
             kernel,
             told: 0,
             adopted: Vec::new(),
+            plan: None,
+            plan_principals: Arc::default(),
         }
     }
 
@@ -241,6 +247,11 @@ impl Node {
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 self.receive_fetch(turn, frame, native);
+            }
+            anep::type_id::PLAN if self.plan.is_some() => {
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_plan(turn, frame, native);
             }
             _ => {
                 frame.truncate(range.start + length);
@@ -585,7 +596,11 @@ impl Node {
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
         let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
         let pools = pools.min(self.events.next_deadline().unwrap_or(u64::MAX));
-        fetch.min(self.resolver.deadline().unwrap_or(u64::MAX)).min(self.next_sweep).min(pools)
+        fetch
+            .min(self.resolver.deadline().unwrap_or(u64::MAX))
+            .min(self.next_sweep)
+            .min(pools)
+            .min(self.next_plan_timer())
     }
 
     /// Does what is due.
@@ -594,6 +609,7 @@ impl Node {
         self.expire_resolutions(turn);
         self.look_after_pools(turn);
         self.expire_events(turn);
+        self.run_plan(turn, turn.now >= self.next_sweep);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             if let Some(env) = self.env.as_deref_mut() {

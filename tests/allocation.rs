@@ -15,6 +15,8 @@ use anode::sys::xsk::{Copying, Place, Umem, XskSocket};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule};
+use plan::packet::{Header, Outline};
+use plan::value::{Host, Value};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -78,11 +80,8 @@ fn packet(code: Digest) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn packets_in_steady_state_allocate_nothing() {
-    let wasm = wat::parse_str(BUSY).unwrap();
-    let bundle = Bundle::build("busy", 8, &[(Kind::Wasm, wasm.into())], None).unwrap();
-    let store: HashMap<Digest, Arc<[u8]>> = bundle.objects().map(|o| (Digest::of(o), o.clone())).collect();
+/// A node between two neighbours.
+fn node() -> Node {
     let port = |name: &str| Port {
         name: name.into(),
         link: Link::Overlay,
@@ -92,7 +91,7 @@ fn packets_in_steady_state_allocate_nothing() {
     };
     let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
     let hop = |to, port| (Prefix::host(to), NextHop { port: PortId(port), via: to });
-    let mut node = Node::new(NodeConfig {
+    Node::new(NodeConfig {
         name: "steady".into(),
         ports: vec![port("left"), port("right")],
         neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
@@ -101,7 +100,15 @@ fn packets_in_steady_state_allocate_nothing() {
         sizes: Sizes::default(),
         seed: 1,
         kernel: false,
-    });
+    })
+}
+
+#[test]
+fn packets_in_steady_state_allocate_nothing() {
+    let wasm = wat::parse_str(BUSY).unwrap();
+    let bundle = Bundle::build("busy", 8, &[(Kind::Wasm, wasm.into())], None).unwrap();
+    let store: HashMap<Digest, Arc<[u8]>> = bundle.objects().map(|o| (Digest::of(o), o.clone())).collect();
+    let mut node = node();
     let compiler = Compiler::new(Backstop::Ticker).unwrap();
     let (mut runtime, mut out) = (Runtime::default(), Output::default());
     let bytes = packet(bundle.name());
@@ -122,7 +129,11 @@ fn packets_in_steady_state_allocate_nothing() {
             let mut turn = Turn { now, runtime: &mut runtime, out: &mut out };
             match effect {
                 Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) | Effect::Channel { .. } => {}
+                Effect::Store(_)
+                | Effect::Kernel(_)
+                | Effect::Authorise(_)
+                | Effect::Channel { .. }
+                | Effect::Resolve(_) => {}
                 Effect::Prepare(p) => {
                     node.prepared(&mut turn, p.code, p.carry_out(&compiler));
                 }
@@ -139,6 +150,61 @@ fn packets_in_steady_state_allocate_nothing() {
     let steady: u64 = (0..100_000).map(|_| one(true)).sum();
     assert_eq!(steady, 0, "allocations in 100,000 packets");
     assert_eq!(sent, 2 * 101_000, "each packet and its child left");
+}
+
+/// A ping from the left neighbour to this address, its code whole or by digest.
+fn ping(to: Addr, by_digest: bool) -> Vec<u8> {
+    let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/apps/plan/ping.plan")).unwrap();
+    let script = anode::apps::plan::Script::new("ping", &source).unwrap();
+    let (from, to) = (Host(LEFT.0), Host(to.0));
+    let chunk = script.chunk("ping", [Value::Host(from), Value::Host(to)]).unwrap();
+    let header = Header { destination: to, ..Header::injected(from, 100) };
+    let mut message = plan::packet::Packet { header, chunk }.octets().unwrap();
+    if by_digest {
+        let mut short = Vec::new();
+        Outline::read(&message).unwrap().contract(plan::program::Digest::of, &mut short).unwrap();
+        message = short;
+    }
+    let mut bytes = vec![0; anep::HEADER];
+    anep::emit_basic(&mut bytes, anep::type_id::PLAN, message.len()).unwrap();
+    bytes.extend_from_slice(&message);
+    bytes
+}
+
+#[test]
+fn plan_packets_allocate_nothing_when_routed_and_little_when_evaluated() {
+    let (mut runtime, mut out) = (Runtime::default(), Output::default());
+    let mut node = node();
+    node.speak_plan(Default::default());
+    let mut now = 0;
+    let mut one = |bytes: &[u8]| -> (u64, usize) {
+        let before = COUNT.with(Cell::get);
+        now += 10_000;
+        let mut frame = out.pool.take();
+        frame.fill(bytes);
+        (frame.port, frame.peer) = (PortId(0), PeerId(0));
+        node.receive(&mut Turn { now, runtime: &mut runtime, out: &mut out }, frame);
+        if now >= node.next_timer() {
+            node.timer(&mut Turn { now, runtime: &mut runtime, out: &mut out });
+        }
+        let sent = out.frames.len();
+        while let Some(frame) = out.frames.pop() {
+            out.pool.give(frame);
+        }
+        (COUNT.with(Cell::get) - before, sent)
+    };
+    for (to, most) in [(RIGHT, 0), (HERE, 8)] {
+        let bytes = ping(to, false);
+        (0..1000).for_each(|_| assert!(one(&bytes).1 > 0));
+        for by_digest in [false, true] {
+            let bytes = ping(to, by_digest);
+            (0..100).for_each(|_| assert!(one(&bytes).1 > 0));
+            let (counts, sent) =
+                (0..20_000).map(|_| one(&bytes)).fold((0, 0), |sum, (count, sent)| (sum.0 + count, sum.1 + sent));
+            assert!(sent >= 20_000, "every packet is answered or sent on");
+            assert!(counts <= most * 20_000, "{counts} allocations in 20,000 packets to {to}, by digest: {by_digest}");
+        }
+    }
 }
 
 /// A network namespace with a pair of interfaces, `x0` and `x1`, taken away in the end.

@@ -29,6 +29,7 @@ const TARGETS: &[Target] = &[
     ("capsule", reading::capsule),
     ("fetch", reading::fetch),
     ("checksum", reading::checksum),
+    ("plan_message", reading::plan_message),
 ];
 
 /// Byte strings made to break a parser, or that once did, and the rule they are about.
@@ -54,6 +55,8 @@ const REGRESSIONS: &[(&str, &str)] = &[
         "a part behind the object's end is refused",
         "0102ffff00000000 0000000000000000000000000000000000000000000000000000000000000000 00010000",
     ),
+    ("a piece behind its message's end is refused", "80020200 00000001 00000004 0000"),
+    ("a message of no octets has no pieces", "80000200 00000001 00000000"),
     (
         "an object of no bytes has no parts",
         "0102000000000000 0000000000000000000000000000000000000000000000000000000000000000 00000000",

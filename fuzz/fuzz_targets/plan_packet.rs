@@ -3,7 +3,8 @@
 
 use plan::eval::{Limits, Machine, NewPacket, Node, Run, State, Stop, reference};
 use plan::name::Name;
-use plan::packet::{Libraryless, Packet};
+use plan::packet::{Code, Libraryless, Outline, Packet};
+use plan::program::Digest;
 use plan::program::{ServiceId, Services};
 use plan::value::Value;
 
@@ -18,7 +19,7 @@ impl Services for Mirror {
 }
 
 impl Node for Mirror {
-    fn call(&mut self, _: ServiceId, arguments: &[Value], _: State<'_>) -> Result<Value, Stop> {
+    fn call(&mut self, _: ServiceId, arguments: &[Value], _: &mut State<'_>) -> Result<Value, Stop> {
         Ok(arguments.first().cloned().unwrap_or_default())
     }
 
@@ -29,7 +30,27 @@ impl Node for Mirror {
     }
 }
 
+/// The front of a packet, its codes by digest and whole again.
+fn turn_codes(bytes: &[u8]) {
+    let Ok(front) = Outline::read(bytes) else { return };
+    let codes: Vec<_> = front.codes().collect();
+    let find = |digest: &Digest| {
+        codes.iter().find_map(|code| match code {
+            Code::Whole(octets) if Digest::of(octets) == *digest => Some(*octets),
+            _ => None,
+        })
+    };
+    let (mut short, mut whole) = (Vec::new(), Vec::new());
+    if front.contract(Digest::of, &mut short).is_ok() && !front.view().by_digest() {
+        let front = Outline::read(&short).expect("what is written can be read");
+        if front.expand(find, &mut whole).is_ok() && Packet::decode(bytes, &mut Libraryless(&Mirror::default())).is_ok() {
+            assert_eq!(whole, bytes);
+        }
+    }
+}
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    turn_codes(bytes);
     let Ok(packet) = Packet::decode(bytes, &mut Libraryless(&Mirror::default())) else { return };
     assert_eq!(packet.octets().as_deref(), Some(bytes));
     let limits = Limits { steps: 5000, depth: 256, cells: 5000 };

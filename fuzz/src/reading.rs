@@ -88,6 +88,32 @@ pub fn fetch(bytes: &[u8]) {
     let _ = read_fetch(bytes);
 }
 
+/// Messages between PLAN nodes: pieces are written again, and lie inside their message.
+pub fn plan_message(bytes: &[u8]) {
+    use wire::plan::{Message, Piece, emit_piece, have, put_code, put_routes, want};
+    let mut again = Vec::new();
+    match Message::parse(bytes) {
+        Err(_) => return,
+        Ok(Message::Packet(packet)) => again.extend_from_slice(packet),
+        Ok(Message::Piece(piece)) => {
+            again.resize(bytes.len(), 0);
+            assert_eq!(emit_piece(&piece, &mut again), Ok(bytes.len()));
+            let Piece { total, bytes: inside, .. } = piece;
+            assert!(!inside.is_empty() && piece.start() + inside.len() <= total as usize);
+        }
+        Ok(Message::Want(digest)) => again.extend_from_slice(&want(&digest)),
+        Ok(Message::Have(digest)) => again.extend_from_slice(&have(&digest)),
+        Ok(Message::Code(code)) => put_code(code, &mut again),
+        Ok(Message::Routes(routes)) => {
+            // Routes that are malformed are passed over.
+            put_routes(routes.request, routes.iter(), &mut again);
+            assert!(again.len() <= bytes.len());
+            return;
+        }
+    }
+    assert_eq!(again, bytes);
+}
+
 /// Checksums against a slow one, whole and in two pieces, and their update.
 pub fn checksum(bytes: &[u8]) {
     let slow = bytes.chunks(2).fold(0u32, |sum, pair| {

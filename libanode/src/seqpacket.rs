@@ -69,6 +69,12 @@ impl SeqPacket {
         if self.wait(time)? { self.receive(buffer).map(Some) } else { Ok(None) }
     }
 
+    /// Ends the connection in both directions: whoever waits for a message is told.
+    pub fn shutdown(&self) {
+        // One that is broken is shut down already.
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    }
+
     /// Sends one message whole.
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         send(&self.fd, message, SendFlags::NOSIGNAL)?;

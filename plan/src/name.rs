@@ -69,6 +69,29 @@ pub const TABLE: &[(&str, Core)] = &[
     ("installServices", Service("blob list -> unit")),
     ("time", Service("void -> int")),
     ("rand", Service("void -> int")),
+    ("closePort", Service("port -> unit")),
+    ("getRouteTable", Service("void -> (host * host * dev * int) list")),
+    ("flowRoute", Service("host -> host * dev")),
+    ("setFlow", Service("(int, host, dev, int) -> unit")),
+    ("memoryUse", Service("void -> (string * int) list")),
+    ("getPrincipal", Service("void -> string")),
+    ("getHandler", Service("void -> string")),
+    ("getRouting", Service("void -> string")),
+    ("getDest", Service("void -> host")),
+    ("getPrevious", Service("void -> host")),
+    ("getDevices", Service("void -> dev list")),
+    ("getHostOn", Service("dev -> host")),
+    ("authEval", Service("(string, int, blob, 'a chunk) -> 'a")),
+    ("reliably", Service("(host, int, int, 'a chunk) -> 'a")),
+    ("acknowledged", Service("int -> unit")),
+    ("reassemble", Service("(key, int, int, blob) -> unit")),
+    ("bandwidthReceive", Service("(string, int) -> unit")),
+    ("bandwidthSend", Service("(host, string, int, int, int, int) -> unit")),
+    ("bandwidthCount", Service("(string, blob) -> unit")),
+    ("bandwidthReport", Service("string -> int * int * int")),
+    ("explodeBlob", Service("blob -> string")),
+    ("makeBlob", Service("string -> blob")),
+    ("sizeOf", Service("'a chunk -> int")),
 ];
 
 /// A name of a service, an exception or a function.
@@ -105,6 +128,15 @@ impl Name {
         }
     }
 
+    /// A name of the table, worked out when the program is built: one that is not there does not build.
+    pub const fn known(text: &str) -> Name {
+        let mut number = 0;
+        while !same(TABLE[number].0.as_bytes(), text.as_bytes()) {
+            number += 1;
+        }
+        Name(Repr::Core(number as u8))
+    }
+
     /// The name with this number in the table.
     pub fn core(number: usize) -> Option<Name> {
         let number = u8::try_from(number).ok().filter(|number| usize::from(*number) < TABLE.len())?;
@@ -136,6 +168,14 @@ impl Name {
             Repr::Own(text) => text,
         }
     }
+}
+
+const fn same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 /// Whether a text is an identifier: a letter or `_`, then letters, digits, `_` and `'`.

@@ -7,7 +7,7 @@ use common::{Recorder, THERE, both, header, program};
 use plan::code::{Code, CodeError};
 use plan::eval::Limits;
 use plan::name::Name;
-use plan::packet::{DecodeError, FIXED, Library, Libraryless, Packet, View, ViewMut};
+use plan::packet::{Code as Whole, DecodeError, FIXED, Library, Libraryless, Outline, Packet, View, ViewMut};
 use plan::program::{Digest, Program};
 use plan::value::{Callee, Chunk, Host, Value};
 use proptest::prelude::*;
@@ -62,6 +62,33 @@ fn every_kind_of_value_travels() {
     assert_eq!(found.header, packet.header);
     assert_eq!(*found.chunk, *packet.chunk);
     assert_eq!(found.octets().unwrap(), octets);
+}
+
+#[test]
+fn a_node_on_the_way_turns_codes_into_digests_and_back() {
+    let octets = sample().octets().unwrap();
+    let front = Outline::read(&octets).unwrap();
+    assert_eq!(front.routing.as_str(), sample().header.routing.as_str());
+    let codes: Vec<_> = front.codes().collect();
+    assert_eq!(codes.len(), 2);
+    let (mut short, mut again) = (vec![7], Vec::new());
+    front.contract(Digest::of, &mut short).unwrap();
+    let digests = Outline::read(&short[1..]).unwrap();
+    assert!(digests.view().by_digest() && short.len() < octets.len());
+    let find = |digest: &Digest| {
+        codes.iter().find_map(|code| match code {
+            Whole::Whole(octets) if Digest::of(octets) == *digest => Some(*octets),
+            _ => None,
+        })
+    };
+    digests.expand(find, &mut again).unwrap();
+    assert_eq!(again, octets);
+    let before = short.len();
+    assert!(matches!(digests.expand(|_| None, &mut again), Err(DecodeError::Absent(_))));
+    assert_eq!((again.len(), short.len()), (octets.len(), before), "what fails leaves nothing");
+    for length in 0..FIXED + 2 {
+        assert!(Outline::read(&octets[..length]).is_err());
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub mod heavy;
 pub mod multicast;
 mod payload;
 pub mod ping;
+pub mod plan;
 mod times;
 pub mod trace;
 pub mod workload;

@@ -23,6 +23,7 @@ mod node;
 mod nodeos;
 mod overhead;
 mod place;
+mod plan;
 mod plot;
 mod presence;
 mod report;
@@ -86,6 +87,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "schedule",
         help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
         run: schedule::run,
+    },
+    Bench {
+        name: "plan",
+        help: "packets that are programs: the ping packet taken apart, the checker, routing beside plain C",
+        run: plan::run,
     },
 ];
 

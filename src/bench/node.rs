@@ -28,17 +28,24 @@ pub(crate) struct NodeGateway<'a> {
     bundles: &'a [Bundle],
     /// Lines of its configuration: its own, and those of each `[[port]]`.
     options: [String; 2],
+    /// Whether PLAN packets are sent.
+    plan: bool,
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
     pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
-        NodeGateway { name, bundles, options: Default::default() }
+        NodeGateway { name, bundles, options: Default::default(), plan: false }
     }
 
     /// The same with more lines in its configuration: some of its own, some in each of its `[[port]]`s.
     pub(crate) fn configured(self, own: &str, port: &str) -> NodeGateway<'a> {
         NodeGateway { options: [own.into(), port.into()], ..self }
+    }
+
+    /// The same for PLAN packets that it routes.
+    pub(crate) fn forwards_plan(self) -> NodeGateway<'a> {
+        NodeGateway { plan: true, ..self }
     }
 
     /// Its name in tables.
@@ -85,6 +92,9 @@ impl Gateway for NodeGateway<'_> {
     /// A hop spends one of the bound and enters itself as the previous node; natively the hop limit goes down too.
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         let at = if sent.len() >= FRAME_HEADERS && sent[12..14] == [8, 0] { FRAME_HEADERS } else { 0 };
+        if self.plan {
+            return check_plan(&sent[at..], &arrived[at..]);
+        }
         let parse = |bytes: &[u8]| {
             let anep = anep::Packet::new_checked(&bytes[at..]).map_err(|error| error.to_string())?;
             capsule::Header::parse(anep.payload()).map_err(|error| error.to_string())
@@ -100,6 +110,18 @@ impl Gateway for NodeGateway<'_> {
             return Err(format!("{after:?} came out, not {expected:?}, or another payload"));
         }
         Ok(())
+    }
+}
+
+/// A hop spends one of a PLAN packet's bound and enters the node as the previous one.
+fn check_plan(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
+    let mut expected = sent.get(anep::HEADER..).unwrap_or(&[]).to_vec();
+    let own = plan::value::Host(Addr::from(IpAddr::V4(EGRESS.address)).0);
+    let spent = plan::packet::ViewMut::new_checked(&mut expected).is_some_and(|mut view| view.spend_hop(own));
+    let (end, arrived) = (expected.len().saturating_sub(4), arrived.get(anep::HEADER..).unwrap_or(&[]));
+    match spent && arrived.get(..end) == expected.get(..end) && arrived.len() == expected.len() {
+        true => Ok(()),
+        false => Err(format!("{arrived:02x?} came out, not {expected:02x?}")),
     }
 }
 

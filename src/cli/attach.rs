@@ -36,7 +36,7 @@ impl Place {
         Ok(Seat { attachment: Attachment::attach(&self.dir()?, port)?, begin: Instant::now() })
     }
 
-    fn dir(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn dir(&self) -> anyhow::Result<PathBuf> {
         match &self.node {
             Some(node) => Ok(run_dir(node)),
             None => the_only_node(),

@@ -55,6 +55,18 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Make a topology of the interface files of PLAN daemons of old, and print it
+    Import {
+        /// The interface files; a node is called as its file is, up to the first dot
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The lab's name
+        #[arg(long, default_value = "plan")]
+        name: String,
+        /// The hosts file: lines of an address and names
+        #[arg(long, value_name = "FILE")]
+        hosts: Option<PathBuf>,
+    },
     /// Run a command in a node; the status is the command's
     Exec {
         /// The topology's file, or the lab's name
@@ -67,11 +79,28 @@ enum Verb {
     },
 }
 
+fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>) -> anyhow::Result<()> {
+    let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
+    let source = |path: &PathBuf| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let node = file.split('.').next().unwrap_or_default().to_lowercase();
+        read(path).map(|text| lab::import::Source { node, text })
+    };
+    let sources = files.iter().map(source).collect::<anyhow::Result<Vec<_>>>()?;
+    let hosts = hosts.map(read).transpose()?.unwrap_or_default();
+    let text = lab::import::import(name, &sources, &hosts)?;
+    // What it means is checked as that of every topology.
+    Topology::parse(&text, "the imported topology")?;
+    print!("{text}");
+    Ok(())
+}
+
 /// Runs `anode lab VERB`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Up { file, nodes, json } => up(&file, nodes, json)?,
         Verb::Down { lab, json } => down(&lab, json)?,
+        Verb::Import { files, name, hosts } => import(&files, &name, hosts.as_deref())?,
         Verb::Ls { lab: None, json } => list(json)?,
         Verb::Ls { lab: Some(lab), json } => show(Lab::open(&name(&lab)?)?.topology(), json)?,
         Verb::Check { file, json } => {

@@ -1,3 +1,4 @@
 //! Execution environments: what runs the code that packets name.
 
 pub mod capsule;
+pub mod plan;

@@ -25,6 +25,7 @@ mod address;
 mod build;
 mod error;
 mod file;
+pub mod import;
 pub mod nodes;
 mod observe;
 mod plan;

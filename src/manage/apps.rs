@@ -6,9 +6,17 @@
 //! ```text
 //! application ▶ node   01 port(16)      attach; port 0 takes any free one
 //!                      02 capsule       header and payload; the node fills source and previous in
+//!                      11 number(32)    attach to a PLAN port, to listen as the number if it is not 0
+//!                      12 packet        a PLAN packet; the node fills source, port, session in
+//!                      13 port(64)      close a connection
 //! node ▶ application   81 port(16) address(128)
 //!                      82 capsule       delivered
 //!                      8f text          the last message was refused, and why
+//!                      90 port(64) session(128) address(128)…
+//!                      91 port(64) text                      printed
+//!                      92 port(64) packet                    delivered: the value is an argument of its chunk
+//!                      93 port(64) host(128) number(32)      a connection was opened
+//!                      94 port(64)                           a connection was closed
 //! ```
 //!
 //! One connection, one port; it is free again when the connection ends. An application that does not
@@ -34,6 +42,14 @@ pub const ATTACHED: u8 = 0x81;
 pub const DELIVERED: u8 = 0x82;
 /// Refused.
 pub const REFUSED: u8 = 0x8f;
+/// Attach to a PLAN port.
+pub const ATTACH_PLAN: u8 = 0x11;
+/// Send a PLAN packet.
+pub const SEND_PLAN: u8 = 0x12;
+/// Close a connection to a PLAN port.
+pub const CLOSE_PLAN: u8 = 0x13;
+/// Attached to a PLAN port.
+pub const ATTACHED_PLAN: u8 = 0x90;
 
 /// Applications one node serves: fewer than the descriptors a process usually may have, since the
 /// node's files and sockets need some too.
@@ -54,6 +70,7 @@ const FIRST_FREE: u16 = 49_152;
 struct Application {
     connection: SeqPacket,
     port: Option<u16>,
+    plan: Option<u64>,
 }
 
 /// The applications of a node.
@@ -64,6 +81,7 @@ pub struct Apps {
     spare: Option<File>,
     applications: HashMap<u64, Application>,
     by_port: HashMap<u16, u64>,
+    by_plan: HashMap<u64, u64>,
     next_token: u64,
     next_port: u16,
     trace: u64,
@@ -78,6 +96,7 @@ impl Apps {
             spare: Some(File::open("/dev/null")?),
             applications: HashMap::new(),
             by_port: HashMap::new(),
+            by_plan: HashMap::new(),
             next_token: first_token,
             next_port: FIRST_FREE,
             trace: 0,
@@ -103,7 +122,7 @@ impl Apps {
                 continue;
             }
             if poll.add(&connection, self.next_token).is_ok() {
-                self.applications.insert(self.next_token, Application { connection, port: None });
+                self.applications.insert(self.next_token, Application { connection, port: None, plan: None });
                 self.next_token += 1;
             }
         }
@@ -150,6 +169,17 @@ impl Apps {
         }
     }
 
+    /// Hands a message to the application at a PLAN port.
+    pub fn tell(&mut self, port: u64, message: &[u8], node: &mut Node, turn: &mut Turn<'_>) {
+        let application = self.by_plan.get(&port).and_then(|token| self.applications.get(token));
+        let reason = match application.map(|application| application.connection.send(message)) {
+            Some(Ok(())) => return,
+            Some(Err(_)) => Reason::ApplicationFull,
+            None => Reason::NoApplication,
+        };
+        node.untold(turn, reason);
+    }
+
     fn message(&mut self, token: u64, length: usize, node: &mut Node, turn: &mut Turn<'_>) -> Result<(), String> {
         match self.buffer[..length] {
             [ATTACH, high, low] => self.attach(token, u16::from_be_bytes([high, low]), node),
@@ -167,8 +197,37 @@ impl Apps {
                 frame.trace = self.trace;
                 node.inject(turn, frame).map_err(|reason| format!("{}: {}", reason.name(), reason.help()))
             }
-            _ => Err("unknown message; known are 01 (attach) and 02 (send)".into()),
+            [ATTACH_PLAN, a, b, c, d] => self.attach_plan(token, u32::from_be_bytes([a, b, c, d]), node, turn),
+            [SEND_PLAN, ..] => {
+                let port = self.applications.get(&token).and_then(|application| application.plan);
+                let port = port.ok_or("attach to a PLAN port first")?;
+                let packet = &mut self.buffer[1..length];
+                node.inject_plan(turn, port, packet).map_err(|reason| format!("{}: {}", reason.name(), reason.help()))
+            }
+            [CLOSE_PLAN, ..] if length == 9 => {
+                let port = self.applications.get(&token).and_then(|application| application.plan);
+                let closing = self.buffer[1..9].iter().fold(0, |port, octet| port << 8 | u64::from(*octet));
+                port.into_iter().for_each(|port| node.close_plan(port, closing));
+                Ok(())
+            }
+            _ => Err("unknown message; known are 01 and 11 (attach), 02 and 12 (send), 13 (close)".into()),
         }
+    }
+
+    fn attach_plan(&mut self, token: u64, number: u32, node: &mut Node, turn: &mut Turn<'_>) -> Result<(), String> {
+        let Some(application) = self.applications.get_mut(&token) else { return Ok(()) };
+        if application.plan.is_some() {
+            return Err("already attached to a PLAN port".into());
+        }
+        let seat = node.attach_plan(turn, number)?;
+        application.plan = Some(seat.port);
+        self.by_plan.insert(seat.port, token);
+        let mut answer = vec![ATTACHED_PLAN];
+        answer.extend(seat.port.to_be_bytes());
+        answer.extend(seat.session);
+        node.addresses().iter().for_each(|addr| answer.extend(addr.0));
+        self.answer(token, &answer);
+        Ok(())
     }
 
     fn attach(&mut self, token: u64, wanted: u16, node: &mut Node) -> Result<(), String> {
@@ -203,6 +262,10 @@ impl Apps {
             if let Some(port) = application.port {
                 self.by_port.remove(&port);
                 node.close(port);
+            }
+            if let Some(port) = application.plan {
+                self.by_plan.remove(&port);
+                node.detach_plan(port);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The other end of a node's local sockets: for the command line, and for applications.
 
+pub mod plan;
+
 use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND};
 use super::config::default_run_dir;
 use crate::code::bundle::Bundle;
@@ -93,6 +95,17 @@ impl Control {
     /// Takes code out of the node.
     pub fn remove_code(&mut self, name: &Digest) -> Result<(), ClientError> {
         self.ask(&json!({"do": "remove-code", "name": name.to_string()})).map(drop)
+    }
+
+    /// Makes a wasm module a PLAN service of this type.
+    pub fn load_service(&mut self, name: &str, signature: &str, module: &[u8]) -> Result<(), ClientError> {
+        let module = hex::encode(module);
+        self.ask(&json!({"do": "load-service", "name": name, "type": signature, "module": module})).map(drop)
+    }
+
+    /// Takes a PLAN service out that was loaded.
+    pub fn unload_service(&mut self, name: &str) -> Result<(), ClientError> {
+        self.ask(&json!({"do": "unload-service", "name": name})).map(drop)
     }
 
     /// Stops the node; its kernel half too, or not.

@@ -6,6 +6,7 @@
 
 mod environments;
 mod lists;
+pub mod plan;
 
 use super::cpu::CpuFile;
 use super::netlink::{self, Interface};
@@ -54,6 +55,9 @@ pub struct NodeFile {
     /// What it gets of a CPU.
     #[serde(default)]
     pub cpu: CpuFile,
+    /// Its PLAN environment.
+    #[serde(default)]
+    pub plan: plan::PlanFile,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortFile>,

@@ -2,7 +2,9 @@
 //!
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
-//! `{"do":"remove-code","name":NAME}`, `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`, `{"do":"down"}`, or with `"keep_kernel":true`. Answers: `{"ok":…}` or
+//! `{"do":"remove-code","name":NAME}`, `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`,
+//! `{"do":"unload-service","name":NAME}`, `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`, `{"do":"down"}`, or
+//! with `"keep_kernel":true`. Answers: `{"ok":…}` or
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
 
@@ -13,6 +15,8 @@ use super::management::Management;
 use super::sockets::Report;
 use super::worker::Order;
 use crate::code::bundle::Bundle;
+use crate::code::run::service::WasmService;
+use crate::ee::plan::Signature;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
 use crate::nodeos::domain::DomainId;
@@ -56,6 +60,16 @@ enum Ask {
         domain: u32,
     },
     Channels,
+    /// Makes a wasm module a PLAN service.
+    LoadService {
+        name: String,
+        #[serde(rename = "type")]
+        signature: String,
+        module: String,
+    },
+    UnloadService {
+        name: String,
+    },
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]
@@ -201,6 +215,20 @@ impl Handle {
             Ask::Channels => {
                 let channels = self.with_node(|node, _| node.channel_list())?;
                 serde_json::to_value(channels).map_err(|error| error.to_string())
+            }
+            Ask::LoadService { name, signature, module } => {
+                let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
+                let signature = Signature::parse(&signature)?;
+                // Compiled here, so that the worker does not wait for it.
+                let service = Box::new(WasmService::load(&module)?);
+                let called = name.clone();
+                self.with_node(move |node, _| node.load_service(&called, signature, service))??;
+                Ok(json!({ "name": name }))
+            }
+            Ask::UnloadService { name } => {
+                let called = name.clone();
+                let was = self.with_node(move |node, _| node.unload_service(&called))?;
+                if was { Ok(json!({ "name": name })) } else { Err(format!("no service {name} was loaded")) }
             }
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);

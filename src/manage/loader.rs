@@ -5,6 +5,7 @@
 
 use super::kernel::Messenger;
 use super::linker::Linker;
+use super::resolver::Resolver;
 use crate::code::bundle::Bundle;
 use crate::code::run::Program;
 use crate::code::run::wasm::Compiler;
@@ -41,6 +42,8 @@ pub enum Loaded {
     Linked(Digest, Linked),
     /// Neighbours that the kernel half hears.
     Heard(Vec<(PortId, Addr)>),
+    /// The address of a name.
+    Resolved(Box<str>, Option<Addr>),
 }
 
 /// What roles there are at which node.
@@ -79,10 +82,11 @@ impl Loader {
     ) -> std::io::Result<Loader> {
         let (jobs, inbox) = sync_channel(JOBS_MAX);
         let (outbox, results) = channel();
+        let resolver = Resolver::start(outbox.clone(), waker.clone())?;
         let linker = kernel.map(|kernel| Linker::start(kernel, outbox.clone(), waker.clone())).transpose()?;
         std::thread::Builder::new()
             .name("anode-loader".into())
-            .spawn(move || serve(store, &compiler, &policy, linker, &inbox, &outbox, &waker))?;
+            .spawn(move || serve(store, &compiler, &policy, (linker, resolver), &inbox, &outbox, &waker))?;
         Ok(Loader { jobs, results })
     }
 
@@ -122,11 +126,12 @@ fn serve(
     store: Store,
     compiler: &Compiler,
     policy: &Policy,
-    linker: Option<Linker>,
+    helpers: (Option<Linker>, Resolver),
     inbox: &Receiver<Job>,
     outbox: &Sender<Loaded>,
     waker: &Waker,
 ) {
+    let (linker, resolver) = helpers;
     while let Ok(job) = inbox.recv() {
         let result = match job {
             Job::Effect(Effect::LookUp(digest)) => Some(Loaded::Found(digest, store.object(&digest))),
@@ -149,6 +154,7 @@ fn serve(
                 refused.map(|(code, why)| Loaded::Linked(code, Err(why)))
             }
             Job::Effect(Effect::Channel { .. }) => None,
+            Job::Effect(Effect::Resolve(name)) => resolver.submit(name).err().map(|name| Loaded::Resolved(name, None)),
             Job::Request(request, reply) => {
                 // Whoever asked may have gone away meanwhile.
                 let _ = reply.send(fulfil(&store, request));

@@ -18,7 +18,9 @@ pub mod linker;
 pub mod loader;
 pub mod management;
 pub mod netlink;
+pub mod plan;
 mod ports;
+pub mod resolver;
 pub mod sockets;
 pub mod worker;
 
@@ -64,6 +66,7 @@ pub struct Assembled {
 pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let (config, plans) = file.plan()?;
     let environments = file.environments(&config.roles)?;
+    let plan = file.plan_environment(&config)?;
     let dir = file.run_dir();
     claim(&dir)?;
     if file.cpu.realtime {
@@ -93,11 +96,16 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let apps = apps::Apps::listen(&apps_path, FIRST_APP)
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
+    if let Some(listen) = file.plan.tcp {
+        let at = self::plan::serve(listen, &apps_path).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
+        tracing::info!(%at, "PLAN ports by TCP");
+    }
     let mut sockets = vec![apps_path];
     let (name, roles) = (config.name.clone(), config.roles.clone());
     let (routing, following) = (config.clone(), plans.clone());
     let worker = Worker::new(Parts {
         config,
+        plan,
         plans,
         sockets: xdp.ports,
         busy_poll_us: file.xdp.busy_poll_us,

@@ -97,6 +97,8 @@ pub struct Worker {
 pub struct Parts {
     /// The node.
     pub config: NodeConfig,
+    /// Its PLAN environment.
+    pub plan: crate::ee::plan::Config,
     /// Its ports.
     pub plans: Vec<Plan>,
     /// The AF_XDP sockets of each that has some.
@@ -120,7 +122,7 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plans, sockets, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plan, plans, sockets, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
@@ -137,6 +139,7 @@ impl Worker {
         let out = Output { pool, ..Output::default() };
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
+        node.speak_plan(plan);
         Ok(Worker {
             node,
             runtime: Runtime::default(),
@@ -292,6 +295,7 @@ impl Worker {
                 Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
                 Loaded::Heard(list) => self.node.heard(turn.now, &list),
+                Loaded::Resolved(name, addr) => self.node.resolved(&mut turn, &name, addr),
             }
         }
         for _ in 0..ORDERS_MAX {
@@ -325,8 +329,11 @@ impl Worker {
 
     /// Does what the node wants done, until it wants nothing more.
     fn settle(&mut self, now: u64) -> io::Result<()> {
-        let empty = |out: &Output| out.deliveries.is_empty() && out.effects.is_empty() && out.frames.is_empty();
-        while !empty(&self.out) || !self.out.upcalls.is_empty() {
+        let idle = |out: &Output| {
+            let (frames, told) = (out.frames.is_empty(), out.told.is_empty() && out.upcalls.is_empty());
+            out.deliveries.is_empty() && out.effects.is_empty() && frames && told
+        };
+        while !idle(&self.out) {
             self.deliver(now);
             self.tell(now);
             self.carry_out(now);
@@ -357,6 +364,12 @@ impl Worker {
             self.apps.deliver(delivery, &mut self.node, &mut turn);
         }
         self.out.deliveries = deliveries;
+        let mut told = core::mem::take(&mut self.out.told);
+        for (port, message) in told.drain(..) {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            self.apps.tell(port, &message, &mut self.node, &mut turn);
+        }
+        self.out.told = told;
     }
 
     /// Tells processes what happens to their domains.
@@ -385,6 +398,7 @@ impl Worker {
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
+                Effect::Resolve(name) => self.node.resolved(&mut turn, &name, None),
                 Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
             }
         }

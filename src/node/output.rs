@@ -31,6 +31,8 @@ pub struct Output {
     pub frames: Vec<Frame>,
     /// Capsules for applications.
     pub deliveries: Vec<Delivery>,
+    /// Messages for applications at PLAN ports.
+    pub told: Vec<(u64, Vec<u8>)>,
     /// Work for the outside; its results come back through the node's methods.
     pub effects: Vec<Effect>,
     /// What happens to domains that others run.
@@ -80,6 +82,8 @@ pub enum Effect {
         /// Whether the channel exists.
         exists: bool,
     },
+    /// Find the address of a host by its name; answer with `Node::resolved`.
+    Resolve(Box<str>),
 }
 
 /// What the kernel half made of a code: what both halves share of it, or why it does not run there.

@@ -30,6 +30,9 @@ pub struct Status {
     pub routes: usize,
     /// Application ports open.
     pub applications: Vec<u16>,
+    /// The PLAN environment, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<crate::ee::plan::status::Status>,
 }
 
 /// Counters of a port.
@@ -138,6 +141,7 @@ impl Node {
             neighbours: self.neighbour_status(),
             routes: env.map_or(0, |env| env.topology.routes().len()),
             applications,
+            plan: self.plan_status(),
         }
     }
 

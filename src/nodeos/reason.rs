@@ -96,6 +96,12 @@ reasons! {
     Bandwidth = "bandwidth", "an outgoing channel has used up the bandwidth it may have";
     /// A process speaks nonsense, or of what is not its own.
     ProcessNonsense = "process-nonsense", "the process of an environment wrote into its ring what means nothing, or sent to a channel that is gone or not its own";
+    /// The pieces of a message did not all come, or there was no room for them.
+    Reassembly = "reassembly", "pieces of a long PLAN message did not all come in time, or a neighbour sends too many: look for loss on the link";
+    /// A PLAN evaluation ended with an error that the program did not handle.
+    Evaluation = "evaluation", "a PLAN program ended with an exception it does not handle, or at a limit; its source was told: see what its application printed";
+    /// A PLAN packet waited too long for a name, or too many wait.
+    Waiting = "waiting", "a PLAN packet waited too long for the address of a name, or too many packets wait: look at the resolver";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
     /// Too many packets of a domain wait for the CPU.

@@ -235,6 +235,11 @@ impl FramePool {
         }
     }
 
+    /// Octets a frame of the pool holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity.max(FRAME)
+    }
+
     /// Frames at rest in the pool.
     pub fn ready(&self) -> usize {
         self.free.len()

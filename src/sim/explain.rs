@@ -204,7 +204,7 @@ fn lost(carries: Carried, to: &str, cause: Loss) -> String {
         Carried::Request => "its request is lost",
         Carried::Part => "a part is lost",
         Carried::Absent => "its answer is lost",
-        Carried::Address | Carried::Other => "a frame is lost",
+        Carried::Address | Carried::Plan | Carried::Other => "a frame is lost",
     };
     match cause {
         Loss::Link => format!("{what} on the link to {to}"),

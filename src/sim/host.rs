@@ -37,6 +37,8 @@ pub(super) struct Host {
     pub(super) inmate: Inmate,
     /// What its node is made of, again after a crash.
     pub(super) config: NodeConfig,
+    /// Its PLAN environment.
+    pub(super) plan: crate::ee::plan::Config,
     /// What its ports are ends of.
     pub(super) ends: Vec<End>,
     /// The number of its first outgoing direction; they are in the order of its ports.
@@ -73,6 +75,7 @@ impl Host {
         // The lower half of a node's seed begins the identities of its children.
         config.seed = seed << 32 | u64::from(number);
         let mut node = Box::new(Node::new(config));
+        node.speak_plan(self.plan.clone());
         for port in self.sinks.keys() {
             node.open(*port);
         }

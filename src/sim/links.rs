@@ -108,6 +108,7 @@ impl Simulation {
                 Ok(Message::Absent { .. }) => Carried::Absent,
                 Err(_) => Carried::Other,
             },
+            Some((anep::type_id::PLAN, _)) => Carried::Plan,
             Some(_) => Carried::Other,
             None => Carried::Address,
         }

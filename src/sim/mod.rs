@@ -18,6 +18,7 @@ mod links;
 pub mod network;
 mod packets;
 mod paths;
+mod plan;
 mod queue;
 pub mod report;
 mod run;
@@ -32,6 +33,7 @@ pub use histogram::{Histogram, Summary};
 pub use host::Actor;
 pub use network::{Carries, Family, Line, Link, Network, Problem};
 
+pub use plan::Told;
 pub use shape::{NODES_MAX, Shape};
 pub use simulation::{SendError, Simulation};
 pub use traffic::{To, Traffic};

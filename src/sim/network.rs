@@ -6,6 +6,7 @@
 //! hardware address must be resolved first.
 
 use super::shape::Shape;
+use crate::ee::plan::Config;
 use crate::node::Sizes;
 use crate::trust::Roles;
 use crate::wire::{Addr, Prefix};
@@ -121,6 +122,10 @@ pub struct Network {
     pub roles: Arc<Roles>,
     /// Nodes with another policy than `roles`.
     pub own_roles: BTreeMap<usize, Arc<Roles>>,
+    /// The nodes' PLAN environments.
+    pub plan: Config,
+    /// Nodes with another one than `plan`.
+    pub own_plan: BTreeMap<usize, Config>,
     /// What clocks on walls show at the beginning, in seconds since 1970.
     pub unix_s: u64,
     /// Time from a representation's arrival until it can run, in nanoseconds.
@@ -189,6 +194,8 @@ impl Network {
             sizes: Sizes { codes: 256, object_bytes: 1 << 20, state_entries: 1024, ..Sizes::default() },
             roles: Arc::default(),
             own_roles: BTreeMap::new(),
+            plan: Config::default(),
+            own_plan: BTreeMap::new(),
             unix_s: 1_800_000_000,
             prepare_ns: 2_000_000,
             look_up_ns: 50_000,

@@ -20,6 +20,8 @@ pub(super) enum Action {
     Prepared { node: u32, life: u32, prepare: Box<Prepare> },
     /// A node's policy answers.
     Authorised { node: u32, life: u32, claim: Box<Claim> },
+    /// The name service answers a node.
+    Resolved { node: u32, life: u32, name: Box<str> },
     /// A sender's next capsule is due.
     Generate { traffic: u32, node: u32 },
     /// An application sends.
@@ -76,6 +78,12 @@ impl Simulation {
                     let unix_s = self.network.unix_s + self.now / super::SECOND;
                     let grant = config.roles.authorise(&config.name, unix_s, &claim).map_err(|error| error.to_string());
                     self.turn(node as usize, |node, turn| node.authorised(turn, claim.code, grant));
+                }
+            }
+            Action::Resolved { node, life, name } => {
+                if self.hosts[node as usize].life == life {
+                    let addr = self.network.number(&name).map(|number| self.network.address(number));
+                    self.turn(node as usize, |node, turn| node.resolved(turn, &name, addr));
                 }
             }
             Action::Generate { traffic, node } => self.generate(traffic, node as usize),
@@ -173,6 +181,9 @@ impl Simulation {
             }
             self.out.deliveries = deliveries;
         }
+        if !self.out.told.is_empty() {
+            self.take_told(at);
+        }
         if !self.out.effects.is_empty() {
             self.take_effects(at);
         }
@@ -246,6 +257,9 @@ impl Simulation {
                 }
                 Effect::Store(bytes) => {
                     self.hosts[at].store.insert(object_name(&bytes), bytes);
+                }
+                Effect::Resolve(name) => {
+                    self.plan(self.now + self.network.look_up_ns, Action::Resolved { node, life, name });
                 }
                 // Simulated nodes have no kernel half.
                 Effect::Kernel(_) | Effect::Channel { .. } => {}

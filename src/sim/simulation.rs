@@ -59,6 +59,7 @@ pub struct Simulation {
     pub(super) past_codes: BTreeMap<String, CodeTotals>,
     pub(super) lives: u32,
     pub(super) arrivals: Vec<Arrival>,
+    pub(super) told: Vec<super::Told>,
     pub(super) tracer: Option<Tracer>,
 }
 
@@ -81,6 +82,7 @@ impl Simulation {
             hosts.push(Host {
                 inmate: Inmate::Down,
                 config,
+                plan: network.own_plan.get(&node).unwrap_or(&network.plan).clone(),
                 ends: ends_here.clone(),
                 first_direction,
                 limited: directions[first_direction..].iter().any(Direction::is_limited),
@@ -110,6 +112,7 @@ impl Simulation {
             past_codes: BTreeMap::new(),
             lives: 0,
             arrivals: Vec::new(),
+            told: Vec::new(),
             tracer: None,
         };
         for node in 0..simulation.hosts.len() {

@@ -156,6 +156,8 @@ pub enum Carried {
     Part,
     /// Word that there is no such object.
     Absent,
+    /// A PLAN message.
+    Plan,
     /// A question or answer about link addresses.
     Address,
     /// Anything else.

@@ -18,6 +18,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod name;
 mod neighbour;
+pub mod plan;
 pub mod udp;
 
 pub use addr::{Addr, Prefix};

@@ -71,6 +71,8 @@ pub enum Fault {
     Memory,
     /// A value became too large or nested too deep.
     Value,
+    /// A service must wait for something outside the node: the packet is to be evaluated again, from its beginning.
+    Wait,
 }
 
 impl fmt::Display for Fault {
@@ -82,6 +84,7 @@ impl fmt::Display for Fault {
             Fault::Depth => f.write_str("DepthLimit"),
             Fault::Memory => f.write_str("MemoryLimit"),
             Fault::Value => f.write_str("ValueLimit"),
+            Fault::Wait => f.write_str("Wait"),
         }
     }
 }
@@ -107,7 +110,7 @@ pub type Result<T> = std::result::Result<T, Stop>;
 /// The node that evaluates: its services, and what becomes of new packets.
 pub trait Node: Services {
     /// Calls a service. The arguments are any values: a service checks how many and of what types.
-    fn call(&mut self, service: ServiceId, arguments: &[Value], state: State<'_>) -> Result<Value>;
+    fn call(&mut self, service: ServiceId, arguments: &[Value], state: &mut State<'_>) -> Result<Value>;
 
     /// The value of a service that is no function; a service's name stands for itself otherwise.
     fn constant(&mut self, service: ServiceId) -> Option<Value> {

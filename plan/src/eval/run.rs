@@ -16,13 +16,15 @@ pub struct Run<'a> {
     depth: u32,
 }
 
-/// What a service may know of the evaluation that calls it.
-#[derive(Clone, Copy, Debug)]
+/// What a service may know of the evaluation that calls it, and spend.
+#[derive(Debug)]
 pub struct State<'a> {
     /// The header of the packet that is evaluated.
     pub header: &'a Header,
-    /// What is left of its resource bound.
+    /// What is left of its resource bound. A service that sends lowers it; raising it has no effect.
     pub bound: u32,
+    /// The steps that are left. A service that takes long lowers them; raising them has no effect.
+    pub steps: u32,
 }
 
 impl<'a> Run<'a> {
@@ -127,8 +129,11 @@ impl<'a> Run<'a> {
         let weight = arguments.iter().map(|argument| argument.extent().weight).fold(0, u32::saturating_add);
         self.steps(weight / 16)?;
         let service = service.ok_or(Stop::Raise(Name::SERVICE_NOT_PRESENT))?;
-        let state = State { header: self.header, bound: self.bound };
-        let value = self.node.call(service, arguments, state)?;
+        let mut state = State { header: self.header, bound: self.bound, steps: self.left.steps };
+        let value = self.node.call(service, arguments, &mut state);
+        self.left.steps = self.left.steps.min(state.steps);
+        let value = value?;
+        self.bound = self.bound.min(state.bound);
         self.cells(value.extent().weight)?;
         Ok(value)
     }

@@ -40,26 +40,32 @@ impl Packet {
     }
 }
 
-/// Adds the octets of a packet to `out`; false, and `out` as it was, if they would be too many.
-pub(crate) fn encode(header: &Header, chunk: &Chunk, out: &mut Vec<u8>) -> bool {
+fn encode(header: &Header, chunk: &Chunk, out: &mut Vec<u8>) -> bool {
+    slices(chunk).is_some_and(|codes| encode_with(header, chunk, &codes, out))
+}
+
+/// The codes of a chunk and of those inside it, in the order of their first use, each once; none if they are too many.
+pub fn slices(chunk: &Chunk) -> Option<Vec<&Slice>> {
+    let mut codes = Vec::new();
+    collect(chunk, &mut codes).then_some(codes)
+}
+
+/// Adds the octets of a packet with these [`slices`] to `out`; false, and `out` as it was, if they would be too many.
+pub fn encode_with(header: &Header, chunk: &Chunk, codes: &[&Slice], out: &mut Vec<u8>) -> bool {
     let start = out.len();
-    let mut codes: Vec<&Slice> = Vec::new();
-    if !collect(chunk, &mut codes) {
-        return false;
-    }
     fixed(header, out);
     let mut writer = Writer::after(std::mem::take(out));
     writer.name(&header.routing);
     writer.name(&header.handler);
     writer.number(codes.len() as u64);
-    for slice in &codes {
+    for slice in codes {
         if header.by_digest {
             writer.out.extend_from_slice(&slice.digest.0);
         } else {
             writer.octets(&slice.octets);
         }
     }
-    write_chunk(chunk, &codes, &mut writer);
+    write_chunk(chunk, codes, &mut writer);
     *out = writer.out;
     let fits = out.len() - start <= PACKET_MAX;
     if !fits {
@@ -86,7 +92,6 @@ fn fixed(header: &Header, out: &mut Vec<u8>) {
     out.extend_from_slice(&fixed);
 }
 
-/// The codes of a chunk and of those inside it, in the order of their first use, each once.
 fn collect<'a>(chunk: &'a Chunk, codes: &mut Vec<&'a Slice>) -> bool {
     if let Callee::Function(program, function) = chunk.callee() {
         let Some(slice) = program.slice(*function) else { return false };

@@ -163,6 +163,34 @@ impl<'a> ViewMut<'a> {
         true
     }
 
+    /// Lowers the bound to at most this; gives how much was cut off.
+    pub fn clamp(&mut self, most: u32) -> u32 {
+        let bound = View { fixed: self.fixed }.bound();
+        self.put(BOUND, bound.min(most).to_be_bytes());
+        bound.saturating_sub(most)
+    }
+
+    /// Says which node the packet came from.
+    pub fn set_previous(&mut self, previous: Host) {
+        self.put(PREVIOUS, previous.0);
+    }
+
+    /// Fills in what a node knows of an application's packet: its source, and the port it came by. An application
+    /// that names no destination or session means the node itself and its own.
+    pub fn inject(&mut self, source: Host, port: u64, session: [u8; 16]) {
+        let view = View { fixed: self.fixed };
+        let (here, own) = (view.destination() == Host::default(), view.session() == [0; 16]);
+        self.put(SOURCE, source.0);
+        self.put(PREVIOUS, source.0);
+        self.put(PORT, port.to_be_bytes());
+        if here {
+            self.put(DESTINATION, source.0);
+        }
+        if own {
+            self.put(SESSION, session);
+        }
+    }
+
     fn put<const N: usize>(&mut self, at: usize, octets: [u8; N]) {
         if let Some(field) = self.fixed.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
             *field = octets;

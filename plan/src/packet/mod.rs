@@ -7,9 +7,12 @@
 mod decode;
 mod encode;
 mod header;
+mod outline;
 
 pub use decode::{DecodeError, Library, Libraryless};
+pub use encode::{encode_with, slices};
 pub use header::{FIXED, Header, View, ViewMut};
+pub use outline::{Code, Outline};
 
 use crate::value::Chunk;
 use std::sync::Arc;

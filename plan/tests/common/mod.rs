@@ -36,7 +36,7 @@ impl Services for Recorder {
 }
 
 impl Node for Recorder {
-    fn call(&mut self, service: ServiceId, arguments: &[Value], state: State<'_>) -> Result<Value, Stop> {
+    fn call(&mut self, service: ServiceId, arguments: &[Value], state: &mut State<'_>) -> Result<Value, Stop> {
         let name = NAMES[service.0 as usize];
         self.log.push(format!("{name} {arguments:?} {}", state.bound));
         Ok(match (name, arguments) {

@@ -107,7 +107,7 @@ impl At<'_> {
 }
 
 impl Node for At<'_> {
-    fn call(&mut self, service: ServiceId, arguments: &[Value], state: State<'_>) -> Result<Value, Stop> {
+    fn call(&mut self, service: ServiceId, arguments: &[Value], state: &mut State<'_>) -> Result<Value, Stop> {
         let name = NAMES[service.0 as usize];
         let mine = |link: &usize| [self.links[*link].0, self.links[*link].1].contains(&self.number);
         Ok(match (name, arguments) {

@@ -7,6 +7,7 @@
 mod calls;
 pub mod native;
 mod native_calls;
+pub mod service;
 pub mod wasm;
 
 use crate::code::bundle::Kind;

@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""PLAN for applications: packets and values as bytes, and a PLAN port of a node.
+
+A program is written and checked by `anode plan`, which also makes a packet of it; this module takes such a packet,
+gives it other arguments, injects it, and reads the values that come back. Standard library only.
+
+    import anode_plan as plan
+    ping = plan.Packet.decode(open("ping.packet", "rb").read())   # anode plan inject ping.plan 9 'ping(…)' -o ping.packet
+    with plan.Port("n1") as here:                                 # or plan.Port(("127.0.0.1", 3324))
+        ping.chunk.arguments = [here.addresses[0], plan.host("10.0.0.3")]
+        here.inject(ping)
+        print(here.receive(timeout=2))
+
+PLAN's values are Python's: None for (), bool, int, str (of octets, as Latin-1), bytes for blobs, tuple, list,
+`ipaddress` objects for hosts; and Char, Chunk, PortId, Key, Exn, Dev, Service for the others.
+"""
+
+import ipaddress
+import os
+import socket
+import struct
+from dataclasses import dataclass, field
+
+import anode
+
+#: The version of packets that this module speaks.
+VERSION = 1
+#: Bytes of a packet's fixed header.
+FIXED = 84
+#: The names that every node knows, by number (plan/src/name.rs).
+NAMES = """
+ NotEnoughRB NoRoute NotNeighbor BadHost BadPort ServiceNotPresent BadService NotFound FileNotFound DivByZero EmptyList
+BadChr TooBig Refused RIPNoRoute eval getRB length abort print defHandler thisHost thisHostIs getSource getHostByName
+defaultRoute RIP getNeighbors getSrcDev getMTU getPort openPort deliver getSession put get getFlow fragment getBlobFromFile
+installServices time rand closePort getRouteTable flowRoute setFlow memoryUse getPrincipal getHandler getRouting getDest
+getPrevious getDevices getHostOn authEval reliably acknowledged reassemble bandwidthReceive bandwidthSend bandwidthCount
+bandwidthReport explodeBlob makeBlob sizeOf
+""".split()
+NAMES.insert(0, "")
+
+_NUMBERS = {name: number for number, name in enumerate(NAMES)}
+_FIXED = struct.Struct("!BBHIIQ16s16s16s16s")
+_BY_DIGEST, _REPORT = 1, 2
+_ATTACH, _SEND, _CLOSE = 0x11, 0x12, 0x13
+_ATTACHED, _PRINTED, _DELIVERED, _OPENED, _CLOSED, _REFUSED = 0x90, 0x91, 0x92, 0x93, 0x94, 0x8F
+_MESSAGE = 65536
+_DEPTH = 64
+
+
+class Malformed(anode.Error):
+    """Bytes that are no PLAN packet, or a value that cannot be sent."""
+
+
+def host(address):
+    """The host with this address."""
+    return ipaddress.ip_address(address)
+
+
+@dataclass(frozen=True)
+class Char:
+    """A character: one octet."""
+
+    octet: int
+
+
+@dataclass(frozen=True)
+class PortId:
+    """A port of some node."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Key:
+    """A session key: 16 bytes."""
+
+    octets: bytes
+
+
+@dataclass(frozen=True)
+class Exn:
+    """An exception."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Dev:
+    """An interface of some node."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service, by name."""
+
+    name: str
+
+
+@dataclass
+class Chunk:
+    """A call to be made elsewhere: of a service if `code` is None, else of the function with number `function` in `code`."""
+
+    service: str = ""
+    code: object = None
+    function: int = 0
+    arguments: list = field(default_factory=list)
+
+
+class _Reader:
+    def __init__(self, raw):
+        self.raw, self.at, self.names, self.codes = raw, 0, [], []
+
+    def take(self, count):
+        if count > len(self.raw) - self.at:
+            raise Malformed("the packet ends too early")
+        self.at += count
+        return self.raw[self.at - count : self.at]
+
+    def number(self):
+        value, shift = 0, 0
+        while True:
+            (octet,) = self.take(1)
+            value |= (octet & 0x7F) << shift
+            shift += 7
+            if octet < 0x80:
+                if octet == 0 and shift > 7 or value >> 64:
+                    raise Malformed("a number is not in its shortest form")
+                return value
+            if shift > 63:
+                raise Malformed("a number is too large")
+
+    def octets(self):
+        return self.take(self.number())
+
+    def name(self):
+        number = self.number()
+        at = number >> 1
+        if number & 1 == 0:
+            if at >= len(NAMES):
+                raise Malformed(f"name number {at} is not known")
+            return NAMES[at]
+        if at > len(self.names):
+            raise Malformed("a name is used before it is given")
+        if at == len(self.names):
+            self.names.append(self.octets().decode("ascii", "strict"))
+        return self.names[at]
+
+    def chunk(self, depth):
+        code = self.number()
+        if code > len(self.codes):
+            raise Malformed("a chunk's code is not in the packet")
+        found = Chunk(service=self.name()) if code == 0 else Chunk(code=self.codes[code - 1], function=self.number())
+        found.arguments = self.values(depth + 1)
+        return found
+
+    def values(self, depth):
+        return [self.value(depth) for _ in range(self.number())]
+
+    def value(self, depth):
+        if depth > _DEPTH:
+            raise Malformed("a value nests too deep")
+        (tag,) = self.take(1)
+        if tag < 3:
+            return (None, False, True)[tag]
+        if tag == 3:
+            number = self.number()
+            return number >> 1 ^ -(number & 1)
+        simple = {
+            4: lambda: Char(self.take(1)[0]),
+            5: lambda: self.octets().decode("latin-1"),
+            6: lambda: tuple(self.values(depth + 1)),
+            7: lambda: self.values(depth + 1),
+            8: lambda: self.chunk(depth),
+            9: lambda: ipaddress.IPv4Address(self.take(4)),
+            10: lambda: ipaddress.IPv6Address(self.take(16)),
+            11: lambda: PortId(int.from_bytes(self.take(8), "big")),
+            12: lambda: Key(self.take(16)),
+            13: lambda: bytes(self.octets()),
+            14: lambda: Exn(self.name()),
+            15: lambda: Dev(self.number()),
+            16: lambda: Service(self.name()),
+        }
+        if tag not in simple:
+            raise Malformed(f"value tag {tag} is not known")
+        return simple[tag]()
+
+
+class _Writer:
+    def __init__(self):
+        self.out, self.names, self.codes = bytearray(), [], []
+
+    def number(self, value):
+        while value >= 0x80:
+            self.out.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.out.append(value)
+
+    def octets(self, octets):
+        self.number(len(octets))
+        self.out += octets
+
+    def name(self, name):
+        if name in _NUMBERS:
+            self.number(2 * _NUMBERS[name])
+        elif name in self.names:
+            self.number(2 * self.names.index(name) + 1)
+        else:
+            self.number(2 * len(self.names) + 1)
+            self.names.append(name)
+            self.octets(name.encode("ascii"))
+
+    def collect(self, value):
+        """The codes of all chunks, in the order of their first use."""
+        if isinstance(value, Chunk):
+            if value.code is not None and value.code not in self.codes:
+                self.codes.append(value.code)
+            value = value.arguments
+        if isinstance(value, (tuple, list)):
+            for item in value:
+                self.collect(item)
+
+    def chunk(self, chunk):
+        if chunk.code is None:
+            self.number(0)
+            self.name(chunk.service)
+        else:
+            self.number(self.codes.index(chunk.code) + 1)
+            self.number(chunk.function)
+        self.values(chunk.arguments)
+
+    def values(self, values):
+        self.number(len(values))
+        for value in values:
+            self.value(value)
+
+    def tagged(self, tag, octets=b""):
+        self.out.append(tag)
+        self.out += octets
+
+    def value(self, value):
+        if value is None or isinstance(value, bool):
+            self.tagged(0 if value is None else 1 + value)
+        elif isinstance(value, int):
+            if not -(1 << 63) <= value < 1 << 63:
+                raise Malformed(f"{value} has more than 64 bits")
+            self.tagged(3)
+            self.number(value << 1 if value >= 0 else ~value << 1 | 1)
+        elif isinstance(value, str):
+            self.tagged(5)
+            self.octets(value.encode("latin-1"))
+        elif isinstance(value, bytes):
+            self.tagged(13)
+            self.octets(value)
+        elif isinstance(value, (tuple, list)):
+            if isinstance(value, tuple) and len(value) < 2:
+                raise Malformed("a tuple has at least two parts")
+            self.tagged(6 if isinstance(value, tuple) else 7)
+            self.values(value)
+        elif isinstance(value, Chunk):
+            self.tagged(8)
+            self.chunk(value)
+        else:
+            self.other(value)
+
+    def other(self, value):
+        if isinstance(value, ipaddress.IPv6Address) and value.ipv4_mapped:
+            value = value.ipv4_mapped
+        if isinstance(value, ipaddress.IPv4Address):
+            self.tagged(9, value.packed)
+        elif isinstance(value, ipaddress.IPv6Address):
+            self.tagged(10, value.packed)
+        elif isinstance(value, Char):
+            self.tagged(4, bytes([value.octet]))
+        elif isinstance(value, PortId):
+            self.tagged(11, value.number.to_bytes(8, "big"))
+        elif isinstance(value, Key):
+            self.tagged(12, value.octets)
+        elif isinstance(value, (Exn, Service)):
+            self.tagged(14 if isinstance(value, Exn) else 16)
+            self.name(value.name)
+        elif isinstance(value, Dev):
+            self.tagged(15)
+            self.number(value.number)
+        else:
+            raise Malformed(f"{value!r} is no PLAN value")
+
+
+_NOWHERE = ipaddress.IPv6Address(0)
+
+
+@dataclass
+class Packet:
+    """A PLAN packet. Addresses are `ipaddress` objects; a node fills in source, port and session of what is injected."""
+
+    chunk: Chunk
+    bound: int = 64
+    flow: int = 0
+    destination: object = _NOWHERE
+    routing: str = "defaultRoute"
+    handler: str = "defHandler"
+    source: object = _NOWHERE
+    previous: object = _NOWHERE
+    port: int = 0
+    session: bytes = bytes(16)
+    report: bool = False
+
+    def encode(self):
+        """The bytes."""
+        writer = _Writer()
+        writer.collect(self.chunk)
+        addresses = [anode.pack_address(each) for each in (self.source, self.destination, self.previous)]
+        flags = _REPORT if self.report else 0
+        writer.out += _FIXED.pack(VERSION, flags, 0, self.bound, self.flow, self.port, self.session, *addresses)
+        writer.name(self.routing)
+        writer.name(self.handler)
+        writer.number(len(writer.codes))
+        for code in writer.codes:
+            writer.octets(code)
+        writer.chunk(self.chunk)
+        return bytes(writer.out)
+
+    @classmethod
+    def decode(cls, raw):
+        """The packet in these bytes; `Malformed` if they are none."""
+        if len(raw) < FIXED:
+            raise Malformed(f"a PLAN packet has at least {FIXED} bytes, these are {len(raw)}")
+        version, flags, zero, bound, flow, port, session, *addresses = _FIXED.unpack_from(raw)
+        if version != VERSION or flags & ~_REPORT or zero:
+            raise Malformed(f"PLAN packet version {version} with flags {flags}; only version 1 with whole codes is known")
+        source, destination, previous = map(anode.unpack_address, addresses)
+        reader = _Reader(raw)
+        reader.at = FIXED
+        try:
+            routing, handler = reader.name(), reader.name()
+            reader.codes = [bytes(reader.octets()) for _ in range(reader.number())]
+            chunk = reader.chunk(0)
+        except UnicodeDecodeError as error:
+            raise Malformed("a name is not ASCII") from error
+        if reader.at != len(raw):
+            raise Malformed("bytes follow the packet")
+        return cls(
+            chunk, bound, flow, destination, routing, handler, source, previous, port, session, bool(flags & _REPORT)
+        )
+
+
+@dataclass
+class Printed:
+    """A text that was printed."""
+
+    text: str
+
+
+@dataclass
+class Delivered:
+    """A value that was delivered to a port of ours, and the packet that did it."""
+
+    port: int
+    value: object
+    packet: Packet
+
+
+@dataclass
+class Opened:
+    """A connection to the number that we listen as."""
+
+    port: int
+    source: object
+    number: int
+
+
+@dataclass
+class Closed:
+    """The end of a connection."""
+
+    port: int
+
+
+class Port:
+    """A PLAN port at a node. Closing it frees the port."""
+
+    def __init__(self, node, listen=0, timeout=10.0):
+        """Attaches to a node by name, run directory or (address, TCP port), to listen as `listen` if that is not 0."""
+        self._framed = not isinstance(node, str)
+        try:
+            if self._framed:
+                self._socket = socket.create_connection(node, timeout)
+            else:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                self._socket.connect(os.path.join(anode.run_dir(node), "apps.sock"))
+        except OSError as error:
+            raise anode.NotRunning(f"no node answers at {node}: {error}; start it: anode node run CONFIG.toml") from error
+        try:
+            self._say(struct.pack("!BI", _ATTACH, listen))
+            message = self._hear(timeout)
+            if message is None or message[0] != _ATTACHED or len(message) < 25 or (len(message) - 25) % 16:
+                raise anode.Error("the node does not answer in time, or not as expected")
+        except BaseException:
+            self._socket.close()
+            raise
+        #: The port, by which programs that are injected here answer.
+        (self.port,) = struct.unpack_from("!Q", message, 1)
+        #: The key of the session.
+        self.session = Key(message[9:25])
+        #: The node's addresses.
+        self.addresses = [anode.unpack_address(message[at : at + 16]) for at in range(25, len(message), 16)]
+
+    def inject(self, packet):
+        """Injects a packet; a refusal is raised by the next `receive`."""
+        self._say(bytes([_SEND]) + packet.encode())
+
+    def close_connection(self, port):
+        """Closes a connection to this application."""
+        self._say(struct.pack("!BQ", _CLOSE, port))
+
+    def receive(self, timeout=None):
+        """What comes next: Printed, Delivered, Opened or Closed; None after `timeout` seconds (None: waits for ever)."""
+        message = self._hear(timeout)
+        if message is None:
+            return None
+        kind, body = message[0], message[9:]
+        (port,) = struct.unpack_from("!Q", message, 1) if len(message) >= 9 else (0,)
+        if kind == _PRINTED:
+            return Printed(body.decode("utf-8", "replace"))
+        if kind == _DELIVERED:
+            packet = Packet.decode(body)
+            if packet.chunk.service != "deliver" or len(packet.chunk.arguments) != 2:
+                raise Malformed("what was delivered is no value")
+            return Delivered(port, packet.chunk.arguments[1], packet)
+        if kind == _OPENED and len(body) == 20:
+            return Opened(port, anode.unpack_address(body[:16]), int.from_bytes(body[16:], "big"))
+        if kind == _CLOSED:
+            return Closed(port)
+        raise Malformed(f"the node sent a message of kind {kind:#04x}, which this client does not know")
+
+    def _say(self, message):
+        self._socket.sendall(struct.pack("!I", len(message)) + message if self._framed else message)
+
+    def _hear(self, timeout):
+        self._socket.settimeout(timeout)
+        try:
+            message = self._frame() if self._framed else self._socket.recv(_MESSAGE)
+        except (socket.timeout, BlockingIOError):
+            return None
+        if not message:
+            raise anode.NotRunning("the node has closed the connection")
+        if message[0] == _REFUSED:
+            raise anode.Refused(message[1:].decode(errors="replace"))
+        return message
+
+    def _frame(self):
+        """A message with its length before it. Once it has begun, it is waited for."""
+        head = self._socket.recv(1)
+        if not head:
+            return b""
+        self._socket.settimeout(10)
+        (length,) = struct.unpack("!I", head + self._exactly(3))
+        if length > _MESSAGE:
+            raise Malformed(f"a message of {length} bytes")
+        return self._exactly(length)
+
+    def _exactly(self, count):
+        message = b""
+        while len(message) < count:
+            more = self._socket.recv(count - len(message))
+            if not more:
+                raise anode.NotRunning("the connection ended in the middle of a message")
+            message += more
+        return message
+
+    def close(self):
+        """Frees the port."""
+        self._socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

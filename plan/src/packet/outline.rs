@@ -1,0 +1,132 @@
+//! What a node reads of a packet that it does not evaluate: how it is routed, and which codes it carries.
+//!
+//! A code travels whole or as its digest; a node on the way may have to turn one into the other, since what the next
+//! node holds differs from what this one does. Nothing behind the codes is looked at, and nothing else changes.
+
+use super::header::{BY_DIGEST, FLAGS};
+use super::{CODES_MAX, DecodeError, FIXED, PACKET_MAX, View};
+use crate::code::{CODE_MAX, CodeError, Reader, Writer};
+use crate::name::Name;
+use crate::program::Digest;
+use core::ops::Range;
+
+/// The front of a packet: its header and its codes. The octets behind them were not looked at.
+#[derive(Debug)]
+pub struct Outline<'a> {
+    octets: &'a [u8],
+    view: View<'a>,
+    /// The routing function's name.
+    pub routing: Name,
+    /// The handler's name.
+    pub handler: Name,
+    /// Where the codes are.
+    codes: Range<usize>,
+    count: usize,
+}
+
+/// A code, as it stands in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code<'a> {
+    /// Its octets.
+    Whole(&'a [u8]),
+    /// Its name.
+    Digest(Digest),
+}
+
+impl<'a> Outline<'a> {
+    /// Reads the front of a packet.
+    pub fn read(octets: &'a [u8]) -> Result<Outline<'a>, DecodeError> {
+        if octets.len() > PACKET_MAX {
+            return Err(DecodeError::TooLong);
+        }
+        let view = View::new_checked(octets).ok_or(DecodeError::Header)?;
+        let mut reader = Reader::new(octets.get(FIXED..).unwrap_or(&[]));
+        let (routing, handler) = (reader.name()?, reader.name()?);
+        let count: usize = reader.small()?;
+        if count > CODES_MAX {
+            return Err(DecodeError::Codes);
+        }
+        let start = octets.len() - reader.left();
+        for _ in 0..count {
+            code(&mut reader, view.by_digest())?;
+        }
+        let end = octets.len() - reader.left();
+        Ok(Outline { octets, view, routing, handler, codes: start..end, count })
+    }
+
+    /// The fixed part.
+    pub fn view(&self) -> View<'a> {
+        self.view
+    }
+
+    /// The codes, in their order.
+    pub fn codes(&self) -> impl Iterator<Item = Code<'a>> + use<'a> {
+        let mut reader = Reader::new(self.octets.get(self.codes.clone()).unwrap_or(&[]));
+        let by_digest = self.view.by_digest();
+        (0..self.count).map_while(move |_| code(&mut reader, by_digest).ok())
+    }
+
+    /// Adds the packet with its codes whole to `out`; a code that `find` does not have is the error.
+    pub fn expand<'o>(
+        &self,
+        mut find: impl FnMut(&Digest) -> Option<&'o [u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        self.rewrite(false, out, |code, writer| match code {
+            Code::Whole(octets) => {
+                writer.octets(octets);
+                Ok(())
+            }
+            Code::Digest(digest) => {
+                writer.octets(find(&digest).ok_or(DecodeError::Absent(digest))?);
+                Ok(())
+            }
+        })
+    }
+
+    /// Adds the packet with its codes by digest to `out`.
+    pub fn contract(&self, mut name: impl FnMut(&[u8]) -> Digest, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        self.rewrite(true, out, |code, writer| {
+            let digest = match code {
+                Code::Whole(octets) => name(octets),
+                Code::Digest(digest) => digest,
+            };
+            writer.out.extend_from_slice(&digest.0);
+            Ok(())
+        })
+    }
+
+    fn rewrite(
+        &self,
+        by_digest: bool,
+        out: &mut Vec<u8>,
+        mut put: impl FnMut(Code<'a>, &mut Writer) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let start = out.len();
+        out.extend_from_slice(self.octets.get(..self.codes.start).unwrap_or(&[]));
+        if let Some(flags) = out.get_mut(start + FLAGS) {
+            *flags = if by_digest { *flags | BY_DIGEST } else { *flags & !BY_DIGEST };
+        }
+        let mut writer = Writer::after(std::mem::take(out));
+        let put = self.codes().try_for_each(|code| put(code, &mut writer));
+        *out = writer.out;
+        out.extend_from_slice(self.octets.get(self.codes.end..).unwrap_or(&[]));
+        let fits = out.len() - start <= PACKET_MAX;
+        let done = put.and(if fits { Ok(()) } else { Err(DecodeError::TooLong) });
+        if done.is_err() {
+            out.truncate(start);
+        }
+        done
+    }
+}
+
+fn code<'a>(reader: &mut Reader<'a>, by_digest: bool) -> Result<Code<'a>, DecodeError> {
+    if by_digest {
+        return Ok(Code::Digest(Digest(reader.array()?)));
+    }
+    let octets = reader.octets()?;
+    if octets.len() > CODE_MAX {
+        return Err(DecodeError::Code(CodeError::Limit));
+    }
+    Ok(Code::Whole(octets))
+}

@@ -1,0 +1,99 @@
+//! `anode plan check` and `fmt`: files alone, no node has to run.
+//!
+//! Checking shows every mistake of every file and the types of what is right; formatting puts source text into its one form.
+
+use anyhow::{Context as _, Result};
+use plan::check::{Checked, check};
+use plan::diagnostic::{Diagnostic, render};
+use plan::format::format;
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+fn is_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+pub(super) fn read(file: &Path) -> Result<String> {
+    let text = if is_input(file) { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(file) };
+    text.with_context(|| file.display().to_string())
+}
+
+fn complain(file: &Path, source: &str, diagnostics: &[Diagnostic]) {
+    let colour = std::io::stderr().is_terminal();
+    eprint!("{}", render(diagnostics, &file.display().to_string(), source, colour));
+}
+
+/// Whether all files are right.
+pub(super) fn check_files(files: &[PathBuf], json: bool) -> Result<bool> {
+    let (mut good, mut values) = (true, Vec::new());
+    for file in files {
+        let source = read(file)?;
+        let checked = check(&source);
+        good &= checked.code.is_some();
+        if json {
+            values.push(describe(file, &source, &checked));
+            continue;
+        }
+        complain(file, &source, &checked.diagnostics);
+        for (name, kind) in &checked.types {
+            println!("{}: {name} : {kind}", file.display());
+        }
+    }
+    if json {
+        println!("{}", Value::from(values));
+    }
+    Ok(good)
+}
+
+fn describe(file: &Path, source: &str, checked: &Checked) -> Value {
+    let place = |span: plan::span::Span, text: &str| {
+        let at = Diagnostic::new(span, "", "").position(source);
+        json!({"line": at.0, "column": at.1, "start": span.start, "end": span.end, "text": text})
+    };
+    let diagnostic = |diagnostic: &Diagnostic| {
+        let mut value = place(diagnostic.span, &diagnostic.label);
+        value["message"] = json!(diagnostic.message);
+        value["hint"] = json!(diagnostic.hint);
+        value["other"] = json!(diagnostic.other.as_ref().map(|(span, why)| place(*span, why)));
+        value
+    };
+    let definition = |(name, kind): &(String, String)| json!({"name": name, "type": kind});
+    let octets = checked.code.as_ref().map(|code| code.write());
+    json!({
+        "file": file.display().to_string(),
+        "definitions": checked.types.iter().map(definition).collect::<Value>(),
+        "code_bytes": octets.as_ref().map(Vec::len),
+        "code": octets.map(|octets| plan::program::Digest::of(&octets).to_string()),
+        "diagnostics": checked.diagnostics.iter().map(diagnostic).collect::<Value>(),
+    })
+}
+
+/// Whether every file could be formatted; with `check`, whether every file is.
+pub(super) fn format_files(files: &[PathBuf], check: bool) -> Result<bool> {
+    let mut good = true;
+    for file in files {
+        let source = read(file)?;
+        let formatted = match format(&source) {
+            Ok(formatted) => formatted,
+            Err(diagnostics) => {
+                complain(file, &source, &diagnostics);
+                good = false;
+                continue;
+            }
+        };
+        match (check, is_input(file)) {
+            (true, _) if formatted != source => {
+                println!("{}", file.display());
+                good = false;
+            }
+            (true, _) => {}
+            (false, true) => std::io::stdout().write_all(formatted.as_bytes())?,
+            (false, false) if formatted == source => {}
+            (false, false) => {
+                super::super::replace(file, formatted.as_bytes()).with_context(|| file.display().to_string())?
+            }
+        }
+    }
+    Ok(good)
+}

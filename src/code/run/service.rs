@@ -1,0 +1,171 @@
+//! PLAN services that are loaded at run time: WebAssembly modules that an operator gives the node.
+//!
+//! A module exports its memory, a global `plan_buffer` (the address of [`BUFFER`] octets), and a function `service`, which finds
+//! the arguments in the buffer and gets their length; it leaves its result there and gives that length, or a negative number
+//! for an exception. It keeps its memory from call to call: that is what it is for. It imports nothing but `an_now` and
+//! `an_random`. Every call has its fuel; the operator answers for the rest.
+
+use crate::code::bundle::REPRESENTATION_MAX;
+use crate::ee::plan::{LoadedService, ServiceFailure};
+use wasmtime::{
+    Caller, Config, Engine, Linker, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
+};
+
+/// Octets of a module's buffer.
+pub const BUFFER: usize = 4096;
+
+/// Octets of a module's memory.
+const MEMORY_MAX: usize = 1 << 20;
+
+/// Fuel of setting an instance up.
+const START_FUEL: u64 = 1_000_000;
+
+/// What a call finds of its node.
+struct Host {
+    now: u64,
+    random: u64,
+    limits: StoreLimits,
+}
+
+/// A service ready to be called.
+pub struct WasmService {
+    store: Store<Host>,
+    entry: TypedFunc<u32, i32>,
+    memory: Memory,
+    buffer: usize,
+}
+
+impl WasmService {
+    /// Compiles a module, or its text form; takes its time, so not in the packet path. The error says what is wrong.
+    pub fn load(module: &[u8]) -> Result<WasmService, String> {
+        if module.len() > REPRESENTATION_MAX {
+            return Err(format!("a service has at most {REPRESENTATION_MAX} octets"));
+        }
+        let wasm = wat::parse_bytes(module).map_err(|error| error.to_string())?;
+        let mut config = Config::new();
+        config.consume_fuel(true).cranelift_nan_canonicalization(true).cranelift_opt_level(OptLevel::Speed);
+        WasmService::instantiate(&config, &wasm).map_err(|error| format!("{error:#}"))
+    }
+
+    fn instantiate(config: &Config, wasm: &[u8]) -> wasmtime::Result<WasmService> {
+        let engine = Engine::new(config)?;
+        let module = Module::new(&engine, wasm)?;
+        let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).memories(1).tables(1).instances(1).build();
+        let mut store = Store::new(&engine, Host { now: 0, random: 0, limits });
+        store.limiter(|host| &mut host.limits);
+        store.set_fuel(START_FUEL)?;
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("anode", "an_now", |caller: Caller<'_, Host>| caller.data().now)?;
+        linker.func_wrap("anode", "an_random", |mut caller: Caller<'_, Host>| {
+            // Of one random number for the call many (splitmix64).
+            let host = caller.data_mut();
+            host.random = host.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (host.random ^ host.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        })?;
+        let instance = linker.instantiate(&mut store, &module)?;
+        let wrong = wasmtime::Error::msg;
+        let entry = instance.get_typed_func::<u32, i32>(&mut store, "service")?;
+        let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| wrong("it exports no memory"))?;
+        let global = instance.get_global(&mut store, "plan_buffer");
+        let global = global.ok_or_else(|| wrong("it exports no global plan_buffer"))?;
+        let buffer = global.get(&mut store).i32().ok_or_else(|| wrong("its plan_buffer is no i32"))? as u32 as usize;
+        if memory.data(&store).get(buffer..).is_none_or(|rest| rest.len() < BUFFER) {
+            return Err(wrong("its buffer of 4096 octets is not inside its memory"));
+        }
+        Ok(WasmService { store, entry, memory, buffer })
+    }
+}
+
+impl LoadedService for WasmService {
+    fn call(&mut self, now: u64, random: u64, steps: u64, exchange: &mut Vec<u8>) -> (Result<(), ServiceFailure>, u64) {
+        let failed = |failure| (Err(failure), 0);
+        (self.store.data_mut().now, self.store.data_mut().random) = (now, random);
+        let room = self.memory.data_mut(&mut self.store).get_mut(self.buffer..self.buffer + BUFFER);
+        let Some(room) = room.and_then(|room| room.get_mut(..exchange.len())) else {
+            return failed(ServiceFailure::TooBig);
+        };
+        room.copy_from_slice(exchange);
+        if self.store.set_fuel(steps).is_err() {
+            return failed(ServiceFailure::Broken);
+        }
+        let returned = self.entry.call(&mut self.store, exchange.len() as u32);
+        let taken = steps - self.store.get_fuel().unwrap_or(0).min(steps);
+        exchange.clear();
+        let result = match returned {
+            Err(_) if taken == steps => Err(ServiceFailure::Steps),
+            Err(_) => Err(ServiceFailure::Broken),
+            Ok(code) => match usize::try_from(code) {
+                Err(_) => Err(ServiceFailure::Raised(code)),
+                Ok(length) if length > BUFFER => Err(ServiceFailure::Broken),
+                Ok(length) => {
+                    let memory = self.memory.data(&self.store);
+                    exchange.extend_from_slice(memory.get(self.buffer..self.buffer + length).unwrap_or(&[]));
+                    Ok(())
+                }
+            },
+        };
+        (result, taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(body: &str) -> Result<WasmService, String> {
+        let head = "(import \"anode\" \"an_now\" (func $now (result i64)))
+                    (memory (export \"memory\") 1) (global (export \"plan_buffer\") i32 (i32.const 64))";
+        WasmService::load(format!("(module {head} {body})").as_bytes())
+    }
+
+    fn service(body: &str) -> Result<WasmService, String> {
+        load(&format!("(func (export \"service\") (param i32) (result i32) {body})"))
+    }
+
+    fn call(service: &mut WasmService, input: &[u8], steps: u64) -> (Result<Vec<u8>, ServiceFailure>, u64) {
+        let mut exchange = input.to_vec();
+        let (result, taken) = service.call(7, 1, steps, &mut exchange);
+        (result.map(|()| exchange), taken)
+    }
+
+    #[test]
+    fn a_service_answers_and_remembers() {
+        let counts = "(i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.const 1)))
+                      (i32.store (i32.const 64) (i32.load (i32.const 0))) (i32.const 4)";
+        let mut counter = service(counts).unwrap();
+        for number in 1..4u32 {
+            let (answer, steps) = call(&mut counter, &[9; 8], 1000);
+            assert_eq!(answer, Ok(number.to_le_bytes().to_vec()));
+            assert!(steps > 0 && steps < 50);
+        }
+    }
+
+    #[test]
+    fn failures_are_told_apart_and_bounded() {
+        let failure = |body: &str| call(&mut service(body).unwrap(), &[], 1000).0.unwrap_err();
+        assert_eq!(failure("(loop (br 0)) unreachable"), ServiceFailure::Steps);
+        assert_eq!(failure("unreachable"), ServiceFailure::Broken);
+        assert_eq!(failure("(i32.const -3)"), ServiceFailure::Raised(-3));
+        assert_eq!(failure("(i32.const 4097)"), ServiceFailure::Broken);
+        let mut echo = service("(local.get 0)").unwrap();
+        assert_eq!(call(&mut echo, &[5; BUFFER], 1000).0, Ok(vec![5; BUFFER]));
+        assert_eq!(call(&mut echo, &[5; BUFFER + 1], 1000).0, Err(ServiceFailure::TooBig));
+    }
+
+    #[test]
+    fn modules_that_are_no_services_are_refused() {
+        for (body, why) in [
+            ("", "service"),
+            ("(func (export \"service\") (result i32) i32.const 0)", "service"),
+            ("(import \"x\" \"y\" (func))", "import"),
+            ("(start 1) (func (loop (br 0)))", "fuel"),
+        ] {
+            let refused = load(body).err().unwrap();
+            assert!(refused.contains(why), "{body}: {refused}");
+        }
+        assert!(WasmService::load(b"(module)").is_err() && WasmService::load(b"\0asm").is_err());
+        assert!(load("(func (export \"service\") (param i32) (result i32) (memory.grow (i32.const 100)))").is_ok());
+    }
+}

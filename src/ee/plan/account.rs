@@ -1,0 +1,43 @@
+//! The account of a node's resource bounds: what came in, and what became of it.
+//!
+//! A hop of the bound is either spent or still somewhere, so at any time what was injected and received is what was
+//! sent, spent, left unused, and is held. Reports are not in the account: their bound counts hops and pays for nothing.
+
+use plan::packet::View;
+use serde::Serialize;
+
+/// Counters; all bounds in hops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Account {
+    /// Packets that came from neighbours.
+    pub packets: u64,
+    /// Packets that were evaluated.
+    pub evaluated: u64,
+    /// Evaluations that ended with an error.
+    pub failed: u64,
+    /// Packets that were sent on without a look at their chunk.
+    pub routed: u64,
+    /// Reports made.
+    pub reports: u64,
+    /// Codes that were asked for.
+    pub wanted: u64,
+    /// Packets sent with codes by digest.
+    pub by_digest: u64,
+    /// Bounds of packets from applications.
+    pub injected: u64,
+    /// Bounds of packets from neighbours, after the ceiling of their port.
+    pub received: u64,
+    /// What the ceilings cut off.
+    pub clamped: u64,
+    /// Bounds of packets to neighbours.
+    pub sent: u64,
+    /// Hops paid for.
+    pub spent: u64,
+    /// What packets had left when they ended.
+    pub unused: u64,
+}
+
+/// What a packet's bound counts for in the account.
+pub fn bound_of(octets: &[u8]) -> u64 {
+    View::new_checked(octets).filter(|view| !view.report()).map_or(0, |view| view.bound().into())
+}

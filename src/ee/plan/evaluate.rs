@@ -1,0 +1,369 @@
+//! Evaluation: from octets for this node to what came of them.
+
+use super::config::Config;
+use super::library::{Library, Shelf};
+use super::loaded::Loaded;
+use super::outbox::{Deed, Outbox, Outgoing};
+use super::table::{Service, Table};
+use super::waiting::On;
+use super::{ANYONE, Environment, Fate, Next, Plan, State, account, layers, route};
+use crate::nodeos::reason::Reason;
+use crate::topology::Neighbour;
+use crate::wire::Addr;
+use plan::eval::{self, Cause, Fault, Limits, NewPacket, Run, Stop, Way};
+use plan::name::Name;
+use plan::packet::{DecodeError, Header, Packet, View, encode_with, slices};
+use plan::program::{ServiceId, Services};
+use plan::value::{Callee, Chunk, Host, Value};
+use std::sync::Arc;
+
+/// Steps that compiling an octet of code is charged as.
+const COMPILE_STEPS: u64 = 16;
+
+/// The shortest time between tries, in nanoseconds.
+const INTERVAL_MIN: u64 = 10_000_000;
+
+/// The node while it evaluates one packet.
+pub(super) struct At<'a> {
+    pub env: &'a mut dyn Environment,
+    pub state: &'a mut State,
+    pub table: &'a Table,
+    pub loaded: &'a mut Vec<Loaded>,
+    pub library: &'a mut Library,
+    pub config: &'a Config,
+    pub outbox: &'a mut Outbox,
+    pub from: Option<&'a Neighbour>,
+    pub principal: usize,
+}
+
+/// An exception of this name.
+pub(super) const fn raise(name: Name) -> Stop {
+    Stop::Raise(name)
+}
+
+impl Services for At<'_> {
+    fn service(&self, name: &Name) -> Option<ServiceId> {
+        self.table.service(name)
+    }
+}
+
+impl eval::Node for At<'_> {
+    fn call(&mut self, service: ServiceId, given: &[Value], state: &mut eval::State<'_>) -> eval::Result<Value> {
+        match self.table.of(service, self.principal) {
+            Some(Service::Core(call)) => call(self, given, state),
+            Some(Service::Loaded(number)) => self.call_loaded(number, given, state),
+            None => Err(raise(Name::SERVICE_NOT_PRESENT)),
+        }
+    }
+
+    fn send(&mut self, packet: &NewPacket<'_>) -> eval::Result<()> {
+        let to = Addr(packet.destination.0);
+        let next = match packet.way {
+            Way::Routed { .. } if self.env.topology().is_own(to) => None,
+            Way::Routed { routing, .. } => {
+                let flow = (packet.parent.session, packet.parent.flow);
+                Some(route::find(self.state, self.config, self.env, routing, flow, to).map_err(raise)?)
+            }
+            Way::Neighbor(dev) => {
+                let next = route::neighbour(self.env.topology(), to, dev);
+                Some(next.ok_or(raise(const { Name::known("NotNeighbor") }))?)
+            }
+        };
+        let here = Host(self.env.way(to).own.0);
+        let header = packet.header(here);
+        match packet.way {
+            Way::Routed { tries, interval_ms, .. } if tries > 1 => {
+                self.send_reliably(next, header, packet.chunk, tries - 1, interval_ms)
+            }
+            _ => self.put(next, header, packet.chunk),
+        }
+    }
+}
+
+impl At<'_> {
+    /// Adds a packet to the outbox.
+    pub fn put(&mut self, next: Option<Next>, mut header: Header, chunk: &Chunk) -> eval::Result<()> {
+        let too_big = || raise(const { Name::known("TooBig") });
+        if !self.outbox.has_room() {
+            return Err(raise(const { Name::known("Refused") }));
+        }
+        let codes = slices(chunk).ok_or_else(too_big)?;
+        header.by_digest = false;
+        if let Some(Next { port, via, .. }) = next {
+            let State { peers, account, .. } = self.state;
+            let known = |slice: &&plan::program::Slice| {
+                peers.knows(port, via, &slice.digest) && self.library.has(&slice.digest)
+            };
+            header.by_digest = !codes.is_empty() && codes.iter().all(known);
+            if header.by_digest {
+                account.by_digest += 1;
+                codes.iter().for_each(|slice| peers.mark(port, via, &slice.digest));
+            } else {
+                // Whoever learns the code from here may be sent its digest later, and may then have lost it.
+                for slice in codes.iter().filter(|slice| !slice.octets.is_empty()) {
+                    if !self.library.has(&slice.digest) && self.library.by_octets(&slice.octets, self.table).is_ok() {
+                        self.env.charge(ANYONE, slice.octets.len() as u64 * COMPILE_STEPS, 0);
+                    }
+                }
+            }
+        }
+        let start = self.outbox.octets.len();
+        if !encode_with(&header, chunk, &codes, &mut self.outbox.octets) {
+            return Err(too_big());
+        }
+        let range = start..self.outbox.octets.len();
+        self.outbox.packets.push(Outgoing { next, range });
+        Ok(())
+    }
+
+    /// Sends a packet now, and again until its arrival is known.
+    fn send_reliably(
+        &mut self,
+        next: Option<Next>,
+        header: Header,
+        chunk: &Arc<Chunk>,
+        again: u32,
+        interval_ms: u32,
+    ) -> eval::Result<()> {
+        let refused = || raise(const { Name::known("Refused") });
+        let (number, donated) = (self.env.random() as i64, header.bound.saturating_add(1));
+        let number = number & i64::MAX;
+        let arguments =
+            [Value::Host(header.previous), Value::Int(number), Value::Int(donated.into()), Value::Chunk(chunk.clone())];
+        let wrapped = Chunk::new(Callee::Service(layers::RELIABLY), arguments).ok_or(Fault::Value)?;
+        // A copy that leaves later spends its first hop then.
+        let later =
+            Packet { header: Header { bound: donated, by_digest: false, ..header.clone() }, chunk: Arc::new(wrapped) };
+        let octets = later.octets().ok_or(raise(const { Name::known("TooBig") }))?;
+        let interval = (u64::from(interval_ms) * 1_000_000).max(INTERVAL_MIN);
+        let due = self.env.now().saturating_add(interval);
+        let job = super::jobs::Job { octets, left: again, due, interval, number: Some(number) };
+        if !self.state.jobs.has_room() || !self.outbox.deed(Deed::Job(Box::new(job))) {
+            return Err(refused());
+        }
+        let sent = self.put(next, header, &later.chunk);
+        if sent.is_err() {
+            self.outbox.deeds.pop();
+        }
+        sent
+    }
+}
+
+impl Plan {
+    /// A packet for this node.
+    pub(super) fn arrive(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &[u8]) -> Fate {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.clear();
+        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
+        let decoded = Packet::decode(octets, &mut shelf);
+        let compiled = shelf.compiled;
+        if compiled > 0 {
+            env.charge(ANYONE, compiled as u64 * COMPILE_STEPS, 0);
+        }
+        let whole = View::new_checked(octets).is_some_and(|view| !view.by_digest());
+        if let (Some(from), Ok(_)) = (from, &decoded) {
+            self.note_codes(env, from, &seen, whole);
+        }
+        self.seen = seen;
+        match decoded {
+            Ok(packet) => self.evaluate(env, from, packet, octets.len(), None),
+            Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, octets, digest),
+            Err(_) => self.end(octets, Reason::Malformed),
+        }
+    }
+
+    /// Octets that end here.
+    pub(super) fn end(&mut self, octets: &[u8], reason: Reason) -> Fate {
+        self.state.account.unused += account::bound_of(octets);
+        Fate::Drop(reason)
+    }
+
+    /// Evaluates a packet; one that is evaluated again has its principal already.
+    pub(super) fn evaluate(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        packet: Packet,
+        length: usize,
+        principal: Option<usize>,
+    ) -> Fate {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let (packet, principal) = match principal {
+            Some(principal) => (packet, principal),
+            None => match self.open_layers(env, from, packet, &mut outbox) {
+                layers::Opened::Chunk(packet, principal) => (packet, principal),
+                layers::Opened::Nothing(left) => {
+                    self.state.account.unused += u64::from(left);
+                    self.flush(env, outbox, ANYONE, 0);
+                    return Fate::Taken;
+                }
+                layers::Opened::Wrong(packet, name) => {
+                    self.flush(env, outbox, ANYONE, 0);
+                    return self.failed(env, &packet, &Cause::Exception(name), ANYONE);
+                }
+            },
+        };
+        let steps = match env.admit(principal, length) {
+            Ok(steps) => u32::try_from(steps).unwrap_or(u32::MAX),
+            Err(reason) => {
+                self.state.account.unused += counted(&packet.header, packet.header.bound);
+                self.flush(env, outbox, principal, 0);
+                env.drop(principal, reason);
+                return Fate::Taken;
+            }
+        };
+        let (before, deeds) = (outbox.packets.len(), outbox.deeds.len());
+        let limits = Limits { steps, depth: self.config.depth, cells: self.config.cells };
+        let Plan { config, table, loaded, library, machine, state, .. } = self;
+        let mut at = At { env: &mut *env, state, table, loaded, library, config, outbox: &mut outbox, from, principal };
+        let mut run = Run::new(&mut at, &packet.header, limits);
+        let result = machine.evaluate(&mut run, &packet.chunk);
+        let (left, used) = (run.bound(), u64::from(limits.steps - run.steps_left()));
+        if result == Err(Stop::Fault(Fault::Wait)) {
+            outbox.packets.truncate(before);
+            outbox.deeds.truncate(deeds);
+            self.flush(env, outbox, principal, used);
+            return self.wait_for_name(env, from, &packet, principal);
+        }
+        outbox.undo.clear();
+        self.state.account.evaluated += 1;
+        self.state.account.unused += counted(&packet.header, left);
+        self.flush(env, outbox, principal, used);
+        match result {
+            Ok(_) => Fate::Taken,
+            Err(stop) => self.failed_evaluation(env, &packet, &stop.into(), principal),
+        }
+    }
+
+    fn failed_evaluation(
+        &mut self,
+        env: &mut dyn Environment,
+        packet: &Packet,
+        cause: &Cause,
+        principal: usize,
+    ) -> Fate {
+        self.state.account.failed += 1;
+        env.drop(principal, Reason::Evaluation);
+        self.report(env, packet, cause);
+        Fate::Taken
+    }
+
+    /// A packet whose layers cannot be opened.
+    fn failed(&mut self, env: &mut dyn Environment, packet: &Packet, cause: &Cause, principal: usize) -> Fate {
+        self.state.account.unused += counted(&packet.header, packet.header.bound);
+        self.failed_evaluation(env, packet, cause, principal)
+    }
+
+    /// Tells a packet's source that it failed.
+    pub(super) fn report(&mut self, env: &mut dyn Environment, packet: &Packet, cause: &Cause) {
+        let here = Host(env.way(Addr(packet.header.source.0)).own.0);
+        let Some(report) = packet.report(cause, here) else { return };
+        self.state.account.reports += 1;
+        let mut octets = self.buffers.pop().unwrap_or_default();
+        octets.clear();
+        if report.encode(&mut octets) {
+            self.push_local(env, &octets);
+        }
+        self.recycle(octets);
+    }
+
+    /// Does what an evaluation has done.
+    pub(super) fn flush(&mut self, env: &mut dyn Environment, mut outbox: Outbox, principal: usize, steps: u64) {
+        for before in outbox.undo.drain(..).rev() {
+            self.state.resident.undo(before);
+        }
+        let mut sent = 0;
+        for Outgoing { next, range } in &outbox.packets {
+            let Some(octets) = outbox.octets.get(range.clone()) else { continue };
+            self.state.account.spent += 1;
+            match next {
+                Some(next) => {
+                    sent += 1;
+                    self.state.account.sent += account::bound_of(octets);
+                    self.state.send(env, next, octets);
+                }
+                None => self.push_local(env, octets),
+            }
+        }
+        for deed in outbox.deeds.drain(..) {
+            self.state.carry_out(env, deed);
+        }
+        if steps > 0 || sent > 0 {
+            env.charge(principal, steps, sent);
+        }
+        outbox.clear();
+        self.outbox = outbox;
+    }
+
+    /// The packet waits for the address of a name.
+    fn wait_for_name(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        packet: &Packet,
+        principal: usize,
+    ) -> Fate {
+        let whole =
+            Packet { header: Header { by_digest: false, ..packet.header.clone() }, chunk: packet.chunk.clone() };
+        let (Some(name), Some(octets)) = (self.state.names.wanted.take(), whole.octets()) else {
+            self.state.account.unused += counted(&packet.header, packet.header.bound);
+            return Fate::Drop(Reason::Waiting);
+        };
+        let asked = self.waiting.is_on(&name);
+        self.park(env, from, octets, Some(principal), On::Name(name.clone()));
+        if !asked {
+            env.resolve(&name);
+        }
+        Fate::Taken
+    }
+}
+
+/// A bound as it counts in the account: a report's does not.
+fn counted(header: &Header, bound: u32) -> u64 {
+    if header.report { 0 } else { bound.into() }
+}
+
+impl State {
+    /// Sends octets to the next node, in pieces if need be.
+    pub(super) fn send(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8]) {
+        let room = env.room(next);
+        if octets.len() <= room {
+            return env.send(next, &mut |frame| {
+                frame.get_mut(..octets.len())?.copy_from_slice(octets);
+                Some(octets.len())
+            });
+        }
+        self.message = self.message.wrapping_add(1);
+        match crate::wire::plan::pieces(octets, room, self.message) {
+            Some(pieces) => {
+                for piece in pieces {
+                    env.send(next, &mut |frame| crate::wire::plan::emit_piece(&piece, frame).ok());
+                }
+            }
+            None => env.drop(ANYONE, Reason::TooBig),
+        }
+    }
+
+    fn carry_out(&mut self, env: &mut dyn Environment, deed: Deed) {
+        let now = env.now();
+        match deed {
+            Deed::Tell(application, message) => env.tell(application, message),
+            Deed::Open(port, application) => self.ports.open(now, port, application),
+            Deed::Close(port) => {
+                if let Some(application) = self.ports.close(port) {
+                    env.tell(application, super::ports::closed(port));
+                }
+            }
+            Deed::Flow(flow, way) => self.flows.set(flow, way),
+            Deed::Acknowledge(number) => self.account.unused += self.jobs.acknowledge(number),
+            Deed::Receive(name, until) => self.jobs.meters.receive(now, name, until),
+            Deed::Count(name, bytes) => self.jobs.meters.count(now, &name, bytes),
+            Deed::Job(job) => {
+                let bound = job.bound();
+                if !self.jobs.add(*job) {
+                    self.account.unused += bound;
+                }
+            }
+        }
+    }
+}

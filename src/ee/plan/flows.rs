@@ -1,0 +1,84 @@
+//! Ways of flows: where packets of a flow go next, as programs have said.
+//!
+//! A way is kept under session key and flow number, so only packets of the session that set it take it; for five minutes
+//! at most, and no more than so many. The oldest gives way.
+
+use plan::value::Host;
+use std::collections::HashMap;
+
+/// Ways kept.
+const FLOWS_MAX: usize = 1024;
+
+/// The longest time, in seconds.
+const SECONDS_MAX: i64 = 300;
+
+/// A way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The next node.
+    pub next: Host,
+    /// The port to it.
+    pub dev: u32,
+    /// Until when, in nanoseconds.
+    pub until: u64,
+}
+
+impl Flow {
+    /// A way for so many seconds.
+    pub fn new(now: u64, next: Host, dev: u32, seconds: i64) -> Flow {
+        let seconds = seconds.clamp(0, SECONDS_MAX) as u64;
+        Flow { next, dev, until: now.saturating_add(seconds * 1_000_000_000) }
+    }
+}
+
+/// The ways of one node.
+#[derive(Default)]
+pub struct Flows {
+    ways: HashMap<([u8; 16], u32), Flow>,
+}
+
+impl Flows {
+    /// The way of a flow.
+    pub fn of(&self, now: u64, session: [u8; 16], flow: u32) -> Option<Flow> {
+        self.ways.get(&(session, flow)).copied().filter(|way| way.until > now)
+    }
+
+    /// Keeps a way.
+    pub fn set(&mut self, flow: ([u8; 16], u32), way: Flow) {
+        if self.ways.len() >= FLOWS_MAX && !self.ways.contains_key(&flow) {
+            let oldest = self.ways.iter().min_by_key(|(flow, way)| (way.until, **flow)).map(|(flow, _)| *flow);
+            oldest.and_then(|oldest| self.ways.remove(&oldest));
+        }
+        self.ways.insert(flow, way);
+    }
+
+    /// Forgets what has expired.
+    pub fn sweep(&mut self, now: u64) {
+        self.ways.retain(|_, way| way.until > now);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ways.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_of_one_session_for_a_time_and_few() {
+        let mut flows = Flows::default();
+        let way = |now| Flow::new(now, Host::v4([10, 0, 0, 1]), 1, 1);
+        flows.set(([1; 16], 7), way(0));
+        assert_eq!(flows.of(999_999_999, [1; 16], 7), Some(way(0)));
+        assert_eq!(flows.of(1_000_000_000, [1; 16], 7), None);
+        assert_eq!(flows.of(0, [2; 16], 7), None);
+        (0..5000).for_each(|flow| flows.set(([1; 16], flow), way(flow.into())));
+        assert_eq!(flows.len(), FLOWS_MAX);
+        assert_eq!((flows.of(0, [1; 16], 0), flows.of(0, [1; 16], 4999).is_some()), (None, true));
+        flows.sweep(u64::MAX);
+        assert_eq!(flows.len(), 0);
+    }
+}

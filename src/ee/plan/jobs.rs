@@ -1,0 +1,192 @@
+//! Packets that leave by and by: tries of reliable delivery, and the senders of the bandwidth service.
+//!
+//! Every copy was paid for when the job was made; what a job does not send any more is lost to the
+//! packet that made it, since that has ended long ago.
+
+use super::{Environment, Fate, Plan, account};
+use std::collections::HashMap;
+
+/// Jobs at the same time.
+const JOBS_MAX: usize = 256;
+
+/// Copies that leave in one call into the node.
+const JOBS_TURN: usize = 64;
+
+/// Meters at the same time.
+const METERS_MAX: usize = 256;
+
+/// Copies of a packet that are still to be sent.
+#[derive(Debug)]
+pub struct Job {
+    /// The packet, with the bound of one copy before its first hop.
+    pub octets: Vec<u8>,
+    /// How many copies.
+    pub left: u32,
+    /// When the next one leaves, in nanoseconds.
+    pub due: u64,
+    /// Nanoseconds between them.
+    pub interval: u64,
+    /// By which the destination says that one has arrived; then no more leave.
+    pub number: Option<i64>,
+}
+
+impl Job {
+    /// What the copies have been given.
+    pub fn bound(&self) -> u64 {
+        account::bound_of(&self.octets) * u64::from(self.left)
+    }
+}
+
+/// What arrives for one name of the bandwidth service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meter {
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub bytes: u64,
+    /// When the first and the last came, in nanoseconds.
+    pub first: u64,
+    pub last: u64,
+    /// Until when they are counted.
+    until: u64,
+}
+
+/// The meters of one node.
+#[derive(Default)]
+pub struct Meters {
+    open: HashMap<Box<[u8]>, Meter>,
+}
+
+impl Meters {
+    /// Begins to count.
+    pub fn receive(&mut self, now: u64, name: Box<[u8]>, until: u64) {
+        self.open.retain(|_, meter| meter.until > now);
+        if self.open.len() < METERS_MAX || self.open.contains_key(&name) {
+            self.open.insert(name, Meter { until, ..Meter::default() });
+        }
+    }
+
+    /// Counts a packet.
+    pub fn count(&mut self, now: u64, name: &[u8], bytes: usize) {
+        let Some(meter) = self.open.get_mut(name).filter(|meter| meter.until > now) else { return };
+        if meter.packets == 0 {
+            meter.first = now;
+        }
+        meter.packets += 1;
+        meter.bytes += bytes as u64;
+        meter.last = now;
+    }
+
+    /// What has been counted.
+    pub fn of(&self, now: u64, name: &[u8]) -> Option<Meter> {
+        self.open.get(name).copied().filter(|meter| meter.until > now)
+    }
+}
+
+/// The jobs of one node.
+#[derive(Default)]
+pub struct Jobs {
+    list: Vec<Job>,
+    pub meters: Meters,
+}
+
+impl Jobs {
+    pub fn has_room(&self) -> bool {
+        self.list.len() < JOBS_MAX
+    }
+
+    /// Adds a job; false if there are too many.
+    pub fn add(&mut self, job: Job) -> bool {
+        let room = self.has_room() && job.left > 0;
+        if room {
+            self.list.push(job);
+        }
+        room
+    }
+
+    /// A copy has arrived; gives what the others had been given.
+    pub fn acknowledge(&mut self, number: i64) -> u64 {
+        let at = self.list.iter().position(|job| job.number == Some(number));
+        at.map_or(0, |at| self.list.swap_remove(at).bound())
+    }
+
+    pub fn next_timer(&self) -> u64 {
+        self.list.iter().map(|job| job.due).min().unwrap_or(u64::MAX)
+    }
+
+    /// The bounds of all copies that are still to be sent.
+    pub fn bounds(&self) -> u64 {
+        self.list.iter().map(Job::bound).sum()
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// A copy that is due, put into `into`.
+    fn due(&mut self, now: u64, into: &mut Vec<u8>) -> bool {
+        let Some(at) = (0..self.list.len()).find(|&at| self.list[at].due <= now) else { return false };
+        let job = &mut self.list[at];
+        into.extend_from_slice(&job.octets);
+        job.left -= 1;
+        // One that is late does not catch up at once.
+        job.due = job.due.saturating_add(job.interval).max(now.saturating_sub(8 * job.interval));
+        if job.left == 0 {
+            self.list.swap_remove(at);
+        }
+        true
+    }
+}
+
+impl Plan {
+    pub(super) fn run_jobs(&mut self, env: &mut dyn Environment) {
+        let now = env.now();
+        for _ in 0..JOBS_TURN {
+            let mut octets = self.buffers.pop().unwrap_or_default();
+            octets.clear();
+            let due = self.state.jobs.due(now, &mut octets);
+            if due {
+                match self.process(env, None, &mut octets) {
+                    Fate::Taken => {}
+                    Fate::Forward(next) => self.state.send(env, &next, &octets),
+                    Fate::Drop(reason) => env.drop(super::ANYONE, reason),
+                }
+            }
+            self.recycle(octets);
+            if !due {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meters_count_while_they_are_open() {
+        let mut meters = Meters::default();
+        meters.count(0, b"a", 9);
+        assert_eq!(meters.of(0, b"a"), None);
+        meters.receive(0, (*b"a").into(), 100);
+        meters.count(10, b"a", 9);
+        meters.count(99, b"a", 9);
+        meters.count(100, b"a", 9);
+        assert_eq!(meters.of(99, b"a"), Some(Meter { packets: 2, bytes: 18, first: 10, last: 99, until: 100 }));
+        (0..1000u32).for_each(|name| meters.receive(0, name.to_be_bytes().into(), 9));
+        assert_eq!(meters.open.len(), METERS_MAX);
+    }
+
+    #[test]
+    fn a_job_ends_with_its_copies_or_with_word_of_an_arrival() {
+        let job = |number| Job { octets: vec![1], left: 2, due: 5, interval: 10, number };
+        let mut jobs = Jobs::default();
+        assert!(jobs.add(job(Some(7))) && jobs.add(job(None)));
+        let mut out = Vec::new();
+        assert!(!jobs.due(4, &mut out) && jobs.due(5, &mut out) && jobs.due(5, &mut out) && !jobs.due(5, &mut out));
+        jobs.acknowledge(7);
+        assert_eq!((jobs.next_timer(), out.len()), (15, 2));
+        assert!(jobs.due(15, &mut out) && jobs.len() == 0);
+    }
+}

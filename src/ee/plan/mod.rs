@@ -1,0 +1,364 @@
+//! The PLAN execution environment: evaluates packets that are programs, and routes the others.
+//!
+//! ```text
+//!  message ─▶ piece ──▶ whole? ─┐                               pieces
+//!     │                         ▼
+//!     └────▶ packet ─▶ clamp the bound ─▶ for this node? ──no──▶ routing function ─▶ spend a hop ─▶ next   route
+//!                                           │ yes
+//!                                           ▼
+//!            decode ─▶ code absent? wait, ask the previous node                              library, waiting
+//!               ▼
+//!            layers ─▶ evaluate ─▶ services ─▶ outbox ─▶ new packets: here, or the next node  evaluate, services
+//! ```
+//!
+//! [`Plan`] is a part of a node without I/O, clock or threads, and knows the node only through [`Environment`]: what
+//! that has is all that PLAN packets can reach. The language itself is the crate `plan/`; docs/plan.md has the
+//! services. In steady state a packet that is routed allocates nothing; evaluating one allocates what
+//! its values, new chunks and their list of codes need, and messages to applications.
+
+mod account;
+pub mod config;
+mod evaluate;
+mod flows;
+mod jobs;
+mod layers;
+mod library;
+mod loaded;
+mod names;
+mod outbox;
+mod peers;
+mod pieces;
+mod ports;
+mod resident;
+pub mod rip;
+mod route;
+mod services;
+pub mod status;
+mod table;
+mod waiting;
+
+use crate::nodeos::reason::Reason;
+use crate::port::{PeerId, PortId};
+use crate::topology::{Neighbour, Topology, Way};
+use crate::wire::Addr;
+use crate::wire::plan::Message;
+pub use account::Account;
+pub use config::Config;
+use flows::Flows;
+use jobs::Jobs;
+pub use layers::authenticator;
+use library::Library;
+use loaded::Loaded;
+pub use loaded::{LoadedService, ServiceFailure, Signature};
+use names::Names;
+use outbox::Outbox;
+use peers::Peers;
+use pieces::Assemblies;
+use plan::eval::{Builtin, Machine};
+use plan::name::Name;
+use plan::packet::ViewMut;
+use plan::value::Host;
+use ports::Ports;
+pub use ports::{Seat, message};
+use resident::Resident;
+use rip::Rip;
+use std::collections::VecDeque;
+use table::Table;
+use waiting::Waiting;
+
+/// The principal of packets that nobody has authenticated.
+pub const ANYONE: usize = 0;
+
+/// Packets to the node itself that one call into it takes up; the others wait for the next.
+const LOCAL_TURN: usize = 64;
+
+/// Packets to the node itself that can wait.
+const LOCAL_MAX: usize = 256;
+
+/// Buffers that are kept for packets to the node itself.
+const BUFFERS: usize = 16;
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// By this port.
+    pub port: PortId,
+    /// To this peer of an overlay port.
+    pub peer: PeerId,
+    /// The next node, or a router towards it.
+    pub via: Addr,
+    /// Natively, what the IP header says: nodes on the way that are not active send it on to there.
+    pub to: Addr,
+}
+
+/// What the environment needs of its node.
+pub trait Environment {
+    /// Nanoseconds on the node's clock.
+    fn now(&self) -> u64;
+    /// Ports, neighbours and routes.
+    fn topology(&self) -> &Topology;
+    /// What the node knows of a destination.
+    fn way(&mut self, to: Addr) -> Way;
+    /// A random number.
+    fn random(&mut self) -> u64;
+    /// Octets of one message that go to the next node in a frame.
+    fn room(&self, next: &Next) -> usize;
+    /// Sends a message that has room; `write` puts it into the frame and gives its length.
+    fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>);
+    /// Hands a message to the application with this port.
+    fn tell(&mut self, port: u64, message: Vec<u8>);
+    /// Asks for the address of a name; the answer is [`Plan::resolved`].
+    fn resolve(&mut self, name: &str);
+    /// Says whether the principal's domain takes a packet of so many octets on, and how many steps it may take.
+    fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
+    /// Charges the principal's domain.
+    fn charge(&mut self, principal: usize, steps: u64, sent: u64);
+    /// Counts a packet that ends here.
+    fn drop(&mut self, principal: usize, reason: Reason);
+    /// Octets the node keeps of other environments' things, by name: for the service that tells them.
+    fn memory(&self, put: &mut dyn FnMut(&str, usize));
+}
+
+/// What becomes of the octets that came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// They are not needed any more.
+    Taken,
+    /// They go on as they are now.
+    Forward(Next),
+    /// They end here.
+    Drop(Reason),
+}
+
+/// The PLAN environment of one node.
+pub struct Plan {
+    config: Config,
+    table: Table,
+    loaded: Vec<Loaded>,
+    library: Library,
+    machine: Machine,
+    state: State,
+    assemblies: Assemblies,
+    waiting: Waiting,
+    outbox: Outbox,
+    /// Packets to the node itself.
+    local: VecDeque<Vec<u8>>,
+    buffers: Vec<Vec<u8>>,
+    /// The codes of the packet under way.
+    seen: Vec<plan::program::Digest>,
+}
+
+/// What services reach, besides the node.
+struct State {
+    peers: Peers,
+    ports: Ports,
+    resident: Resident,
+    flows: Flows,
+    names: Names,
+    jobs: Jobs,
+    rip: Option<Rip>,
+    layers: layers::Layers,
+    account: Account,
+    /// The number of the next message in pieces.
+    message: u32,
+}
+
+impl Plan {
+    /// An environment at rest.
+    pub fn new(config: Config) -> Plan {
+        let state = State {
+            peers: Peers::default(),
+            ports: Ports::default(),
+            resident: Resident::default(),
+            flows: Flows::default(),
+            names: Names::new(config.hosts.clone()),
+            jobs: Jobs::default(),
+            rip: config.rip.map(Rip::new),
+            layers: layers::Layers::new(&config.principals),
+            account: Account::default(),
+            message: 0,
+        };
+        Plan {
+            table: Table::new(&config),
+            loaded: Vec::new(),
+            library: Library::new(config.codes, config.code_bytes),
+            machine: Machine::new(),
+            state,
+            assemblies: Assemblies::default(),
+            waiting: Waiting::default(),
+            outbox: Outbox::default(),
+            local: VecDeque::new(),
+            buffers: Vec::new(),
+            seen: Vec::new(),
+            config,
+        }
+    }
+
+    /// A service of this name is there from now on; one of the same name gives way. The error says why it cannot be.
+    pub fn load(&mut self, name: &str, signature: Signature, service: Box<dyn LoadedService>) -> Result<(), String> {
+        let name = Name::new(name).filter(|name| !name.is_none()).ok_or_else(|| format!("'{name}' is no name"))?;
+        if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
+            return Err(format!("{name} cannot be a service of this node"));
+        }
+        self.loaded.retain(|loaded| loaded.name != name);
+        if self.loaded.len() >= loaded::SERVICES_MAX {
+            return Err(format!("{} services are loaded; unload one", self.loaded.len()));
+        }
+        self.loaded.push(Loaded::new(name, signature, service));
+        self.link_again();
+        Ok(())
+    }
+
+    /// A service that was loaded is there no more; whether it was.
+    pub fn unload(&mut self, name: &str) -> bool {
+        let before = self.loaded.len();
+        self.loaded.retain(|loaded| loaded.name.as_str() != name);
+        self.link_again();
+        self.loaded.len() != before
+    }
+
+    /// Programs know services by number, and those may have changed.
+    fn link_again(&mut self) {
+        self.table.set_loaded(self.loaded.iter().map(|loaded| loaded.name.clone()));
+        self.library.compile_again(&self.table);
+    }
+
+    /// The names of all principals, [`ANYONE`] first, with the roles whose limits they have.
+    pub fn principals(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = self.config.principals.iter().map(|principal| (principal.name.as_str(), principal.role.as_str()));
+        std::iter::once(("anyone", crate::trust::ANYONE)).chain(own)
+    }
+
+    /// A message has come from a neighbour.
+    pub fn receive(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+        let fate = self.message(env, from, octets);
+        self.run_local(env);
+        fate
+    }
+
+    fn message(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+        match Message::parse(octets) {
+            Err(_) => Fate::Drop(Reason::Malformed),
+            Ok(Message::Packet(_)) => self.packet(env, from, octets),
+            Ok(Message::Piece(piece)) => match self.assemblies.take(env.now(), from, &piece) {
+                Ok(None) => Fate::Taken,
+                Ok(Some(mut whole)) => self.whole(env, from, &mut whole),
+                Err(reason) => Fate::Drop(reason),
+            },
+            Ok(Message::Want(digest)) => self.serve_code(env, from, plan::program::Digest(digest)),
+            Ok(Message::Code(code)) => self.take_code(env, code),
+            Ok(Message::Have(digest)) => {
+                self.state.peers.learn(from.port, from.addr, plan::program::Digest(digest));
+                Fate::Taken
+            }
+            Ok(Message::Routes(routes)) => match &mut self.state.rip {
+                Some(rip) => {
+                    rip.receive(env, from, &routes);
+                    Fate::Taken
+                }
+                None => Fate::Drop(Reason::UnknownType),
+            },
+        }
+    }
+
+    /// All pieces of a message are here.
+    fn whole(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+        if matches!(Message::parse(octets), Ok(Message::Piece(_))) {
+            return Fate::Drop(Reason::Malformed);
+        }
+        match self.message(env, from, octets) {
+            Fate::Forward(next) => {
+                self.state.send(env, &next, octets);
+                Fate::Taken
+            }
+            fate => fate,
+        }
+    }
+
+    /// A packet has come from a neighbour.
+    fn packet(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+        let most = self.config.bound_max(from.port);
+        let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
+        let cut = view.clamp(most);
+        view.set_previous(Host(from.addr.0));
+        let account = &mut self.state.account;
+        account.packets += 1;
+        account.clamped += u64::from(cut);
+        account.received += account::bound_of(octets);
+        self.process(env, Some(from), octets)
+    }
+
+    /// Evaluates a packet or sends it on.
+    fn process(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
+        let Some(view) = plan::packet::View::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
+        if env.topology().is_own(Addr(view.destination().0)) {
+            self.arrive(env, from, octets)
+        } else {
+            self.pass(env, from, octets)
+        }
+    }
+
+    /// Takes up packets that the node has sent to itself.
+    fn run_local(&mut self, env: &mut dyn Environment) {
+        for _ in 0..LOCAL_TURN {
+            let Some(mut octets) = self.local.pop_front() else { return };
+            match self.process(env, None, &mut octets) {
+                Fate::Taken => {}
+                Fate::Forward(next) => self.state.send(env, &next, &octets),
+                Fate::Drop(reason) => env.drop(ANYONE, reason),
+            }
+            self.recycle(octets);
+        }
+    }
+
+    /// Has the node take a packet up that is for itself.
+    fn push_local(&mut self, env: &mut dyn Environment, octets: &[u8]) {
+        if self.local.len() >= LOCAL_MAX {
+            self.state.account.unused += account::bound_of(octets);
+            return env.drop(ANYONE, Reason::QueueFull);
+        }
+        let mut buffer = self.buffers.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(octets);
+        self.local.push_back(buffer);
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.buffers.len() < BUFFERS {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// When [`Plan::timer`] has something to do.
+    pub fn next_timer(&self) -> u64 {
+        if !self.local.is_empty() {
+            return 0;
+        }
+        let state = &self.state;
+        let rip = state.rip.as_ref().map_or(u64::MAX, Rip::next_timer);
+        let others = [self.assemblies.next_timer(), self.waiting.next_timer(), state.jobs.next_timer()];
+        others.into_iter().fold(rip, u64::min)
+    }
+
+    /// Does what is due.
+    pub fn timer(&mut self, env: &mut dyn Environment) {
+        for _ in 0..self.assemblies.expire(env.now()) {
+            env.drop(ANYONE, Reason::Reassembly);
+        }
+        self.expire_waiting(env);
+        self.run_jobs(env);
+        if let Some(rip) = &mut self.state.rip {
+            rip.timer(env);
+        }
+        self.run_local(env);
+    }
+
+    /// Forgets what nobody has used for long: call it now and then.
+    pub fn sweep(&mut self, now: u64) {
+        self.state.resident.sweep(now);
+        self.state.flows.sweep(now);
+        self.state.names.sweep(now);
+        self.state.ports.sweep(now);
+        self.state.layers.sweep(now);
+    }
+}

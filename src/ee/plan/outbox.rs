@@ -1,0 +1,83 @@
+//! What an evaluation has done so far, until it is certain that it was done.
+//!
+//! An evaluation that has to wait for something outside is begun again later, as if it had never run; so what
+//! it sends, says and changes is kept here and happens when it has ended. All but the values that it put, which it must see
+//! itself: of those, what was there before is kept, to be put back.
+
+use super::flows::Flow;
+use super::resident::Before;
+use super::{Next, jobs::Job};
+use core::ops::Range;
+
+/// Packets that one evaluation can send.
+pub const PACKETS_MAX: usize = 256;
+
+/// Octets of all of them.
+pub const BYTES_MAX: usize = 256 * 1024;
+
+/// Other things that one evaluation can do.
+pub const DEEDS_MAX: usize = 256;
+
+/// A new packet.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Where to, if not to the node itself.
+    pub next: Option<Next>,
+    /// Where it is among the octets.
+    pub range: Range<usize>,
+}
+
+/// Something to be done.
+#[derive(Debug)]
+pub enum Deed {
+    /// A message for an application.
+    Tell(u64, Vec<u8>),
+    /// A connection to an application begins: its port, and the application's.
+    Open(u64, u64),
+    /// It ends.
+    Close(u64),
+    /// Packets of a flow go a way.
+    Flow(([u8; 16], u32), Flow),
+    /// A packet arrived whose sender waits for word of that.
+    Acknowledge(i64),
+    /// Packets of a meter are counted from now on until then.
+    Receive(Box<[u8]>, u64),
+    /// One has come, of so many octets.
+    Count(Box<[u8]>, usize),
+    /// Packets are sent by and by.
+    Job(Box<Job>),
+}
+
+/// What an evaluation has done so far.
+#[derive(Default)]
+pub struct Outbox {
+    pub octets: Vec<u8>,
+    pub packets: Vec<Outgoing>,
+    pub deeds: Vec<Deed>,
+    pub undo: Vec<Before>,
+}
+
+impl Outbox {
+    /// Whether another packet may follow.
+    pub fn has_room(&self) -> bool {
+        self.packets.len() < PACKETS_MAX && self.octets.len() < BYTES_MAX
+    }
+
+    /// Adds a deed; false if there are too many.
+    #[must_use]
+    pub fn deed(&mut self, deed: Deed) -> bool {
+        let room = self.deeds.len() < DEEDS_MAX;
+        if room {
+            self.deeds.push(deed);
+        }
+        room
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.octets.clear();
+        self.packets.clear();
+        self.deeds.clear();
+        self.undo.clear();
+    }
+}

@@ -1,0 +1,171 @@
+//! PLAN ports: applications of this node, and connections to them.
+//!
+//! An application has a port of its own, by which what it injects can answer; its number is random, so nobody can
+//! guess it. It may listen as a number too: a program on this node that opens a port to that number gets
+//! a connection, a port like the other. Whoever has a port of this node can send to it from here and from nowhere else.
+
+use plan::value::{Host, Value};
+use std::collections::HashMap;
+
+/// Connections at the same time.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// Nanoseconds after which a connection that was not used is gone.
+const IDLE: u64 = 300_000_000_000;
+
+/// The first octet of messages to applications.
+pub mod message {
+    /// A text that was printed: port, text.
+    pub const PRINTED: u8 = 0x91;
+    /// A value that was delivered: port, and a packet whose chunk is `deliver` of the value.
+    pub const DELIVERED: u8 = 0x92;
+    /// A connection was opened: its port, from which host, to which number.
+    pub const OPENED: u8 = 0x93;
+    /// It was closed: its port.
+    pub const CLOSED: u8 = 0x94;
+}
+
+/// What an application gets when it attaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its port.
+    pub port: u64,
+    /// The session key of what it injects.
+    pub session: [u8; 16],
+}
+
+struct Connection {
+    application: u64,
+    until: u64,
+}
+
+/// The ports of one node.
+#[derive(Default)]
+pub struct Ports {
+    /// What an application listens as, 0 for nothing.
+    applications: HashMap<u64, (u32, [u8; 16])>,
+    listening: HashMap<u32, u64>,
+    connections: HashMap<u64, Connection>,
+}
+
+impl Ports {
+    /// An application attaches, to listen as `number` if that is not 0; none if another one does.
+    pub fn attach(&mut self, number: u32, seat: Seat) -> Option<Seat> {
+        if number != 0 {
+            if self.listening.contains_key(&number) {
+                return None;
+            }
+            self.listening.insert(number, seat.port);
+        }
+        self.applications.insert(seat.port, (number, seat.session));
+        Some(seat)
+    }
+
+    /// An application is gone, and its connections with it.
+    pub fn detach(&mut self, port: u64) {
+        if let Some((number, _)) = self.applications.remove(&port) {
+            self.listening.remove(&number);
+        }
+        self.connections.retain(|_, connection| connection.application != port);
+    }
+
+    /// The session key of an application.
+    pub fn session(&self, port: u64) -> Option<[u8; 16]> {
+        self.applications.get(&port).map(|(_, session)| *session)
+    }
+
+    /// The application behind a port.
+    pub fn application(&mut self, now: u64, port: u64) -> Option<u64> {
+        if self.applications.contains_key(&port) {
+            return Some(port);
+        }
+        let connection = self.connections.get_mut(&port).filter(|connection| connection.until > now)?;
+        connection.until = now.saturating_add(IDLE);
+        Some(connection.application)
+    }
+
+    /// The application that listens as a number, if there is room for a connection.
+    pub fn listener(&self, number: i64) -> Option<u64> {
+        let room = self.connections.len() < CONNECTIONS_MAX;
+        u32::try_from(number).ok().filter(|_| room).and_then(|number| self.listening.get(&number).copied())
+    }
+
+    /// A connection begins.
+    pub fn open(&mut self, now: u64, port: u64, application: u64) {
+        if self.connections.len() < CONNECTIONS_MAX {
+            self.connections.insert(port, Connection { application, until: now.saturating_add(IDLE) });
+        }
+    }
+
+    /// A connection ends; the application it was to.
+    pub fn close(&mut self, port: u64) -> Option<u64> {
+        self.connections.remove(&port).map(|connection| connection.application)
+    }
+
+    /// Forgets connections that nobody uses.
+    pub fn sweep(&mut self, now: u64) {
+        self.connections.retain(|_, connection| connection.until > now);
+    }
+
+    /// Applications and connections.
+    pub fn size(&self) -> (usize, usize) {
+        (self.applications.len(), self.connections.len())
+    }
+}
+
+/// A message about a port.
+fn about(kind: u8, port: u64) -> Vec<u8> {
+    let mut message = vec![kind];
+    message.extend_from_slice(&port.to_be_bytes());
+    message
+}
+
+/// Word that a value was printed.
+pub fn printed(port: u64, value: &Value) -> Vec<u8> {
+    let mut message = about(message::PRINTED, port);
+    match value {
+        Value::Text(octets) => message.extend_from_slice(octets),
+        other => message.extend_from_slice(other.to_string().as_bytes()),
+    }
+    message
+}
+
+/// Word that a value was delivered, before its octets.
+pub fn delivered(port: u64) -> Vec<u8> {
+    about(message::DELIVERED, port)
+}
+
+/// Word that a connection was opened.
+pub fn opened(port: u64, from: Host, number: u32) -> Vec<u8> {
+    let mut message = about(message::OPENED, port);
+    message.extend_from_slice(&from.0);
+    message.extend_from_slice(&number.to_be_bytes());
+    message
+}
+
+/// Word that a connection was closed.
+pub fn closed(port: u64) -> Vec<u8> {
+    about(message::CLOSED, port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_go_with_their_application_and_with_time() {
+        let seat = |port| Seat { port, session: [0; 16] };
+        let mut ports = Ports::default();
+        assert!(ports.attach(7, seat(1)).is_some() && ports.attach(0, seat(2)).is_some());
+        assert_eq!(ports.attach(7, seat(3)), None, "the number is taken");
+        assert_eq!((ports.listener(7), ports.listener(8), ports.listener(-1)), (Some(1), None, None));
+        ports.open(0, 10, 1);
+        ports.open(0, 11, 2);
+        assert_eq!(ports.application(IDLE - 1, 10), Some(1));
+        assert_eq!(ports.application(2 * IDLE - 2, 10), Some(1), "use keeps it");
+        assert_eq!(ports.application(IDLE, 11), None);
+        ports.detach(1);
+        assert_eq!((ports.application(0, 10), ports.listener(7), ports.size()), (None, None, (1, 1)));
+        assert_eq!((ports.close(11), ports.close(11)), (Some(2), None));
+    }
+}

@@ -1,0 +1,215 @@
+//! RIP between PLAN neighbours: distance vectors with the rules of RFC 2453.
+//!
+//! A node tells its neighbours every so often, and soon when something changes, how many hops it is from every node it
+//! knows of; what is learned from a neighbour is told back to it as unreachable (split horizon with poisoned
+//! reverse, 3.4.3). A route that is not heard of for a time is unreachable, and forgotten a while later (3.8). Routes are to
+//! the nodes' own addresses, since those are what packets are evaluated at. Messages come from neighbours alone.
+
+use super::{Environment, Next};
+use crate::topology::Neighbour;
+use crate::wire::Addr;
+use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, Routes};
+use std::collections::BTreeMap;
+
+/// Destinations kept.
+pub const DESTINATIONS_MAX: usize = 4096;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How often things happen, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Between two updates (RFC 2453: 30 s).
+    pub update: u64,
+    /// Until a route that nobody mentions is unreachable (180 s).
+    pub timeout: u64,
+    /// Until it is forgotten then (120 s).
+    pub garbage: u64,
+    /// Between a change and the word of it, at least (1 s); at most five times that.
+    pub triggered: u64,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers { update: 30 * SECOND, timeout: 180 * SECOND, garbage: 120 * SECOND, triggered: SECOND }
+    }
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The neighbour it goes by.
+    pub by: Neighbour,
+    /// Hops, [`INFINITY`] if there is no way.
+    pub metric: u8,
+    /// Until when it counts, or is kept if it does not.
+    until: u64,
+    changed: bool,
+}
+
+/// The routes of one node.
+pub struct Rip {
+    timers: Timers,
+    routes: BTreeMap<Addr, Entry>,
+    next_update: u64,
+    /// When changes are told.
+    next_triggered: u64,
+    /// Before this nothing is told again.
+    quiet_until: u64,
+    buffer: Vec<u8>,
+}
+
+impl Rip {
+    /// No routes yet.
+    pub fn new(timers: Timers) -> Rip {
+        Rip {
+            timers,
+            routes: BTreeMap::new(),
+            next_update: 0,
+            next_triggered: u64::MAX,
+            quiet_until: 0,
+            buffer: vec![],
+        }
+    }
+
+    /// The way to a destination.
+    pub fn next_hop(&self, to: Addr) -> Option<Next> {
+        let entry = self.routes.get(&to).filter(|entry| entry.metric < INFINITY)?;
+        let Neighbour { addr, port, peer } = entry.by;
+        Some(Next { port, peer, via: addr, to })
+    }
+
+    /// All routes that count.
+    pub fn routes(&self) -> impl Iterator<Item = (Addr, &Entry)> {
+        self.routes.iter().filter(|(_, entry)| entry.metric < INFINITY).map(|(to, entry)| (*to, entry))
+    }
+
+    /// A neighbour's message.
+    pub fn receive(&mut self, env: &mut dyn Environment, from: &Neighbour, routes: &Routes<'_>) {
+        let now = env.now();
+        if routes.request {
+            return self.tell(env, from, false);
+        }
+        for route in routes.iter().filter(|route| route.length == 128) {
+            if !env.topology().is_own(route.to) {
+                self.hear(now, from, route);
+            }
+        }
+        self.plan_triggered(now, env.random());
+    }
+
+    /// RFC 2453, 3.9.2.
+    fn hear(&mut self, now: u64, from: &Neighbour, route: Route) {
+        let metric = (route.metric + 1).min(INFINITY);
+        let (live, dead) = (now + self.timers.timeout, now + self.timers.garbage);
+        let until = if metric < INFINITY { live } else { dead };
+        let room = self.routes.len() < DESTINATIONS_MAX;
+        match self.routes.get_mut(&route.to) {
+            Some(entry) if entry.by == *from => {
+                let ends = metric == INFINITY && entry.metric == INFINITY;
+                if !ends {
+                    entry.until = until;
+                }
+                entry.changed |= entry.metric != metric;
+                entry.metric = metric;
+            }
+            Some(entry) => {
+                // As far, but the one in use is about to time out: the heuristic of 3.9.2.
+                let stale = metric == entry.metric && entry.until < now + self.timers.timeout / 2;
+                if metric < entry.metric || stale && metric < INFINITY {
+                    let changed = entry.changed || metric != entry.metric;
+                    *entry = Entry { by: *from, metric, until, changed };
+                }
+            }
+            None if metric < INFINITY && room => {
+                self.routes.insert(route.to, Entry { by: *from, metric, until, changed: true });
+            }
+            None => {}
+        }
+    }
+
+    fn plan_triggered(&mut self, now: u64, random: u64) {
+        if self.next_triggered == u64::MAX && self.routes.values().any(|entry| entry.changed) {
+            // 3.10.1: after one to five seconds, so that changes are told together.
+            let pause = self.timers.triggered / 16 + random % (self.timers.triggered / 16).max(1);
+            self.next_triggered = (now + pause).max(self.quiet_until);
+        }
+    }
+
+    /// When something is due.
+    pub fn next_timer(&self) -> u64 {
+        let expires = self.routes.values().map(|entry| entry.until).min().unwrap_or(u64::MAX);
+        expires.min(self.next_update).min(self.next_triggered)
+    }
+
+    /// Does what is due.
+    pub fn timer(&mut self, env: &mut dyn Environment) {
+        let now = env.now();
+        self.expire(now);
+        let random = env.random();
+        self.plan_triggered(now, random);
+        if now >= self.next_update {
+            let first = self.next_update == 0;
+            // 3.8: a sixth more or less, so that neighbours do not march in step.
+            let third = (self.timers.update / 3).max(1);
+            self.next_update = now + self.timers.update - third / 2 + random % third;
+            self.tell_all(env, false, first);
+        } else if now >= self.next_triggered {
+            self.tell_all(env, true, false);
+        }
+    }
+
+    fn expire(&mut self, now: u64) {
+        let garbage = self.timers.garbage;
+        self.routes.retain(|_, entry| entry.until > now || entry.metric < INFINITY);
+        for entry in self.routes.values_mut().filter(|entry| entry.until <= now) {
+            (entry.metric, entry.until, entry.changed) = (INFINITY, now + garbage, true);
+        }
+    }
+
+    fn tell_all(&mut self, env: &mut dyn Environment, changes: bool, ask: bool) {
+        let (now, random) = (env.now(), env.random());
+        for at in 0.. {
+            let Some(neighbour) = env.topology().neighbours.of(at).copied() else { break };
+            if ask {
+                let mut message = std::mem::take(&mut self.buffer);
+                message.clear();
+                wire::put_routes(true, [], &mut message);
+                self.send(env, &neighbour, message);
+            }
+            self.tell(env, &neighbour, changes);
+        }
+        self.routes.values_mut().for_each(|entry| entry.changed = false);
+        self.next_triggered = u64::MAX;
+        self.quiet_until = now + self.timers.triggered + random % (4 * self.timers.triggered).max(1);
+    }
+
+    /// Tells a neighbour the routes, or those that have changed.
+    fn tell(&mut self, env: &mut dyn Environment, to: &Neighbour, changes: bool) {
+        let own = env.topology().ports.iter().flat_map(|port| &port.addresses);
+        let own = own.map(|(addr, _)| *addr).filter(|addr| !addr.is_link_local() && !changes);
+        let own = own.map(|to| Route { to, length: 128, metric: 1 });
+        let others = self.routes.iter().filter(|(_, entry)| entry.changed || !changes).map(|(addr, entry)| {
+            let metric = if entry.by == *to { INFINITY } else { entry.metric };
+            Route { to: *addr, length: 128, metric }
+        });
+        let mut all: Vec<Route> = own.chain(others).collect();
+        all.sort_unstable_by_key(|route| route.to);
+        all.dedup_by_key(|route| route.to);
+        for routes in all.chunks(ROUTES_MAX) {
+            let mut message = std::mem::take(&mut self.buffer);
+            message.clear();
+            wire::put_routes(false, routes.iter().copied(), &mut message);
+            self.send(env, to, message);
+        }
+    }
+
+    fn send(&mut self, env: &mut dyn Environment, to: &Neighbour, message: Vec<u8>) {
+        let next = Next { port: to.port, peer: to.peer, via: to.addr, to: to.addr };
+        env.send(&next, &mut |frame| {
+            frame.get_mut(..message.len())?.copy_from_slice(&message);
+            Some(message.len())
+        });
+        self.buffer = message;
+    }
+}

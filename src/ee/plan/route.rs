@@ -1,0 +1,194 @@
+//! Packets that are not for this node: where they go next, and in which form.
+//!
+//! Only the front of such a packet is read: its header, the name of its routing function, its codes. A packet whose codes
+//! the next node does not hold gets them whole.
+
+use super::config::Config;
+use super::rip::Rip;
+use super::{ANYONE, Environment, Fate, Next, Plan, State, account};
+use crate::nodeos::reason::Reason;
+use crate::port::{PeerId, PortId};
+use crate::topology::{Neighbour, Topology};
+use crate::wire::Addr;
+use plan::eval::Cause;
+use plan::name::Name;
+use plan::packet::{Code, Outline, Packet, View, ViewMut};
+use plan::program::Digest;
+use plan::value::Host;
+
+const DEFAULT_ROUTE: Name = Name::known("defaultRoute");
+const RIP: Name = Name::known("RIP");
+const FLOW_ROUTE: Name = Name::known("flowRoute");
+const NO_ROUTE: Name = Name::known("NoRoute");
+const RIP_NO_ROUTE: Name = Name::known("RIPNoRoute");
+
+/// What a routing function says of a destination; `flow` is the packet's session and flow.
+pub(super) fn find(
+    state: &mut State,
+    config: &Config,
+    env: &mut dyn Environment,
+    routing: &Name,
+    flow: ([u8; 16], u32),
+    to: Addr,
+) -> Result<Next, Name> {
+    if *routing == FLOW_ROUTE
+        && let Some(way) = state.flows.of(env.now(), flow.0, flow.1)
+    {
+        let next = neighbour(env.topology(), Addr(way.next.0), Some(way.dev));
+        return next.map(|next| Next { to, ..next }).ok_or(NO_ROUTE);
+    }
+    let default = *routing == DEFAULT_ROUTE || *routing == FLOW_ROUTE;
+    if *routing == RIP || default && config.default_rip {
+        by_rip(state.rip.as_ref(), to)
+    } else if default {
+        by_routes(env, to).ok_or(NO_ROUTE)
+    } else {
+        Err(Name::SERVICE_NOT_PRESENT)
+    }
+}
+
+fn by_rip(rip: Option<&Rip>, to: Addr) -> Result<Next, Name> {
+    let next = rip.and_then(|rip| rip.next_hop(to));
+    next.map(|next| Next { to, ..next }).ok_or(RIP_NO_ROUTE)
+}
+
+/// What the node's routes say.
+fn by_routes(env: &mut dyn Environment, to: Addr) -> Option<Next> {
+    let way = env.way(to);
+    let next = way.next?;
+    let via = if next.via.is_unspecified() { to } else { next.via };
+    let overlay = env.topology().port(next.port)?.link == crate::topology::Link::Overlay;
+    (!overlay || way.peer != PeerId::NONE).then_some(Next { port: next.port, peer: way.peer, via, to })
+}
+
+/// The neighbour with this address, by this port if one is given.
+pub(super) fn neighbour(topology: &Topology, addr: Addr, dev: Option<u32>) -> Option<Next> {
+    let by = |port: PortId| dev.is_none_or(|dev| dev == u32::from(port.0));
+    let known = topology.neighbours.iter().find(|known| known.addr == addr && by(known.port));
+    if let Some(known) = known {
+        return Some(Next { port: known.port, peer: known.peer, via: addr, to: addr });
+    }
+    let ports = topology.ports.iter().enumerate().map(|(at, port)| (PortId(at as u16), port));
+    let near = |(id, port): &(PortId, &crate::topology::Port)| {
+        by(*id) && port.link != crate::topology::Link::Overlay && port.on_link(addr)
+    };
+    ports.filter(near).map(|(port, _)| Next { port, peer: PeerId::NONE, via: addr, to: addr }).next()
+}
+
+impl Plan {
+    /// Sends a packet on.
+    pub(super) fn pass(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
+        let Ok(outline) = Outline::read(octets) else { return self.end(octets, Reason::Malformed) };
+        if let Err(reason) = env.admit(ANYONE, octets.len()) {
+            return self.end(octets, reason);
+        }
+        let (view, routing) = (outline.view(), outline.routing.clone());
+        let (to, by_digest) = (Addr(view.destination().0), view.by_digest());
+        let absent = self.take_codes(env, from, &outline);
+        let found = find(&mut self.state, &self.config, env, &routing, (view.session(), view.flow()), to);
+        let next = match found {
+            Ok(next) => next,
+            Err(name) => return self.fail(env, octets, name, Reason::NoRoute),
+        };
+        if view.bound() == 0 {
+            return self.fail(env, octets, Name::NOT_ENOUGH_RB, Reason::Bound);
+        }
+        if let Some(digest) = absent {
+            return self.wait_for_code(env, from, octets, digest);
+        }
+        if by_digest && !self.next_holds(&next) {
+            return self.pass_whole(env, &next, octets);
+        }
+        self.spend(env, &next, octets);
+        if octets.len() <= env.room(&next) {
+            return Fate::Forward(next);
+        }
+        self.state.send(env, &next, octets);
+        Fate::Taken
+    }
+
+    /// Spends the hop to the next node.
+    fn spend(&mut self, env: &mut dyn Environment, next: &Next, octets: &mut [u8]) {
+        let own = env.topology().port(next.port).map_or(Addr::UNSPECIFIED, |port| port.address_towards(next.via));
+        let report = View::new_checked(octets).is_some_and(|view| view.report());
+        let spent = ViewMut::new_checked(octets).is_some_and(|mut view| view.spend_hop(Host(own.0)));
+        let account = &mut self.state.account;
+        account.routed += 1;
+        account.spent += u64::from(spent && !report);
+        account.sent += account::bound_of(octets);
+    }
+
+    /// Notes which codes the packet's neighbour holds, and keeps those that came whole; gives the first that is not here.
+    fn take_codes(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        front: &Outline<'_>,
+    ) -> Option<Digest> {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.clear();
+        let mut absent = None;
+        for code in front.codes() {
+            match code {
+                Code::Digest(digest) => {
+                    if !self.library.has(&digest) {
+                        absent = absent.or(Some(digest));
+                    }
+                    seen.push(digest);
+                }
+                Code::Whole(octets) => {
+                    // What cannot be read is for the node that evaluates it to complain of.
+                    if let Ok((program, new)) = self.library.by_octets(octets, &self.table) {
+                        if new {
+                            env.charge(ANYONE, octets.len() as u64 * 16, 0);
+                        }
+                        seen.push(program.digest());
+                    }
+                }
+            }
+        }
+        if let Some(from) = from {
+            self.note_codes(env, from, &seen, !front.view().by_digest());
+        }
+        self.seen = seen;
+        absent
+    }
+
+    /// Whether the next node holds all codes of the packet under way; it counts on being asked otherwise.
+    fn next_holds(&mut self, next: &Next) -> bool {
+        let peers = &mut self.state.peers;
+        let all = self.seen.iter().all(|digest| peers.knows(next.port, next.via, digest));
+        if all {
+            self.seen.iter().for_each(|digest| peers.mark(next.port, next.via, digest));
+        }
+        all
+    }
+
+    fn pass_whole(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8]) -> Fate {
+        let mut whole = self.buffers.pop().unwrap_or_default();
+        whole.clear();
+        let library = &self.library;
+        let written = Outline::read(octets).and_then(|front| front.expand(|digest| library.octets(digest), &mut whole));
+        let fate = match written {
+            Ok(()) => {
+                self.spend(env, next, &mut whole);
+                self.state.send(env, next, &whole);
+                Fate::Taken
+            }
+            Err(_) => self.end(octets, Reason::TooBig),
+        };
+        self.recycle(whole);
+        fate
+    }
+
+    /// A packet on its way ends with an exception.
+    fn fail(&mut self, env: &mut dyn Environment, octets: &[u8], name: Name, reason: Reason) -> Fate {
+        let mut seen = Vec::new();
+        let mut shelf =
+            super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
+        if let Ok(packet) = Packet::decode(octets, &mut shelf) {
+            self.report(env, &packet, &Cause::Exception(name));
+        }
+        self.end(octets, reason)
+    }
+}

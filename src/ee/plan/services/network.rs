@@ -1,0 +1,85 @@
+//! Word of arrivals, and the bandwidth service: a sender, a receiver and its report.
+
+use super::super::evaluate::{At, raise};
+use super::super::jobs::Job;
+use super::super::outbox::Deed;
+use super::{Given, not_found, refused, tuple, wrong};
+use plan::eval::{Fault, State};
+use plan::name::Name;
+use plan::packet::{Header, Packet};
+use plan::value::{Callee, Chunk, Value};
+use std::sync::Arc;
+
+/// The longest time a meter is open, in seconds.
+const SECONDS_MAX: i64 = 300;
+
+/// Packets a second of one sender.
+const RATE_MAX: i64 = 100_000;
+
+/// The longest name of a meter.
+const NAME_MAX: usize = 64;
+
+/// Layers are opened before evaluation; a program that calls one gets nothing.
+pub fn layer(_: &mut At<'_>, _: &[Value], _: &mut State<'_>) -> Given {
+    Err(refused())
+}
+
+fn done(kept: bool) -> Given {
+    if kept { Ok(Value::Unit) } else { Err(refused()) }
+}
+
+pub fn acknowledged(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+    let [Value::Int(number)] = given else { return wrong("acknowledged") };
+    done(at.outbox.deed(Deed::Acknowledge(*number)))
+}
+
+pub fn receive(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+    let [Value::Text(name), Value::Int(seconds)] = given else { return wrong("bandwidthReceive") };
+    if name.len() > NAME_MAX {
+        return Err(refused());
+    }
+    let seconds = (*seconds).clamp(0, SECONDS_MAX) as u64;
+    let until = at.env.now().saturating_add(seconds * 1_000_000_000);
+    done(at.outbox.deed(Deed::Receive((**name).into(), until)))
+}
+
+pub fn count(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+    let [Value::Text(name), Value::Blob(load)] = given else { return wrong("bandwidthCount") };
+    done(at.outbox.deed(Deed::Count((**name).into(), load.len())))
+}
+
+pub fn report(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+    let [Value::Text(name)] = given else { return wrong("bandwidthReport") };
+    let meter = at.state.jobs.meters.of(at.env.now(), name).ok_or_else(not_found)?;
+    let milliseconds = (meter.last - meter.first) / 1_000_000;
+    tuple([meter.packets, meter.bytes, milliseconds].map(|number| Value::Int(number as i64)))
+}
+
+/// To a host, for a name, so many packets with so many octets each, so many a second, each with so much of the bound.
+pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let [Value::Host(to), Value::Text(name), Value::Int(count), Value::Int(size), Value::Int(rate), Value::Int(bound)] =
+        given
+    else {
+        return wrong("bandwidthSend");
+    };
+    let number =
+        |value: i64, most: i64| u32::try_from(value).ok().filter(|value| (1..=most).contains(&i64::from(*value)));
+    let left = number(*count, u32::MAX.into()).ok_or_else(refused)?;
+    let rate = number(*rate, RATE_MAX).ok_or_else(refused)?;
+    let size = usize::try_from(*size).ok().filter(|size| *size <= 60_000).ok_or_else(refused)?;
+    let bound = u32::try_from(*bound).ok().filter(|bound| *bound > 0);
+    let cost = bound.and_then(|bound| bound.checked_mul(left)).filter(|cost| *cost <= state.bound);
+    let (Some(bound), Some(cost)) = (bound, cost) else { return Err(raise(Name::NOT_ENOUGH_RB)) };
+    let arguments = [Value::Text(name.clone()), Value::Blob(vec![0; size].into())];
+    let callee = Callee::Service(const { Name::known("bandwidthCount") });
+    let chunk = Arc::new(Chunk::new(callee, arguments).ok_or(Fault::Value)?);
+    let header = Header { bound, destination: *to, by_digest: false, handler: Name::NONE, ..state.header.clone() };
+    let octets = Packet { header, chunk }.octets().ok_or(raise(const { Name::known("TooBig") }))?;
+    let interval = 1_000_000_000 / u64::from(rate);
+    let job = Job { octets, left, due: at.env.now(), interval, number: None };
+    if !at.state.jobs.has_room() || !at.outbox.deed(Deed::Job(Box::new(job))) {
+        return Err(refused());
+    }
+    state.bound -= cost;
+    Ok(Value::Unit)
+}

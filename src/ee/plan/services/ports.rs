@@ -1,0 +1,73 @@
+//! Values for applications.
+
+use super::super::evaluate::At;
+use super::super::outbox::Deed;
+use super::super::ports::{delivered, opened, printed};
+use super::{Given, bad_host, bad_port, refused, wrong};
+use crate::wire::Addr;
+use plan::eval::{Fault, State, outcome};
+use plan::name::Name;
+use plan::packet::{Header, Packet};
+use plan::value::{Callee, Chunk, Value};
+use std::sync::Arc;
+
+fn tell(at: &mut At<'_>, application: u64, message: Vec<u8>) -> Given {
+    if at.outbox.deed(Deed::Tell(application, message)) { Ok(Value::Unit) } else { Err(refused()) }
+}
+
+/// Says a value to the application that injected the first packet.
+fn say(at: &mut At<'_>, value: &Value, state: &State<'_>) -> Given {
+    let port = state.header.port;
+    let application = at.state.ports.application(at.env.now(), port).ok_or_else(bad_port)?;
+    tell(at, application, printed(port, value))
+}
+
+pub fn print(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let [value] = given else { return wrong("print") };
+    say(at, value, state)
+}
+
+pub fn default_handler(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let text = outcome::describe(given).ok_or(Fault::Type("defHandler"))?;
+    say(at, &Value::text(text.as_bytes()), state)
+}
+
+pub fn port(_: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let [] = given else { return wrong("getPort") };
+    Ok(Value::Port(state.header.port))
+}
+
+pub fn open(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let [Value::Host(host), Value::Int(number)] = given else { return wrong("openPort") };
+    if !at.env.topology().is_own(Addr(host.0)) {
+        return Err(bad_host());
+    }
+    let application = at.state.ports.listener(*number).ok_or_else(bad_port)?;
+    let port = at.env.random().max(1);
+    let message = opened(port, state.header.source, *number as u32);
+    let done = at.outbox.deed(Deed::Open(port, application)) && at.outbox.deed(Deed::Tell(application, message));
+    if done { Ok(Value::Port(port)) } else { Err(refused()) }
+}
+
+pub fn close(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+    let [Value::Port(port)] = given else { return wrong("closePort") };
+    if at.outbox.deed(Deed::Close(*port)) { Ok(Value::Unit) } else { Err(refused()) }
+}
+
+/// A value goes as a packet whose chunk is this very call, so that it says all that the packet knew.
+pub fn deliver(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let [Value::Port(port), _] = given else { return wrong("deliver") };
+    let now = at.env.now();
+    let opening = at.outbox.deeds.iter().find_map(|deed| match deed {
+        Deed::Open(new, application) if new == port => Some(*application),
+        _ => None,
+    });
+    let application = opening.or_else(|| at.state.ports.application(now, *port)).ok_or_else(bad_port)?;
+    let chunk = Chunk::new(Callee::Service(const { Name::known("deliver") }), given).ok_or(Fault::Value)?;
+    let header = Header { by_digest: false, bound: state.bound, ..state.header.clone() };
+    let mut message = delivered(*port);
+    if !(Packet { header, chunk: Arc::new(chunk) }).encode(&mut message) {
+        return Err(super::raise(const { Name::known("TooBig") }));
+    }
+    tell(at, application, message)
+}

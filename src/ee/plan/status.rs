@@ -1,0 +1,132 @@
+//! What an environment has done and keeps, as values to print; and the ways in for applications.
+
+use super::{ANYONE, Account, Environment, Fate, Plan, Seat, account};
+use crate::nodeos::reason::Reason;
+use crate::wire::Addr;
+use plan::packet::{View, ViewMut};
+use plan::value::Host;
+use serde::Serialize;
+
+/// What an environment has done and keeps.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// Its account.
+    #[serde(flatten)]
+    pub account: Account,
+    /// Bounds of packets that wait here.
+    pub held: u64,
+    /// Codes kept, and their octets.
+    pub codes: usize,
+    /// Octets of those.
+    pub code_bytes: usize,
+    /// Services that were loaded.
+    pub services: Vec<String>,
+    /// Values left by programs.
+    pub resident: usize,
+    /// Ways of flows.
+    pub flows: usize,
+    /// Routes learned by RIP.
+    pub rip_routes: usize,
+    /// Octets of messages that have come in part.
+    pub piece_bytes: usize,
+    /// Packets that wait for codes or names.
+    pub waiting: usize,
+    /// Packets that are sent by and by.
+    pub jobs: usize,
+    /// Applications at PLAN ports, and connections to them.
+    pub applications: usize,
+    /// Connections.
+    pub connections: usize,
+}
+
+impl Plan {
+    /// What it has done and keeps.
+    pub fn status(&self) -> Status {
+        let ((codes, code_bytes), (applications, connections)) = (self.library.size(), self.state.ports.size());
+        Status {
+            account: self.state.account,
+            held: self.held(),
+            codes,
+            code_bytes,
+            services: self.loaded.iter().map(|loaded| loaded.name.to_string()).collect(),
+            resident: self.state.resident.size().0,
+            flows: self.state.flows.len(),
+            rip_routes: self.state.rip.as_ref().map_or(0, |rip| rip.routes().count()),
+            piece_bytes: self.assemblies.bytes(),
+            waiting: self.waiting.len(),
+            jobs: self.state.jobs.len(),
+            applications,
+            connections,
+        }
+    }
+
+    /// Bounds of packets that wait here.
+    pub fn held(&self) -> u64 {
+        let local: u64 = self.local.iter().map(|octets| account::bound_of(octets)).sum();
+        local + self.waiting.bounds() + self.state.jobs.bounds()
+    }
+
+    /// An application attaches, to listen as `number` if that is not 0.
+    pub fn attach(&mut self, env: &mut dyn Environment, number: u32) -> Option<Seat> {
+        let mut session = [0; 16];
+        session[..8].copy_from_slice(&env.random().to_be_bytes());
+        session[8..].copy_from_slice(&env.random().to_be_bytes());
+        let seat = Seat { port: env.random().max(1), session };
+        self.state.ports.attach(number, seat)
+    }
+
+    /// An application is gone.
+    pub fn detach(&mut self, port: u64) {
+        self.state.ports.detach(port);
+    }
+
+    /// An application closes a connection.
+    pub fn close(&mut self, application: u64, port: u64) {
+        if self.state.ports.application(0, port) == Some(application) && port != application {
+            self.state.ports.close(port);
+        }
+    }
+
+    /// An application injects a packet; the node fills in where it comes from.
+    pub fn inject(&mut self, env: &mut dyn Environment, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
+        let session = self.state.ports.session(port).ok_or(Reason::NoApplication)?;
+        let view = View::new_checked(octets).filter(|view| !view.report() && !view.by_digest());
+        let to = Addr(view.ok_or(Reason::Malformed)?.destination().0);
+        let claimed = View::new_checked(octets).map_or(Host::default(), |view| view.source());
+        let source = match Addr(claimed.0) {
+            none if none.is_unspecified() => self.source_for(env, to),
+            own if env.topology().is_own(own) => own,
+            _ => return Err(Reason::Source),
+        };
+        let mut view = ViewMut::new_checked(octets).ok_or(Reason::Malformed)?;
+        view.inject(Host(source.0), port, session);
+        let cut = view.clamp(self.config.bound_max);
+        let account = &mut self.state.account;
+        account.clamped += u64::from(cut);
+        account.injected += account::bound_of(octets);
+        let fate = self.process(env, None, octets);
+        let done = match fate {
+            Fate::Taken => Ok(()),
+            Fate::Forward(next) => {
+                self.state.send(env, &next, octets);
+                Ok(())
+            }
+            Fate::Drop(reason) => {
+                env.drop(ANYONE, reason);
+                Err(reason)
+            }
+        };
+        self.run_local(env);
+        done
+    }
+
+    fn source_for(&self, env: &mut dyn Environment, to: Addr) -> Addr {
+        let own = env.way(to).own;
+        if !to.is_unspecified() && !own.is_unspecified() {
+            return own;
+        }
+        let all = env.topology().ports.iter().flat_map(|port| &port.addresses);
+        let first = all.map(|(addr, _)| *addr).find(|addr| !addr.is_link_local());
+        first.unwrap_or(own)
+    }
+}

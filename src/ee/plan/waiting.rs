@@ -1,0 +1,214 @@
+//! Packets that wait: for a code that the previous node must give, or for the address of a name.
+//!
+//! A packet that names a code by its digest and finds none here asks the node it came from, three times; so a
+//! node may forget codes at any time, and loses nothing by it.
+
+use super::{Environment, Fate, Next, Plan, account};
+use crate::nodeos::reason::Reason;
+use crate::topology::Neighbour;
+use crate::wire::{Addr, plan as wire};
+use plan::packet::Packet;
+use plan::program::Digest;
+
+/// Packets that can wait.
+const WAITING_MAX: usize = 64;
+
+/// Octets of all of them.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Nanoseconds between questions for a code.
+const ASK_AGAIN: u64 = 300_000_000;
+
+/// Questions for a code.
+const ASKS: u8 = 3;
+
+/// Nanoseconds for which a packet waits for a name.
+const NAME_WITHIN: u64 = 15_000_000_000;
+
+/// What a packet waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    /// A code.
+    Code(Digest),
+    /// The address of a name.
+    Name(Box<str>),
+}
+
+struct Parked {
+    octets: Vec<u8>,
+    from: Option<Neighbour>,
+    /// Whose it is, if its layers are open already.
+    principal: Option<usize>,
+    on: On,
+    until: u64,
+    asked: u8,
+}
+
+/// The packets that wait.
+#[derive(Default)]
+pub(super) struct Waiting {
+    list: Vec<Parked>,
+}
+
+impl Waiting {
+    pub fn is_on(&self, name: &str) -> bool {
+        self.list.iter().any(|parked| matches!(&parked.on, On::Name(other) if **other == *name))
+    }
+
+    pub fn next_timer(&self) -> u64 {
+        self.list.iter().map(|parked| parked.until).min().unwrap_or(u64::MAX)
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The bounds of those that wait.
+    pub fn bounds(&self) -> u64 {
+        self.list.iter().map(|parked| account::bound_of(&parked.octets)).sum()
+    }
+}
+
+impl Plan {
+    pub(super) fn park(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        octets: Vec<u8>,
+        principal: Option<usize>,
+        on: On,
+    ) {
+        let bytes = |list: &[Parked]| list.iter().map(|parked| parked.octets.len()).sum::<usize>();
+        while self.waiting.list.len() >= WAITING_MAX || bytes(&self.waiting.list) + octets.len() > BYTES_MAX {
+            if self.waiting.list.is_empty() {
+                break;
+            }
+            let gone = self.waiting.list.remove(0);
+            self.state.account.unused += account::bound_of(&gone.octets);
+            env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::Waiting);
+        }
+        let wait = if matches!(on, On::Code(_)) { ASK_AGAIN } else { NAME_WITHIN };
+        let until = env.now().saturating_add(wait);
+        self.waiting.list.push(Parked { octets, from: from.copied(), principal, on, until, asked: 1 });
+    }
+
+    /// A packet names a code that is not here.
+    pub(super) fn wait_for_code(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        octets: &[u8],
+        digest: Digest,
+    ) -> Fate {
+        let Some(from) = from else { return self.end(octets, Reason::CodeUnknown) };
+        let on = On::Code(digest);
+        let asked = self.waiting.list.iter().any(|parked| parked.on == on && parked.from.as_ref() == Some(from));
+        self.park(env, Some(from), octets.to_vec(), None, on);
+        if !asked {
+            self.ask(env, from, &digest);
+        }
+        Fate::Taken
+    }
+
+    fn ask(&mut self, env: &mut dyn Environment, from: &Neighbour, digest: &Digest) {
+        self.state.account.wanted += 1;
+        self.state.send(env, &back(from), &wire::want(&digest.0));
+    }
+
+    /// A neighbour has sent packets with these codes: it holds them, and is told that this node does if it sent them whole.
+    pub(super) fn note_codes(&mut self, env: &mut dyn Environment, from: &Neighbour, codes: &[Digest], whole: bool) {
+        for digest in codes {
+            self.state.peers.learn(from.port, from.addr, *digest);
+            if whole && self.state.peers.tell(env.now(), from.port, from.addr, digest) {
+                self.state.send(env, &back(from), &wire::have(&digest.0));
+            }
+        }
+    }
+
+    /// A neighbour asks for a code whose digest it was sent.
+    pub(super) fn serve_code(&mut self, env: &mut dyn Environment, from: &Neighbour, digest: Digest) -> Fate {
+        if !self.state.peers.lacks(from.port, from.addr, &digest) {
+            return Fate::Drop(Reason::FetchRate);
+        }
+        let Some(octets) = self.library.octets(&digest) else { return Fate::Drop(Reason::CodeUnknown) };
+        let mut message = Vec::with_capacity(octets.len() + 4);
+        wire::put_code(octets, &mut message);
+        self.state.send(env, &back(from), &message);
+        Fate::Taken
+    }
+
+    /// A code has come.
+    pub(super) fn take_code(&mut self, env: &mut dyn Environment, code: &[u8]) -> Fate {
+        let on = On::Code(Digest::of(code));
+        if !self.waiting.list.iter().any(|parked| parked.on == on) {
+            return Fate::Drop(Reason::FetchSpoofed);
+        }
+        if self.library.by_octets(code, &self.table).is_err() {
+            return Fate::Drop(Reason::CodeRefused);
+        }
+        env.charge(super::ANYONE, code.len() as u64 * 16, 0);
+        self.release(env, &on);
+        Fate::Taken
+    }
+
+    /// The outside knows the address of a name, or that there is none.
+    pub fn resolved(&mut self, env: &mut dyn Environment, name: &str, addr: Option<Addr>) {
+        self.state.names.answer(env.now(), name, addr);
+        self.release(env, &On::Name(name.into()));
+        self.run_local(env);
+    }
+
+    /// Takes up what waited for this.
+    fn release(&mut self, env: &mut dyn Environment, on: &On) {
+        let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
+        self.waiting.list = others;
+        for mut parked in ready {
+            let fate = match parked.principal {
+                Some(principal) => self.evaluate_again(env, &parked, principal),
+                None => self.process(env, parked.from.as_ref(), &mut parked.octets),
+            };
+            match fate {
+                Fate::Taken => {}
+                Fate::Forward(next) => self.state.send(env, &next, &parked.octets),
+                Fate::Drop(reason) => env.drop(parked.principal.unwrap_or(super::ANYONE), reason),
+            }
+        }
+    }
+
+    fn evaluate_again(&mut self, env: &mut dyn Environment, parked: &Parked, principal: usize) -> Fate {
+        let mut seen = Vec::new();
+        let mut shelf =
+            super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
+        match Packet::decode(&parked.octets, &mut shelf) {
+            Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, Some(principal)),
+            Err(_) => self.end(&parked.octets, Reason::Malformed),
+        }
+    }
+
+    pub(super) fn expire_waiting(&mut self, env: &mut dyn Environment) {
+        let now = env.now();
+        let mut at = 0;
+        while let Some(parked) = self.waiting.list.get_mut(at) {
+            if parked.until > now {
+                at += 1;
+                continue;
+            }
+            if let (On::Code(digest), Some(from), true) = (&parked.on, parked.from, parked.asked < ASKS) {
+                let digest = *digest;
+                parked.asked += 1;
+                parked.until = now.saturating_add(ASK_AGAIN);
+                self.ask(env, &from, &digest);
+                continue;
+            }
+            let gone = self.waiting.list.remove(at);
+            let reason = if matches!(gone.on, On::Code(_)) { Reason::FetchTimeout } else { Reason::Waiting };
+            self.state.account.unused += account::bound_of(&gone.octets);
+            env.drop(gone.principal.unwrap_or(super::ANYONE), reason);
+        }
+    }
+}
+
+/// The way to a neighbour.
+fn back(to: &Neighbour) -> Next {
+    Next { port: to.port, peer: to.peer, via: to.addr, to: to.addr }
+}

@@ -1,0 +1,233 @@
+//! Interface files of the PLAN daemon of old, as a topology.
+//!
+//! Such a file describes one node: the number of its interfaces, then for each a line with name, kind of link (`ip` or `ethernet`), own
+//! address, and the addresses of the neighbours. An address is a host, or host and port; several nodes of one host
+//! differ by their ports. A hosts file gives hosts names: an address and its names in a line. What comes out has the same
+//! nodes and links, with addresses of its own, as a lab's network cannot have two nodes with one. It does no I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// Interface files of one import.
+const FILES_MAX: usize = 1024;
+
+/// Interfaces of one node.
+const INTERFACES_MAX: usize = 255;
+
+/// Links that the addresses suffice for.
+const LINKS_MAX: usize = 65_536;
+
+/// The port of an address without one: that of the first daemon on a host.
+const PORT: u16 = 3324;
+
+/// An interface file.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The node's name.
+    pub node: String,
+    /// The file's text.
+    pub text: String,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The node whose file it is; empty for the hosts file.
+    pub node: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, and what should stand there.
+    pub why: String,
+}
+
+impl core::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let file = if self.node.is_empty() { "the hosts file" } else { &self.node };
+        write!(f, "{file}, line {}: {}", self.line, self.why)
+    }
+}
+
+impl core::error::Error for Wrong {}
+
+/// An interface, as its line says.
+struct Interface {
+    line: usize,
+    own: String,
+    neighbours: Vec<String>,
+}
+
+/// The topology with these nodes, as a file's text.
+pub fn import(name: &str, sources: &[Source], hosts: &str) -> Result<String, Wrong> {
+    let wrong = |node: &str, line, why: String| Wrong { node: node.into(), line, why };
+    let hosts = read_hosts(hosts)?;
+    if sources.is_empty() || sources.len() > FILES_MAX {
+        return Err(wrong("", 0, format!("{} interface files: 1 to {FILES_MAX} are possible", sources.len())));
+    }
+    let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+    let mut nodes = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        let interfaces = read_interfaces(source, &hosts)?;
+        for interface in &interfaces {
+            if owners.insert(interface.own.clone(), at).is_some() {
+                let why = format!("the address {} is that of another interface too", interface.own);
+                return Err(wrong(&source.node, interface.line, why));
+            }
+        }
+        nodes.push(interfaces);
+    }
+    let mut links = BTreeSet::new();
+    for (at, (interfaces, source)) in nodes.iter().zip(sources).enumerate() {
+        for Interface { line, own, neighbours } in interfaces {
+            for neighbour in neighbours {
+                let Some(other) = owners.get(neighbour) else {
+                    let why = format!("no file has an interface with the address of its neighbour, {neighbour}");
+                    return Err(wrong(&source.node, *line, why));
+                };
+                let back = nodes[*other].iter().find(|interface| interface.own == *neighbour);
+                if *other == at || back.is_none_or(|back| !back.neighbours.contains(own)) {
+                    let why = format!("{neighbour} does not have this interface, {own}, as a neighbour");
+                    return Err(wrong(&source.node, *line, why));
+                }
+                let mut ends = [(at, own.clone()), (*other, neighbour.clone())];
+                ends.sort();
+                links.insert(ends);
+            }
+        }
+    }
+    if links.len() > LINKS_MAX {
+        return Err(wrong("", 0, format!("{} links: at most {LINKS_MAX}", links.len())));
+    }
+    Ok(write(name, sources, &links))
+}
+
+fn write(name: &str, sources: &[Source], links: &BTreeSet<[(usize, String); 2]>) -> String {
+    let mut text = format!("name = \"{name}\"\n\n");
+    for source in sources {
+        let _ = writeln!(text, "nodes.{}.active = true", source.node);
+    }
+    for (number, [(a, _), (b, _)]) in links.iter().enumerate() {
+        let [.., high, low] = (number as u32).to_be_bytes();
+        let ends = [&sources[*a].node, &sources[*b].node];
+        let _ = write!(
+            text,
+            "\n[[links]]\nends = [\"{}\", \"{}\"]\nprefixes = [\"10.{high}.{low}.0/24\"]\n",
+            ends[0], ends[1]
+        );
+    }
+    text
+}
+
+/// Lines without what is behind a `#`, and without empty ones, with their numbers.
+fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    text.lines().enumerate().map(|(at, line)| (at + 1, words(line))).filter(|(_, words)| !words.is_empty())
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split('#').next().unwrap_or_default().split_whitespace().collect()
+}
+
+fn read_hosts(text: &str) -> Result<BTreeMap<String, String>, Wrong> {
+    let mut hosts = BTreeMap::new();
+    for (line, words) in lines(text) {
+        let [addr, names @ ..] = words.as_slice() else { continue };
+        if addr.parse::<std::net::IpAddr>().is_err() || names.is_empty() {
+            let why = "expected an address and names, such as 158.130.6.1 zeus".into();
+            return Err(Wrong { node: String::new(), line, why });
+        }
+        hosts.extend(names.iter().map(|name| ((*name).to_owned(), (*addr).to_owned())));
+    }
+    Ok(hosts)
+}
+
+/// An address in its one form: host, or what its name stands for, and port.
+fn address(text: &str, hosts: &BTreeMap<String, String>) -> Option<String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse::<u16>().ok()?),
+        None => (text, PORT),
+    };
+    let host = hosts.get(host).map_or(host, String::as_str);
+    (!host.is_empty()).then(|| format!("{host}:{port}"))
+}
+
+fn read_interfaces(source: &Source, hosts: &BTreeMap<String, String>) -> Result<Vec<Interface>, Wrong> {
+    let wrong = |line, why: &str| Wrong { node: source.node.clone(), line, why: why.into() };
+    let mut lines = lines(&source.text);
+    let number = match lines.next() {
+        Some((line, words)) => match words.as_slice() {
+            [number] => number.parse::<usize>().ok().filter(|number| *number <= INTERFACES_MAX),
+            _ => None,
+        }
+        .ok_or_else(|| wrong(line, "expected the number of interfaces alone, at most 255"))?,
+        None => return Err(wrong(1, "expected the number of interfaces")),
+    };
+    let mut interfaces = Vec::new();
+    let mut last = 1;
+    for (line, words) in lines {
+        last = line;
+        let [_, kind @ ("ip" | "ethernet"), own, neighbours @ ..] = words.as_slice() else {
+            return Err(wrong(line, "expected name, 'ip' or 'ethernet', own address and those of neighbours"));
+        };
+        let all: Option<Vec<String>> = [own].into_iter().chain(neighbours).map(|text| address(text, hosts)).collect();
+        let Some(mut all) = all else { return Err(wrong(line, "expected addresses such as zeus or zeus:3340")) };
+        let own = all.remove(0);
+        if all.is_empty() && *kind == "ip" {
+            return Err(wrong(line, "an ip interface has neighbours"));
+        }
+        interfaces.push(Interface { line, own, neighbours: all });
+    }
+    if interfaces.len() != number {
+        let why = format!("{number} interfaces were announced, there are {}", interfaces.len());
+        return Err(wrong(last, &why));
+    }
+    Ok(interfaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::Topology;
+
+    fn source(node: &str, text: &str) -> Source {
+        Source { node: node.into(), text: text.into() }
+    }
+
+    #[test]
+    fn the_files_of_a_line_become_its_topology() {
+        let sources = [
+            source("a", "1\nip0 ip localhost:3340 localhost:3341\n"),
+            source("r", "2 # the router\nip0 ip 127.0.0.1:3341 localhost:3340\n\nip1 ip zeus hera\n"),
+            source("b", "1\neth0 ethernet hera zeus:3324\n"),
+        ];
+        let hosts = "127.0.0.1 localhost\n10.1.1.1 zeus\n10.1.1.2 hera\n";
+        let text = import("old", &sources, hosts).unwrap();
+        let topology = Topology::parse(&text, "old.toml").unwrap();
+        assert_eq!((topology.nodes.len(), topology.links()), (3, 2));
+        let router = topology.node("r").unwrap();
+        let peers: Vec<&str> = router.interfaces.iter().map(|interface| interface.peer.0.as_str()).collect();
+        assert_eq!(peers, ["a", "b"]);
+        assert!(topology.nodes.iter().all(|node| node.active));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let one = |text: &str| import("x", &[source("a", text)], "").unwrap_err();
+        let cases = [
+            ("", 1, "number of interfaces"),
+            ("x\n", 1, "number of interfaces"),
+            ("1\n", 1, "announced"),
+            ("1\n\nip0 tcp a b\n", 3, "'ip' or 'ethernet'"),
+            ("1\nip0 ip a:x b\n", 2, "addresses"),
+            ("1\nip0 ip a\n", 2, "has neighbours"),
+            ("1\nip0 ip a b\n", 2, "no file has"),
+            ("1\nip0 ip a a\n", 2, "does not have"),
+            ("2\nip0 ip a b\nip1 ip a:3324 c\n", 3, "another interface"),
+        ];
+        for (text, line, why) in cases {
+            let wrong = one(text);
+            assert!(wrong.line == line && wrong.why.contains(why), "{text:?}: {wrong}");
+        }
+        let both = [source("a", "1\nip0 ip a b"), source("b", "1\nip0 ip b c")];
+        assert!(import("x", &both, "").unwrap_err().why.contains("does not have this interface"));
+        assert!(import("x", &both, "zeus 10.0.0.1").unwrap_err().to_string().starts_with("the hosts file, line 1"));
+    }
+}

@@ -1,0 +1,215 @@
+//! The `[plan]` table of a configuration, and how it becomes a PLAN environment.
+
+use super::{ConfigError, NodeFile, wrong};
+use crate::ee::plan::config::{Config, Principal};
+use crate::ee::plan::rip::Timers;
+use crate::node::NodeConfig;
+use crate::wire::Addr;
+use plan::name::Name;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Principals of one node.
+const PRINCIPALS_MAX: usize = 64;
+
+/// Hosts of a hosts file.
+const HOSTS_MAX: usize = 65_536;
+
+/// The table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanFile {
+    /// Whether the node speaks PLAN.
+    pub enabled: bool,
+    /// Where applications can attach by TCP too.
+    pub tcp: Option<SocketAddr>,
+    /// The largest bound a packet brings in.
+    pub bound_max: u32,
+    /// Where `defaultRoute` looks.
+    pub routing: Routing,
+    /// RIP's time between updates, in milliseconds; its other times follow.
+    pub rip_update_ms: u64,
+    /// Hosts by name: a line has an address and names.
+    pub hosts: Option<PathBuf>,
+    /// Services that only principals see that name them.
+    pub restricted: Vec<String>,
+    /// Ports with another ceiling.
+    pub ingress: Vec<IngressFile>,
+    /// Who can authenticate chunks.
+    pub principal: Vec<PrincipalFile>,
+}
+
+/// Where `defaultRoute` looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routing {
+    /// In the node's routes; no RIP.
+    #[default]
+    Routes,
+    /// In RIP's.
+    Rip,
+    /// In the node's routes, but there is RIP too.
+    Both,
+}
+
+/// A port's ceiling.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IngressFile {
+    /// The port's name.
+    pub port: String,
+    /// The largest bound a packet brings in by it.
+    pub bound_max: u32,
+}
+
+/// A principal of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrincipalFile {
+    /// Its name in packets.
+    pub name: String,
+    /// The file with the secret it shares with this node: 64 hexadecimal digits.
+    pub key_file: PathBuf,
+    /// The role whose limits its domain has.
+    #[serde(default = "anyone")]
+    pub role: String,
+    /// The restricted services it sees.
+    #[serde(default)]
+    pub services: Vec<String>,
+}
+
+fn anyone() -> String {
+    crate::trust::ANYONE.into()
+}
+
+impl Default for PlanFile {
+    fn default() -> PlanFile {
+        PlanFile {
+            enabled: true,
+            tcp: None,
+            bound_max: Config::default().bound_max,
+            routing: Routing::default(),
+            rip_update_ms: Timers::default().update / 1_000_000,
+            hosts: None,
+            restricted: Vec::new(),
+            ingress: Vec::new(),
+            principal: Vec::new(),
+        }
+    }
+}
+
+impl NodeFile {
+    /// The node's PLAN environment.
+    pub fn plan_environment(&self, node: &NodeConfig) -> Result<Config, ConfigError> {
+        let file = &self.plan;
+        if !(10..=3_600_000).contains(&file.rip_update_ms) {
+            return wrong(format!("[plan] rip_update_ms = {}: milliseconds from 10 to 3600000", file.rip_update_ms));
+        }
+        if file.principal.len() > PRINCIPALS_MAX {
+            return wrong(format!("[[plan.principal]]: more than {PRINCIPALS_MAX}"));
+        }
+        let mut port_bound_max = BTreeMap::new();
+        for ingress in &file.ingress {
+            let Some(at) = node.ports.iter().position(|port| port.name == ingress.port) else {
+                return wrong(format!("[[plan.ingress]] port = {:?}: no [[port]] has this name", ingress.port));
+            };
+            port_bound_max.insert(at as u16, ingress.bound_max);
+        }
+        let hosts = file.hosts.as_deref().map(read_hosts).transpose()?.unwrap_or_default();
+        let roles = &node.roles;
+        let principals = file.principal.iter().map(|principal| {
+            if !roles.iter().any(|role| role.name == principal.role) {
+                return wrong(format!("[[plan.principal]] {}: there is no role {}", principal.name, principal.role));
+            }
+            principal.read()
+        });
+        let update = file.rip_update_ms * 1_000_000;
+        let timers = Timers { update, timeout: 6 * update, garbage: 4 * update, triggered: update / 30 };
+        Ok(Config {
+            enabled: file.enabled,
+            bound_max: file.bound_max,
+            port_bound_max,
+            rip: (file.routing != Routing::Routes).then_some(timers),
+            default_rip: file.routing == Routing::Rip,
+            hosts: Arc::new(hosts),
+            principals: principals.collect::<Result<_, _>>()?,
+            restricted: names("[plan] restricted", &file.restricted)?,
+            ..Config::default()
+        })
+    }
+}
+
+impl PrincipalFile {
+    fn read(&self) -> Result<Principal, ConfigError> {
+        let key = read_key(&self.key_file)?;
+        let services = names(&format!("[[plan.principal]] {}: services", self.name), &self.services)?;
+        Ok(Principal { name: self.name.clone(), key, role: self.role.clone(), services })
+    }
+}
+
+fn names(place: &str, texts: &[String]) -> Result<Vec<Name>, ConfigError> {
+    let name = |text: &String| Name::new(text).ok_or_else(|| ConfigError(format!("{place}: '{text}' is no service")));
+    texts.iter().map(name).collect()
+}
+
+/// The secret in a file.
+pub fn read_key(path: &Path) -> Result<[u8; 32], ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError(format!("cannot read the key {}: {error}", path.display())))?;
+    let mut key = [0; 32];
+    hex::decode_to_slice(text.trim(), &mut key).map_err(|_| {
+        ConfigError(format!("{}: a key is 64 hexadecimal digits, such as openssl rand -hex 32 prints", path.display()))
+    })?;
+    Ok(key)
+}
+
+/// The hosts of a file: lines of an address and names, as in /etc/hosts.
+pub fn read_hosts(path: &Path) -> Result<BTreeMap<String, Addr>, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError(format!("cannot read the hosts {}: {error}", path.display())))?;
+    hosts(&text).map_err(|why| ConfigError(format!("{}: {why}", path.display())))
+}
+
+fn hosts(text: &str) -> Result<BTreeMap<String, Addr>, String> {
+    let mut hosts = BTreeMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let Some(addr) = words.next() else { continue };
+        let addr = addr.parse::<Addr>().map_err(|_| format!("line {}: '{addr}' is no address", at + 1))?;
+        for name in words {
+            hosts.entry(name.to_owned()).or_insert(addr);
+        }
+        if hosts.len() > HOSTS_MAX {
+            return Err(format!("more than {HOSTS_MAX} hosts"));
+        }
+    }
+    Ok(hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_file_has_an_address_and_names_in_a_line() {
+        let found = hosts("# all\n10.0.0.1 one eins # first\n\n10.0.0.2\ttwo\n::1 six one\n").unwrap();
+        let shown: Vec<_> = found.iter().map(|(name, addr)| format!("{name} {addr}")).collect();
+        assert_eq!(shown, ["eins 10.0.0.1", "one 10.0.0.1", "six ::1", "two 10.0.0.2"]);
+        assert_eq!(hosts("10.0.0.1 a\nb 10.0.0.1\n"), Err("line 2: 'b' is no address".into()));
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let key_file = folder.path().join("key");
+        std::fs::write(&key_file, "ab".repeat(32) + "\n").unwrap();
+        let file = PrincipalFile { name: "p".into(), key_file, role: anyone(), services: vec!["memoryUse".into()] };
+        let principal = file.read().unwrap();
+        assert_eq!((principal.key, format!("{principal:?}")), ([0xab; 32], "Principal(p, anyone)".into()));
+        std::fs::write(&file.key_file, "ab").unwrap();
+        assert!(file.read().unwrap_err().to_string().contains("64 hexadecimal digits"));
+    }
+}

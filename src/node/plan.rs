@@ -1,0 +1,312 @@
+//! The door between the node and its PLAN environment.
+//!
+//! [`Os`] is all that the environment has of the node: its clock, its topology, frames to neighbours, messages to
+//! applications, and a domain for each principal, which pays.
+
+use super::Node;
+use super::output::{Effect, Turn};
+use crate::classify::Native;
+use crate::ee::plan::config::Config;
+use crate::ee::plan::{ANYONE, Environment, Fate, LoadedService, Next, Plan, Seat, Signature};
+use crate::nodeos::domain::{Domain, DomainId, Limits};
+use crate::nodeos::reason::Reason;
+use crate::port::{Envelope, Frame};
+use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
+use crate::wire::{Addr, anep, ipv4, ipv6, plan as wire, udp};
+use rand_core::Rng;
+use std::sync::{Arc, LazyLock};
+
+/// The node's PLAN environment, and who pays for it.
+pub(super) struct Speaker {
+    plan: Plan,
+    /// The domain of the environment, above those of its principals.
+    top: DomainId,
+    /// The domain of each principal, once it has sent something.
+    domains: Vec<Option<DomainId>>,
+}
+
+/// The node, as its PLAN environment sees it during one call.
+struct Os<'a, 'b, 'c> {
+    node: &'a mut Node,
+    turn: &'a mut Turn<'b>,
+    top: DomainId,
+    domains: &'c mut Vec<Option<DomainId>>,
+    plan: Principals,
+}
+
+/// Name and role of each principal.
+type Principals = Arc<[(String, String)]>;
+
+/// What a node without a topology would have; there is none.
+static NOWHERE: LazyLock<Topology> = LazyLock::new(|| Topology::new(Vec::new(), Neighbours::default(), Arc::default()));
+
+impl Os<'_, '_, '_> {
+    /// The domain that pays for a principal's packets.
+    fn domain(&mut self, principal: usize) -> Option<&mut Domain> {
+        let slot = self.domains.get_mut(principal)?;
+        // One that was ended begins anew with the next packet.
+        *slot = slot.filter(|id| self.node.env.as_deref().is_some_and(|env| env.domains.by_id(*id).is_some()));
+        if slot.is_none() {
+            let (name, role) = self.plan.get(principal)?;
+            let roles = &self.node.roles;
+            let role = Arc::new(roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone());
+            let domain = Domain::in_role(format!("plan {name}"), &role);
+            *slot = self.node.env.as_deref_mut()?.domains.create(self.top, domain);
+        }
+        let id = (*slot)?;
+        self.node.env.as_deref_mut()?.domains.of(id)
+    }
+}
+
+impl Environment for Os<'_, '_, '_> {
+    fn now(&self) -> u64 {
+        self.turn.now
+    }
+
+    fn topology(&self) -> &Topology {
+        self.node.env.as_deref().map_or(&NOWHERE, |env| &env.topology)
+    }
+
+    fn way(&mut self, to: Addr) -> Way {
+        let none = Way { to, here: false, own: Addr::UNSPECIFIED, next: None, peer: crate::port::PeerId::NONE };
+        self.node.env.as_deref_mut().map_or(none, |env| *env.topology.way(to))
+    }
+
+    fn random(&mut self) -> u64 {
+        self.node.env.as_deref_mut().map_or(0, |env| env.rng.next_u64())
+    }
+
+    fn room(&self, next: &Next) -> usize {
+        let Some(port) = self.topology().port(next.port) else { return 0 };
+        let around = match port.link {
+            Link::Overlay => 0,
+            Link::Ethernet { .. } if next.to.is_v4() => ipv4::HEADER + udp::HEADER,
+            Link::Ethernet { .. } => ipv6::HEADER + udp::HEADER,
+        };
+        port.mtu.min(self.turn.out.pool.capacity()).saturating_sub(anep::HEADER + around)
+    }
+
+    fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) {
+        let mut frame = self.turn.out.pool.take();
+        match write(frame.room()) {
+            Some(length) => {
+                frame.received(length);
+                self.node.send_plan(self.turn, frame, next);
+            }
+            None => self.node.drop(self.turn, frame, Reason::TooBig),
+        }
+    }
+
+    fn tell(&mut self, port: u64, message: Vec<u8>) {
+        if let Some(domain) = self.domain(ANYONE) {
+            domain.usage.delivered += 1;
+        }
+        self.turn.out.told.push((port, message));
+    }
+
+    fn resolve(&mut self, name: &str) {
+        self.turn.out.effects.push(Effect::Resolve(name.into()));
+    }
+
+    fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason> {
+        let now = self.turn.now;
+        let domain = self.domain(principal).ok_or(Reason::Budget)?;
+        domain.admit(now, bytes).map(|()| domain.limits.steps_per_packet)
+    }
+
+    fn charge(&mut self, principal: usize, steps: u64, sent: u64) {
+        let now = self.turn.now;
+        if let Some(domain) = self.domain(principal) {
+            domain.charge_steps(now, steps);
+            domain.usage.children += sent;
+        }
+    }
+
+    fn drop(&mut self, principal: usize, reason: Reason) {
+        if let Some(domain) = self.domain(principal) {
+            domain.usage.drops.count(reason);
+        }
+        self.node.drops.count(reason);
+        self.turn.out.event(0, super::EventKind::Dropped(reason));
+    }
+
+    fn memory(&self, put: &mut dyn FnMut(&str, usize)) {
+        put("object-bytes", self.node.objects.bytes());
+        put("frames-ready", self.turn.out.pool.ready());
+        put("neighbours", self.topology().neighbours.len());
+        put("routes", self.topology().routes().len());
+    }
+}
+
+impl Speaker {
+    fn principals(&self) -> Principals {
+        self.plan.principals().map(|(name, role)| (name.to_owned(), role.to_owned())).collect()
+    }
+}
+
+impl Node {
+    /// The node speaks PLAN from now on.
+    pub fn speak_plan(&mut self, config: Config) {
+        if config.enabled {
+            let plan = Plan::new(config);
+            let domains = vec![None; plan.principals().count()];
+            let top = self.env.as_deref_mut().map_or(DomainId(0), |env| {
+                let root = env.domains.root();
+                env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root)
+            });
+            let mut speaker = Box::new(Speaker { plan, top, domains });
+            self.plan_principals = speaker.principals();
+            speaker.plan.sweep(0);
+            self.plan = Some(speaker);
+        }
+    }
+
+    /// A call into the environment.
+    fn with_plan<R>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        work: impl FnOnce(&mut Plan, &mut dyn Environment) -> R,
+    ) -> Option<R> {
+        let mut speaker = self.plan.take()?;
+        let Speaker { plan, top, domains } = &mut *speaker;
+        let names = self.plan_principals.clone();
+        let result = work(plan, &mut Os { node: self, turn, top: *top, domains, plan: names });
+        self.plan = Some(speaker);
+        Some(result)
+    }
+
+    /// A PLAN message has come in: it begins the frame.
+    pub(super) fn receive_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
+        let from = match self.source_of(turn.now, &frame, claimed, native.is_some()) {
+            Ok((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
+            Err(reason) => return self.drop(turn, frame, reason),
+        };
+        if let Some(reason) = native.and_then(|native| self.is_astray(&frame, &from, &native)) {
+            return self.drop(turn, frame, reason);
+        }
+        match self.with_plan(turn, |plan, os| plan.receive(os, &from, frame.bytes_mut())) {
+            Some(Fate::Taken) => turn.out.pool.give(frame),
+            Some(Fate::Forward(next)) => self.send_plan(turn, frame, &next),
+            Some(Fate::Drop(reason)) => {
+                self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
+                turn.out.pool.give(frame);
+            }
+            None => self.drop(turn, frame, Reason::UnknownType),
+        }
+    }
+
+    /// Why a native message is not for this node, if it is not: packets and their pieces are taken on their way, the
+    /// others are from neighbour to neighbour.
+    fn is_astray(&self, frame: &Frame, from: &Neighbour, native: &Native) -> Option<Reason> {
+        let own = self.env.as_deref().is_some_and(|env| env.topology.is_own(native.destination));
+        if native.source.is_unspecified() {
+            return Some(Reason::Malformed);
+        }
+        match wire::Message::parse(frame.bytes()) {
+            _ if own && self.is_near(from.port, from.addr) => None,
+            Ok(wire::Message::Packet(octets)) => {
+                let to = plan::packet::View::new_checked(octets).map(|view| Addr(view.destination().0));
+                (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
+            }
+            Ok(wire::Message::Piece(_)) => None,
+            Ok(_) if own => Some(Reason::Stranger),
+            Ok(_) => Some(Reason::DestinationMismatch),
+            Err(_) => Some(Reason::Malformed),
+        }
+    }
+
+    /// Sends a PLAN message.
+    fn send_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, next: &Next) {
+        let port = self.env.as_deref().and_then(|env| env.topology.port(next.port));
+        let Some(own) = port.map(|port| port.address_towards(next.via)) else {
+            return self.drop(turn, frame, Reason::NoRoute);
+        };
+        frame.envelope = Envelope { hop_limit: 64, ..Envelope::FRESH };
+        let hop = NextHop { port: next.port, via: next.via };
+        if let Err((frame, reason)) = self.send(turn, frame, anep::type_id::PLAN, (hop, next.peer), own, next.to) {
+            self.drop(turn, frame, reason);
+        }
+    }
+
+    /// When the environment has something to do.
+    pub(super) fn next_plan_timer(&self) -> u64 {
+        self.plan.as_deref().map_or(u64::MAX, |speaker| speaker.plan.next_timer())
+    }
+
+    /// Does what the environment has due.
+    pub(super) fn run_plan(&mut self, turn: &mut Turn<'_>, sweep: bool) {
+        if turn.now >= self.next_plan_timer() {
+            self.with_plan(turn, |plan, os| plan.timer(os));
+        }
+        if sweep && let Some(speaker) = self.plan.as_deref_mut() {
+            speaker.plan.sweep(turn.now);
+        }
+    }
+
+    /// An application attaches to a PLAN port, to listen as `number` if that is not 0; the error says why not.
+    pub fn attach_plan(&mut self, turn: &mut Turn<'_>, number: u32) -> Result<Seat, &'static str> {
+        let seat = self.with_plan(turn, |plan, os| plan.attach(os, number)).ok_or("this node does not speak PLAN")?;
+        seat.ok_or("another application listens as this number")
+    }
+
+    /// An application is gone.
+    pub fn detach_plan(&mut self, port: u64) {
+        if let Some(speaker) = self.plan.as_deref_mut() {
+            speaker.plan.detach(port);
+        }
+    }
+
+    /// An application closes a connection.
+    pub fn close_plan(&mut self, application: u64, port: u64) {
+        if let Some(speaker) = self.plan.as_deref_mut() {
+            speaker.plan.close(application, port);
+        }
+    }
+
+    /// An application injects a PLAN packet.
+    pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
+        self.with_plan(turn, |plan, os| plan.inject(os, port, octets)).unwrap_or(Err(Reason::UnknownType))
+    }
+
+    /// A PLAN service is there from now on; the error says why it cannot be.
+    pub fn load_service(
+        &mut self,
+        name: &str,
+        signature: Signature,
+        service: Box<dyn LoadedService>,
+    ) -> Result<(), String> {
+        let speaker = self.plan.as_deref_mut().ok_or("this node does not speak PLAN")?;
+        speaker.plan.load(name, signature, service)
+    }
+
+    /// A PLAN service that was loaded is there no more; whether it was.
+    pub fn unload_service(&mut self, name: &str) -> bool {
+        self.plan.as_deref_mut().is_some_and(|speaker| speaker.plan.unload(name))
+    }
+
+    /// An application could not take a message.
+    pub fn untold(&mut self, turn: &mut Turn<'_>, reason: Reason) {
+        self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
+    }
+
+    /// The node's addresses: what applications are told.
+    pub fn addresses(&self) -> Vec<Addr> {
+        let ports = self.env.as_deref().map(|env| &env.topology.ports);
+        let all = ports.into_iter().flatten().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
+        let mut all: Vec<Addr> = all.filter(|addr| !addr.is_link_local()).collect();
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|addr| seen.insert(*addr));
+        all
+    }
+
+    /// The answer to [`Effect::Resolve`].
+    pub fn resolved(&mut self, turn: &mut Turn<'_>, name: &str, addr: Option<Addr>) {
+        self.with_plan(turn, |plan, os| plan.resolved(os, name, addr));
+    }
+
+    /// What the environment has done and keeps.
+    pub fn plan_status(&self) -> Option<crate::ee::plan::status::Status> {
+        self.plan.as_deref().map(|speaker| speaker.plan.status())
+    }
+}

@@ -1,0 +1,89 @@
+//! PLAN in a simulated network: applications at PLAN ports, and what is on links.
+
+use super::run::Action;
+use super::{SendError, Simulation};
+use crate::code::run::service::WasmService;
+use crate::ee::plan::{Seat, Signature};
+use crate::wire::{anep, plan as wire};
+use plan::packet::View;
+
+/// A message for an application at a PLAN port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// When, in nanoseconds.
+    pub at: u64,
+    /// At which node.
+    pub node: usize,
+    /// The application's port.
+    pub port: u64,
+    /// The message: see `docs/plan.md`.
+    pub message: Vec<u8>,
+}
+
+impl Told {
+    /// What was printed, if it is that.
+    pub fn printed(&self) -> Option<String> {
+        let (kind, rest) = self.message.split_first()?;
+        let printed = *kind == crate::ee::plan::message::PRINTED;
+        printed.then(|| String::from_utf8_lossy(rest.get(8..).unwrap_or(&[])).into_owned())
+    }
+}
+
+impl Simulation {
+    /// An application attaches to a PLAN port of a node, to listen as `number` if that is not 0.
+    pub fn attach_plan(&mut self, node: usize, number: u32) -> Option<Seat> {
+        self.enter(node, |node, turn| node.attach_plan(turn, number).ok()).flatten()
+    }
+
+    /// A wasm module becomes a PLAN service of a node; the error says why it cannot be.
+    pub fn load_service(&mut self, node: usize, name: &str, signature: &str, module: &[u8]) -> Result<(), String> {
+        let signature = Signature::parse(signature)?;
+        let service = Box::new(WasmService::load(module)?);
+        let node = self.hosts.get_mut(node).and_then(|host| host.node_mut()).ok_or("the node is down")?;
+        node.load_service(name, signature, service)
+    }
+
+    /// An application of a node is gone.
+    pub fn detach_plan(&mut self, node: usize, port: u64) {
+        self.enter(node, |node, _| node.detach_plan(port));
+    }
+
+    /// An application of a node injects a PLAN packet now.
+    pub fn inject_plan(&mut self, node: usize, port: u64, octets: &[u8]) -> Result<(), SendError> {
+        let mut octets = octets.to_vec();
+        let result = self.enter(node, |node, turn| node.inject_plan(turn, port, &mut octets));
+        self.settle(node);
+        result.unwrap_or(Ok(())).map_err(SendError::Refused)
+    }
+
+    /// The messages for applications at PLAN ports since the last call, in the order of time.
+    pub fn take_plan(&mut self) -> Vec<Told> {
+        core::mem::take(&mut self.told)
+    }
+
+    /// What was printed since the last call, in the order of time.
+    pub fn take_printed(&mut self) -> Vec<String> {
+        self.take_plan().iter().filter_map(Told::printed).collect()
+    }
+
+    /// PLAN packets on links, pieces of such aside: how many, and their bounds.
+    pub fn plan_in_flight(&self) -> (usize, u64) {
+        let mut sum = (0, 0);
+        for action in self.queue.iter() {
+            let Action::Arrive { node, frame } = action else { continue };
+            let Some((anep::type_id::PLAN, message)) = self.anep_at(*node as usize, frame.port, frame.bytes()) else {
+                continue;
+            };
+            if let Ok(wire::Message::Packet(octets)) = wire::Message::parse(message) {
+                let bound = View::new_checked(octets).filter(|view| !view.report()).map_or(0, |view| view.bound());
+                sum = (sum.0 + 1, sum.1 + u64::from(bound));
+            }
+        }
+        sum
+    }
+
+    pub(super) fn take_told(&mut self, node: usize) {
+        let at = self.now;
+        self.told.extend(self.out.told.drain(..).map(|(port, message)| Told { at, node, port, message }));
+    }
+}
