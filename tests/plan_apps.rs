@@ -75,7 +75,7 @@ fn a_census_counts_every_node_of_a_grid_once() {
     net.sim.run_for(5 * SECOND);
     let printed = net.sim.take_printed();
     assert_eq!(printed.len(), 1, "{printed:?}");
-    let mut degrees = vec![0; 12];
+    let mut degrees = [0; 12];
     for link in &net.sim.network().links {
         degrees[link.a] += 1;
         degrees[link.b] += 1;

@@ -325,8 +325,8 @@ fn packets_go_natively_from_interface_to_interface() {
     let dir = net.dir("a");
     for (home, to) in [("10.0.1.1", "10.0.2.2"), ("fd00:0:1::1", "fd00:0:2::2")] {
         let hosts = format!("(getHostByName(\"{home}\"), getHostByName(\"{to}\")");
-        assert_eq!(call(&dir, &script("ping"), &format!("ping{hosts})"), 9, 1), ["Success"]);
-        let mut hops = call(&dir, &script("traceroute"), &format!("trace{hosts}, 0)"), 30, 3);
+        assert_eq!(call(dir, &script("ping"), &format!("ping{hosts})"), 9, 1), ["Success"]);
+        let mut hops = call(dir, &script("traceroute"), &format!("trace{hosts}, 0)"), 30, 3);
         hops.sort();
         assert!(hops[0].starts_with("(0, ") && hops[1].starts_with("(1, ") && hops[2].starts_with("(2, "), "{hops:?}");
     }
@@ -338,7 +338,7 @@ fn packets_go_natively_from_interface_to_interface() {
          fun long(load : blob, home : host, to : host) : unit = OnRemote(|there|(load, home), to, getRB(), defaultRoute)",
     )
     .unwrap();
-    let mut port = PlanPort::attach(&dir, 0).unwrap();
+    let mut port = PlanPort::attach(dir, 0).unwrap();
     let ends = ["10.0.1.1", "10.0.2.2"].map(|text| Value::Host(Host(text.parse::<anode::wire::Addr>().unwrap().0)));
     let [home, to] = ends;
     let chunk = long.chunk("long", [Value::Blob(vec![9; 20_000].into()), home, to]).unwrap();

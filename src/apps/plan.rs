@@ -23,6 +23,12 @@ pub struct Script {
     program: Arc<Program>,
 }
 
+/// Finds a host by name.
+pub type Resolve = fn(&str) -> Option<Host>;
+
+/// Reads a file.
+pub type Read = fn(&str) -> Option<Vec<u8>>;
+
 /// What the first call may use of the host that makes it.
 #[derive(Clone, Debug, Default)]
 pub struct Local {
@@ -31,9 +37,9 @@ pub struct Local {
     /// Hosts by name, before all others.
     pub hosts: BTreeMap<String, Host>,
     /// Finds other hosts by name, if that is allowed.
-    pub resolve: Option<fn(&str) -> Option<Host>>,
+    pub resolve: Option<Resolve>,
     /// Reads files, if that is allowed.
-    pub read: Option<fn(&str) -> Option<Vec<u8>>>,
+    pub read: Option<Read>,
     /// The session of the application.
     pub session: [u8; 16],
     /// What was printed.

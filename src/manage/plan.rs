@@ -8,7 +8,7 @@ use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
 use crate::sys::seqpacket::SeqPacket;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub fn serve(listen: SocketAddr, apps: &Path) -> io::Result<SocketAddr> {
 }
 
 /// Two threads carry the messages of a connection, one in each direction.
-fn start(stream: TcpStream, apps: &PathBuf, live: &Arc<()>) -> io::Result<()> {
+fn start(stream: TcpStream, apps: &Path, live: &Arc<()>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let socket = Arc::new(SeqPacket::connect(apps)?);

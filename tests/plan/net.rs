@@ -13,7 +13,7 @@ pub struct Net {
 }
 
 pub fn host(number: usize) -> Host {
-    Host::v4([10, 0, (number + 1 >> 8) as u8, (number + 1) as u8])
+    Host::v4([10, 0, ((number + 1) >> 8) as u8, (number + 1) as u8])
 }
 
 pub fn value(number: usize) -> Value {

@@ -6,7 +6,7 @@ mod hosts;
 mod network;
 mod ports;
 
-pub(self) use super::evaluate::raise;
+use super::evaluate::raise;
 use super::table::Call;
 use crate::wire::Addr;
 use plan::eval::{self, Fault, Stop};
