@@ -41,8 +41,8 @@ int main(void)
         return 1;
     }
     an_Domain_t domain = an_domainSelf(node), below = an_domainCreate(0, domain, 0, 0);
-    int escape = refusal_of_file(domain, "../other/lives", 0), absent = refusal_of_file(below, "nothing", 0);
-    int shared = refusal_of_file(below, "lives", 0);
+    int escape = refusal_of_file(domain, "../other/lives", AN_FILE_READ), absent = refusal_of_file(below, "nothing", AN_FILE_READ);
+    int shared = refusal_of_file(below, "lives", AN_FILE_READ);
     an_Node_t second = connect_as(0, "second");
     char full[1100];
     memset(full, 'x', sizeof full);
