@@ -120,13 +120,6 @@ impl Node {
         added.map(|domain| (host, domain))
     }
 
-    /// What a domain was granted, if it is another one or below it.
-    pub fn granted_within(&self, domain: DomainId, top: DomainId) -> Result<Grants, Error> {
-        let env = self.env.as_deref().ok_or(Error::Stale)?;
-        let found = env.domains.by_id(domain).ok_or(Error::Stale)?;
-        if env.domains.is_within(domain, top) { Ok(found.grants) } else { Err(Error::Denied) }
-    }
-
     /// Those of these domains that there still are.
     pub fn living(&self, mut domains: Vec<DomainId>) -> Vec<DomainId> {
         let env = self.env.as_deref();

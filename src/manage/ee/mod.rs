@@ -66,19 +66,23 @@ impl Door {
         let peer = rustix::net::sockopt::socket_peercred(connection).map_err(|_| Error::Denied)?;
         let pid = peer.pid.as_raw_nonzero().get() as u32;
         let member = self.handle.management().and_then(|management| management.of_process(pid));
-        let named = spec.role.as_deref().or(member.as_ref().map(|member| member.role.as_str())).unwrap_or(ANYONE);
-        let role = self.roles.environment(&self.node, &spec.title, named).map_err(|_| Error::Unknown)?;
+        // Of what the node has started the node knows the role, whatever it says.
+        let role = match &member {
+            Some(member) => &member.role,
+            None => spec.role.as_deref().unwrap_or(ANYONE),
+        };
+        let role = self.roles.environment(&self.node, &spec.title, role).map_err(|_| Error::Unknown)?;
         if spec.threads.max_threads > role.grants.threads {
             return Err(Error::Limit);
         }
         let geometry = affordable(role.grants.memory_bytes).ok_or(Error::Limit)?;
         let mut opened = Opened::new(self.handle.files().cloned(), Quota::from(&role.grants));
-        let (own, title) = (member.map(|member| member.domain), spec.title.clone());
+        let (own, title) = (member.as_ref().map(|member| member.domain), spec.title.clone());
+        let join = spec.clone();
         let connect = move |node: &mut Node, turn: &mut Turn<'_>| {
             let (host, domain) = match own {
-                // What the node has started is what the node knows, and may be less.
-                Some(own) => node.join(own, &spec)?,
-                None => node.connect(&spec.title, &role)?,
+                Some(domain) => node.join(domain, &join)?,
+                None => node.connect(&title, &role)?,
             };
             let charged = node.os(turn, domain).charge(domain, geometry.bytes() as u64);
             if let Err(error) = charged {
@@ -89,7 +93,8 @@ impl Door {
         };
         let (host, domain) = self.handle.with_node(connect).unwrap_or(Err(Error::Ended))?;
         match own {
-            None => opened.enter(domain, &title),
+            None => opened.enter(domain, &spec.title),
+            // A second connection has a domain below that of the first.
             Some(own) if own != domain => opened.inherit(domain, own),
             Some(_) => {}
         }
