@@ -119,7 +119,7 @@ fn lives(socket: &UdpSocket) {
 
 const PATH: [&str; 4] = ["if0/ip/udp", "10.0.1.2:5000", "if0/ip/udp", "*:5000 -> *:*"];
 
-fn active_path<'a>(threads: &'a str) -> Vec<&'a str> {
+fn active_path(threads: &str) -> Vec<&str> {
     [&["ee", threads], &PATH[..]].concat()
 }
 

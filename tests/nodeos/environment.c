@@ -17,7 +17,7 @@ static int count_life(an_Domain_t domain)
     char text[16] = "0";
     size_t done = 0;
     int life = 0;
-    an_File_t file = an_fileOpen(0, domain, "lives", AN_FILE_WRITE | AN_FILE_CREATE);
+    an_File_t file = an_fileOpen(0, domain, 0, "lives", AN_FILE_READ | AN_FILE_WRITE | AN_FILE_CREATE);
     if (!file || an_fileRead(file, 0, text, sizeof text - 1, &done))
         return -an_error();
     sscanf(text, "%d", &life);
@@ -29,7 +29,7 @@ static int count_life(an_Domain_t domain)
 
 static int refusal_of_file(an_Domain_t domain, const char *path, unsigned int flags)
 {
-    return an_fileOpen(0, domain, path, flags) ? AN_OK : an_error();
+    return an_fileOpen(0, domain, 0, path, flags) ? AN_OK : an_error();
 }
 
 int main(void)
@@ -41,13 +41,13 @@ int main(void)
         return 1;
     }
     an_Domain_t domain = an_domainSelf(node), below = an_domainCreate(0, domain, 0, 0);
-    int escape = refusal_of_file(domain, "../other/lives", 0), absent = refusal_of_file(below, "nothing", 0);
-    int shared = refusal_of_file(below, "lives", 0);
+    int escape = refusal_of_file(domain, "../other/lives", AN_FILE_READ), absent = refusal_of_file(below, "nothing", AN_FILE_READ);
+    int shared = refusal_of_file(below, "lives", AN_FILE_READ);
     an_Node_t second = connect_as(0, "second");
     char full[1100];
     memset(full, 'x', sizeof full);
     size_t done = 0;
-    an_File_t large = an_fileOpen(0, domain, "large", AN_FILE_WRITE | AN_FILE_CREATE);
+    an_File_t large = an_fileOpen(0, domain, 0, "large", AN_FILE_WRITE | AN_FILE_CREATE);
     int quota = large ? an_fileWrite(large, 0, full, sizeof full, &done) : an_error();
     int life = count_life(domain);
     fprintf(stderr, "life %d: more %d, escape %d, absent %d, shared %d, second %d, quota %d.\n", life, more, escape, absent,

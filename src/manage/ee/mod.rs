@@ -92,8 +92,11 @@ impl Door {
             Ok((host, domain))
         };
         let (host, domain) = self.handle.with_node(connect).unwrap_or(Err(Error::Ended))?;
-        if member.is_none() {
-            opened.enter(domain, &spec.title);
+        match own {
+            None => opened.enter(domain, &spec.title),
+            // A second connection has a domain below that of the first.
+            Some(own) if own != domain => opened.inherit(domain, own),
+            Some(_) => {}
         }
         Ok(Granted { host, domain, geometry, opened })
     }
