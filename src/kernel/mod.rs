@@ -6,6 +6,8 @@
 
 mod account;
 mod codes;
+#[cfg(test)]
+mod contract;
 mod error;
 mod filters;
 pub mod half;

@@ -2,6 +2,7 @@
 
 use super::maps::{CodeEntry, PROGRAMS, code_places};
 use crate::code::link::Linked;
+use crate::trust::Form;
 use crate::wire::Digest;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -110,9 +111,9 @@ impl Slots {
     }
 }
 
-/// A digest of programs as they were linked, to find out later whether others are the same.
-pub fn made_of(programs: &[Linked]) -> [u8; 24] {
-    let mut hash = Sha256::new();
+/// A digest of programs as they were linked, and in whose rights they are loaded, to find out later whether others are the same.
+pub fn made_of(programs: &[Linked], form: Form) -> [u8; 24] {
+    let mut hash = Sha256::new_with_prefix([form as u8]);
     for program in programs {
         hash.update(program.bytes());
         program.maps.iter().for_each(|name| hash.update(name));
