@@ -7,8 +7,9 @@
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
 
 use super::codes::adopt_codes;
+use super::layout::PORTS;
 use super::loader::Loader;
-use super::maps::{KernelCounts, KernelUsage, Maps, PORTS, PortEntry};
+use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::pins::{Pins, Set};
 use super::slots::{Held, Slots};
@@ -63,6 +64,8 @@ pub(super) struct State {
     ports: Vec<Attached>,
     pub(super) slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
+    /// Rules of policy routing, which are not obeyed.
+    rules: usize,
     generation: u64,
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
@@ -130,6 +133,7 @@ impl KernelHalf {
             ports: Vec::new(),
             slots: Slots::new(held),
             routes,
+            rules: 0,
             generation,
             origin,
             neighbours: Vec::new(),
@@ -310,6 +314,11 @@ impl KernelHalf {
         self.raise_generation()
     }
 
+    /// Takes down for the status how many rules of policy routing there are; says whether that is new.
+    pub fn set_rules(&self, rules: usize) -> bool {
+        core::mem::replace(&mut self.state().rules, rules) != rules
+    }
+
     /// The interface of a port, if it is one of the kernel half's.
     pub fn interface(&self, port: u32) -> Option<u32> {
         self.state().interface(port)
@@ -348,6 +357,7 @@ impl KernelHalf {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
             counts: self.counts(),
+            rules_not_obeyed: state.rules,
             pinned: self.pinned.is_some(),
         }
     }

@@ -8,6 +8,7 @@
 mod codes;
 mod error;
 pub mod half;
+mod layout;
 pub mod loader;
 mod maps;
 mod object;
@@ -20,7 +21,8 @@ mod types;
 
 pub use error::LoadError;
 pub use half::{KernelHalf, Opening, environment};
-pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
+pub use layout::SOCKETS;
+pub use maps::{KernelCounts, KernelUsage, PortEntry};
 pub use pins::Pins;
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
