@@ -52,12 +52,9 @@ struct node {
     u64 origin;
     /* For the node alone: version of this contract. */
     u32 neighbours, version;
-    /* Entries of map `known` for each CPU, a power of two; a sum of enum policy. */
-    u32 known, policy;
+    /* Entries of map `known` for each CPU, a power of two. */
+    u32 known, zero;
 };
-
-/* Where more than the destination decides about the way: then no next hop is remembered. */
-enum policy { POLICY_V4 = 1, POLICY_V6 = 2 };
 
 /* Map `ports`, by interface index. */
 struct port {

@@ -8,16 +8,20 @@
 
 #include "next_hop.h"
 
-/* The first of the two places of a capsule's flow. The highest bits of a product depend on all of a number, its lower ones on the
- * number's lower ones alone: there an address's last octets must be, in which hosts of one network differ. */
-INLINE u32 place_known(const struct capsule *capsule, u32 entries)
+/* What the two places of a capsule's flow are taken from. The highest bits of a product depend on all of a number, its lower ones
+ * on the number's lower ones alone: there an address's last octets must be, in which hosts of one network differ. */
+INLINE u64 mixed(const struct capsule *capsule)
 {
     u64 to = __builtin_bswap64(capsule->destination.half[0] ^ capsule->destination.half[1]);
     u64 from = capsule->previous.half[0] ^ capsule->previous.half[1] ^ capsule->code[0];
-    u64 mixed = to * 0x9e3779b97f4a7c15ull ^ from * 0xd6e8feb86659fd93ull;
 
-    return smp_processor_id() * entries + ((u32)(mixed >> 48) & (entries - 2));
+    return to * 0x9e3779b97f4a7c15ull ^ from * 0xd6e8feb86659fd93ull;
 }
+
+/* The two places are far from each other, so that a flow that finds one taken by turns with another flow may find the other free; a flow
+ * that gives way goes on to its own other place. So all flows find places in the end, as long as they are not half as many. */
+INLINE u32 first_place(u64 mixed) { return smp_processor_id() * node()->known + ((u32)(mixed >> 48) & (node()->known - 1)); }
+INLINE u32 second_place(u64 mixed) { return smp_processor_id() * node()->known + ((u32)(mixed >> 32) & (node()->known - 1)); }
 
 INLINE int is_known(const struct known *known, const struct capsule *capsule, u32 interface, u32 form)
 {
@@ -34,32 +38,34 @@ INLINE int is_current(const struct known *known)
 /* What is known of a capsule's flow, and where that stands; or nothing. */
 INLINE struct known *find_known(const struct capsule *capsule, u32 interface, u32 form, u32 *at)
 {
-    u32 first = place_known(capsule, node()->known);
+    u64 places = mixed(capsule);
     struct known *known;
 
-    *at = first;
+    *at = first_place(places);
     known = map_lookup(known_map, at);
     if (known && LIKELY(is_known(known, capsule, interface, form) && is_current(known)))
         return known;
-    *at = first + 1;
+    *at = second_place(places);
     known = map_lookup(known_map, at);
     return known && is_known(known, capsule, interface, form) && is_current(known) ? known : 0;
 }
 
-/* The older of the two places of a capsule's flow, for a new entry; nobody believes what it says until it is whole. */
-INLINE struct known *renew_known(const struct capsule *capsule, u32 *at)
+/* The place for what is known of a capsule's flow: where it was, or that of what is older. */
+INLINE struct known *place_known(const struct capsule *capsule, u32 interface, u32 form, u32 *at)
 {
-    u32 first = place_known(capsule, node()->known), second = first + 1;
+    u64 places = mixed(capsule);
+    u32 first = first_place(places), second = second_place(places);
     struct known *known = map_lookup(known_map, &first), *other = map_lookup(known_map, &second);
 
     if (!known || !other)
         return 0;
     *at = first;
-    if ((long long)(other->until - known->until) < 0) {
-        known = other;
+    if (is_known(known, capsule, interface, form))
+        return known;
+    if (is_known(other, capsule, interface, form) || (long long)(other->until - known->until) < 0) {
         *at = second;
+        return other;
     }
-    known->until = 0;
     return known;
 }
 

@@ -41,27 +41,14 @@ INLINE u32 find_near(const struct capsule *capsule, u32 interface)
     return near->number;
 }
 
-/* Finds out what is to be known of a capsule's flow. */
-INLINE struct known *learn_flow(struct xdp *ctx, const struct port *port, const struct capsule *capsule, u32 form, u32 *at)
+/* Writes down who and what a flow is. */
+INLINE void learn_flow(const struct port *port, const struct capsule *capsule, const struct code *code, u32 near, u32 form,
+                       struct known *known)
 {
-    /* Changes that come meanwhile make the entry useless at once. */
-    u32 interface = ctx->ingress_ifindex, generation = (u32)node()->generation;
-    struct code *code = find_code(capsule);
-    u32 near = find_near(capsule, interface);
-
-    if (!code || !near)
-        return 0;
-    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
-    struct known *known = next ? renew_known(capsule, at) : 0;
-    if (!known)
-        return 0;
     copy(known->code, capsule->code);
     copy(known->code + 2, capsule->code + 2);
     copy(known->previous, capsule->previous.half);
     copy(known->to, capsule->destination.half);
-    known->hop = next->hop;
-    known->generation = generation;
-    known->interface = (u16)interface;
     known->from = (u16)(near - 1);
     known->slot = (u16)code->slot;
     known->window = code->window;
@@ -69,7 +56,36 @@ INLINE struct known *learn_flow(struct xdp *ctx, const struct port *port, const 
     known->form = (u8)form;
     known->sockets = port->sockets != 0;
     known->mac = port->mac | (u64)port->mac_end << 32;
+}
+
+/* What is known of a capsule's flow, found out as far as it has to be. Code that does not run here takes nobody's place. */
+INLINE struct known *find_out(struct xdp *ctx, const struct port *port, const struct capsule *capsule, u32 form, u32 *at)
+{
+    /* Changes that come meanwhile make the entry useless at once. */
+    u32 interface = ctx->ingress_ifindex, generation = (u32)node()->generation;
+    u32 near = find_near(capsule, interface);
+    struct known *known = near ? place_known(capsule, interface, form, at) : 0;
+
+    if (!known)
+        return 0;
+    /* Only time has passed: the way alone may be another. */
+    if (!is_known(known, capsule, interface, form) || known->generation != generation) {
+        const struct code *code = find_code(capsule);
+        if (!code)
+            return 0;
+        /* Nobody must believe it while it changes. */
+        known->until = known->generation = 0;
+        known->interface = (u16)interface;
+        learn_flow(port, capsule, code, near, form, known);
+    }
+    struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
+    if (!next) {
+        known->until = 0;
+        return 0;
+    }
+    known->hop = next->hop;
     known->until = next->until;
+    known->generation = generation;
     return known;
 }
 
@@ -91,7 +107,7 @@ INLINE int run(struct xdp *ctx, struct current *now, u32 form)
         is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
         return XDP_PASS;
     now->received++;
-    struct known *known = learn_flow(ctx, port, capsule, form, &now->known);
+    struct known *known = find_out(ctx, port, capsule, form, &now->known);
     if (!known || length < sizeof(struct anep) + sizeof(*capsule) + known->window)
         return XDP_PASS;
     /* Of a frame in several buffers the first has all that is looked at, but for a sum over all of it. */

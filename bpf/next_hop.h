@@ -17,15 +17,25 @@ struct fib {
     u16 source_port, destination_port, length;
     u32 interface, service;
     u32 source[4], destination[4];
-    u32 vlan;
+    u32 table;
     u16 own_mac[3], mac[3];
 };
 _Static_assert(sizeof(struct fib) == 64, "the kernel's structure");
 
 enum { INET = 2, INET6 = 10 };
 
-/* Which sort of policy says more about ways to `to` than the destination, if any. */
-INLINE u32 policy_for(const u64 to[2]) { return node()->policy & (is_v4(to) ? POLICY_V4 : POLICY_V6); }
+/* BPF_FIB_LOOKUP_DIRECT, BPF_FIB_LOOKUP_TBID and RT_TABLE_MAIN: rules of policy routing are not asked, since the user half knows the
+ * routes of the main tables alone. */
+enum { IN_TABLE = 1 | 8, MAIN = 254 };
+
+/* Whether an address is one of the node's own: the main tables do not say. */
+INLINE int is_own(const u64 to[2])
+{
+    struct prefix prefix = {128, {(u32)to[0], (u32)(to[0] >> 32), (u32)to[1], (u32)(to[1] >> 32)}};
+    const struct route *route = map_lookup(routes_map, &prefix);
+
+    return route && route->here;
+}
 
 INLINE void take_macs(u16 macs[6], const struct fib *fib)
 {
@@ -55,7 +65,8 @@ INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to
         fib.destination[2] = (u32)to[1];
         fib.destination[3] = (u32)(to[1] >> 32);
     }
-    if (fib_lookup(ctx, &fib, sizeof(fib), 0))
+    fib.table = MAIN;
+    if (is_own(to) || fib_lookup(ctx, &fib, sizeof(fib), IN_TABLE))
         return 0;
     u32 interface = fib.interface;
     struct port *port = map_lookup(ports_map, &interface);
@@ -96,14 +107,13 @@ INLINE struct next_hop *find_next(struct xdp *ctx, const u64 from[2], const u64 
     /* The older one gives way. */
     if ((long long)(other->until - next->until) < 0)
         next = other;
-    /* Nobody must believe it while it changes, or if policy may say something else to the next packet. */
+    /* Nobody must believe it while it changes. */
     next->until = 0;
     if (!ask(ctx, &next->hop, from, to))
         return 0;
     copy(next->to, to);
     next->generation = generation;
-    if (!policy_for(to))
-        next->until = now + TICKS;
+    next->until = now + TICKS;
     return next;
 }
 

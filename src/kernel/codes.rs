@@ -2,8 +2,9 @@
 
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};
+use super::layout::OFFSETS;
 use super::loader::{self, Wanted};
-use super::maps::{CodeEntry, Maps, OFFSETS};
+use super::maps::{CodeEntry, Maps};
 use super::pins::state_of;
 use super::slots::{Held, NoSlot, Stage, made_of};
 use super::state::CodeState;

@@ -1,6 +1,6 @@
 //! That `bpf/contract.h` and `bpf/sockets.h` say the same as the Rust that reads and writes their maps.
 
-use super::maps::{CODES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS};
+use super::layout::{CODES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS};
 use crate::ee::capsule::env::CONTEXT;
 
 const HEADERS: [&str; 2] = [include_str!("../../bpf/contract.h"), include_str!("../../bpf/sockets.h")];

@@ -8,8 +8,9 @@
 
 use super::account::{Account, Accounts};
 use super::codes::adopt_codes;
+use super::layout::PORTS;
 use super::loader::Loader;
-use super::maps::{KernelCounts, KernelUsage, Maps, PORTS, PortEntry};
+use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::pins::{Pins, Set};
 use super::slots::{Held, Slots};
@@ -64,6 +65,8 @@ pub(super) struct State {
     ports: Vec<Attached>,
     pub(super) slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
+    /// Rules of policy routing, which are not obeyed.
+    rules: usize,
     generation: u64,
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
@@ -132,6 +135,7 @@ impl KernelHalf {
             ports: Vec::new(),
             slots: Slots::new(held),
             routes,
+            rules: 0,
             generation,
             origin,
             neighbours: Vec::new(),
@@ -327,6 +331,11 @@ impl KernelHalf {
         self.raise_generation()
     }
 
+    /// Takes down for the status how many rules of policy routing there are; says whether that is new.
+    pub fn set_rules(&self, rules: usize) -> bool {
+        core::mem::replace(&mut self.state().rules, rules) != rules
+    }
+
     /// The interface of a port, if it is one of the kernel half's.
     pub fn interface(&self, port: u32) -> Option<u32> {
         self.state().interface(port)
@@ -371,6 +380,7 @@ impl KernelHalf {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
             counts: self.counts(),
+            rules_not_obeyed: state.rules,
             pinned: self.pinned.is_some(),
         }
     }

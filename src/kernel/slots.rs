@@ -1,6 +1,7 @@
 //! The codes of the kernel half: which slot each has, and how far it is.
 
-use super::maps::{CodeEntry, PROGRAMS, code_places};
+use super::layout::PROGRAMS;
+use super::maps::{CodeEntry, code_places};
 use crate::code::link::Linked;
 use crate::trust::Form;
 use crate::wire::Digest;
@@ -126,7 +127,7 @@ pub fn made_of(programs: &[Linked], form: Form) -> [u8; 24] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::maps::PROBES;
+    use super::super::layout::PROBES;
     use super::*;
 
     fn name(first: u8, last: u8) -> Digest {

@@ -5,7 +5,8 @@
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
 use super::half::{KernelHalf, load};
-use super::maps::{Maps, PORTS, PortEntry, SOCKETS};
+use super::layout::{PORTS, SOCKETS};
+use super::maps::{Maps, PortEntry};
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
 use std::io;
