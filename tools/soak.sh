@@ -49,6 +49,9 @@ programs() { SEED=$(date +%s) ANODE_CASES=$cases cargo test --release --locked -
 # Packets into both halves: ten times as many, from a seed that the log has.
 halves() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test halves_random -- --nocapture; }
 
+# Domains that end, with all they own.
+domains() { SEED=$(date +%s) ANODE_ROUNDS=10000 cargo test --release --locked --test nodeos_ending -- --nocapture; }
+
 fuzz_one() { (cd fuzz && cargo +nightly fuzz run "$1" -- -max_total_time="$fuzz"); }
 
 run suite "the whole of \`make test\`" suite
@@ -57,6 +60,7 @@ run kills "$kills kills -9 of a process that writes to the store" kill_store
 run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run cases "$cases cases of every generated test" generated
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
+run domains "10,000 domains that end, twice: everything counted before and after" domains
 run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
 if cargo fuzz --version >/dev/null 2>&1; then
     for target in $(cd fuzz && cargo +nightly fuzz list); do

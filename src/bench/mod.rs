@@ -18,6 +18,7 @@ mod line;
 mod method;
 mod micro;
 mod node;
+mod nodeos;
 mod overhead;
 mod place;
 mod plot;
@@ -61,6 +62,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
         run: overhead::run,
+    },
+    Bench {
+        name: "nodeos",
+        help: "a packet through channels and domains without I/O, few and many of them; how long a domain takes to end",
+        run: nodeos::run,
     },
 ];
 

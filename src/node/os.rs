@@ -58,6 +58,10 @@ pub struct Resources {
     pub filters: bool,
     /// Memory pools.
     pub pools: usize,
+    /// Events that have been scheduled.
+    pub events: usize,
+    /// Packets that wait for the CPU.
+    pub waiting: usize,
     /// Entries of soft state.
     pub state_entries: usize,
     /// Codes.
@@ -136,6 +140,8 @@ impl Node {
             cuts: self.channels.cuts.len(),
             filters: !self.channels.demux.is_empty(),
             pools: self.pools.len(),
+            events: self.events.len(),
+            waiting: self.packets_waiting(),
             state_entries: env.domains.iter().map(|(_, domain)| domain.usage.state_entries as usize).sum(),
             codes: self.codes.iter().count(),
         }
@@ -234,6 +240,10 @@ impl Node {
         }
     }
 
+    fn runs_any(&self, host: HostId) -> bool {
+        self.env.as_deref().is_some_and(|env| env.domains.iter().any(|(_, domain)| domain.host == host))
+    }
+
     /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
     pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
         let codes = self.withdraw_codes_of(turn, top);
@@ -251,8 +261,12 @@ impl Node {
         }
         for (id, domain) in gone {
             self.leave_path(turn, id);
-            if tell && self.hosts.is_remote(domain.host) {
-                turn.out.upcalls.push((domain.host, id, Upcall::Ended));
+            if self.hosts.is_remote(domain.host) {
+                if tell {
+                    turn.out.upcalls.push((domain.host, id, Upcall::Ended));
+                }
+            } else if !self.runs_any(domain.host) {
+                self.hosts.remove(domain.host);
             }
         }
         ended

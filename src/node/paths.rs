@@ -88,6 +88,11 @@ impl Node {
         self.paths.waiting > 0
     }
 
+    /// How many packets wait.
+    pub(super) fn packets_waiting(&self) -> usize {
+        self.paths.waiting
+    }
+
     /// Packets of a domain that were done after their deadline.
     pub fn missed_deadlines(&self, domain: DomainId) -> u64 {
         self.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))

@@ -79,7 +79,7 @@ impl Clang {
 
     /// How names of files are shortened.
     pub(super) fn names(&self, source: &Path) -> Names {
-        Names::new(source, &self.directory)
+        Names::new(source, Some(&self.directory))
     }
 
     /// Compiles for this processor; the object file's bytes.

@@ -22,14 +22,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// For a source, and the directory that headers are in.
-    pub(super) fn new(source: &Path, headers: &Path) -> Names {
+    /// For a source, and the directory that headers are in, if there is one.
+    pub(super) fn new(source: &Path, headers: Option<&Path>) -> Names {
         let below = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let absolute = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
-        let plain = std::path::absolute(below).ok();
-        Names {
-            roots: [absolute(below), plain, absolute(headers), Some(headers.into())].into_iter().flatten().collect(),
-        }
+        let real = |path: &Path| path.canonicalize().ok();
+        let as_written = |path: &Path| std::path::absolute(path).ok();
+        let roots = [Some(below), headers].into_iter().flatten().flat_map(|root| [real(root), as_written(root)]);
+        Names { roots: roots.flatten().collect() }
     }
 
     fn short(&self, name: &str) -> String {
@@ -170,6 +169,26 @@ impl Error {
         match source {
             Some(source) => Error::At { source, error: Box::new(self) },
             None => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_say_nothing_of_the_machine() {
+        let names = Names::new(Path::new("/some/where/prog.c"), Some(Path::new("/tmp/headers")));
+        let cases = [
+            ("/some/where/prog.c", "prog.c"),
+            ("/some/where/parts/a.h", "parts/a.h"),
+            ("/tmp/headers/anode/capsule.h", "anode/capsule.h"),
+            ("/home/author/secret/lib.rs", "lib.rs"),
+            ("prog.c", "prog.c"),
+        ];
+        for (name, short) in cases {
+            assert_eq!(names.short(name), short);
         }
     }
 }

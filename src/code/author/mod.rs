@@ -64,7 +64,7 @@ pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, 
             let traced = binary(source, bytes)?;
             let wasm = module::normalise(&traced)?;
             let mut lines = Lines::default();
-            let names = lines::Names::new(source, Path::new("/"));
+            let names = lines::Names::new(source, None);
             lines.add(Kind::Wasm, lines::wasm(&traced, &wasm, &names).unwrap_or_default());
             Parts { window, wasm: Some(wasm), bpf: None, native: None, lines }
         }

@@ -1,0 +1,219 @@
+//! A domain that ends leaves nothing: everything is counted before it is made and after it has ended, while packets come for it
+//! and for others.
+//!
+//! `ANODE_ROUNDS` says how many domains, 300 unless it is set; `SEED` decides what each of them has.
+
+use anode::code::run::Runtime;
+use anode::node::hosts::Environment;
+use anode::node::os::Resources;
+use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::nodeos::grants::Grants;
+use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, MemPoolSpec, NodeOs, OutChanId, Upcall};
+use anode::port::{Frame, PeerId, PortId};
+use anode::schedule::Policy;
+use anode::topology::{Link, Port, Routes};
+use anode::trust::Role;
+use anode::wire::ethernet::{self, Mac};
+use anode::wire::{Addr, Prefix};
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::Arc;
+
+const MILLISECOND: u64 = 1_000_000;
+/// The Ethernet type of the first channel; each has its own.
+const TYPES: u16 = 0x9000;
+/// What lives all the time, beside those that end.
+const WITNESS: u16 = 0x8fff;
+
+/// Sends what it gets by its channel, keeps some packets, and forgets that it has them.
+struct Keeper {
+    out: Option<OutChanId>,
+    kept: Vec<Frame>,
+}
+
+impl Environment for Keeper {
+    fn upcall(&mut self, os: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
+        let Upcall::Packet { frame, .. } = upcall else { return };
+        match self.out {
+            Some(out) if self.kept.len() >= 3 => drop(os.outchan_send(out, None, frame)),
+            _ => self.kept.push(frame),
+        }
+    }
+}
+
+struct Driven {
+    node: Node,
+    runtime: Runtime,
+    out: Output,
+    now: u64,
+    filters: i64,
+}
+
+impl Driven {
+    fn new() -> Driven {
+        let port = |number: u8| Port {
+            name: format!("eth{number}"),
+            link: Link::Ethernet { mac: Mac([2, 0, 0, 0, 0, number]), answers: false },
+            addresses: vec![(Addr::v4([10, 0, number, 1]), Prefix::new(Addr::v4([10, 0, number, 0]), 120))],
+            mtu: 1500,
+            bits_per_second: 0,
+        };
+        let config = NodeConfig {
+            name: "ending".into(),
+            ports: vec![port(0), port(1)],
+            neighbours: vec![],
+            routes: Arc::new(Routes::new([])),
+            roles: Arc::default(),
+            sizes: Sizes::default(),
+            seed: 1,
+            kernel: false,
+        };
+        Driven { node: Node::new(config), runtime: Runtime::default(), out: Output::default(), now: 1, filters: 0 }
+    }
+
+    fn turn<R>(&mut self, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
+        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+        let result = work(&mut self.node, &mut turn);
+        for effect in self.out.effects.drain(..) {
+            if let Effect::Channel { exists, .. } = effect {
+                self.filters += if exists { 1 } else { -1 };
+            }
+        }
+        result
+    }
+
+    fn receive(&mut self, kind: u16) {
+        let mut bytes = vec![7; 60];
+        let header = ethernet::Repr { destination: Mac([2; 6]), source: Mac([4; 6]), tag: None, ethertype: kind };
+        header.emit(&mut bytes).unwrap();
+        let mut frame = Frame::from_bytes(&bytes);
+        (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
+        self.turn(|node, turn| node.receive(turn, frame));
+    }
+
+    /// Everything that can run has run.
+    fn run_all(&mut self) {
+        while self.turn(|node, turn| {
+            let ran = node.run_next(turn);
+            ran.map(|ran| node.ran(ran, 100, turn.now)).is_some()
+        }) {}
+    }
+
+    fn sent(&mut self) -> usize {
+        self.out.frames.drain(..).count()
+    }
+
+    fn resources(&self) -> (Resources, i64) {
+        (self.node.resources(), self.filters)
+    }
+}
+
+fn role() -> Role {
+    let grants = Grants { channels: 64, bandwidth: u64::MAX, events: 64, domains: 64, ..Grants::default() };
+    Role { grants, ..Role::anyone(Default::default()) }
+}
+
+fn link(port: &str, kind: Option<u16>) -> ChanSpec {
+    let address = kind.map_or(String::new(), |kind| format!("type {kind}"));
+    ChanSpec { protocol: port.into(), address, ..ChanSpec::default() }
+}
+
+/// A domain that has some of everything; gives the types of its channels.
+fn furnish(driven: &mut Driven, rng: &mut Xoshiro256PlusPlus) -> (DomainId, Vec<u16>) {
+    let (_, domain) = driven
+        .turn(|node, _| node.attach("one that ends", &role(), Box::new(Keeper { out: None, kept: vec![] })))
+        .unwrap();
+    let (children, channels, events) = (rng.next_u32() % 4, 1 + rng.next_u32() % 5, rng.next_u32() % 9);
+    let cut = rng.next_u32() % 3;
+    let kinds: Vec<u16> = (0..channels as u16).map(|at| TYPES + at).collect();
+    let mine = kinds.clone();
+    let out = driven
+        .turn(move |node, turn| -> Result<OutChanId, Error> {
+            let mut os = node.os(turn, domain);
+            let mut owners = vec![domain];
+            let pool = os.mempool_create(&MemPoolSpec { parent: None, limit_bytes: 1 << 18, deadline_ms: 1000 })?;
+            for at in 0..children {
+                let spec = DomainSpec { title: "below".into(), pool: Some(pool), ..DomainSpec::default() };
+                let parent = owners[at as usize / 2];
+                owners.push(os.domain_create(parent, &spec)?);
+            }
+            let mut last = None;
+            for (at, kind) in mine.iter().enumerate() {
+                let owner = owners[at % owners.len()];
+                let from = os.inchan_create(owner, &link("if0", Some(*kind)))?;
+                let to = os.outchan_create(owner, &link("if1", None))?;
+                if at as u32 % 3 == cut {
+                    os.cutchan_create(from, to)?;
+                }
+                last = Some(to);
+            }
+            for at in 0..events {
+                os.event_schedule(owners[at as usize % owners.len()], 1 + u64::from(at) * 50, 7)?;
+            }
+            os.mempool_charge(pool, 1000)?;
+            Ok(last.unwrap())
+        })
+        .unwrap();
+    driven.turn(|node, _| node.replace_environment(domain, Box::new(Keeper { out: Some(out), kept: vec![] })));
+    (domain, kinds)
+}
+
+fn end_many(policy: Policy) {
+    let rounds: usize = std::env::var("ANODE_ROUNDS").ok().and_then(|count| count.parse().ok()).unwrap_or(300);
+    let seed: u64 = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    println!("SEED={seed} ANODE_ROUNDS={rounds} under {policy:?}");
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut driven = Driven::new();
+    driven.turn(|node, turn| node.set_scheduler(policy, turn.now));
+    let (_, witness) =
+        driven.turn(|node, _| node.attach("witness", &role(), Box::new(Keeper { out: None, kept: vec![] }))).unwrap();
+    driven
+        .turn(|node, turn| -> Result<(), Error> {
+            let mut os = node.os(turn, witness);
+            let (from, to) = (
+                os.inchan_create(witness, &link("if0", Some(WITNESS)))?,
+                os.outchan_create(witness, &link("if1", None))?,
+            );
+            os.cutchan_create(from, to).map(drop)
+        })
+        .unwrap();
+    let before = driven.resources();
+    for round in 0..rounds {
+        let (domain, kinds) = furnish(&mut driven, &mut rng);
+        assert!(driven.resources() != before);
+        for _ in 0..20 {
+            driven.receive(kinds[rng.next_u32() as usize % kinds.len()]);
+            driven.now += MILLISECOND;
+            driven.turn(|node, turn| node.timer(turn));
+        }
+        if round % 2 == 0 {
+            driven.run_all();
+        }
+        driven.sent();
+        driven
+            .turn(|node, turn| node.os(turn, witness).domain_terminate(domain))
+            .expect_err("it is not below the witness");
+        driven.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)).unwrap();
+        assert_eq!(driven.resources(), before, "round {round}: everything that was the domain's is gone");
+        // Nothing reaches it any more, and others lose nothing.
+        for kind in kinds {
+            driven.receive(kind);
+        }
+        driven.run_all();
+        assert_eq!(driven.sent(), 0, "round {round}");
+        assert_eq!(driven.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)), Err(Error::Stale));
+        driven.receive(WITNESS);
+        driven.run_all();
+        assert_eq!(driven.sent(), 1, "round {round}: the witness goes on");
+    }
+}
+
+#[test]
+fn domains_that_end_leave_nothing() {
+    end_many(Policy::Fifo);
+}
+
+#[test]
+fn domains_that_end_while_packets_wait_for_the_cpu_leave_nothing() {
+    end_many(Policy::Wfq);
+}
