@@ -122,7 +122,7 @@ fn packets_in_steady_state_allocate_nothing() {
             let mut turn = Turn { now, runtime: &mut runtime, out: &mut out };
             match effect {
                 Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) | Effect::Channel { .. } => {}
                 Effect::Prepare(p) => {
                     node.prepared(&mut turn, p.code, p.carry_out(&compiler));
                 }

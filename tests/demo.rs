@@ -47,6 +47,14 @@ fn the_story_on_real_interfaces_leaves_nothing_behind() {
     let story = told(&output);
     check(&story);
     assert!(story["icmp_ms"].as_f64() > Some(0.0), "{story}");
+    let kernel = &story["kernel"];
+    match kernel["missing"].as_str() {
+        Some(why) if std::env::var_os("CI").is_none() => println!("SKIPPED the kernel half: {why}"),
+        _ => {
+            assert!(kernel["capsules"].as_u64() > Some(0), "{story}");
+            assert_eq!(kernel["in_kernel"], kernel["capsules"], "{story}");
+        }
+    }
     let left: Vec<_> = anode::sys::netns::names().expect("names").into_iter().filter(ours).collect();
     assert!(left.is_empty(), "namespaces left: {left:?}");
     let run = std::fs::read_dir("/run/anode").into_iter().flatten().flatten();

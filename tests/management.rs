@@ -1,6 +1,10 @@
 //! Environments in processes of their own, at real nodes: they start, are kept to what they have, and end with their domains.
 
+#[path = "nodeos/build.rs"]
+mod build;
+
 use anode::manage::client::Control;
+use build::{Linked, build};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -157,7 +161,10 @@ fn a_process_ends_with_its_domain_and_all_it_has_started_too() {
         assert!(!done && (text.contains("ends with it") || text.contains("there is no domain")), "{text}");
     }
     let (done, text) = node.anode(&["domain", "kill", "family"]);
-    assert_eq!((done, text.as_str()), (true, "ended 1 domains; freed 0 channels, 0 codes, 0 open files\n"));
+    assert_eq!(
+        (done, text.as_str()),
+        (true, "ended 1 domains; freed 0 channels, 0 events, 0 codes, 0 B of memory, 0 open files\n")
+    );
     node.until("end of the child", || is_gone(&child).then_some(()));
     node.until("end of the process", || is_gone(&pid(&running)).then_some(()));
     let ended = node.await_environment("family", |environment| environment["state"] == "killed");
@@ -220,7 +227,7 @@ fn all_end_when_the_node_goes_down_and_when_it_is_killed() {
             node.until("end of a process", || is_gone(pid).then_some(()));
         }
         if !kill {
-            assert!(is_gone(&child), "the node has waited for it");
+            node.until("end of the child", || is_gone(&child).then_some(()));
         } else {
             // It outlives a node that could do nothing, with nothing of the node's.
             let _ = Command::new("kill").args(["-KILL", &child]).status();
@@ -238,7 +245,6 @@ fn a_process_has_nothing_but_what_it_was_given() {
         "say() {{ all=\"$all$*; \"; }}
         run=$(dirname \"$ANODE_NODEOS\")
         test -d \"$run\" && say node found
-        say variables $(env | grep -c .)
         say descriptors $(ls /proc/self/fd | wc -l)
         cat {secret:?} 2>/dev/null && say secret read || say secret kept
         ls \"$run/../files\" 2>/dev/null && say files seen || say files kept
@@ -276,6 +282,47 @@ fn a_process_has_nothing_but_what_it_was_given() {
         eprintln!("SKIPPED files and signals: this kernel has no Landlock");
     }
     assert_eq!(node.environment("self")["state"], "running", "it has not ended itself");
+}
+
+#[test]
+fn an_environment_has_its_domain_its_role_and_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("tests/nodeos/environment.c", folder.path(), &["-O1"], Linked::Static);
+    let rich = "[[role]]\nname = \"rich\"\ngrants = { files = 20 }\n";
+    let ee = format!("[[ee]]\nname = \"lives\"\nrole = \"ee\"\nrestart = \"always\"\ncommand = [{program:?}]\n");
+    let node = Node::start(&format!("{rich}{ee}"));
+    // More than its role: refused. What leads out: invalid. Beyond the quota: the limit.
+    let said = "more 3, escape 1, absent 6, shared 0, second 1, quota 4.";
+    assert_eq!(node.await_said("life 1: "), said);
+    let running = node.await_environment("lives", |environment| environment["state"] == "running");
+    let all = node.domains();
+    let list = all["domains"].as_array().unwrap();
+    let own = list.iter().find(|domain| domain["title"] == "lives").unwrap();
+    let below: Vec<_> = list.iter().filter(|domain| domain["parent"] == own["id"]).collect();
+    assert_eq!((&own["id"], &own["role"]), (&running["domain"], &json!("ee")));
+    assert_eq!(below.iter().map(|domain| domain["title"].as_str().unwrap()).collect::<Vec<_>>(), ["domain", "second"]);
+    assert!(own["host"] != 0 && below[0]["host"] == own["host"] && below[1]["host"] != own["host"]);
+    assert_eq!(all["files"][0]["used"], json!({"files": 2, "bytes": 1}));
+    assert_eq!(all["files"][0]["open"], 1);
+    // It dies by itself; what it had is gone but for its files.
+    assert!(Command::new("kill").args(["-KILL", &pid(&running)]).status().unwrap().success());
+    assert_eq!(node.await_said("life 2: "), said);
+    let again = node.await_environment("lives", |environment| environment["starts"] == 2);
+    assert!(again["domain"] != running["domain"]);
+    let there = |title: &str| {
+        let all = node.domains();
+        all["domains"].as_array().unwrap().iter().filter(|domain| domain["title"] == title).count()
+    };
+    node.until("one life's domains", || {
+        ((there("lives"), there("second"), there("domain")) == (1, 1, 1)).then_some(())
+    });
+    let (done, text) = node.anode(&["domain", "kill", "lives"]);
+    assert!(done && text.starts_with("ended 3 domains; freed 0 channels, 0 events, 0 codes, "), "{text}");
+    node.await_environment("lives", |environment| environment["state"] == "killed");
+    assert_eq!(there("lives") + there("second") + there("domain"), 0);
+    let files =
+        node.until("closed files", || Some(node.domains()["files"][0].clone()).filter(|files| files["open"] == 0));
+    assert_eq!(files["used"], json!({"files": 2, "bytes": 1}));
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Bench {
             let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) | Effect::Channel { .. } => {}
                 Effect::Prepare(prepare) => {
                     self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
                 }
@@ -428,7 +428,7 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
         let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
         match effect {
             Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) | Effect::Channel { .. } => {}
             Effect::Prepare(prepare) => {
                 bench.node.unprepared(&mut turn, prepare.code);
                 overloaded += 1;

@@ -14,10 +14,7 @@ use build::{Linked, build};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::sync::mpsc::channel;
 
 struct Node {
     folder: tempfile::TempDir,
@@ -38,16 +35,22 @@ impl Node {
             )
         };
         let text = format!(
-            "name = \"n\"\nrun_dir = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
-             threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n",
+            "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
+             threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n\
+             files = 10\nfile_bytes = 1_000_000\n",
             folder.path(),
+            folder.path().join("files"),
             port(0, 1),
             port(1, 0)
         );
-        let node = assemble(&NodeFile::parse(&text).unwrap()).unwrap();
-        let handle = node.handle();
-        std::thread::spawn(move || node.run().unwrap());
-        Node { folder, handle }
+        let file = NodeFile::parse(&text).unwrap();
+        let (ready, started) = channel();
+        std::thread::spawn(move || {
+            let node = assemble(&file).unwrap();
+            ready.send(node.handle()).unwrap();
+            node.run().unwrap();
+        });
+        Node { folder, handle: started.recv().unwrap() }
     }
 
     fn socket(&self) -> PathBuf {
@@ -61,11 +64,6 @@ impl Node {
         let said = String::from_utf8_lossy(&output.stdout);
         let complaints = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.ends_with("ok\n"), "{}\n{said}\n{complaints}", output.status);
-    }
-
-    /// Domains that live; the node's own is among them.
-    fn domains(&self) -> usize {
-        self.handle.with_node(|node, _| node.status().domains.len()).unwrap()
     }
 }
 
@@ -84,6 +82,11 @@ fn every_bad_argument_gives_its_error() {
 #[test]
 fn specifications_live_for_one_call() {
     Node::start().run("specifications", &["-O1", "-g", "-fsanitize=address"]);
+}
+
+#[test]
+fn events_functions_and_files_do_what_the_header_says() {
+    Node::start().run("services", &["-O1"]);
 }
 
 #[test]

@@ -112,6 +112,8 @@ fn exchange(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
 
 /// Sends a packet that the active path puts in capitals, and expects it so.
 fn lives(socket: &UdpSocket) {
+    // Somebody may have been refused before.
+    let _ = socket.take_error();
     assert_eq!(exchange(socket, b"Uare you there?"), b"UARE YOU THERE?");
 }
 
@@ -154,7 +156,9 @@ fn an_active_path_edits_payloads_with_several_threads() {
     // Bursts that fit into the buffers: nothing is lost, whatever the order in which threads work.
     let mut numbers: Vec<u64> = Vec::new();
     for _ in 0..20 {
-        (0..64).for_each(|_| drop(a.send(b"N").unwrap()));
+        for _ in 0..64 {
+            a.send(b"N").unwrap();
+        }
         for _ in 0..64 {
             let mut buffer = [0; 64];
             let length = a.recv(&mut buffer).unwrap();
@@ -181,12 +185,36 @@ fn a_process_that_is_killed_takes_what_it_had_with_it_and_nothing_else() {
         process.0.kill().unwrap();
         process.0.wait().unwrap();
         line.await_refusal(&a);
-        // Answers to the burst may still be under way.
+        // Answers to the burst came before the refusal.
         a.set_nonblocking(true).unwrap();
-        while a.recv(&mut [0; 64]).is_ok() {}
+        while !a.recv(&mut [0; 64]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {}
         a.set_nonblocking(false).unwrap();
         lives(&b);
     }
+}
+
+#[test]
+fn a_process_that_the_node_starts_acts_in_the_domain_of_its_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("examples/nodeos/active_path.c", folder.path(), &["-O2"], Linked::Static);
+    let mut command = vec![program.to_str().unwrap().to_owned()];
+    command.extend(active_path("2").into_iter().map(str::to_owned));
+    let adjust = |_: &str, config: &mut toml::Table| {
+        config.extend(ROLE.parse::<toml::Table>().unwrap());
+        let text = format!("[[ee]]\nname = \"path\"\nrole = \"ee\"\ncommand = {command:?}\n");
+        config.extend(text.parse::<toml::Table>().unwrap());
+    };
+    let Some(net) = Running::up_with("ees", LINE, &adjust) else { return };
+    let line = Line { net, folder };
+    let a = line.socket("a", "10.0.1.1:4000");
+    a.connect("10.0.1.2:5000").unwrap();
+    a.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+    let begin = Instant::now();
+    let mut buffer = [0; 64];
+    while a.send(b"Uhello").is_err() || a.recv(&mut buffer).is_err() {
+        assert!(begin.elapsed() < PATIENCE, "it has not come up: {}", line.net.log("r"));
+    }
+    assert_eq!(&buffer[..6], b"UHELLO");
 }
 
 #[test]
@@ -202,7 +230,9 @@ fn a_process_that_stops_reading_loses_its_own_packets_only() {
     let pid = rustix::process::Pid::from_child(&process.0);
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     for _ in 0..40 {
-        (0..64).for_each(|_| drop(a.send(b"Ux").unwrap()));
+        for _ in 0..64 {
+            a.send(b"Ux").unwrap();
+        }
         lives(&b);
     }
     let full = |status: &serde_json::Value| status["drops"]["channel-full"].as_u64() > Some(0);
@@ -264,17 +294,22 @@ impl Liar {
     }
 }
 
-#[test]
-fn a_process_that_lies_harms_itself_only() {
-    let Some(line) = Line::start("liar") else { return };
+/// The lab with an honest process, and with sockets that speak to whoever has port 5000, and to the honest one.
+fn beside(name: &str) -> Option<(Line, Process, UdpSocket, UdpSocket)> {
+    let line = Line::start(name)?;
     let other = ["ee", "1", "if0/ip/udp", "10.0.1.2:5001", "if0/ip/udp", "*:5001 -> *:*"];
-    let _other = line.run("active_path", Linked::Static, &other);
+    let other = line.run("active_path", Linked::Static, &other);
     let (a, b) = (line.socket("a", "10.0.1.1:4000"), line.socket("a", "10.0.1.1:4001"));
-    b.connect("10.0.1.2:5001").unwrap();
     a.connect("10.0.1.2:5000").unwrap();
+    b.connect("10.0.1.2:5001").unwrap();
     lives(&b);
+    Some((line, other, a, b))
+}
 
-    // Entries that mean nothing, of buffers and octets that are not there, of channels of others: counted, and no more.
+#[test]
+fn entries_that_mean_nothing_are_counted_and_no_more() {
+    let Some((line, _other, a, b)) = beside("entries") else { return };
+    // Of buffers and octets that are not there, of channels of others.
     let liar = Liar::connect(&line);
     let out = liar.channel("if0/ip/udp", "*:5000 -> 10.0.1.1:4000", false);
     let geometry = liar.memory.geometry();
@@ -308,8 +343,13 @@ fn a_process_that_lies_harms_itself_only() {
     let mut buffer = [0; 64];
     assert_eq!(a.recv(&mut buffer).map(|length| buffer[..length].to_vec()).unwrap(), b"honest");
     lives(&b);
+}
 
-    // Counters that cannot be end the session.
+#[test]
+fn counters_that_cannot_be_end_the_session() {
+    let Some((line, _other, a, b)) = beside("counters") else { return };
+    let geometry = Liar::connect(&line).memory.geometry();
+    let mut buffer = [0; 64];
     for ring in [geometry.down(), geometry.up(), geometry.back()] {
         let liar = Liar::connect(&line);
         liar.channel("if0/ip/udp", "10.0.1.2:5000", true);
@@ -327,8 +367,12 @@ fn a_process_that_lies_harms_itself_only() {
         line.await_refusal(&a);
         lives(&b);
     }
+}
 
-    // Nonsense on the socket ends the session too.
+#[test]
+fn nonsense_on_the_socket_ends_the_session_and_names_of_others_are_refused() {
+    let Some((line, _other, _a, b)) = beside("nonsense") else { return };
+    let mut buffer = [0; 64];
     for nonsense in [&[][..], &[0; 64], &[1, 2, 3]] {
         let liar = Liar::connect(&line);
         liar.socket.send(nonsense).unwrap();

@@ -62,13 +62,12 @@ static inline unsigned bpf_section(const char *path, const char *name, struct bp
 	die(name);
 }
 
-// Loads the XDP program of that name; `maps` are its maps by number.
-static inline int bpf_load(const char *path, const char *name, const int *maps)
+// Loads the program in a section "hook/name" for such a place; `maps` are its maps by number.
+static inline int bpf_load_for(enum bpf_prog_type type, unsigned place, const char *path, const char *section, const int *maps)
 {
 	static char log[LOG];
 	struct bpf_insn *code;
-	char section[64];
-	snprintf(section, sizeof section, "xdp/%s", name);
+	const char *name = strchr(section, '/') + 1;
 	unsigned count = bpf_section(path, section, &code);
 	for (unsigned i = 0; i + 1 < count; i++)
 		if (code[i].code == (BPF_LD | BPF_DW | BPF_IMM)) {
@@ -80,9 +79,8 @@ static inline int bpf_load(const char *path, const char *name, const int *maps)
 			}
 			i++;
 		}
-	union bpf_attr attr = { .prog_type = BPF_PROG_TYPE_XDP, .expected_attach_type = BPF_XDP,
-				.insns = (uintptr_t)code, .license = (uintptr_t) "GPL",
-				.insn_cnt = count };
+	union bpf_attr attr = { .prog_type = type, .expected_attach_type = place, .insns = (uintptr_t)code,
+				.license = (uintptr_t) "GPL", .insn_cnt = count };
 	strncpy(attr.prog_name, name, sizeof attr.prog_name - 1);
 	int fd = bpf_call(BPF_PROG_LOAD, &attr);
 	if (fd < 0) { // once more, to hear why
@@ -95,13 +93,27 @@ static inline int bpf_load(const char *path, const char *name, const int *maps)
 	return fd;
 }
 
-// Attaches a program to what comes in by an interface, natively, until this process ends.
+// Loads the XDP program of that name.
+static inline int bpf_load(const char *path, const char *name, const int *maps)
+{
+	char section[64];
+	snprintf(section, sizeof section, "xdp/%s", name);
+	return bpf_load_for(BPF_PROG_TYPE_XDP, BPF_XDP, path, section, maps);
+}
+
+// Attaches a program to a hook of an interface until this process ends.
+static inline void bpf_attach_at(int program, unsigned interface, unsigned hook, unsigned flags)
+{
+	union bpf_attr attr = { .link_create = { .prog_fd = (uint32_t)program, .target_ifindex = interface,
+						 .attach_type = hook, .flags = flags } };
+	if (!interface || bpf_call(BPF_LINK_CREATE, &attr) < 0)
+		die("bpf: attach");
+}
+
+// Attaches a program to what comes in by an interface, natively.
 static inline void bpf_attach(int program, unsigned interface)
 {
 	enum { NATIVE = 1 << 2 }; // XDP_FLAGS_DRV_MODE
-	union bpf_attr attr = { .link_create = { .prog_fd = (uint32_t)program, .target_ifindex = interface,
-						 .attach_type = BPF_XDP, .flags = NATIVE } };
-	if (!interface || bpf_call(BPF_LINK_CREATE, &attr) < 0)
-		die("bpf: attach");
+	bpf_attach_at(program, interface, BPF_XDP, NATIVE);
 }
 #endif

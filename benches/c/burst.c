@@ -9,29 +9,24 @@
 //
 // Commands, a line each:
 //   load BURST HEX               packets a burst, bytes of a packet (datagram payload or frame)   → ok
+//   also HEX                     one more packet of the same length, to be sent in turn with the others  → ok
 //   warm WHOLE MS                bursts until WHOLE in a row arrived, at most MS                  → warm 0|1
 //   run PID BURSTS TIMEOUT_MS    measures against the CPU clock of the gateway's process
 //        → run SENT ARRIVED LOST_BURSTS GATEWAY_CPU_NS OWN_CPU_NS WALL_NS SAMPLE_HEX
 // The last four bytes of each packet are overwritten by burst number and index: a late or doubled packet is never
 // taken for another. SAMPLE is the last packet that arrived, so that the caller can check what was done to it.
-#include "bench.h"
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <net/if.h>
+#include "frame.h"
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 
-enum { BURST_MAX = 1024, LINE = 2 * ROOM + 64 };
+enum { BURST_MAX = 1024, PACKETS_MAX = 64, LINE = 2 * ROOM + 64 };
 
 static int out_fd, sink_fd, arp_fd = -1;
 static unsigned char mac[ETH_ALEN];
 static struct sockaddr_in gateway;
-static unsigned burst = 128, length;
+static unsigned burst = 128, length, kinds, turn;
 static uint16_t burst_number;
-static unsigned char packets[BURST_MAX][ROOM], arrived_room[BATCH][ROOM], sample[ROOM], seen[BURST_MAX];
+static unsigned char kind[PACKETS_MAX][ROOM], packets[BURST_MAX][ROOM], arrived_room[BATCH][ROOM], sample[ROOM], seen[BURST_MAX];
 static struct iovec out_iov[BURST_MAX], in_iov[BATCH];
 static struct mmsghdr out[BURST_MAX], in[BATCH];
 
@@ -47,31 +42,14 @@ static int open_udp(uint16_t *port)
 	return fd;
 }
 
-static int open_packet(const char *netns, const char *interface, int protocol)
-{
-	int one = 1, ns = open(netns, O_RDONLY | O_CLOEXEC);
-	if (ns < 0 || setns(ns, CLONE_NEWNET))
-		die(netns);
-	close(ns);
-	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol),
-				  .sll_ifindex = (int)if_nametoindex(interface) };
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (fd < 0 || !at.sll_ifindex || bind(fd, (struct sockaddr *)&at, sizeof at))
-		die(interface);
-	setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
-	deep_buffer(fd);
-	return fd;
-}
-
 static void load(const char *hex)
 {
-	unsigned byte;
-	for (length = 0; length < ROOM && sscanf(hex + 2 * length, "%2x", &byte) == 1; length++)
-		packets[0][length] = (unsigned char)byte;
+	length = read_hex(hex, kind[0], ROOM);
+	kinds = 1;
 	if (length < 4 || !burst || burst > BURST_MAX)
 		die("burst: load");
 	for (unsigned i = 0; i < burst; i++) {
-		memcpy(packets[i], packets[0], length);
+		memcpy(packets[i], kind[0], length);
 		out_iov[i] = (struct iovec){ packets[i], length };
 		out[i].msg_hdr = (struct msghdr){ .msg_iov = &out_iov[i], .msg_iovlen = 1 };
 		if (gateway.sin_port)
@@ -83,6 +61,8 @@ static void stamp(void)
 {
 	burst_number++;
 	for (unsigned i = 0; i < burst; i++) {
+		if (kinds > 1)
+			memcpy(packets[i], kind[turn++ % kinds], length);
 		uint32_t word = htonl((uint32_t)burst_number << 16 | i);
 		memcpy(packets[i] + length - 4, &word, 4);
 	}
@@ -112,21 +92,10 @@ static unsigned take(void)
 }
 
 // Stands for the next hop: tells whoever asks that every address is at `mac`.
-static void answer_arp(void)
+static void serve_arp(void)
 {
-	enum { OPERATION = 21, SENDER = 22, TARGET = 32, HALF = ETH_ALEN + 4, ARP = 42 };
-	unsigned char f[ROOM], ends[2 * HALF];
-	if (recv(arp_fd, f, sizeof f, MSG_DONTWAIT) < ARP || f[OPERATION] != 1)
-		return;
-	memcpy(ends, mac, ETH_ALEN);
-	memcpy(ends + ETH_ALEN, f + TARGET + ETH_ALEN, 4);
-	memcpy(ends + HALF, f + SENDER, HALF);
-	memcpy(f, f + SENDER, ETH_ALEN);
-	memcpy(f + ETH_ALEN, mac, ETH_ALEN);
-	f[OPERATION] = 2;
-	memcpy(f + SENDER, ends, sizeof ends);
-	if (send(arp_fd, f, ARP, 0) < 0)
-		errno = 0; // it will ask again
+	unsigned char frame[ROOM];
+	answer_arp(arp_fd, mac, frame, recv(arp_fd, frame, sizeof frame, MSG_DONTWAIT));
 }
 
 // One burst: returns how many of its packets arrived before the time-out.
@@ -154,7 +123,7 @@ static unsigned round_trip(int timeout_ms)
 			break;
 		poll(wait, 2, (int)((end - now) / 1000000u) + 1);
 		if (wait[1].revents)
-			answer_arp();
+			serve_arp();
 	}
 	return arrived;
 }
@@ -210,9 +179,9 @@ static void open_all(int argc, char **argv)
 		sink_fd = open_udp(&sink);
 		printf("ready %u %u\n", from, sink);
 	} else if (argc == 7 && !strcmp(argv[1], "packet")) {
-		out_fd = open_packet(argv[2], argv[3], 0);
-		sink_fd = open_packet(argv[4], argv[5], ETH_P_IP);
-		arp_fd = open_packet(argv[4], argv[5], ETH_P_ARP);
+		out_fd = packet_socket_in(argv[2], argv[3], 0);
+		sink_fd = packet_socket_in(argv[4], argv[5], ETH_P_IP);
+		arp_fd = packet_socket_in(argv[4], argv[5], ETH_P_ARP);
 		if (sscanf(argv[6], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4,
 			   mac + 5) != 6)
 			die(argv[6]);
@@ -235,6 +204,10 @@ int main(int argc, char **argv)
 		unsigned a, b, c;
 		if (sscanf(line, "load %u %4159s", &burst, hex) == 2) {
 			load(hex);
+			puts("ok");
+		} else if (length && kinds < PACKETS_MAX && sscanf(line, "also %4159s", hex) == 1 &&
+			   read_hex(hex, kind[kinds], ROOM) == length) {
+			kinds++;
 			puts("ok");
 		} else if (length && sscanf(line, "warm %u %u", &a, &b) == 2) {
 			warm(a, b);

@@ -4,7 +4,7 @@
 // anew, from a table that it goes through in turn: destinations and codes change from packet to packet as the table says.
 #include "program.h"
 
-enum { GENERATOR, TABLE, SINK };
+enum { GENERATOR, TABLE, SINK, ETHER_TYPE = 12 };
 
 INLINE int next_frame(struct context *ctx, struct generator *g)
 {
@@ -47,13 +47,33 @@ ENTRY(paced)(struct context *ctx)
 	return next_frame(ctx, g);
 }
 
+// Stands for the next hop: every address is at the sink's.
+INLINE int answer_arp(u8 *frame, const u8 *end, const struct sink *s)
+{
+	enum { OPERATION = 20, SENDER = 22, TARGET = 32, MAC = 6, ARP = 42 };
+	u32 asked;
+
+	if (frame + ARP > end || *(u16 *)(frame + OPERATION) != be16(1))
+		return XDP_DROP;
+	asked = *(u32 *)(frame + TARGET + MAC);
+	__builtin_memcpy(frame, frame + SENDER, MAC);
+	__builtin_memcpy(frame + TARGET, frame + SENDER, MAC + 4);
+	__builtin_memcpy(frame + MAC, s->mac, MAC);
+	__builtin_memcpy(frame + SENDER, s->mac, MAC);
+	*(u32 *)(frame + SENDER + MAC) = asked;
+	*(u16 *)(frame + OPERATION) = be16(2);
+	return XDP_TX;
+}
+
 ENTRY(sink)(struct context *ctx)
 {
 	struct sink *s = VALUE(SINK);
 	u8 *frame = start_of(ctx), *end = end_of(ctx);
 	u64 length = (u64)(end - frame);
 
-	if (frame + HEAD > end || length != s->length || *(u16 *)(frame + UDP_DESTINATION) != be16(CAPSULE_PORT))
+	if (frame + ETHERNET <= end && *(u16 *)(frame + ETHER_TYPE) == be16(0x0806))
+		return answer_arp(frame, end, s);
+	if (frame + HEAD > end || length != s->length || *(u16 *)(frame + UDP_DESTINATION) != s->port)
 		return XDP_DROP;
 	s->arrived++;
 	if (s->armed) {

@@ -1,7 +1,8 @@
-// flood OBJECT NETNS_FILE INTERFACE NETNS_FILE INTERFACE SOFTIRQ_PID
+// flood OBJECT NETNS_FILE INTERFACE NETNS_FILE INTERFACE MAC SOFTIRQ_PID
 //
 // Generator and sink of in-kernel paths. Frames are made by a test run with live frames on the first interface and sent out of it
-// at once (XDP_TX); what comes in by the second is counted and dropped by an XDP program. As long as the NAPI of all interfaces
+// at once (XDP_TX); what comes in by the second is counted and dropped by an XDP program, which also answers
+// ARP with MAC. As long as the NAPI of all interfaces
 // between is not threaded, all of it runs in this process on its CPU: generator, router, sink. SOFTIRQ_PID is the kernel's
 // thread for softirqs of that CPU, whose time is added, or 0.
 //
@@ -14,14 +15,16 @@
 // CPU_NS is of this process, until something is watched (PID 0 ends that). WALL_NS leaves out what the kernel does before and after a
 // run. SAMPLE is the first frame that arrived; it is empty if none did.
 #include "bpf.h"
+#include "frame.h"
 #include <net/if.h>
 #include <sched.h>
 
-enum { LINE = 2 * FRAME + 64, SETTLE_NS = 2000000, WATCHED = 64 };
+enum { LINE = 2 * FRAME + 64, SETTLE_NS = 2000000, WATCHED = 64, UDP_DESTINATION = 36 };
 
 static int generate, paced, maps[3];
 static unsigned from_interface, length, heads, watched;
-static unsigned char frame[FRAME];
+static uint16_t port;
+static unsigned char frame[FRAME], mac[ETH_ALEN];
 static pid_t softirq, threads[WATCHED];
 
 static unsigned enter(const char *netns, const char *interface)
@@ -31,14 +34,6 @@ static unsigned enter(const char *netns, const char *interface)
 		die(netns);
 	close(fd);
 	return if_nametoindex(interface);
-}
-
-static unsigned read_hex(const char *hex, unsigned char *to, unsigned room)
-{
-	unsigned byte, n;
-	for (n = 0; n < room && sscanf(hex + 2 * n, "%2x", &byte) == 1; n++)
-		to[n] = (unsigned char)byte;
-	return n;
 }
 
 static void restart(unsigned burst, uint64_t interval_ns)
@@ -116,7 +111,8 @@ static void run(int program, unsigned count, unsigned batch)
 	union bpf_attr attr = { .test = { .prog_fd = (uint32_t)program, .data_in = (uintptr_t)frame, .data_size_in = length,
 					  .ctx_in = (uintptr_t)&ctx, .ctx_size_in = sizeof ctx, .repeat = count,
 					  .batch_size = batch, .flags = BPF_F_TEST_XDP_LIVE_FRAMES } };
-	s = (struct sink){ .length = length, .armed = 1 };
+	s = (struct sink){ .length = length, .armed = 1, .port = port };
+	memcpy(s.mac, mac, sizeof mac);
 	bpf_put(maps[2], 0, &s);
 	uint64_t cpu = cpu_ns();
 	if (bpf_call(BPF_PROG_TEST_RUN, &attr))
@@ -133,23 +129,25 @@ static void run(int program, unsigned count, unsigned batch)
 int main(int argc, char **argv)
 {
 	static char line[LINE], hex[LINE];
-	if (argc != 7)
-		die("flood OBJECT NETNS INTERFACE NETNS INTERFACE SOFTIRQ_PID");
+	if (argc != 8)
+		die("flood OBJECT NETNS INTERFACE NETNS INTERFACE MAC SOFTIRQ_PID");
 	setvbuf(stdout, 0, _IOLBF, 0);
 	maps[0] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct generator), 1);
 	maps[1] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct head), HEADS);
 	maps[2] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct sink), 1);
 	generate = bpf_load(argv[1], "generate", maps);
 	paced = bpf_load(argv[1], "paced", maps);
+	parse_mac(argv[6], mac);
 	bpf_attach(bpf_load(argv[1], "sink", maps), enter(argv[4], argv[5]));
 	from_interface = enter(argv[2], argv[3]);
-	softirq = (pid_t)atoi(argv[6]);
+	softirq = (pid_t)atoi(argv[7]);
 	puts("ready");
 	while (fgets(line, sizeof line, stdin)) {
 		unsigned a, b, c;
 		unsigned char bytes[HEAD];
 		if (sscanf(line, "load %3071s", hex) == 1 && (length = read_hex(hex, frame, FRAME)) >= HEAD) {
 			heads = 0;
+			memcpy(&port, frame + UDP_DESTINATION, sizeof port);
 			add_head(frame);
 			puts("ok");
 		} else if (length && sscanf(line, "head %3071s", hex) == 1 && read_hex(hex, bytes, HEAD) == HEAD) {

@@ -5,25 +5,7 @@
 // SOCK_RAW sockets. One direction, one route, no neighbour table: less than any real node must do.
 // PACKET_QDISC_BYPASS was tried and changes nothing on veth.
 // BURN_NS adds that many nanoseconds to each packet.
-#include "bench.h"
 #include "frame.h"
-#include <arpa/inet.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <net/if.h>
-#include <netinet/ip.h>
-
-static int open_port(const char *name, int protocol)
-{
-	struct sockaddr_ll at = { .sll_family = AF_PACKET, .sll_protocol = htons((uint16_t)protocol),
-				  .sll_ifindex = (int)if_nametoindex(name) };
-	int one = 1, fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (fd < 0 || !at.sll_ifindex || bind(fd, (struct sockaddr *)&at, sizeof at))
-		die(name);
-	setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
-	deep_buffer(fd);
-	return fd;
-}
 
 int main(int argc, char **argv)
 {
@@ -33,7 +15,7 @@ int main(int argc, char **argv)
 	parse_mac(argv[4], macs);
 	parse_mac(argv[3], macs + ETH_ALEN);
 	uint64_t extra = argc > 5 ? strtoull(argv[5], 0, 10) : 0;
-	int in_fd = open_port(argv[1], ETH_P_IP), out_fd = open_port(argv[2], 0);
+	int in_fd = packet_socket(argv[1], ETH_P_IP), out_fd = packet_socket(argv[2], 0);
 
 	static unsigned char room[BATCH][ROOM];
 	static struct iovec iov[BATCH], out_iov[BATCH];

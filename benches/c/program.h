@@ -18,10 +18,13 @@ struct generator {
 // Longest wait between bursts: readings of the clock, ROUNDS times READINGS, each some 20 ns.
 enum { ROUNDS = 6000, READINGS = 32 };
 
-// What the sink has seen: frames of `length` octets to the port of capsules. It keeps one after `armed` was set.
+// What the sink has seen: frames of `length` octets to a UDP port, in network order. It keeps one after `armed` was set. Whoever asks there
+// by ARP for any address is told `mac`.
 struct sink {
 	unsigned long long arrived;
 	unsigned length, armed;
+	unsigned short port;
+	unsigned char mac[6];
 	unsigned char sample[FRAME];
 };
 
@@ -34,6 +37,12 @@ struct next_hop {
 	unsigned destination, generation, interface;
 	unsigned short mtu, spare;
 	unsigned char to[8], from[8]; // MAC addresses
+};
+
+// The children of every packet: so many, to these IPv4 addresses, by one interface.
+enum { CHILDREN_MAX = 4 };
+struct children {
+	unsigned count, interface, destinations[CHILDREN_MAX];
 };
 
 #ifdef __bpf__
@@ -57,11 +66,18 @@ struct fib_lookup {
 };
 
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
-enum { ETHERNET = 14, IP = 20, UDP = 8, UDP_DESTINATION = ETHERNET + IP + 2, CAPSULE_PORT = 3322, AF_INET = 2 };
+enum { ETHERNET = 14, IP = 20, UDP = 8, UDP_DESTINATION = ETHERNET + IP + 2, AF_INET = 2 };
 
 #define ENTRY(name) __attribute__((section("xdp/" #name), used)) int name
 #define INLINE static inline __attribute__((always_inline))
 #define be16(x) __builtin_bswap16(x)
+
+// struct __sk_buff up to what is needed.
+struct skb {
+	u32 len, pkt_type, mark, before[16], data, data_end, between[14], data_meta;
+};
+enum { TCX_NEXT = -1, TCX_DROP = 2 };
+#define TCX(name) __attribute__((section("tcx/" #name), used)) int name
 
 INLINE u8 *start_of(struct context *ctx)
 {
@@ -79,8 +95,13 @@ INLINE u8 *end_of(struct context *ctx)
 
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static u64 (*const clock_now)(void) = (void *)5;
+static long (*const clone_redirect)(void *skb, u32 interface, u64 flags) = (void *)13;
+static long (*const redirect)(u32 interface, u64 flags) = (void *)23;
 static long (*const redirect_map)(void *map, u64 key, u64 otherwise) = (void *)51;
+static long (*const adjust_meta)(void *ctx, int delta) = (void *)54;
 static long (*const fib_lookup)(void *ctx, void *query, int size, u32 flags) = (void *)69;
 static long (*const load_bytes)(void *ctx, u32 offset, void *to, u32 length) = (void *)189;
+static long (*const store_bytes)(void *ctx, u32 offset, const void *from, u32 length) = (void *)190;
+static long (*const tail_call)(void *ctx, void *map, u32 at) = (void *)12;
 #endif
 #endif

@@ -34,6 +34,7 @@ channels = 8
 domains = 8
 threads = 4
 bandwidth = 1_000_000_000
+memory_bytes = 67_108_864
 """
 
 
@@ -124,7 +125,7 @@ class Binding(unittest.TestCase):
 
     def test_what_is_refused_raises_with_the_number(self):
         self.refuses(nodeos.ENOENT, nodeos.connect, "/nowhere", lib=self.lib)
-        self.refuses(nodeos.EACCES, self.connect, role="nobody")
+        self.refuses(nodeos.ENOENT, self.connect, role="nobody")
         with self.connect() as anyone:
             self.refuses(nodeos.ELIMIT, anyone.domain.out_channel, "if0/anep", "type 403")
         with self.connect(role="ee") as node:

@@ -317,7 +317,7 @@ messages! {
         /// Takes one back.
         15 EventCancel { /** Which. */ event: u64 }
         /// Opens a file.
-        16 FileOpen { /** Whose. */ domain: u32, /** Its name. */ path: String, /** Write to it. */ write: bool, /** Make it if it is not there. */ create: bool }
+        16 FileOpen { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String, /** How. */ flags: u32 }
         /// Reads of one.
         17 FileRead { /** Which. */ file: u32, /** From where. */ offset: u64, /** Octets at most. */ length: u32 }
         /// Writes to one.
@@ -325,7 +325,7 @@ messages! {
         /// Closes one.
         19 FileClose { /** Which. */ file: u32 }
         /// Takes a name away.
-        20 FileUnlink { /** Whose. */ domain: u32, /** Its name. */ path: String }
+        20 FileUnlink { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
     }
 }
 
@@ -390,7 +390,7 @@ mod tests {
         Call::FileWrite { file: 1, offset: 2, contents }.encode(1, &mut octets);
         assert_eq!(Call::decode(&octets), None);
         octets.clear();
-        Call::FileUnlink { domain: 0, path: "x".repeat(TEXT_MAX + 1) }.encode(1, &mut octets);
+        Call::FileUnlink { domain: 0, space: None, path: "x".repeat(TEXT_MAX + 1) }.encode(1, &mut octets);
         assert_eq!(Call::decode(&octets), None);
     }
 

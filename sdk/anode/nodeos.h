@@ -228,7 +228,8 @@ typedef void (*an_ThreadFunc)(void *arg);
 /* ---- the node ---- */
 
 /** Connects to a node: 0 for spec means all of its zeroes. The connection has a domain of its own (an_domainSelf()).
- * AN_ENOENT: no node there. AN_EACCES: not for this user, or no such role. AN_ELIMIT: more threads than the role grants.
+ * A process that the node has started gets the domain of its environment. AN_ENOENT: no node there, or no such role. AN_EACCES: not
+ * for this user, or not the role it was started in. AN_ELIMIT: more threads than the role grants.
  * AN_ENOSPC: too many connections, here (64) or there. AN_EINVAL: a specification. Up to 64 connections of one process. */
 an_Node_t an_nodeConnect(void *mem, an_NodeSpec_t spec);
 /** Ends a connection with all its objects and waits until its threads are gone, unless one of them calls. Memory of packets
@@ -295,7 +296,8 @@ int an_heapDestroy(an_Heap_t heap);
 
 /* ---- packets ---- */
 
-/** An empty packet. AN_ELIMIT: all 512 of the connection are in use. */
+/** An empty packet. AN_ELIMIT: all of the connection are in use: 512, or fewer where the role
+ * grants less than 5 MiB of memory. */
 an_PacketBuffer_t an_pktbufAlloc(an_Domain_t domain);
 /** Gives a packet back; its memory must not be used any more. */
 int an_pktbufFree(an_PacketBuffer_t packet);
@@ -339,21 +341,27 @@ int an_cutchanDestroy(an_CutChan_t chan);
 
 /* ---- files ---- */
 
-/** Write to the file. */
-#define AN_FILE_WRITE 1u
-/** Make it if it is not there. */
-#define AN_FILE_CREATE 2u
+/** How a file is opened: bits. To be read, written; made if it is not there, and (with that) refused if it is; emptied; every write
+ * goes to the end. What changes a file needs AN_FILE_WRITE. */
+#define AN_FILE_READ 1u
+#define AN_FILE_WRITE 2u
+#define AN_FILE_CREATE 4u
+#define AN_FILE_EXCLUSIVE 8u
+#define AN_FILE_TRUNCATE 16u
+#define AN_FILE_APPEND 32u
 
-/** Opens a file of the domain's name space. AN_ENOENT: no such file. AN_EACCES: no right. AN_EINVAL: flags, or a path with "..". */
-an_File_t an_fileOpen(void *mem, an_Domain_t domain, const char *path, unsigned int flags);
+/** Opens a file of a name space: that of the holder of this name as far as it is shared, or the domain's own with 0. A path is names
+ * with '/' between them. AN_ENOENT: no such file. AN_EEXIST: AN_FILE_EXCLUSIVE, and there is one. AN_EACCES: not shared so far.
+ * AN_ELIMIT: no more files granted. AN_EINVAL: flags, or a path with an empty name, "." or "..". */
+an_File_t an_fileOpen(void *mem, an_Domain_t domain, const char *space, const char *path, unsigned int flags);
 /** Reads up to so many octets at offset; how many, into *done: fewer only at the end. */
 int an_fileRead(an_File_t file, uint64_t offset, void *into, size_t octets, size_t *done);
 /** Writes; how many, into *done. AN_ELIMIT: the quota is used up. */
 int an_fileWrite(an_File_t file, uint64_t offset, const void *from, size_t octets, size_t *done);
 /** Closes it. */
 int an_fileClose(an_File_t file);
-/** Takes a file's name away. */
-int an_fileUnlink(an_Domain_t domain, const char *path);
+/** Takes a file's name away; whoever has it open keeps it. */
+int an_fileUnlink(an_Domain_t domain, const char *space, const char *path);
 
 #ifdef __cplusplus
 }

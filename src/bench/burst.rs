@@ -51,12 +51,16 @@ impl Generator {
         Ok((Generator { dialogue }, ports))
     }
 
-    /// From now on bursts are `burst` copies of `packet`.
-    pub(crate) fn load(&mut self, burst: u32, packet: &[u8]) -> Result<(), Error> {
-        match self.dialogue.ask(&format!("load {burst} {}", hex::encode(packet)))?.as_str() {
-            "ok" => Ok(()),
-            other => Err(Error::Protocol(other.into())),
+    /// From now on bursts are `burst` copies of a packet, or of several of one length in turn.
+    pub(crate) fn load(&mut self, burst: u32, packets: &[Vec<u8>]) -> Result<(), Error> {
+        let mut command = format!("load {burst}");
+        for packet in packets {
+            match self.dialogue.ask(&format!("{command} {}", hex::encode(packet)))?.as_str() {
+                "ok" => command = "also".into(),
+                other => return Err(Error::Protocol(other.into())),
+            }
         }
+        Ok(())
     }
 
     /// Sends bursts until `whole` in a row arrived; `false` if that took more than `limit_ms` milliseconds.

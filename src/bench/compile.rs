@@ -20,10 +20,11 @@ const FLAGS: [&str; 4] = ["-std=gnu11", "-O2", "-Wall", "-Wextra"];
 /// Flags for programs for the kernel.
 const KERNEL_FLAGS: [&str; 9] =
     ["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra", "-std=gnu17", "-ffreestanding", "-c"];
-const HEADERS: [(&str, &str); 4] = [
+const HEADERS: [(&str, &str); 5] = [
     ("bench.h", include_str!("../../benches/c/bench.h")),
     ("frame.h", include_str!("../../benches/c/frame.h")),
     ("bpf.h", include_str!("../../benches/c/bpf.h")),
+    ("hop.h", include_str!("../../benches/c/hop.h")),
     ("program.h", include_str!("../../benches/c/program.h")),
 ];
 const SOURCES: [(&str, &str); 4] = [
@@ -33,15 +34,22 @@ const SOURCES: [(&str, &str); 4] = [
     ("packetgw", include_str!("../../benches/c/packetgw.c")),
 ];
 /// Programs that need the headers of a kernel with live frames (5.18).
-const KERNEL_SOURCES: [(&str, &str); 3] = [
+const KERNEL_SOURCES: [(&str, &str); 8] = [
     ("flood", include_str!("../../benches/c/flood.c")),
     ("router", include_str!("../../benches/c/router.c")),
+    ("children", include_str!("../../benches/c/children.c")),
+    ("copier", include_str!("../../benches/c/copier.c")),
+    ("pingpong", include_str!("../../benches/c/pingpong.c")),
+    ("witness", include_str!("../../benches/c/witness.c")),
+    ("stream", include_str!("../../benches/c/stream.c")),
     ("xdpgw", include_str!("../../benches/c/xdpgw.c")),
 ];
 /// Programs for the kernel.
-const OBJECTS: [(&str, &str); 2] = [
+const OBJECTS: [(&str, &str); 4] = [
     ("flood.bpf", include_str!("../../benches/c/flood.bpf.c")),
     ("router.bpf", include_str!("../../benches/c/router.bpf.c")),
+    ("copier.bpf", include_str!("../../benches/c/copier.bpf.c")),
+    ("children.bpf", include_str!("../../benches/c/children.bpf.c")),
 ];
 
 /// The compiled programs.
@@ -69,6 +77,20 @@ pub(crate) struct KernelPrograms {
     pub(crate) router: PathBuf,
     /// The forwarders.
     pub(crate) router_object: PathBuf,
+    /// Attaches what sends children.
+    pub(crate) children: PathBuf,
+    /// The ways to do that.
+    pub(crate) children_object: PathBuf,
+    /// Puts a copy before a node's ingress.
+    pub(crate) copier: PathBuf,
+    /// The copy.
+    pub(crate) copier_object: PathBuf,
+    /// Both ends of a ping-pong.
+    pub(crate) pingpong: PathBuf,
+    /// Sees when capsules arrive.
+    pub(crate) witness: PathBuf,
+    /// Both ends of a TCP stream.
+    pub(crate) stream: PathBuf,
     /// Plain AF_XDP forwarder.
     pub(crate) xdpgw: PathBuf,
 }
@@ -108,6 +130,13 @@ impl Programs {
             flood_object: at("flood.bpf"),
             router: at("router"),
             router_object: at("router.bpf"),
+            children: at("children"),
+            children_object: at("children.bpf"),
+            copier: at("copier"),
+            copier_object: at("copier.bpf"),
+            pingpong: at("pingpong"),
+            witness: at("witness"),
+            stream: at("stream"),
             xdpgw: at("xdpgw"),
         })
     }

@@ -17,9 +17,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::burst::Slice;
 use super::compile::Programs;
+use super::guests::packet;
 use super::place::{Place, Site, Way, ip_length};
 use super::series::{Key, Series};
 use super::{Error, Settings};
+use crate::code::bundle::Bundle;
 
 /// Something that takes packets in at one end of a place and sends them out at the other.
 pub(crate) trait Gateway {
@@ -27,6 +29,10 @@ pub(crate) trait Gateway {
     fn name(&self) -> &str;
     /// Starts it at `site`; it need not be ready yet, the generator finds out.
     fn start(&self, site: &Site) -> Result<Running, Error>;
+    /// The code it has for its capsules; none if it does not care what it forwards.
+    fn bundles(&self) -> &[Bundle] {
+        &[]
+    }
     /// Checks the last packet that came out against the one that went in; the message says what is wrong.
     fn check(&self, _sent: &[u8], _arrived: &[u8]) -> Result<(), String> {
         Ok(())
@@ -38,6 +44,8 @@ pub(crate) trait Gateway {
 pub(crate) struct Running {
     child: Child,
     log: PathBuf,
+    /// What must not end before it.
+    beside: Option<Box<Running>>,
 }
 
 /// What is sent: bursts of `burst` packets with this UDP payload. Its last four bytes are overwritten by burst and index.
@@ -45,8 +53,24 @@ pub(crate) struct Running {
 pub(crate) struct Load {
     /// Packets a burst.
     pub(crate) burst: u32,
-    /// Payload of the UDP datagram.
+    /// Payload of the UDP datagram; a gateway that has codes of its own gets capsules of these, as long.
     pub(crate) payload: Vec<u8>,
+    /// How many codes take turns.
+    pub(crate) codes: u16,
+    /// Of the usual number of packets, so many parts are one.
+    pub(crate) parts: u32,
+}
+
+impl Load {
+    /// One code, and as many packets as usual.
+    pub(crate) fn new(burst: u32, payload: Vec<u8>) -> Load {
+        Load { burst, payload, codes: 1, parts: 1 }
+    }
+
+    fn payloads(&self, bundles: &[Bundle]) -> Vec<Vec<u8>> {
+        let own = bundles.iter().take(self.codes.into()).map(|bundle| packet(bundle, self.payload.len()));
+        if bundles.is_empty() { vec![self.payload.clone()] } else { own.collect() }
+    }
 }
 
 /// CPU time of the gateway's process per packet: the figure ratios are quoted from.
@@ -90,7 +114,8 @@ pub(crate) fn compare(
         for load in loads {
             let sums = one_round(round, gateways, &mut started, &mut places, load)?;
             let cpus = if settings.two_cpus { ", two CPUs" } else { "" };
-            let regime = format!("{regime}, bursts of {}{cpus}", load.burst);
+            let codes = if load.codes == 1 { String::new() } else { format!(", {} codes", load.codes) };
+            let regime = format!("{regime}, bursts of {}{cpus}{codes}", load.burst);
             for (gateway, (sum, sleeps)) in gateways.iter().zip(sums) {
                 push(&mut series, gateway.name(), &regime, load, &sum, sleeps);
             }
@@ -108,16 +133,18 @@ fn one_round(
     places: &mut [Place],
     load: &Load,
 ) -> Result<Vec<(Slice, u64)>, Error> {
-    let bursts = (SLICE_PACKETS / load.burst).max(1);
+    let bursts = (SLICE_PACKETS / load.parts / load.burst).max(1);
     for ((gateway, running), place) in gateways.iter().zip(started.iter_mut()).zip(places.iter_mut()) {
-        let packet = place.site.dress(&load.payload);
-        place.generator.load(load.burst, &packet)?;
+        let packets: Vec<Vec<u8>> =
+            load.payloads(gateway.bundles()).iter().map(|payload| place.site.dress(payload)).collect();
+        place.generator.load(load.burst, &packets)?;
         if !running.wait_until_warm(place)? {
             return Err(running.silent(gateway.name()));
         }
         let (_, arrived) = place.generator.run(running.pid(), 1)?;
         let wrong = |what| Error::Wrong { gateway: gateway.name().into(), what };
-        gateway.check(&packet, &arrived).map_err(wrong)?;
+        let known = |why| packets.iter().find(|packet| gateway.check(packet, &arrived).is_ok()).map(drop).ok_or(why);
+        gateway.check(&packets[0], &arrived).or_else(known).map_err(wrong)?;
     }
     let mut sums = vec![(Slice::default(), 0); gateways.len()];
     for slice in 0..SLICES {
@@ -149,7 +176,13 @@ fn push(series: &mut Series, variant: &str, regime: &str, load: &Load, sum: &Sli
 impl Running {
     /// Takes charge of a started process; `log` holds what it prints.
     pub(crate) fn new(child: Child, log: PathBuf) -> Running {
-        Running { child, log }
+        Running { child, log, beside: None }
+    }
+
+    /// The same with another that ends after it.
+    pub(crate) fn beside(mut self, other: Running) -> Running {
+        self.beside = Some(Box::new(other));
+        self
     }
 
     /// Its process.

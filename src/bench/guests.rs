@@ -8,7 +8,7 @@ use super::Error;
 use super::line::{EGRESS, INGRESS, IP_UDP};
 use super::place::Scratch;
 use crate::code::author::{self, Options};
-use crate::code::bundle::{Bundle, Kind};
+use crate::code::bundle::{Bundle, Insn, Kind, Program};
 use crate::trust::{Credential, CredentialSet, PrincipalKey, Refusal, Restrictions, Terms};
 use crate::wire::{Addr, anep, capsule};
 
@@ -62,6 +62,25 @@ impl Guests {
     }
 }
 
+/// A node's configuration for code that is loaded into the kernel in this form.
+pub(crate) fn with_role(form: &str) -> String {
+    let root = signer().id();
+    format!("routes = \"kernel\"\n[[role]]\nname = \"bench\"\ntrusts = [\"{root}\"]\nkernel = \"{form}\"")
+}
+
+/// A node's configuration for native code.
+pub(crate) fn with_native_role() -> String {
+    let root = signer().id();
+    format!("[[role]]\nname = \"bench\"\ntrusts = [\"{root}\"]\nrepresentations = [\"native\"]")
+}
+
+/// Code that sends so many children in the place of each packet, to the destinations after the next hop.
+pub(crate) fn sending(count: u32) -> Result<Bundle, Error> {
+    let source = format!("#define COUNT {count}\n{}", include_str!("../../benches/guests/children.c"));
+    let options = Options { key: Some(signer()), only: Some(Kind::Wasm), ..Options::default() };
+    granted(compile("children", &source, &options)?)
+}
+
 /// With a credential of its signer's own beside it, so that a node has no neighbour to ask for one.
 fn granted(mut bundle: Bundle) -> Result<Bundle, Error> {
     let failed = |error: Refusal| Error::Guest(error.to_string());
@@ -79,7 +98,11 @@ pub(crate) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
 
 /// The same to any destination.
 pub(crate) fn packet_to(bundle: &Bundle, destination: Addr, length: usize) -> Vec<u8> {
-    let header = header(bundle, destination);
+    packet_with(&header(bundle, destination), length)
+}
+
+/// An ANEP packet of so many octets with a capsule with this header.
+pub(crate) fn packet_with(header: &capsule::Header, length: usize) -> Vec<u8> {
     let mut bytes = vec![0x5a; length];
     let inside = length - anep::HEADER;
     let written = anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, inside)
@@ -94,7 +117,11 @@ pub(crate) fn packet_to(bundle: &Bundle, destination: Addr, length: usize) -> Ve
 
 /// The header of a capsule of this code.
 pub(crate) fn header(bundle: &Bundle, destination: Addr) -> capsule::Header {
-    let source = Addr::from(std::net::IpAddr::V4(INGRESS.peer));
+    header_from(bundle, Addr::from(std::net::IpAddr::V4(INGRESS.peer)), destination)
+}
+
+/// The header of a capsule of this code that begins at `source`.
+pub(crate) fn header_from(bundle: &Bundle, source: Addr, destination: Addr) -> capsule::Header {
     capsule::Header { app_port: APP_PORT, bound: 16, code: bundle.name(), previous: source, source, destination }
 }
 
@@ -117,6 +144,40 @@ pub(crate) fn generated(number: u32) -> Result<Bundle, Error> {
     }
     let wasm: Arc<[u8]> = wasm.into();
     Bundle::build(&format!("generated-{number}"), 0, &[(Kind::Wasm, wasm)], None).map_err(|error| failed(&error))
+}
+
+/// Instructions of generated bpf.
+pub(crate) const INSTRUCTIONS: usize = 160;
+
+/// The same with [`INSTRUCTIONS`] of bpf, signed and granted the role `bench`: both forward.
+pub(crate) fn generated_both(number: u32) -> Result<Bundle, Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::Guest(format!("generated code: {error}"));
+    let wasm = generated(number)?.representation(Kind::Wasm).cloned().ok_or_else(|| failed(&"no wasm"))?;
+    let bpf: Arc<[u8]> = program(number).encode().into();
+    let title = format!("generated-{number}");
+    let bundle = Bundle::build(&title, 0, &[(Kind::Wasm, wasm), (Kind::Bpf, bpf)], Some(&signer()));
+    granted(bundle.map_err(|error| failed(&error))?)
+}
+
+/// Mixes the context's flags and forwards, or delivers where the capsule is for this node (RFC 9669 has the opcodes).
+fn program(number: u32) -> Program {
+    let insn = |opcode, dst, src, off, imm| Insn { opcode, dst, src, off, imm };
+    let (mov, load, xor, add, shift) = (0xb7, 0x61, 0xaf, 0x07, 0x77);
+    // Without a context there is nothing to do: the verifier wants to see that it is looked for.
+    let mut code =
+        vec![insn(mov, 0, 0, 0, 0), insn(0x55, 1, 0, 1, 0), insn(0x95, 0, 0, 0, 0), insn(mov, 0, 0, 0, number as i32)];
+    let end = [
+        insn(load, 3, 1, 24, 0), // r3 = flags
+        insn(mov, 0, 0, 0, 1),   // forward
+        insn(0x57, 3, 0, 0, 1),  // r3 &= AN_HERE
+        insn(0x15, 3, 0, 1, 0),  // if r3 == 0 goto the last
+        insn(mov, 0, 0, 0, 2),   // deliver
+        insn(0x95, 0, 0, 0, 0),
+    ];
+    let step = [insn(load, 3, 1, 24, 0), insn(xor, 0, 3, 0, 0), insn(add, 0, 0, 0, 0x0a0d), insn(shift, 0, 0, 0, 1)];
+    code.extend(step.into_iter().cycle().take(INSTRUCTIONS - 4 - end.len()));
+    code.extend(end);
+    Program { symbols: Vec::new(), code }
 }
 
 fn text(number: u32, functions: u32) -> String {
@@ -162,6 +223,14 @@ mod tests {
         let wasm = one.representation(Kind::Wasm).unwrap();
         assert!((MODULE..MODULE + 200).contains(&wasm.len()), "{}", wasm.len());
         crate::code::check::wasm(wasm, 0).unwrap();
+    }
+
+    #[test]
+    fn generated_bpf_has_its_size_and_may_run() {
+        let bundle = generated_both(4).unwrap();
+        let bpf = bundle.representation(Kind::Bpf).unwrap();
+        assert_eq!(Program::parse(bpf).unwrap().code.len(), INSTRUCTIONS);
+        crate::code::check::bpf(bpf).unwrap();
     }
 
     #[test]

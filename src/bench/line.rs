@@ -72,26 +72,35 @@ pub(crate) fn destination(number: u16) -> Ipv4Addr {
 pub(crate) const IP_UDP: usize = 28;
 
 /// "active-net" of the registry of ports.
-const PORT: u16 = 3322;
+pub(crate) const ANEP_PORT: u16 = 3322;
 const TTL: u8 = 64;
 
-/// The frame to `destination` as it leaves the previous hop: Ethernet, IPv4, UDP without checksum (RFC 768 permits that for IPv4).
-pub(crate) fn frame(destination: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
+/// The frame to a UDP port of `destination` as it leaves the previous hop: Ethernet, IPv4, UDP without checksum (RFC 768 permits that for IPv4).
+pub(crate) fn frame(destination: Ipv4Addr, port: u16, payload: &[u8]) -> Vec<u8> {
+    between([INGRESS.mac, INGRESS.peer_mac], [INGRESS.peer, destination], port, payload)
+}
+
+/// The frame to the previous hop as it leaves the next one.
+pub(crate) fn frame_back(port: u16, payload: &[u8]) -> Vec<u8> {
+    between([EGRESS.mac, EGRESS.peer_mac], [EGRESS.peer, INGRESS.peer], port, payload)
+}
+
+/// To and from which link address, from and to which host.
+fn between(macs: [&str; 2], ends: [Ipv4Addr; 2], port: u16, payload: &[u8]) -> Vec<u8> {
     let mut ip = Vec::with_capacity(20);
     ip.extend([0x45, 0]);
     ip.extend(((IP_UDP + payload.len()) as u16).to_be_bytes());
     ip.extend([0, 0, 0x40, 0, TTL, 17, 0, 0]);
-    ip.extend(INGRESS.peer.octets());
-    ip.extend(destination.octets());
+    ip.extend(ends.map(|end| end.octets()).as_flattened());
     let sum: u32 = ip.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let folded = !((sum & 0xffff) + (sum >> 16)) as u16;
     ip[10..12].copy_from_slice(&folded.to_be_bytes());
 
     let mut frame = Vec::with_capacity(14 + IP_UDP + payload.len());
-    frame.extend(mac_octets(INGRESS.mac).into_iter().chain(mac_octets(INGRESS.peer_mac)));
+    frame.extend(macs.map(mac_octets).as_flattened());
     frame.extend([8, 0]);
     frame.extend(ip);
-    for word in [PORT, PORT, (8 + payload.len()) as u16, 0] {
+    for word in [port, port, (8 + payload.len()) as u16, 0] {
         frame.extend(word.to_be_bytes());
     }
     frame.extend(payload);
@@ -149,6 +158,17 @@ impl Line {
         r.ip(&for_r)?;
         Ok(Line { r, s, d })
     }
+
+    /// The ends without the router: their interfaces are peers.
+    pub(crate) fn direct(programs: &Programs) -> Result<Line, Error> {
+        let hold = || Holder::start(programs);
+        let (s, r, d) = (hold()?, hold()?, hold()?);
+        s.ip(&format!("link add {S0} address {S_MAC} type veth peer name {D0} netns {} address {D0_MAC}\n", d.pid()))?;
+        for (holder, interface) in [(&s, S0), (&d, D0)] {
+            holder.ip(&format!("link set {interface} addrgenmode none\nlink set {interface} up\n"))?;
+        }
+        Ok(Line { r, s, d })
+    }
 }
 
 /// A process that keeps a namespace alive.
@@ -201,6 +221,19 @@ impl Holder {
         if output.status.success() { Ok(()) } else { Err(Error::Interfaces(log)) }
     }
 
+    /// Runs a program inside; gives what it prints.
+    pub(crate) fn output(&self, program: &str, arguments: &[&str]) -> Result<String, Error> {
+        let mut command = Command::new(&self.launch);
+        command.arg("-n").arg(self.netns()).arg(program).args(arguments).stdin(Stdio::null());
+        let output = command.output().map_err(|cause| Error::Start { program: program.into(), cause })?;
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(Error::Interfaces(log))
+        }
+    }
+
     fn ip(&self, lines: &str) -> Result<(), Error> {
         self.run("ip", &["-batch", "-"], lines)
     }
@@ -219,12 +252,12 @@ mod tests {
 
     #[test]
     fn a_frame_goes_to_the_gateway_with_a_right_ip_checksum() {
-        let frame = frame(EGRESS.peer, &[7; 100]);
+        let frame = frame(EGRESS.peer, ANEP_PORT, &[7; 100]);
         assert_eq!(frame.len(), 14 + 128);
         assert_eq!(frame[..6], [2, 0, 0, 0, 1, 0xfe]);
         let sum: u32 = frame[14..34].chunks(2).map(|p| u32::from(p[0]) << 8 | u32::from(p[1])).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
-        assert_eq!(frame[36..38], PORT.to_be_bytes());
+        assert_eq!(frame[36..38], ANEP_PORT.to_be_bytes());
     }
 
     #[test]

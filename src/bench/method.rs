@@ -56,7 +56,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
 
 /// A small and a large packet in bursts, and the small one alone.
 fn loads(quick: bool) -> Vec<Load> {
-    let load = |burst, ip_length: usize| Load { burst, payload: vec![0x5a; ip_length - 28] };
+    let load = |burst, ip_length: usize| Load::new(burst, vec![0x5a; ip_length - 28]);
     if quick {
         vec![load(128, 256), load(1, 256)]
     } else {
@@ -140,7 +140,7 @@ mod tests {
         }
         let programs = Programs::ready().unwrap();
         let settings = Settings::quiet(1);
-        let load = Load { burst: 2, payload: vec![1; 100] };
+        let load = Load::new(2, vec![1; 100]);
         let failed = compare(&settings, "udp", &[&Dead], &[load], &|| Place::udp(&programs, settings.cpus()));
         let error = failed.unwrap_err().to_string();
         assert!(error.contains("dead") && error.contains("exit status: 3") && error.contains("no config"), "{error}");
@@ -152,7 +152,7 @@ mod tests {
         let programs = Programs::ready().unwrap();
         let settings = Settings::quiet(1);
         let gateway = PlainC::new(&programs, BASE, 0);
-        let load = Load { burst: 16, payload: vec![1; 100] };
+        let load = Load::new(16, vec![1; 100]);
         match compare(&settings, "packet", &[&gateway], &[load], &|| Place::packet(&programs, settings.cpus())) {
             Err(Error::NoNamespace) => println!("SKIPPED: {}", Error::NoNamespace),
             other => assert!(other.unwrap().rows(&[]).iter().any(|row| row.metric == SHARE && row.summary.min == 1.0)),
@@ -165,7 +165,7 @@ mod tests {
         let programs = Programs::ready().unwrap();
         let settings = Settings::quiet(1);
         let gateway = PlainC::new(&programs, BASE, 0);
-        let load = Load { burst: 16, payload: vec![1; 100] };
+        let load = Load::new(16, vec![1; 100]);
         let series =
             compare(&settings, "udp", &[&gateway], &[load], &|| Place::udp(&programs, settings.cpus())).unwrap();
         let rows = series.rows(&[]);

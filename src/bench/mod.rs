@@ -9,9 +9,11 @@
 
 mod burst;
 mod capsules;
+mod children;
 mod compile;
 mod dialogue;
 mod environment;
+mod flood;
 mod gateway;
 mod guests;
 mod line;
@@ -22,7 +24,9 @@ mod nodeos;
 mod overhead;
 mod place;
 mod plot;
+mod presence;
 mod report;
+mod schedule;
 mod series;
 mod stats;
 
@@ -67,6 +71,21 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "nodeos",
         help: "a packet through channels and domains without I/O, few and many of them; how long a domain takes to end",
         run: nodeos::run,
+    },
+    Bench {
+        name: "presence",
+        help: "what a node costs traffic that is not for it: forwarded packets, TCP streams through it and to it",
+        run: presence::run,
+    },
+    Bench {
+        name: "children",
+        help: "several copies of a packet: by the user half over AF_XDP, by an XDP broadcast, by tcx clones",
+        run: children::run,
+    },
+    Bench {
+        name: "schedule",
+        help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
+        run: schedule::run,
     },
 ];
 

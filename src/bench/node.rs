@@ -46,6 +46,11 @@ impl<'a> NodeGateway<'a> {
         self.name
     }
 
+    /// The code that it knows.
+    pub(crate) fn codes(&self) -> &'a [Bundle] {
+        self.bundles
+    }
+
     /// Why a node refuses to be configured so; `None` if it does not.
     pub(crate) fn refusal(&self) -> Option<String> {
         NodeFile::parse(&native("/run".as_ref(), &INGRESS, &EGRESS, &self.options)).err().map(|error| error.to_string())
@@ -57,16 +62,20 @@ impl Gateway for NodeGateway<'_> {
         self.name
     }
 
+    fn bundles(&self) -> &[Bundle] {
+        self.bundles
+    }
+
     fn start(&self, site: &Site) -> Result<Running, Error> {
         let dir = site.scratch.path().join("run");
         let config = site.scratch.path().join("node.toml");
         let text = match &site.way {
-            Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next),
+            Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next, &self.options[0]),
             Way::Packet { ingress, egress } => native(&dir, ingress, egress, &self.options),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
-        let running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
-        let mut up = Up::wait(&dir)?;
+        let mut running = site.spawn(&program()?, &["node".into(), "run".into(), config.into()])?;
+        let mut up = Up::wait(&dir).map_err(|_| running.silent(self.name))?;
         for bundle in self.bundles {
             up.add(bundle)?;
         }
@@ -114,6 +123,14 @@ impl Up {
         }
     }
 
+    /// Whether capsules of this code have run in its kernel half.
+    pub(crate) fn runs_in_kernel(&mut self, bundle: &Bundle) -> Result<bool, Error> {
+        let status = self.control.status().map_err(failed)?;
+        let name = bundle.name().to_string();
+        let codes = status["kernel"]["codes"].as_array().into_iter().flatten();
+        Ok(codes.filter(|code| code["name"] == name.as_str()).any(|code| code["usage"]["packets"].as_u64() > Some(0)))
+    }
+
     /// Puts code into its store.
     pub(crate) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
         self.control.add_code(bundle).map(drop).map_err(failed)
@@ -130,9 +147,9 @@ pub(crate) fn failed(error: ClientError) -> Error {
     Error::Node(error.to_string())
 }
 
-fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAddr) -> String {
+fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAddr, own: &str) -> String {
     format!(
-        "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\nudp = \"{listen}\"\nmtu = {LARGEST}\naddress = [\"{}/24\"]\nneighbours = [\n\
+        "name = \"bench\"\nrun_dir = {dir:?}\n{own}\n[[port]]\nudp = \"{listen}\"\nmtu = {LARGEST}\naddress = [\"{}/24\"]\nneighbours = [\n\
          {{ address = \"{}\", at = \"{previous}\" }},\n{{ address = \"{}\", at = \"{next}\" }},\n]\n",
         EGRESS.address, INGRESS.peer, EGRESS.peer
     )
@@ -152,7 +169,7 @@ mod tests {
     #[test]
     fn the_overlay_configuration_is_one() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let text = overlay("/tmp/x".as_ref(), at(1), at(2), at(3));
+        let text = overlay("/tmp/x".as_ref(), at(1), at(2), at(3), "");
         let (config, _) = NodeFile::parse(&text).unwrap().plan().unwrap();
         let next = config.routes.next_hop(Addr::from(IpAddr::V4(EGRESS.peer))).unwrap();
         assert_eq!(next.via, Addr::from(IpAddr::V4(EGRESS.peer)));

@@ -20,7 +20,7 @@ use super::Error;
 use super::burst::Generator;
 use super::compile::Programs;
 use super::gateway::Running;
-use super::line::{D_MAC, D0, EGRESS, INGRESS, IP_UDP, Line, S0, Side, frame};
+use super::line::{ANEP_PORT, D_MAC, D0, EGRESS, INGRESS, IP_UDP, Line, S0, Side, frame};
 
 /// CPUs on which generator and gateway run. On one CPU everything is serial, so batches form alike in every run.
 #[derive(Clone, Copy, Debug)]
@@ -96,11 +96,23 @@ impl Site {
     /// Starts a gateway's program here: in the right namespace, on the right CPU, and bound to end with this process. What it
     /// prints goes to a file that errors quote.
     pub(crate) fn spawn(&self, program: &Path, arguments: &[OsString]) -> Result<Running, Error> {
-        let log = self.scratch.path().join("log");
+        let netns = self.line.as_ref().map(|line| line.r.netns());
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        self.spawn_in(netns.as_deref(), &name, program, arguments)
+    }
+
+    /// The same in any namespace.
+    pub(crate) fn spawn_in(
+        &self,
+        netns: Option<&OsStr>,
+        name: &str,
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<Running, Error> {
+        let log = self.scratch.path().join(format!("log-{name}"));
         let file = File::create(&log).map_err(|cause| Error::Write { path: log.clone(), cause })?;
         let copy = file.try_clone().map_err(|cause| Error::Write { path: log.clone(), cause })?;
-        let netns = self.line.as_ref().map(|line| line.r.netns());
-        let mut command = launch(&self.programs, self.cpus.gateway, netns.as_deref());
+        let mut command = launch(&self.programs, self.cpus.gateway, netns);
         command.arg(program).args(arguments).stdin(Stdio::null()).stdout(file).stderr(copy);
         let child = command.spawn().map_err(|cause| Error::Start { program: program.into(), cause })?;
         Ok(Running::new(child, log))
@@ -110,7 +122,7 @@ impl Site {
     pub(crate) fn dress(&self, payload: &[u8]) -> Vec<u8> {
         match &self.way {
             Way::Udp { .. } => payload.to_vec(),
-            Way::Packet { egress, .. } => frame(egress.peer, payload),
+            Way::Packet { egress, .. } => frame(egress.peer, ANEP_PORT, payload),
         }
     }
 }

@@ -30,6 +30,9 @@ pub(crate) struct Report {
     pub(crate) targets: Vec<Target>,
     /// What a reader must know to judge the figures, a sentence each.
     pub(crate) notes: Vec<String>,
+    /// Pictures besides the plot of the rows, by name: `NAME-PICTURE.svg`.
+    #[serde(skip)]
+    pub(crate) figures: Vec<(String, String)>,
 }
 
 impl Report {
@@ -43,6 +46,7 @@ impl Report {
             rows: Vec::new(),
             targets: Vec::new(),
             notes: Vec::new(),
+            figures: Vec::new(),
         }
     }
 
@@ -85,6 +89,11 @@ impl Report {
         for (extension, text) in files {
             let path = folder.join(format!("{}.{extension}", self.bench));
             fs::write(&path, text).map_err(failed(&path))?;
+            paths.push(path);
+        }
+        for (name, picture) in &self.figures {
+            let path = folder.join(format!("{}-{name}.svg", self.bench));
+            fs::write(&path, picture).map_err(failed(&path))?;
             paths.push(path);
         }
         Ok(paths)

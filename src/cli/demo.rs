@@ -3,8 +3,10 @@
 //! Three nodes in a line. A capsule is sent that names code only its sender has: the code travels
 //! hop by hop behind it and stays. Then a cache in the network answers in the origin's place. As
 //! root this happens in network namespaces on real packet sockets, beside Linux's own ping, and
-//! captures prove what crossed each link; otherwise in the simulator, and it says so.
+//! captures prove what crossed each link; then once more with a kernel half. Otherwise it happens in the
+//! simulator, and says so.
 
+mod kernel;
 mod native;
 mod simulated;
 
@@ -65,7 +67,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = crate::sys::process::is_root();
     let result = if root && !args.simulated {
         say("Three nodes, a — r — b, in network namespaces on this machine; capsules travel natively in IP.");
-        tell(&mut native::Native::new()?, &say)?
+        let mut told = tell(&mut native::Native::new(false)?, &say)?;
+        let warm = told["warm_ms"].as_f64().unwrap_or(f64::NAN);
+        told["kernel"] = kernel::tell(told["icmp_ms"].as_f64(), warm, &say)?;
+        told
     } else {
         say(if root {
             "Three nodes, a — r — b, in the simulator."

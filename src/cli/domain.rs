@@ -66,10 +66,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             } else {
                 let number = |what: &str| freed[what].as_u64().unwrap_or(0);
                 println!(
-                    "ended {} domains; freed {} channels, {} codes, {} open files",
+                    "ended {} domains; freed {} channels, {} events, {} codes, {} B of memory, {} open files",
                     number("domains"),
                     number("channels"),
+                    number("events"),
                     number("codes"),
+                    number("bytes"),
                     number("files")
                 );
             }
@@ -100,8 +102,8 @@ fn find<'a>(all: &'a Value, wanted: &str) -> anyhow::Result<&'a Value> {
 fn describe(all: &Value) -> String {
     let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
     let mut text = format!(
-        "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>8} {:>12}\n",
-        "id", "domain", "role", "packets", "bytes", "dropped", "channels", "in kernel"
+        "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}\n",
+        "id", "domain", "role", "packets", "bytes", "cpu ms", "memory B", "dropped", "channels", "in kernel"
     );
     let mut depth: HashMap<u64, usize> = HashMap::new();
     for domain in list("domains") {
@@ -113,17 +115,26 @@ fn describe(all: &Value) -> String {
             usage["drops"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
         let _ = writeln!(
             text,
-            "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>8} {:>12}",
+            "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}",
             number(&domain, "id"),
             format!("{}{}", "  ".repeat(own), word(&domain, "title")),
             word(&domain, "role"),
             number(usage, "packets"),
             number(usage, "bytes"),
+            number(usage, "cpu_ns") / 1_000_000,
+            number(&domain, "memory_bytes"),
             dropped,
             number(&domain, "channels"),
             domain["kernel"]["packets"].as_u64().map_or("-".into(), |packets| packets.to_string()),
         );
     }
+    describe_rest(&mut text, all);
+    text
+}
+
+/// The environments, the name spaces and the security module.
+fn describe_rest(text: &mut String, all: &Value) {
+    let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
     for environment in list("environments") {
         let pid = environment["pid"].as_u64().map(|pid| format!(", process {pid}")).unwrap_or_default();
         let ended = environment["ended"].as_str().map(|how| format!(", ended last by {how}")).unwrap_or_default();
@@ -158,7 +169,6 @@ fn describe(all: &Value) -> String {
         number(decided, "code_refused"),
         number(decided, "domains_refused"),
     );
-    text
 }
 
 /// Every number of a domain, one a line, with its path.

@@ -211,12 +211,11 @@ fn describe_grants(grants: &Grants) -> String {
         time => format!("deadline {time} µs"),
     };
     format!(
-        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads for {} ms; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
+        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
         grants.weight,
         grants.priority,
         grants.memory_bytes,
         grants.threads,
-        grants.thread_ms,
         grants.channels,
         grants.bandwidth,
         grants.events,
@@ -313,6 +312,17 @@ fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     anyhow::bail!("the node was told to stop but its sockets are still in {}", dir.display())
 }
 
+/// What the worker has of a CPU, if that is not simply all it wants.
+fn describe_cpu(text: &mut String, cpu: &Value) {
+    let (share, rests) = (cpu["share"].as_f64().unwrap_or(1.0), cpu["rests"].as_u64().unwrap_or(0));
+    let realtime = if cpu["realtime"] == true { ", real-time" } else { "" };
+    let scheduler = cpu["scheduler"].as_str().unwrap_or("fifo");
+    if share < 1.0 || scheduler != "fifo" || !realtime.is_empty() {
+        let rested = cpu["rested_ms"].as_u64().unwrap_or(0);
+        let _ = writeln!(text, "  cpu {scheduler}, {share} of one{realtime}; rested {rests} times, {rested} ms");
+    }
+}
+
 /// The counter tree for people, with one line of help for every reason that happened.
 fn describe(status: &Value) -> String {
     let mut text = format!("node {}\n", status["node"].as_str().unwrap_or("?"));
@@ -331,6 +341,7 @@ fn describe(status: &Value) -> String {
             addresses.join(", ")
         );
     }
+    describe_cpu(&mut text, &status["cpu"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.
         let (usage, kept) = (&code["total"], &code["usage"]);

@@ -64,9 +64,13 @@ impl Control {
 
     /// Asks, and gives the answer.
     pub fn ask(&mut self, request: &Value) -> Result<Value, ClientError> {
-        writeln!(self.stream.get_mut(), "{request}").map_err(ClientError::Broken)?;
+        let asked = writeln!(self.stream.get_mut(), "{request}");
         let mut line = String::new();
-        self.stream.read_line(&mut line).map_err(ClientError::Broken)?;
+        // A node that does not take the request has said why.
+        let answered = self.stream.read_line(&mut line).map_err(ClientError::Broken)?;
+        if answered == 0 {
+            asked.map_err(ClientError::Broken)?;
+        }
         let garbled = || ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no whole answer"));
         let mut answer: Value = serde_json::from_str(&line).map_err(|_| garbled())?;
         match answer.get_mut("error") {

@@ -134,6 +134,13 @@ impl Handle {
         answer.recv().map_err(|_| "the node is going down".into())
     }
 
+    /// Waits until the worker has carried out what follows from the orders so far: the ports know of new channels.
+    pub fn settle(&self) -> Result<(), String> {
+        let (reply, answer) = channel();
+        self.order(Order::Settle(reply))?;
+        answer.recv().map_err(|_| "the node is going down".into())
+    }
+
     /// Gives the worker an order.
     pub fn order(&self, order: Order) -> Result<(), String> {
         self.orders.send(order).map_err(|_| "the node is going down".to_string())?;

@@ -40,5 +40,7 @@ pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
     if let Some(management) = handle.management() {
         management.ended(gone);
     }
-    Ok(json!({ "domains": ended.domains, "channels": ended.channels, "codes": ended.codes, "files": files }))
+    let mut freed = serde_json::to_value(ended).map_err(|error| error.to_string())?;
+    freed["files"] = files.into();
+    Ok(freed)
 }

@@ -166,6 +166,11 @@ impl Files {
         hold(&self.users).domains.keys().copied().collect()
     }
 
+    /// Whether a domain may use files.
+    pub fn is_user(&self, domain: DomainId) -> bool {
+        hold(&self.users).domains.contains_key(&domain)
+    }
+
     /// Whose file it is.
     pub fn owner(&self, file: FileId) -> Option<DomainId> {
         hold(&self.users).open.get(file).map(|(owner, _)| *owner)

@@ -94,7 +94,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
     std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
     let mut sockets = vec![apps_path];
-    let roles = config.roles.clone();
+    let (name, roles) = (config.name.clone(), config.roles.clone());
     let (routing, following) = (config.clone(), plans.clone());
     let worker = Worker::new(Parts {
         config,
@@ -116,7 +116,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;
     sockets.push(control_path);
     let nodeos_path = dir.join("nodeos.sock");
-    let door = ee::Door { handle: handle.clone(), roles, clock };
+    let door = ee::Door { handle: handle.clone(), node: name, roles, clock };
     ee::serve(&nodeos_path, door).with_context(|| format!("cannot listen at {}", nodeos_path.display()))?;
     sockets.push(nodeos_path);
     let stop = Arc::new(AtomicBool::new(false));

@@ -19,7 +19,7 @@ use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use std::io;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 /// Token of the waker.
@@ -62,6 +62,8 @@ pub type Command = Box<dyn FnOnce(&mut Node, &mut Turn<'_>) + Send>;
 pub enum Order {
     /// Do this.
     Do(Command),
+    /// Carry out what follows from the orders before, and say so.
+    Settle(Sender<()>),
     /// A process of an environment's has connected.
     Attach(HostId, Box<Half>),
     /// It has gone.
@@ -190,12 +192,13 @@ impl Worker {
             }
             let now = self.clock.now();
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            busy |= self.processes.take(&mut self.node, &mut turn);
+            busy |= self.processes.take(&mut self.node, &mut turn, &self.poll);
             self.processes.notify_waiting();
             if now >= self.node.next_timer() {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
                 self.look_after_ports();
+                self.processes.look_after(&self.poll, PROCESSES);
             }
             if self.node.has_work() {
                 self.run_packets(now);
@@ -295,8 +298,17 @@ impl Worker {
             let Ok(order) = self.orders.try_recv() else { return false };
             match order {
                 Order::Do(command) => {
+                    // Not before it was asked for: a delay that begins now is not over too early.
+                    let now = self.clock.now();
                     let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                     command(&mut self.node, &mut turn);
+                }
+                Order::Settle(done) => {
+                    // Should this fail, then the next turn does too, and ends the worker.
+                    if self.settle(self.clock.now()).is_ok() {
+                        // Whoever asked may have gone away meanwhile.
+                        let _ = done.send(());
+                    }
                 }
                 Order::Attach(host, half) => {
                     if let Err(error) = self.processes.attach(host, half, &self.poll, PROCESSES) {

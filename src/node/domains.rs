@@ -10,7 +10,7 @@ use super::output::Turn;
 use crate::nodeos::channel::Traffic;
 use crate::nodeos::domain::{DomainId, Usage};
 use crate::nodeos::grants::Grants;
-use crate::nodeos::interface::{Error, HostId};
+use crate::nodeos::interface::{DomainSpec, Error, HostId};
 use crate::nodeos::memory_pool::PoolStatus;
 use crate::port::PortId;
 use crate::trust::SecurityCounts;
@@ -90,16 +90,34 @@ impl Node {
         self.end_domain(turn, domain, true)
     }
 
-    /// Lets a process run a domain that the node has created for it; what is created below it is run by that process too.
-    pub fn host_domain(&mut self, domain: DomainId) -> Result<HostId, Error> {
+    /// A process of an environment has connected: it runs the environment's domain, and what is created below that. One more
+    /// connection of the same environment gets a domain of its own below it, in the role it asks for as far as that reaches.
+    pub fn join(&mut self, top: DomainId, spec: &DomainSpec) -> Result<(HostId, DomainId), Error> {
         let env = self.env.as_deref_mut().ok_or(Error::Stale)?;
-        let domain = env.domains.of(domain).ok_or(Error::Stale)?;
-        if domain.host != HostId::NODE {
-            return Err(Error::Exists);
+        let domain = env.domains.of(top).ok_or(Error::Ended)?;
+        let role = domain.role.clone();
+        if spec.threads.max_threads > role.grants.threads {
+            return Err(Error::Limit);
+        }
+        if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
+            let host = self.hosts.add_remote().ok_or(Error::Full)?;
+            domain.host = host;
+            domain.grants.threads = spec.threads.max_threads;
+            return Ok((host, top));
+        }
+        let room = env.domains.has_room(top);
+        let role =
+            self.roles.domain(&self.name, &spec.title, &role, spec.role.as_deref()).map_err(|_| Error::Denied)?;
+        if !room {
+            return Err(Error::Limit);
         }
         let host = self.hosts.add_remote().ok_or(Error::Full)?;
-        domain.host = host;
-        Ok(host)
+        let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
+        let added = self.add_domain(top, spec.title.clone(), host, (&role, grants), None);
+        if added.is_err() {
+            self.hosts.remove(host);
+        }
+        added.map(|domain| (host, domain))
     }
 
     /// Those of these domains that there still are.

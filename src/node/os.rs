@@ -307,6 +307,12 @@ impl Os<'_, '_> {
         Ok((usage, self.node.pools.held_by(domain)))
     }
 
+    /// Charges memory that the node holds for a domain, until that ends.
+    pub fn charge(&mut self, domain: DomainId, bytes: u64) -> Result<(), Error> {
+        self.may(domain)?;
+        self.node.pools.charge(domain, bytes)
+    }
+
     /// Takes a packet of a domain's away that goes nowhere.
     pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
         self.node.pools.free(domain, BUFFER);

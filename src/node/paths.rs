@@ -13,7 +13,6 @@ use crate::nodeos::interface::{Ends, InChanId, Upcall};
 use crate::port::Frame;
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::wire::capsule;
-use std::collections::VecDeque;
 
 /// Packets of one domain that may wait.
 pub const QUEUE_MAX: usize = 1024;
@@ -22,6 +21,7 @@ pub const QUEUE_MAX: usize = 1024;
 /// those that want more than their share leave room for the others.
 pub const WAITING_MAX: usize = 4096;
 
+const _: () = assert!(WAITING_MAX < NONE as usize);
 const _: () = assert!(grants::WEIGHT_MAX <= schedule::WEIGHT_MAX);
 const _: () = assert!(grants::DEADLINE_US_MAX as u64 * 1000 <= schedule::DEADLINE_NS_MAX);
 
@@ -33,18 +33,32 @@ pub(super) enum Work {
     Channel { channel: InChanId, frame: Frame, ends: Ends },
 }
 
+/// No place.
+const NONE: u16 = u16::MAX;
+
+/// The packets of a domain: places in [`Paths::places`], linked.
+#[derive(Clone, Copy)]
 struct Queue {
     domain: DomainId,
-    work: VecDeque<Work>,
+    first: u16,
+    last: u16,
+    length: u16,
 }
 
-/// The queues of a node.
-#[derive(Default)]
+/// The queues of a node. Places of packets are used again last come first, so that few of them are in the caches however many domains there are.
 pub(super) struct Paths {
     /// None: packets run when they come.
     scheduler: Option<PathScheduler>,
     queues: Vec<Queue>,
+    places: Vec<(Option<Work>, u16)>,
+    free: u16,
     waiting: usize,
+}
+
+impl Default for Paths {
+    fn default() -> Paths {
+        Paths { scheduler: None, queues: Vec::new(), places: Vec::new(), free: NONE, waiting: 0 }
+    }
 }
 
 /// A packet that has run.
@@ -61,6 +75,42 @@ impl Paths {
     pub(super) fn is_queueing(&self) -> bool {
         self.scheduler.is_some()
     }
+
+    /// Puts work behind that of its queue, for which there is room.
+    fn push(&mut self, flow: usize, work: Work) {
+        let at = match self.places.get(usize::from(self.free)) {
+            Some((_, next)) => core::mem::replace(&mut self.free, *next),
+            None => {
+                // Once for each of the most that ever wait at the same time.
+                self.places.push((None, NONE));
+                (self.places.len() - 1) as u16
+            }
+        };
+        self.places[usize::from(at)] = (Some(work), NONE);
+        let queue = &mut self.queues[flow];
+        let before = core::mem::replace(&mut queue.last, at);
+        match self.places.get_mut(usize::from(before)) {
+            Some((_, next)) => *next = at,
+            None => queue.first = at,
+        }
+        queue.length += 1;
+        self.waiting += 1;
+    }
+
+    /// Takes the first work of a queue.
+    fn pop(&mut self, flow: usize) -> Option<Work> {
+        let queue = self.queues.get_mut(flow)?;
+        let at = queue.first;
+        let (work, next) = self.places.get_mut(usize::from(at))?;
+        queue.first = core::mem::replace(next, self.free);
+        if queue.first == NONE {
+            queue.last = NONE;
+        }
+        queue.length -= 1;
+        self.free = at;
+        self.waiting -= 1;
+        work.take()
+    }
 }
 
 impl Node {
@@ -68,10 +118,9 @@ impl Node {
     pub fn set_scheduler(&mut self, policy: Policy, now: u64) {
         self.paths.scheduler = (policy != Policy::Fifo || self.has_work()).then(|| PathScheduler::new(policy));
         for at in 0..self.paths.queues.len() {
-            let Queue { domain, ref work } = self.paths.queues[at];
-            let waits = !work.is_empty();
+            let Queue { domain, length, .. } = self.paths.queues[at];
             self.enter_path(domain, now);
-            if waits {
+            if length > 0 {
                 self.wake_path(domain, now);
             }
         }
@@ -93,6 +142,11 @@ impl Node {
         self.paths.waiting
     }
 
+    /// What a domain has used.
+    pub fn usage(&self, domain: DomainId) -> Option<&crate::nodeos::domain::Usage> {
+        Some(&self.env.as_deref()?.domains.by_id(domain)?.usage)
+    }
+
     /// Packets of a domain that were done after their deadline.
     pub fn missed_deadlines(&self, domain: DomainId) -> u64 {
         self.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))
@@ -101,10 +155,8 @@ impl Node {
     /// Runs the packet whose turn it is.
     pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
-        let queue = self.paths.queues.get_mut(flow)?;
-        let domain = queue.domain;
-        let Some(work) = queue.work.pop_front() else { return Some(Ran { domain, steps: 0 }) };
-        self.paths.waiting -= 1;
+        let domain = self.paths.queues.get(flow)?.domain;
+        let Some(work) = self.paths.pop(flow) else { return Some(Ran { domain, steps: 0 }) };
         let before = self.steps_of(domain);
         match work {
             Work::Capsule { frame, source, from } => match capsule::Header::parse(frame.bytes()) {
@@ -125,7 +177,7 @@ impl Node {
     /// What a packet has cost, in nanoseconds; without a clock in steps, but always the same.
     pub fn ran(&mut self, ran: Ran, cost: u64, now: u64) {
         let flow = ran.domain.index();
-        let more = self.paths.queues.get(flow).is_some_and(|queue| !queue.work.is_empty());
+        let more = self.paths.queues.get(flow).is_some_and(|queue| queue.length > 0);
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.charge(flow, cost, more, now);
         }
@@ -150,28 +202,26 @@ impl Node {
         else {
             return self.drop_work(turn, domain, work);
         };
-        if queue.work.len() >= room {
+        if usize::from(queue.length) >= room {
             return self.drop_work(turn, domain, work);
         }
         if let Some(channel) = channel {
             channel.waiting += 1;
         }
-        queue.work.push_back(work);
-        self.paths.waiting += 1;
+        self.paths.push(flow, work);
         self.wake_path(domain, turn.now);
     }
 
     /// A domain has ended: what waits for it goes.
     pub(super) fn leave_path(&mut self, turn: &mut Turn<'_>, domain: DomainId) {
-        let Some(queue) = self.paths.queues.get_mut(domain.index()).filter(|queue| queue.domain == domain) else {
+        let flow = domain.index();
+        if self.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
             return;
-        };
-        let work = core::mem::take(&mut queue.work);
-        self.paths.waiting -= work.len();
-        if let Some(scheduler) = &mut self.paths.scheduler {
-            scheduler.leave(domain.index());
         }
-        for work in work {
+        if let Some(scheduler) = &mut self.paths.scheduler {
+            scheduler.leave(flow);
+        }
+        while let Some(work) = self.paths.pop(flow) {
             let (Work::Capsule { frame, .. } | Work::Channel { frame, .. }) = work;
             self.drop(turn, frame, Reason::PathEnded);
         }
@@ -195,7 +245,7 @@ impl Node {
         let share = share_of(&known.map_or(Grants::default(), |known| known.grants));
         let flow = domain.index();
         if self.paths.queues.len() <= flow {
-            self.paths.queues.resize_with(flow + 1, || Queue { domain, work: VecDeque::new() });
+            self.paths.queues.resize(flow + 1, Queue { domain, first: NONE, last: NONE, length: 0 });
         }
         self.paths.queues[flow].domain = domain;
         if let Some(scheduler) = &mut self.paths.scheduler {

@@ -18,9 +18,6 @@ pub const DEADLINE_US_MAX: u32 = 10_000_000;
 /// Octets that one domain can be granted, in memory.
 pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
 
-/// The longest time a thread may be busy with one packet, in milliseconds.
-pub const THREAD_MS_MAX: u32 = 60_000;
-
 /// Channels of one domain, at most.
 pub const CHANNELS_MAX: u16 = 4096;
 
@@ -47,8 +44,6 @@ pub struct Grants {
     pub memory_bytes: u64,
     /// Packets, events and exceptions of it that may be worked on at the same time.
     pub threads: u16,
-    /// How long a thread may be busy with one of them, in milliseconds; after that the domain ends.
-    pub thread_ms: u32,
     /// Channels it may own, of all kinds.
     pub channels: u16,
     /// Octets a second that it may send over all its channels.
@@ -74,7 +69,6 @@ impl Default for Grants {
             deadline_us: 0,
             memory_bytes: 1 << 20,
             threads: 1,
-            thread_ms: 1000,
             channels: 0,
             bandwidth: 0,
             events: 0,
@@ -93,7 +87,6 @@ impl Grants {
             priority: PRIORITY_MAX,
             memory_bytes: MEMORY_BYTES_MAX,
             threads: THREADS_MAX,
-            thread_ms: THREAD_MS_MAX,
             channels: CHANNELS_MAX,
             bandwidth: u64::MAX,
             events: EVENTS_MAX,
@@ -106,13 +99,12 @@ impl Grants {
     }
 
     /// Every number that bounds something, by its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 12] {
+    pub fn numbers(&self) -> [(&'static str, u64); 11] {
         [
             ("weight", self.weight.into()),
             ("priority", self.priority.into()),
             ("memory_bytes", self.memory_bytes),
             ("threads", self.threads.into()),
-            ("thread_ms", self.thread_ms.into()),
             ("channels", self.channels.into()),
             ("bandwidth", self.bandwidth),
             ("events", self.events.into()),
@@ -134,8 +126,7 @@ impl Grants {
         if self.deadline_us > DEADLINE_US_MAX {
             return Err(format!("grants.deadline_us: {} are more than {DEADLINE_US_MAX}", self.deadline_us));
         }
-        for (name, given) in [("weight", self.weight), ("threads", self.threads.into()), ("thread_ms", self.thread_ms)]
-        {
+        for (name, given) in [("weight", self.weight), ("threads", self.threads.into())] {
             if given == 0 {
                 return Err(format!("grants.{name}: 0 would let nothing run; the least is 1"));
             }
@@ -170,7 +161,6 @@ mod tests {
             (Grants { deadline_us: u32::MAX, ..good }, "grants.deadline_us"),
             (Grants { threads: 0, ..good }, "grants.threads: 0"),
             (Grants { threads: 1025, ..good }, "grants.threads: 1025"),
-            (Grants { thread_ms: 0, ..good }, "grants.thread_ms: 0"),
             (Grants { memory_bytes: u64::MAX, ..good }, "grants.memory_bytes"),
             (Grants { channels: u16::MAX, ..good }, "grants.channels"),
             (Grants { events: u32::MAX, ..good }, "grants.events"),

@@ -165,6 +165,8 @@ struct Flow {
     turn: Turn,
     weight: u16,
     priority: u8,
+    /// It has deadlines, and so a [`Due`].
+    timed: bool,
     /// 2³² over the weight.
     inverse: u32,
     /// Virtual time.
@@ -211,6 +213,7 @@ const ABSENT: Flow = Flow {
     turn: Turn::Own,
     weight: 0,
     priority: 0,
+    timed: false,
     inverse: 0,
     tag: 0,
     key: 0,
@@ -305,7 +308,8 @@ impl PathScheduler {
         self.dues[flow].every = every;
         let weight = share.weight.clamp(1, WEIGHT_MAX) as u16;
         let inverse = u32::MAX / u32::from(weight);
-        self.flows[flow] = Flow { priority: share.priority, weight, inverse, state, ..self.flows[flow] };
+        self.flows[flow] =
+            Flow { priority: share.priority, timed: every > 0, weight, inverse, state, ..self.flows[flow] };
         // Whether it may be robbed or not, it begins where the others are.
         self.flows[flow].tag = self.now_of(flow);
         if working {
@@ -344,7 +348,7 @@ impl PathScheduler {
                 if is_later(start, known.tag) {
                     known.tag = start;
                 }
-                self.pressed += usize::from(self.dues[flow].every > 0);
+                self.pressed += usize::from(known.timed);
                 self.renew(flow, now);
                 self.put(flow, now);
             }
@@ -428,8 +432,10 @@ impl PathScheduler {
             Turn::Stolen => self.stolen = self.stolen.wrapping_add((cost << FRACTION) / self.fair_weight.max(1)),
             Turn::Nobodys => {}
         }
-        let due = &mut self.dues[flow];
-        due.missed += u64::from(due.every > 0 && now > due.deadline);
+        if ran.timed {
+            let due = &mut self.dues[flow];
+            due.missed += u64::from(now > due.deadline);
+        }
         if more {
             self.renew(flow, now);
             self.put(flow, now);
@@ -466,8 +472,8 @@ impl PathScheduler {
     /// The next packet's deadline.
     #[inline]
     fn renew(&mut self, flow: usize, now: u64) {
-        let due = &mut self.dues[flow];
-        if due.every > 0 {
+        if self.flows[flow].timed {
+            let due = &mut self.dues[flow];
             let from = if due.epoch == self.epoch { due.deadline.max(now) } else { now };
             due.deadline = (from + due.every).min(now.saturating_add(DEADLINE_NS_MAX));
             due.epoch = self.epoch;
@@ -477,7 +483,7 @@ impl PathScheduler {
     /// A flow has no more work.
     #[inline]
     fn rest(&mut self, flow: usize) {
-        if self.dues[flow].every > 0 {
+        if self.flows[flow].timed {
             self.pressed -= 1;
             self.epoch += u64::from(self.pressed == 0);
         }
@@ -492,14 +498,13 @@ impl PathScheduler {
     fn put(&mut self, flow: usize, now: u64) {
         self.waiting += 1;
         let known = &mut self.flows[flow];
-        let has_deadline = self.dues[flow].every > 0;
         match self.policy {
             Policy::Fifo | Policy::Priority => {
                 known.state = State::Level;
                 let level = if self.policy == Policy::Fifo { 0 } else { usize::from(u8::MAX - known.priority) };
                 self.levels.push(&mut self.flows, level, flow as u16);
             }
-            Policy::Edf | Policy::Bert if has_deadline && (self.policy == Policy::Edf || known.is_important()) => {
+            Policy::Edf | Policy::Bert if known.timed && (self.policy == Policy::Edf || known.is_important()) => {
                 (known.state, known.key) = (State::Due, self.dues[flow].deadline);
                 self.due.push(&mut self.flows, flow as u16, now);
             }

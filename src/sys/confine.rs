@@ -28,7 +28,7 @@ const SYSTEM: [&str; 11] = [
     "/lib32",
     "/etc",
     "/opt",
-    "/proc/self",
+    "/proc",
     "/sys/devices/system/cpu",
     "/nix/store",
 ];

@@ -179,7 +179,7 @@ impl User {
             }
             Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
             Effect::Kernel(KernelOrder::Unlink(code)) => self.unlinked.push(code),
-            Effect::Kernel(_) | Effect::Store(_) | Effect::Authorise(_) | Effect::Channel { .. } => {}
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Store(_) | Effect::Authorise(_) => {}
         }
     }
 

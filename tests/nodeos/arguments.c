@@ -86,11 +86,11 @@ int main(void)
     EXPECT(AN_EINVAL, made(an_credCreate(memory[0], "ee")));
     EXPECT(AN_OK, an_credDestroy(explicit_cred));
     EXPECT(AN_ESTALE, an_credDestroy(explicit_cred));
-    an_Cred_t stale_cred = GOOD(an_credCreate(memory[0], "ee"));
+    an_Cred_t stale_cred = GOOD(an_credCreate(memory[2], "ee"));
     EXPECT(AN_OK, an_credDestroy(stale_cred));
     EXPECT(AN_ENOENT, made(an_nodeConnect(0, &(struct an_NodeSpec){.path = "/nowhere/nodeos.sock"})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.path = long_text})));
-    EXPECT(AN_EACCES, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = nobody})));
+    EXPECT(AN_ENOENT, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = nobody})));
     EXPECT(AN_ESTALE, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = stale_cred})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .title = long_text})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .title = "a\nb"})));
@@ -152,11 +152,11 @@ int main(void)
     EACH_BAD(X, an_outchanSend(X, 0, gone_packet));
     EACH_BAD(X, made(an_cutchanCreate(0, X, 0, "if1/anep", "type 200", "if0/anep", "type 201", 0)));
     EACH_BAD(X, an_cutchanDestroy(X));
-    EACH_BAD(X, made(an_fileOpen(0, X, "f", AN_FILE_WRITE | AN_FILE_CREATE)));
+    EACH_BAD(X, made(an_fileOpen(0, X, 0, "f", AN_FILE_WRITE | AN_FILE_CREATE)));
     EACH_BAD(X, an_fileRead(X, 0, room, sizeof room, &done));
     EACH_BAD(X, an_fileWrite(X, 0, room, sizeof room, &done));
     EACH_BAD(X, an_fileClose(X));
-    EACH_BAD(X, an_fileUnlink(X, "f"));
+    EACH_BAD(X, an_fileUnlink(X, 0, "f"));
     EXPECT(AN_EINVAL, an_credDestroy(0));
     EXPECT(AN_ESTALE, an_credDestroy((an_Cred_t)room));
     EXPECT(AN_EINVAL, an_credDestroy((an_Cred_t)node));
@@ -296,10 +296,12 @@ int main(void)
         EXPECT(AN_OK, an_pktbufFree(all[--taken]));
 
     /* Files. */
-    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, 0, 0)));
-    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, long_text, 0)));
-    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, "f", 128)));
-    EXPECT(AN_EINVAL, an_fileUnlink(domain, 0));
+    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, 0, 0, AN_FILE_READ)));
+    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, 0, long_text, AN_FILE_READ)));
+    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, 0, "f", 128)));
+    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, 0, "f", 0)));
+    EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, long_text, "f", AN_FILE_READ)));
+    EXPECT(AN_EINVAL, an_fileUnlink(domain, 0, 0));
 
     /* The end. */
     EXPECT(AN_OK, an_inchanDestroy(in));
@@ -311,7 +313,8 @@ int main(void)
     EXPECT(AN_ESTALE, an_nodeDisconnect(node));
     EXPECT(AN_ESTALE, an_domainTerminate(domain));
     EXPECT(AN_OK, an_domainTerminate(other));
-    EXPECT(AN_ESTALE, an_outchanSend(other_out, 0, gone_packet));
+    EXPECT(AN_EACCES, an_outchanSend(other_out, 0, gone_packet));
+    EXPECT(AN_ESTALE, an_outchanDestroy(other_out));
     EXPECT(AN_OK, an_nodeDisconnect(other_node));
     EXPECT(0, strcmp(an_strerror(AN_OK), "AN_OK: done"));
     EXPECT(0, strncmp(an_strerror(AN_EIO), "AN_EIO: ", 8));

@@ -8,19 +8,27 @@ use crate::objects::{self, Object, Place, Plain, PlainKind};
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
-/// Write to the file.
-const WRITE: c_uint = 1;
-/// Make the file if it is not there.
-const CREATE: c_uint = 2;
+/// All flags there are.
+const FLAGS: c_uint = 63;
+
+/// The name of a name space, or nothing for the domain's own.
+///
+/// # Safety
+/// The pointer is NULL or a string.
+unsafe fn space_of(space: *const c_char) -> Result<Option<String>, Error> {
+    // SAFETY: the caller's promise.
+    if space.is_null() { Ok(None) } else { unsafe { text(space) }.map(Some) }
+}
 
 /// Opens a file.
 ///
 /// # Safety
-/// `path` is NULL or a string.
+/// `space` and `path` are NULL or strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn an_fileOpen(
     mem: *mut c_void,
     domain: *mut c_void,
+    space: *const c_char,
     path: *const c_char,
     flags: c_uint,
 ) -> *mut c_void {
@@ -28,13 +36,12 @@ pub unsafe extern "C" fn an_fileOpen(
         let (place, domain) = (Place::of(mem)?, objects::find::<ProcessDomain>(domain)?);
         domain.living()?;
         // SAFETY: the caller's promise.
-        let path = unsafe { text(path) }?;
-        if flags & !(WRITE | CREATE) != 0 {
+        let (space, path) = unsafe { (space_of(space)?, text(path)?) };
+        if flags == 0 || flags & !FLAGS != 0 {
             return Err(Error::Invalid);
         }
-        let (write, create) = (flags & WRITE != 0, flags & CREATE != 0);
         let session = domain.session.clone();
-        session.call_then(&Call::FileOpen { domain: domain.name, path, write, create }, |answer| {
+        session.call_then(&Call::FileOpen { domain: domain.name, space, path, flags }, |answer| {
             let Answer::Object { name } = answer else { return Err(Error::Ended) };
             let file = Plain { session: session.clone(), domain: domain.name, name };
             objects::add(place, Object::File(Arc::new(file)))
@@ -128,15 +135,15 @@ pub extern "C" fn an_fileClose(file: *mut c_void) -> c_int {
 /// Takes the name of a file away.
 ///
 /// # Safety
-/// `path` is NULL or a string.
+/// `space` and `path` are NULL or strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn an_fileUnlink(domain: *mut c_void, path: *const c_char) -> c_int {
+pub unsafe extern "C" fn an_fileUnlink(domain: *mut c_void, space: *const c_char, path: *const c_char) -> c_int {
     let unlink = || {
         let domain = objects::find::<ProcessDomain>(domain)?;
         domain.living()?;
         // SAFETY: the caller's promise.
-        let path = unsafe { text(path) }?;
-        domain.session.call(&Call::FileUnlink { domain: domain.name, path }).map(drop)
+        let (space, path) = unsafe { (space_of(space)?, text(path)?) };
+        domain.session.call(&Call::FileUnlink { domain: domain.name, space, path }).map(drop)
     };
     code(unlink())
 }

@@ -63,7 +63,7 @@ pub(super) fn gateways(
     let node = NodeGateway::new(NODE, std::slice::from_ref(&guests.forward));
     let plain = PlainC::new(programs, PLAIN, 0);
     let gateways: [&dyn Gateway; 2] = [&plain, &node];
-    let load = |(burst, ip_length): &(u32, usize)| Load { burst: *burst, payload: guests.packet(*ip_length) };
+    let load = |(burst, ip_length): &(u32, usize)| Load::new(*burst, guests.packet(*ip_length));
     let loads: Vec<Load> = loads.iter().map(load).collect();
     let mut all = compare(settings, "udp", &gateways, &loads, &|| Place::udp(programs, cpus))?;
     judge(&all, UDP_RATIO, report);

@@ -1,4 +1,5 @@
-//! The rung between driver and user space: a wasm capsule over AF_XDP beside an AF_XDP forwarder in plain C that does not look.
+//! The rungs between driver and user space: a capsule over AF_XDP, as wasm and as trusted native code, beside an AF_XDP forwarder in plain C
+//! that does not look.
 //!
 //! Both are in copy mode, since veth knows no other, and have one memory for both interfaces. The C program forwards a frame
 //! from where it was received into (`benches/c/xdpgw.c`).
@@ -8,7 +9,7 @@ use std::ffi::OsString;
 use super::super::capsules::{NODE, PLAIN, judge};
 use super::super::compile::{KernelPrograms, Programs};
 use super::super::gateway::{Gateway, Load, Running, compare, unchanged};
-use super::super::guests::Guests;
+use super::super::guests::{Guests, with_native_role};
 use super::super::node::NodeGateway;
 use super::super::place::{Place, Site, Way};
 use super::super::report::Report;
@@ -17,6 +18,9 @@ use super::super::{Error, Settings};
 
 /// Target: node over plain C, gateway CPU per packet.
 const RATIO: f64 = 1.15;
+
+/// The capsule as native code, in a role that permits it.
+pub(super) const NATIVE: &str = "native capsule";
 
 /// Measures this rung, with IP packets of these sizes in bursts of these lengths.
 pub(super) fn run(
@@ -30,8 +34,10 @@ pub(super) fn run(
     let cpus = settings.cpus();
     let codes = std::slice::from_ref(&guests.forward);
     let node = NodeGateway::new(NODE, codes).configured("", "xdp = true");
-    let gateways: [&dyn Gateway; 2] = [&PlainXdp { kernel }, &node];
-    let load = |(burst, ip_length): &(u32, usize)| Load { burst: *burst, payload: guests.packet(*ip_length) };
+    let native = std::slice::from_ref(&guests.native);
+    let native = NodeGateway::new(NATIVE, native).configured(&with_native_role(), "xdp = true");
+    let gateways: [&dyn Gateway; 3] = [&PlainXdp { kernel }, &node, &native];
+    let load = |(burst, ip_length): &(u32, usize)| Load::new(*burst, guests.packet(*ip_length));
     let loads: Vec<Load> = loads.iter().map(load).collect();
     match compare(settings, "xdp", &gateways, &loads, &|| Place::packet(programs, cpus)) {
         Ok(series) => {

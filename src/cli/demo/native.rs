@@ -35,8 +35,9 @@ pub(super) struct Native {
 }
 
 impl Native {
-    pub(super) fn new() -> anyhow::Result<Native> {
-        let name = format!("demo{}", std::process::id());
+    /// Three nodes in a line: in user space alone and with captures, or with a kernel half.
+    pub(super) fn new(kernel: bool) -> anyhow::Result<Native> {
+        let name = format!("demo{}{}", std::process::id(), if kernel { "k" } else { "" });
         let text = include_str!("../../../examples/line/topology.toml");
         let topology = Topology::parse(text, std::path::Path::new("examples/line/topology.toml"))?.renamed(&name)?;
         let lab = Lab::up(&topology)?.guarded();
@@ -47,15 +48,22 @@ impl Native {
             for port in config.get_mut("port").and_then(toml::Value::as_array_mut).into_iter().flatten() {
                 let interface = port["packet"].as_str().unwrap_or_default().to_owned();
                 let file = capture(node, interface.trim_start_matches("to-"));
-                if let Some(port) = port.as_table_mut() {
-                    port.insert("pcap".into(), toml::Value::String(file.display().to_string()));
-                }
+                let option = match kernel {
+                    true => ("kernel".to_owned(), toml::Value::Boolean(true)),
+                    false => ("pcap".to_owned(), toml::Value::String(file.display().to_string())),
+                };
+                port.as_table_mut().into_iter().for_each(|port| port.extend([option.clone()]));
             }
         };
         let daemons = lab.start_nodes(&std::env::current_exe()?, &adjust)?;
         let captures = [("a–r", "a"), ("r–b", "b")].map(|(link, peer)| (link.to_owned(), capture("r", peer))).to_vec();
         let seat = Seat::at(&crate::manage::config::default_run_dir(&format!("{name}.a")), 0)?;
         Ok(Native { seat, begin: Instant::now(), loads: Vec::new(), origin: None, captures, daemons, lab })
+    }
+
+    /// What a node says of itself.
+    pub(super) fn status(&self, node: &str) -> anyhow::Result<Value> {
+        Ok(Control::connect(&self.dir(node))?.status()?)
     }
 
     fn dir(&self, node: &str) -> PathBuf {

@@ -109,7 +109,7 @@ mod tests {
         for (text, part) in [
             (neighbours(NEIGHBOURS_MAX + 1), "neighbours of all ports: 257 are more than a node holds, which is 256"),
             (port(&format!("address = [{}]", many(65))), "address: 65 are more than"),
-            (format!("{}\n[sizes]\ncodes = 5000", neighbours(1)), "sizes.codes: 5000 are more than"),
+            (format!("{}\n[sizes]\ncodes = 40000", neighbours(1)), "sizes.codes: 40000 are more than"),
             (role("limits = { children_per_packet = 99 }"), "role r: limits.children_per_packet: 99 are more than"),
             (role("representations = []"), "at least one of wasm, bpf, native"),
             (role("[[role]]\nname = \"r\""), "[[role]]: r stands twice"),

@@ -43,6 +43,18 @@ pub fn coded(error: Error) -> libanode::error::Error {
     libanode::error::Error::of_code(error as u8).unwrap_or(libanode::error::Error::Io)
 }
 
+/// Whether the ports have to be told before a call returns: whoever has created a channel gets all its packets from then on.
+pub fn changes_channels(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::InChanCreate { .. }
+            | Call::InChanDestroy { .. }
+            | Call::CutChanCreate { .. }
+            | Call::CutChanDestroy { .. }
+            | Call::DomainTerminate { .. }
+    )
+}
+
 fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
     let object = |name: u32| Answer::Object { name };
     let done = |()| Answer::Done {};
@@ -78,12 +90,29 @@ fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
             Ok(Answer::Event { event: event.0 })
         }
         Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
-        // Files have a home of their own, and a session begins but once.
-        Call::FileOpen { .. }
+        // Files are the session's business, and one begins but once.
+        Call::Hello { .. }
+        | Call::FileOpen { .. }
         | Call::FileRead { .. }
         | Call::FileWrite { .. }
         | Call::FileClose { .. }
-        | Call::FileUnlink { .. } => Err(Error::Unsupported),
-        Call::Hello { .. } => Err(Error::Invalid),
+        | Call::FileUnlink { .. } => Err(Error::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_the_same_in_the_node_the_library_and_the_header() {
+        let header = include_str!("../../../sdk/anode/nodeos.h");
+        assert_eq!(Error::ALL.len(), libanode::error::Error::ALL.len());
+        for error in Error::ALL {
+            let text = coded(*error).text().to_str().unwrap();
+            assert!(text.starts_with(&format!("{}: ", error.name())), "{text}");
+            let line = format!("    {} = {},", error.name(), *error as u8);
+            assert!(header.lines().any(|found| found == line), "the header lacks {line}");
+        }
     }
 }

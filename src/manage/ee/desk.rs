@@ -12,6 +12,10 @@ use std::io;
 /// Packets of one process taken in one go, so that one cannot keep the worker.
 const TAKEN_MAX: usize = 64;
 
+/// How often a process may wake the node for nothing between two looks after all of them. Beyond that it is heard again at the
+/// next; until then the node takes what it has when it is awake anyway.
+const VAIN_MAX: u32 = 100;
+
 /// The halves of all processes, by their hosts.
 #[derive(Default)]
 pub struct Desk {
@@ -87,29 +91,45 @@ impl Desk {
     }
 
     /// Takes what processes that were marked send; true if there is more.
-    pub fn take(&mut self, node: &mut Node, turn: &mut Turn<'_>) -> bool {
+    pub fn take(&mut self, node: &mut Node, turn: &mut Turn<'_>, poll: &Poll) -> bool {
         let mut more = false;
-        for half in self.halves.iter_mut().flatten().filter(|half| half.marked) {
-            half.marked = take_from(half, node, turn);
-            more |= half.marked;
+        for half in self.halves.iter_mut().flatten().filter(|half| half.marked || half.deaf) {
+            let (taken, rest) = take_from(half, node, turn);
+            half.vain += u32::from(taken == 0 && half.marked);
+            half.marked = rest;
+            more |= rest;
+            if half.vain > VAIN_MAX && !half.deaf {
+                half.deaf = poll.remove(half.waker()).is_ok();
+            }
         }
         more
     }
+
+    /// Listens again to those that were not heard; to be called now and then.
+    pub fn look_after(&mut self, poll: &Poll, first: u64) {
+        for (at, half) in self.halves.iter_mut().enumerate() {
+            let Some(half) = half else { continue };
+            half.vain = 0;
+            if half.deaf && poll.add_edge(half.waker(), first + at as u64).is_ok() {
+                (half.deaf, half.marked) = (false, true);
+            }
+        }
+    }
 }
 
-/// Takes a batch from one process; true if there may be more.
-fn take_from(half: &mut Half, node: &mut Node, turn: &mut Turn<'_>) -> bool {
-    for _ in 0..TAKEN_MAX {
+/// Takes a batch from one process: how many, and whether there may be more.
+fn take_from(half: &mut Half, node: &mut Node, turn: &mut Turn<'_>) -> (usize, bool) {
+    for taken in 0..TAKEN_MAX {
         match half.take() {
             Some(Taken::Sent(sent)) => send(half, &sent, node, turn),
             Some(Taken::Nonsense) => {
                 let frame = turn.out.pool.take();
                 node.drop_in(turn, frame, Reason::ProcessNonsense, half.domain);
             }
-            None => return false,
+            None => return (taken, false),
         }
     }
-    true
+    (TAKEN_MAX, true)
 }
 
 /// Sends a packet of a process in its name.

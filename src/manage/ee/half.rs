@@ -50,6 +50,10 @@ pub struct Half {
     pub domain: DomainId,
     /// Whether it has more for the node than was taken.
     pub marked: bool,
+    /// How often it has woken the node for nothing lately.
+    pub vain: u32,
+    /// Whether the node has stopped listening for that.
+    pub deaf: bool,
     memory: Arc<Memory>,
     up: Producer<Arc<Memory>>,
     down: Consumer<Arc<Memory>>,
@@ -72,6 +76,8 @@ impl Half {
             domain,
             // Looked at once, so that the process is asked to wake the node from then on.
             marked: true,
+            vain: 0,
+            deaf: false,
             up: Producer::new(memory.clone(), geometry.up()),
             down: Consumer::new(memory.clone(), geometry.down()),
             back: Consumer::new(memory.clone(), geometry.back()),

@@ -7,6 +7,7 @@
 
 mod calls;
 mod desk;
+mod files;
 mod half;
 
 pub use desk::Desk;
@@ -14,12 +15,15 @@ pub use half::Half;
 
 use super::control::Handle;
 use super::worker::Order;
+use crate::node::os::Os;
 use crate::node::{Node, Turn};
-use crate::nodeos::interface::{DomainId, Error, HostId, Upcall};
+use crate::nodeos::file::Quota;
+use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, Upcall};
 use crate::sys::clock::Clock;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
-use crate::trust::{Role, Roles};
+use crate::trust::{ANYONE, Roles};
+use files::Opened;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
 use std::io;
@@ -45,10 +49,54 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Door {
     /// The way to the worker.
     pub handle: Handle,
+    /// The node's name.
+    pub node: String,
     /// In which a process may act.
     pub roles: Arc<Roles>,
     /// The node's clock.
     pub clock: Clock,
+}
+
+impl Door {
+    /// Gives a process a host and a domain: that of its environment if the node has started it, or a new one in the role that it names.
+    fn grant(&self, connection: &SeqPacket, spec: DomainSpec) -> Result<Granted, Error> {
+        if spec.pool.is_some() || spec.threads.max_threads == 0 {
+            return Err(Error::Invalid);
+        }
+        let peer = rustix::net::sockopt::socket_peercred(connection).map_err(|_| Error::Denied)?;
+        let pid = peer.pid.as_raw_nonzero().get() as u32;
+        let member = self.handle.management().and_then(|management| management.of_process(pid));
+        // Of what the node has started the node knows the role, whatever it says.
+        let role = match &member {
+            Some(member) => &member.role,
+            None => spec.role.as_deref().unwrap_or(ANYONE),
+        };
+        let role = self.roles.environment(&self.node, &spec.title, role).map_err(|_| Error::Unknown)?;
+        if spec.threads.max_threads > role.grants.threads {
+            return Err(Error::Limit);
+        }
+        let geometry = affordable(role.grants.memory_bytes).ok_or(Error::Limit)?;
+        let mut opened = Opened::new(self.handle.files().cloned(), Quota::from(&role.grants));
+        let (own, title) = (member.as_ref().map(|member| member.domain), spec.title.clone());
+        let join = spec.clone();
+        let connect = move |node: &mut Node, turn: &mut Turn<'_>| {
+            let (host, domain) = match own {
+                Some(domain) => node.join(domain, &join)?,
+                None => node.connect(&title, &role)?,
+            };
+            let charged = node.os(turn, domain).charge(domain, geometry.bytes() as u64);
+            if let Err(error) = charged {
+                node.disconnect(turn, host);
+                return Err(error);
+            }
+            Ok((host, domain))
+        };
+        let (host, domain) = self.handle.with_node(connect).unwrap_or(Err(Error::Ended))?;
+        if member.is_none() {
+            opened.enter(domain, &spec.title);
+        }
+        Ok(Granted { host, domain, geometry, opened })
+    }
 }
 
 /// Serves processes at `path` from threads of its own.
@@ -79,7 +127,7 @@ pub fn serve(path: &Path, door: Door) -> io::Result<()> {
 fn start(connection: SeqPacket, door: Door, ticket: Arc<()>) {
     let served = std::thread::Builder::new().name("anode-ee".into()).spawn(move || {
         // A connection that breaks concerns only its other end.
-        if let Ok(session) = Session::begin(connection, door) {
+        if let Ok(mut session) = Session::begin(connection, door) {
             let _ = session.converse();
         }
         drop(ticket);
@@ -106,6 +154,15 @@ struct Session {
     door: Door,
     host: HostId,
     domain: DomainId,
+    opened: Opened,
+}
+
+/// What a process has been given.
+struct Granted {
+    host: HostId,
+    domain: DomainId,
+    geometry: Geometry,
+    opened: Opened,
 }
 
 impl Session {
@@ -116,24 +173,13 @@ impl Session {
             refuse(&connection, 0, Error::Invalid);
             return Err(());
         };
-        let role = match version {
-            VERSION => role(&door.roles, spec.role.as_deref()),
+        let granted = match version {
+            VERSION => door.grant(&connection, calls::domain_spec(&spec)),
             _ => Err(Error::Unsupported),
         };
-        let spec = calls::domain_spec(&spec);
-        let connected = role.and_then(|role| {
-            if spec.pool.is_some() || spec.threads.max_threads == 0 {
-                return Err(Error::Invalid);
-            }
-            if spec.threads.max_threads > role.grants.threads {
-                return Err(Error::Limit);
-            }
-            let connect = move |node: &mut Node, _: &mut Turn<'_>| node.connect(&spec.title, &role);
-            door.handle.with_node(connect).unwrap_or(Err(Error::Ended))
-        });
-        let (host, domain) = connected.map_err(|error| refuse(&connection, number, error))?;
-        let session = Session { connection: Arc::new(connection), door, host, domain };
-        session.welcome(number).map_err(|error| {
+        let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
+        let session = Session { connection: Arc::new(connection), door, host, domain, opened };
+        session.welcome(number, geometry).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
             refuse(&session.connection, number, Error::Full);
         })?;
@@ -141,9 +187,9 @@ impl Session {
     }
 
     /// Makes the memory, gives the worker its half and the process the other.
-    fn welcome(&self, number: u32) -> io::Result<()> {
-        let (memory, descriptor) = Memory::make(Geometry::default())?;
-        let (waker, geometry) = (Waker::new()?, memory.geometry());
+    fn welcome(&self, number: u32, geometry: Geometry) -> io::Result<()> {
+        let (memory, descriptor) = Memory::make(geometry)?;
+        let waker = Waker::new()?;
         let wake = waker.descriptor()?;
         let half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
         self.door.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
@@ -154,7 +200,7 @@ impl Session {
     }
 
     /// Carries out calls until the process is gone, speaks nonsense or does not take its answers.
-    fn converse(&self) -> io::Result<()> {
+    fn converse(&mut self) -> io::Result<()> {
         let mut message = vec![0; MESSAGE_MAX];
         loop {
             let Some(length) = self.connection.receive_within(&mut message, WAIT)? else { continue };
@@ -162,11 +208,36 @@ impl Session {
                 // Also what nobody sends: nothing, when the other end is gone.
                 return Ok(());
             };
-            let domain = self.domain;
-            let execute = move |node: &mut Node, turn: &mut Turn<'_>| calls::execute(&mut node.os(turn, domain), &call);
-            let refused = Answer::Refused { error: libanode::error::Error::Ended };
-            answer(&self.connection, number, &self.door.handle.with_node(execute).unwrap_or(refused))?;
+            let result = self.execute(call);
+            answer(&self.connection, number, &result)?;
         }
+    }
+
+    fn execute(&mut self, call: Call) -> Answer {
+        let refused = |error: Error| Answer::Refused { error: calls::coded(error) };
+        if !files::is_about_files(&call) {
+            let above = if let Call::DomainCreate { parent, .. } = call { Some(DomainId(parent)) } else { None };
+            let settles = calls::changes_channels(&call);
+            let answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
+            if settles && self.door.handle.settle().is_err() {
+                return refused(Error::Ended);
+            }
+            if let (Some(above), Answer::Object { name }) = (above, &answer) {
+                self.opened.inherit(DomainId(*name), above);
+            }
+            return answer;
+        }
+        let allowed = match files::in_name_of(&call) {
+            Some(domain) => self.with_os(move |os| os.usage(domain).map(drop)).unwrap_or(Err(Error::Ended)),
+            None => Ok(()),
+        };
+        allowed.and_then(|()| self.opened.execute(&call)).unwrap_or_else(refused)
+    }
+
+    /// Lets the worker do something in the name of the process.
+    fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Option<R> {
+        let domain = self.domain;
+        self.door.handle.with_node(move |node, turn| work(&mut node.os(turn, domain))).ok()
     }
 }
 
@@ -193,10 +264,15 @@ impl Drop for Session {
     }
 }
 
-/// The role that a process names, or that of anyone.
-fn role(roles: &Roles, name: Option<&str>) -> Result<Arc<Role>, Error> {
-    match name {
-        None => Ok(roles.anyone().clone()),
-        Some(name) => roles.iter().find(|role| role.name == name).cloned().ok_or(Error::Denied),
-    }
+/// How much memory is shared with a process whose domain may hold so much: at most half of it goes there.
+fn affordable(memory_bytes: u64) -> Option<Geometry> {
+    let most = Geometry::default();
+    let smaller = (0..6).map(|halvings: u32| Geometry {
+        up: most.up >> halvings,
+        down: most.down >> halvings,
+        buffers_node: most.buffers_node >> halvings,
+        buffers_process: most.buffers_process >> halvings,
+        ..most
+    });
+    smaller.into_iter().find(|geometry| geometry.bytes() as u64 <= memory_bytes / 2)
 }

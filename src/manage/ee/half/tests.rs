@@ -123,7 +123,7 @@ fn a_process_that_writes_all_the_time_meanwhile_changes_nothing_but_its_own_pack
 #[test]
 fn a_process_that_takes_nothing_for_too_long_is_given_up_and_one_that_is_slow_is_not() {
     let (mut half, memory) = half();
-    let mut tell = |half: &mut Half, now| half.tell(now, DomainId(1), packet(10)).unwrap().1;
+    let tell = |half: &mut Half, now| half.tell(now, DomainId(1), packet(10)).unwrap().1;
     for _ in 0..SMALL.buffers_node {
         assert_eq!(tell(&mut half, 0), Ok(()));
     }

@@ -8,47 +8,61 @@
 //! What the kernel's softirq thread of that CPU does is added; under SCHED_FIFO it does nothing. For fair bursts the same program sends from
 //! one CPU, and the NAPI of r0 is a thread on another ([`super::napi`]), which does the routing and the sink's part.
 
+mod napi;
+mod rounds;
+mod variant;
+
 use std::ffi::OsString;
 use std::fs;
 use std::net::IpAddr;
 use std::ops::AddAssign;
 
-use super::super::Error;
-use super::super::compile::{KernelPrograms, Programs};
-use super::super::dialogue::Dialogue;
-use super::super::gateway::sleeps_of;
-use super::super::guests::packet_to;
-use super::super::line::{D0, IP_UDP, Line, S0, destination, frame};
-use super::super::place::{Cpus, Site, launch};
-use super::napi;
+use super::Error;
+use super::compile::{KernelPrograms, Programs};
+use super::dialogue::Dialogue;
+use super::gateway::sleeps_of;
+use super::guests::packet_to;
+use super::line::{ANEP_PORT, D_MAC, D0, IP_UDP, Line, S0, destination, frame};
+use super::place::{Cpus, Site, launch};
 use crate::code::bundle::Bundle;
 use crate::wire::Addr;
+pub(crate) use rounds::{Flood, ROUTER_AND_NODE_CPU, ROUTER_CPU};
+pub(crate) use variant::Variant;
 
 /// Frames in a test run that only finds out whether the way is open, at least.
 const PROBE: u32 = 8192;
+/// The same where bursts have pauses.
+const FAIR_PROBE: u32 = 1024;
 const PROBE_BATCH: u32 = 64;
 /// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (45,000 frames a second).
 const INTERVAL_NS: u32 = 2_844_000;
 
-/// What is sent: capsules in IP packets of `size` octets, `batch` frames at a time, one batch right after the other or with pauses between.
+/// What is sent: capsules in IP packets of `size` octets, or datagrams that are none, `batch` frames at a time, one batch right after the other or with pauses between.
 /// Destination and code change from packet to packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     /// Octets of the IP packet.
-    pub(super) size: usize,
+    pub(crate) size: usize,
     /// Frames that enter the router together.
-    pub(super) batch: u32,
+    pub(crate) batch: u32,
     /// How batches follow.
-    pub(super) rhythm: Rhythm,
+    pub(crate) rhythm: Rhythm,
     /// Destinations, in turn.
-    pub(super) destinations: u16,
+    pub(crate) destinations: u16,
     /// Codes, in turn.
-    pub(super) codes: u16,
+    pub(crate) codes: u16,
+    /// Whether they are capsules; else UDP to a port that is nobody's.
+    pub(crate) capsules: bool,
+    /// Whether several packets leave for one that comes in.
+    pub(crate) copied: bool,
 }
+
+/// "discard" of the registry of ports.
+const NO_CAPSULES: u16 = 9;
 
 /// How batches follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rhythm {
+pub(crate) enum Rhythm {
     /// At once; generator, router and sink on one CPU.
     Flood,
     /// After a pause in which the router falls asleep; generator on one CPU, router and sink on another.
@@ -57,10 +71,10 @@ pub(super) enum Rhythm {
 
 /// A site with the flood around it.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(crate) struct Channel {
     dialogue: Dialogue,
     /// Where the router stands.
-    pub(super) site: Site,
+    pub(crate) site: Site,
     rhythm: Rhythm,
     cpus: Cpus,
     threads: Vec<u32>,
@@ -70,34 +84,47 @@ pub(super) struct Channel {
 
 /// What one test run, or several added up, measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// Frames sent.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// Frames that reached the sink.
-    pub(super) arrived: u64,
+    pub(crate) arrived: u64,
     /// CPU time in nanoseconds: of all in a flood, of router and sink in fair bursts.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// Wall-clock time while frames were sent, in nanoseconds.
-    pub(super) wall_ns: u64,
+    pub(crate) wall_ns: u64,
 }
 
 impl Stream {
     /// One flow of one code.
-    pub(super) const fn plain(size: usize, batch: u32) -> Stream {
-        Stream { size, batch, rhythm: Rhythm::Flood, destinations: 1, codes: 1 }
+    pub(crate) const fn plain(size: usize, batch: u32) -> Stream {
+        Stream { size, batch, rhythm: Rhythm::Flood, destinations: 1, codes: 1, capsules: true, copied: false }
+    }
+
+    /// One flow of packets that no active node looks into.
+    pub(crate) const fn ordinary(size: usize, batch: u32) -> Stream {
+        Stream { capsules: false, ..Stream::plain(size, batch) }
+    }
+
+    /// One flow of which several copies leave.
+    pub(crate) const fn copied(self) -> Stream {
+        Stream { copied: true, ..self }
     }
 
     /// The same with pauses.
-    pub(super) fn fair(size: usize, batch: u32) -> Stream {
+    pub(crate) fn fair(size: usize, batch: u32) -> Stream {
         Stream { rhythm: Rhythm::Fair, ..Stream::plain(size, batch) }
     }
 
     /// The circumstances in words.
-    pub(super) fn regime(&self) -> String {
+    pub(crate) fn regime(&self) -> String {
         let mut words = match self.rhythm {
             Rhythm::Flood => format!("flood, batches of {}", self.batch),
             Rhythm::Fair => format!("fair bursts of {}", self.batch),
         };
+        if !self.capsules {
+            words += ", ordinary packets";
+        }
         if (self.destinations, self.codes) != (1, 1) {
             words += &format!(", {} destinations, {} codes", self.destinations, self.codes);
         }
@@ -106,12 +133,15 @@ impl Stream {
 
     /// One round of frames: every destination and every code is in it, equally often.
     fn frames(&self, bundles: &[Bundle]) -> Vec<Vec<u8>> {
+        if !self.capsules {
+            return vec![frame(destination(0), NO_CAPSULES, &vec![0x5a; self.size - IP_UDP])];
+        }
         let codes = usize::from(self.codes).min(bundles.len());
         let period = lcm(usize::from(self.destinations), codes);
         let one = |at: usize| {
             let to = destination((at % usize::from(self.destinations)) as u16);
             let payload = packet_to(&bundles[at % codes], Addr::from(IpAddr::V4(to)), self.size - IP_UDP);
-            frame(to, &payload)
+            frame(to, ANEP_PORT, &payload)
         };
         (0..period).map(one).collect()
     }
@@ -119,7 +149,7 @@ impl Stream {
 
 impl Channel {
     /// A line of namespaces in which Linux may forward, and the flood in it; needs root.
-    pub(super) fn new(
+    pub(crate) fn new(
         programs: &Programs,
         kernel: &KernelPrograms,
         cpus: Cpus,
@@ -127,12 +157,13 @@ impl Channel {
     ) -> Result<Channel, Error> {
         let line = Line::new(programs)?;
         line.r.run("sh", &["-c", FORWARDING], "")?;
-        let arguments: [OsString; 6] = [
+        let arguments: [OsString; 7] = [
             kernel.flood_object.clone().into(),
             line.s.netns(),
             S0.into(),
             line.d.netns(),
             D0.into(),
+            D_MAC.into(),
             softirq_thread(cpus.generator).to_string().into(),
         ];
         let (dialogue, line_said) = Dialogue::start(launch(programs, cpus.generator, None), &kernel.flood, &arguments)?;
@@ -150,7 +181,7 @@ impl Channel {
     }
 
     /// From now on frames are those of `stream`; returns the first.
-    pub(super) fn load(&mut self, stream: &Stream, bundles: &[Bundle]) -> Result<Vec<u8>, Error> {
+    pub(crate) fn load(&mut self, stream: &Stream, bundles: &[Bundle]) -> Result<Vec<u8>, Error> {
         let frames = stream.frames(bundles);
         self.period = frames.len();
         let mut frames = frames.into_iter();
@@ -163,7 +194,7 @@ impl Channel {
     }
 
     /// Calls `start`, which starts a router here. With pauses, what receives on r0 is a thread afterwards, and watched.
-    pub(super) fn with_router<T>(&mut self, start: impl FnOnce(&Channel) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn with_router<T>(&mut self, start: impl FnOnce(&Channel) -> Result<T, Error>) -> Result<T, Error> {
         let before = napi::threads();
         let started = start(self)?;
         if let (Rhythm::Fair, Some(line)) = (self.rhythm, &self.site.line) {
@@ -177,12 +208,12 @@ impl Channel {
     }
 
     /// How often the router's threads have fallen asleep so far.
-    pub(super) fn sleeps(&self) -> u64 {
+    pub(crate) fn sleeps(&self) -> u64 {
         self.threads.iter().map(|thread| sleeps_of(&format!("/proc/{thread}/status"))).sum()
     }
 
     /// Sends `count` frames in batches and measures; also returns the first that arrived.
-    pub(super) fn run(&mut self, count: u32, batch: u32) -> Result<(Flow, Vec<u8>), Error> {
+    pub(crate) fn run(&mut self, count: u32, batch: u32) -> Result<(Flow, Vec<u8>), Error> {
         let line = match self.rhythm {
             Rhythm::Flood => self.dialogue.ask(&format!("run {count} {batch}"))?,
             Rhythm::Fair => self.dialogue.ask(&format!("pace {count} {batch} {INTERVAL_NS}"))?,
@@ -191,25 +222,19 @@ impl Channel {
     }
 
     /// Frames of a probe: each that takes turns is among them.
-    pub(super) fn probed(&self) -> u32 {
-        PROBE.max(self.period as u32)
+    pub(crate) fn probed(&self) -> u32 {
+        let least = if self.rhythm == Rhythm::Fair { FAIR_PROBE } else { PROBE };
+        least.max(self.period as u32)
     }
 
-    /// Sends some frames; whether all arrived, with the first of them.
-    pub(super) fn probe(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let (flow, sample) = self.run(self.probed(), PROBE_BATCH)?;
-        Ok((flow.arrived == flow.sent).then_some(sample))
-    }
-
-    /// Whether r0 builds packets of the stack's kind from frames that it is handed, though it has no XDP program. Only so
-    /// does Linux see them; where a program is to forward them, a loss would be hidden by it.
-    pub(super) fn offload(&self, on: bool) -> Result<(), Error> {
-        let Some(line) = &self.site.line else { return Ok(()) };
-        line.r.run("ethtool", &["-K", "r0", "gro", if on { "on" } else { "off" }], "")
+    /// Sends some frames; whether so many copies of each arrived, with the first of them.
+    pub(crate) fn probe(&mut self, copies: u32) -> Result<Option<Vec<u8>>, Error> {
+        let (flow, sample) = self.run(self.probed(), PROBE_BATCH / copies.next_power_of_two())?;
+        Ok((flow.arrived == flow.sent * u64::from(copies)).then_some(sample))
     }
 
     /// Packets that Linux has forwarded in the router's namespace (RFC 4293's ipSystemStatsOutForwDatagrams).
-    pub(super) fn forwarded_by_linux(&self) -> u64 {
+    pub(crate) fn forwarded_by_linux(&self) -> u64 {
         let line = self.site.line.as_ref();
         line.and_then(|line| line.r.proc_net("snmp")).and_then(|text| forwarded(&text)).unwrap_or(0)
     }
@@ -222,12 +247,19 @@ impl Channel {
     }
 }
 
+/// Whether r0 builds packets of the stack's kind from frames that it is handed, though it has no XDP program. Only so
+/// does Linux see them; where a program is to forward them, a loss would be hidden by it.
+fn offload(site: &Site, on: bool) -> Result<(), Error> {
+    let Some(line) = &site.line else { return Ok(()) };
+    line.r.run("ethtool", &["-K", "r0", "gro", if on { "on" } else { "off" }], "")
+}
+
 /// Forwarding on, and no second look at sources, whatever this host has for its own.
-const FORWARDING: &str =
+pub(crate) const FORWARDING: &str =
     "cd /proc/sys/net/ipv4 && echo 1 >ip_forward && for f in conf/*/rp_filter; do echo 0 >$f; done";
 
 /// The kernel's thread that takes over softirqs on a CPU; 0 if it cannot be seen.
-fn softirq_thread(cpu: usize) -> u32 {
+pub(crate) fn softirq_thread(cpu: usize) -> u32 {
     let name = format!("ksoftirqd/{cpu}");
     let is_it = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -268,7 +300,7 @@ fn parse(line: &str) -> Option<(Flow, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::guests::generated;
+    use super::super::guests::generated;
     use super::*;
 
     #[test]
@@ -301,3 +333,7 @@ mod tests {
         assert_eq!(forwarded("Ip: Forwarding\nIp: 1\n"), None);
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod kernel_tests;

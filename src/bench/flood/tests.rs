@@ -1,0 +1,129 @@
+//! The in-kernel rungs where they can run: every variant forwards all, and the right one does it.
+
+use super::super::Settings;
+use super::super::guests::{Guests, sending, with_role};
+use super::super::node::NodeGateway;
+use super::*;
+
+const LINUX: &str = "Linux forwarding";
+const CACHE: &str = "XDP with next-hop cache";
+
+/// What the flood needs, or why it cannot be had.
+fn flood() -> Option<(Programs, KernelPrograms)> {
+    let programs = Programs::ready().unwrap();
+    let kernel = programs.kernel().unwrap();
+    match Channel::new(&programs, &kernel, Settings::quiet(1).cpus(), Rhythm::Flood) {
+        Ok(_) => Some((programs, kernel)),
+        Err(Error::NoNamespace) if std::env::var_os("CI").is_none() => {
+            println!("SKIPPED: {}", Error::NoNamespace);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Sends a small stream through a variant; gives the flow and what Linux forwarded of it.
+fn pass_through(variant: &Variant<'_>, stream: &Stream, programs: &Programs, kernel: &KernelPrograms) -> (Flow, u64) {
+    let bundles = Guests::build().unwrap().forwards(stream.codes).unwrap();
+    let settings = Settings { two_cpus: stream.rhythm == Rhythm::Fair, ..Settings::quiet(1) };
+    let mut channel = Channel::new(programs, kernel, settings.cpus(), stream.rhythm).unwrap();
+    let mut running = channel.with_router(|channel| variant.start(&channel.site)).unwrap();
+    let sent = channel.load(stream, variant.bundles().unwrap_or(&bundles)).unwrap();
+    variant.warm(&mut channel, running.as_mut(), 1, &sent).unwrap();
+    let before = channel.forwarded_by_linux();
+    let (flow, _) = channel.run(640, stream.batch).unwrap();
+    (flow, channel.forwarded_by_linux() - before)
+}
+
+#[test]
+fn linux_forwards_every_frame() {
+    let Some((programs, kernel)) = flood() else { return };
+    for variant in [Variant::linux(LINUX), Variant::xdp("pass", &kernel, "pass")] {
+        let (flow, by_linux) = pass_through(&variant, &Stream::plain(128, 64), &programs, &kernel);
+        assert_eq!((flow.arrived, by_linux), (flow.sent, flow.sent), "{}", variant.name);
+    }
+}
+
+#[test]
+fn forwarders_in_xdp_forward_every_frame_past_linux() {
+    let Some((programs, kernel)) = flood() else { return };
+    let many = Stream { destinations: 3, codes: 2, ..Stream::plain(1500, 8) };
+    for (name, section) in [("fib", "fib"), (CACHE, "cache")] {
+        for stream in [Stream::plain(128, 64), Stream::plain(128, 1), many] {
+            let (flow, by_linux) = pass_through(&Variant::xdp(name, &kernel, section), &stream, &programs, &kernel);
+            assert_eq!((flow.arrived, by_linux), (flow.sent, 0), "{name}, {stream:?}");
+        }
+    }
+}
+
+#[test]
+fn fair_bursts_arrive_whole() {
+    let Some((programs, kernel)) = flood() else { return };
+    let cpus = Settings { two_cpus: true, ..Settings::quiet(1) }.cpus();
+    if cpus.generator == cpus.gateway {
+        println!("SKIPPED: there is only one CPU");
+        return;
+    }
+    let cache = Variant::xdp(CACHE, &kernel, "cache");
+    // The sink is read a moment after the last burst: on a busy machine the router's thread may come too late for that.
+    let mut tries = (0..5).map(|_| pass_through(&cache, &Stream::fair(128, 128), &programs, &kernel));
+    let (flow, by_linux) = tries.find(|(flow, _)| flow.arrived == flow.sent).expect("whole bursts, once in five times");
+    assert_eq!(by_linux, 0);
+    assert!(flow.cpu_ns > 0, "the router's thread is watched");
+}
+
+#[test]
+fn the_base_lets_nothing_through() {
+    let Some((programs, kernel)) = flood() else { return };
+    let base = Variant::xdp("drop", &kernel, "drop");
+    let (flow, by_linux) = pass_through(&base, &Stream::plain(512, 16), &programs, &kernel);
+    assert_eq!((flow.sent, flow.arrived, by_linux), (640, 0, 0));
+    assert!(flow.cpu_ns > 0);
+}
+
+#[test]
+fn ordinary_packets_pass_by_a_node() {
+    let Some((programs, kernel)) = flood() else { return };
+    let ordinary = Stream::ordinary(128, 64);
+    let half = NodeGateway::new("half", &[]).configured(&with_role("sandboxed"), "kernel = true");
+    let port = NodeGateway::new("port", &[]);
+    for variant in [Variant::linux(LINUX), Variant::node(half).with_gro(), Variant::node(port).with_gro()] {
+        let (flow, by_linux) = pass_through(&variant, &ordinary, &programs, &kernel);
+        assert_eq!((flow.arrived, by_linux), (flow.sent, flow.sent), "{}", variant.name);
+    }
+}
+
+#[test]
+fn every_child_arrives() {
+    let Some((programs, kernel)) = flood() else { return };
+    for way in ["broadcast", "marks", "edits"] {
+        for count in [2, 4] {
+            let variant = Variant::children("children", &kernel, way, count);
+            let (flow, by_linux) = pass_through(&variant, &Stream::plain(128, 16), &programs, &kernel);
+            assert_eq!((flow.arrived, by_linux), (flow.sent * u64::from(count), 0), "{way}, {count}");
+        }
+    }
+}
+
+#[test]
+fn every_child_of_the_user_half_arrives() {
+    let Some((programs, kernel)) = flood() else { return };
+    let bundles = [sending(2).unwrap()];
+    let node = NodeGateway::new("node", &bundles).configured(&with_role("sandboxed"), "xdp = true");
+    let variant = Variant::node_with_children(node, 2);
+    let cpus = Settings { two_cpus: true, ..Settings::quiet(1) }.cpus();
+    if cpus.generator == cpus.gateway {
+        println!("SKIPPED: there is only one CPU");
+        return;
+    }
+    // What warms the variant up has seen every child of every packet, so here few are lost if others take the CPU.
+    let (flow, _) = pass_through(&variant, &Stream::fair(128, 16), &programs, &kernel);
+    assert!(flow.arrived > flow.sent, "{flow:?}");
+}
+
+#[test]
+fn what_a_node_does_not_know_is_not_measured() {
+    let odd = Variant::node(NodeGateway::new("odd", &[]).configured("no-such-option = 1", ""));
+    assert!(odd.missing().is_some());
+    assert!(Variant::linux(LINUX).missing().is_none());
+}

@@ -1,0 +1,222 @@
+//! A node without sockets whose domains do work of a known cost: datagrams are found by their channels, wait for their domains' turns and are
+//! worked on by an environment that burns CPU time. Its clock is the CPU time of this thread, so what others take of the machine does not count.
+
+use super::super::Error;
+use crate::code::run::Runtime;
+use crate::node::hosts::Environment;
+use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
+use crate::nodeos::domain::Limits;
+use crate::nodeos::grants::Grants;
+use crate::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
+use crate::nodeos::memory_pool::POOLS_MAX;
+use crate::port::{FramePool, PortId};
+use crate::schedule::Policy;
+use crate::sys::clock::thread_cpu;
+use crate::topology::{Link, Port, Routes};
+use crate::trust::Role;
+use crate::wire::ethernet::{self, Mac};
+use crate::wire::{Addr, Prefix, ipv4, udp};
+use std::sync::Arc;
+
+/// UDP port of the first domain's channel.
+const PORTS: u16 = 20_000;
+
+/// Where a datagram says which port it is for.
+const PORT_AT: usize = 36;
+
+const HERE: [u8; 4] = [10, 0, 0, 1];
+const THERE: [u8; 4] = [10, 0, 0, 2];
+
+/// What a domain is and does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    /// Its share.
+    pub(super) grants: Grants,
+    /// CPU time of a packet, in nanoseconds.
+    pub(super) cost: u64,
+}
+
+/// A domain with a weight.
+pub(super) fn weight(weight: u32, cost: u64) -> Member {
+    Member { grants: Grants { weight, ..Grants::default() }, cost }
+}
+
+/// Burns what its domain's packets cost.
+struct Burn(u64);
+
+impl Environment for Burn {
+    fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
+        let Upcall::Packet { frame, .. } = upcall else { return };
+        if self.0 > 0 {
+            let end = thread_cpu() + self.0;
+            while thread_cpu() < end {}
+        }
+        os.packet_free(domain, frame);
+    }
+}
+
+/// The node.
+pub(super) struct Bed {
+    node: Node,
+    runtime: Runtime,
+    out: Output,
+    /// A datagram for the first domain; the others' differ in the port.
+    datagram: Vec<u8>,
+    domains: Vec<DomainId>,
+    began: u64,
+    skipped: u64,
+}
+
+impl Bed {
+    /// A node with these domains, each in an environment of its own.
+    pub(super) fn new(policy: Policy, members: &[Member]) -> Result<Bed, Error> {
+        let mut bed = Bed::empty(policy);
+        for member in members {
+            let role = Role { grants: Grants { channels: 1, ..member.grants }, ..role() };
+            let attached = bed.node.attach("bench", &role, Box::new(Burn(member.cost)));
+            let (_, domain) = attached.map_err(|error| Error::Node(error.to_string()))?;
+            bed.add(domain)?;
+        }
+        Ok(bed)
+    }
+
+    /// A node with so many domains of one environment that costs nothing.
+    pub(super) fn crowd(policy: Policy, count: usize) -> Result<Bed, Error> {
+        let mut bed = Bed::empty(policy);
+        let failed = |error: crate::nodeos::interface::Error| Error::Node(error.to_string());
+        let grants = Grants { channels: 1, domains: POOLS_MAX as u32, memory_bytes: 1 << 30, ..Grants::default() };
+        let (_, top) = bed.node.attach("bench", &Role { grants, ..role() }, Box::new(Burn(0))).map_err(failed)?;
+        for _ in 0..count {
+            let mut turn = Turn { now: 0, runtime: &mut bed.runtime, out: &mut bed.out };
+            let spec = DomainSpec { title: "member".into(), ..DomainSpec::default() };
+            let domain = bed.node.os(&mut turn, top).domain_create(top, &spec).map_err(failed)?;
+            bed.add(domain)?;
+        }
+        Ok(bed)
+    }
+
+    fn empty(policy: Policy) -> Bed {
+        let link = Link::Ethernet { mac: Mac([2, 0, 0, 0, 0, 1]), answers: true };
+        let addresses = vec![(Addr::v4(HERE), Prefix::host(Addr::v4(HERE)))];
+        let mut node = Node::new(NodeConfig {
+            name: "bench".into(),
+            ports: vec![Port { name: "if0".into(), link, addresses, mtu: 1500, bits_per_second: 0 }],
+            neighbours: Vec::new(),
+            routes: Arc::new(Routes::default()),
+            roles: Arc::default(),
+            sizes: Sizes { state_entries: 64, ..Sizes::default() },
+            seed: 1,
+            kernel: false,
+        });
+        node.set_scheduler(policy, 0);
+        let out = Output { pool: FramePool::new(2048, 512), ..Output::default() };
+        let began = thread_cpu();
+        Bed { node, runtime: Runtime::default(), out, datagram: datagram(PORTS), domains: vec![], began, skipped: 0 }
+    }
+
+    /// Gives a domain the channel of the next UDP port.
+    fn add(&mut self, domain: DomainId) -> Result<(), Error> {
+        let port = PORTS + self.domains.len() as u16;
+        let spec = ChanSpec {
+            protocol: "if0/ip/udp".into(),
+            address: format!("*:{port}"),
+            net: NetSpec::default(),
+            ..ChanSpec::default()
+        };
+        let mut turn = Turn { now: 0, runtime: &mut self.runtime, out: &mut self.out };
+        let created = self.node.os(&mut turn, domain).inchan_create(domain, &spec);
+        created.map_err(|error| Error::Node(error.to_string()))?;
+        self.out.effects.clear();
+        self.domains.push(domain);
+        Ok(())
+    }
+
+    /// The node's time.
+    pub(super) fn now(&self) -> u64 {
+        thread_cpu() - self.began + self.skipped
+    }
+
+    /// The time if each datagram takes a microsecond: what a clock costs is not to be measured.
+    #[inline]
+    pub(super) fn now_cheap(&mut self) -> u64 {
+        self.skipped += 1000;
+        self.skipped
+    }
+
+    /// Lets time pass in which nobody has work.
+    pub(super) fn skip(&mut self, nanoseconds: u64) {
+        self.skipped += nanoseconds;
+    }
+
+    /// A datagram comes for a domain.
+    #[inline]
+    pub(super) fn feed(&mut self, member: usize, now: u64) {
+        let mut frame = self.out.pool.take();
+        frame.fill(&self.datagram);
+        if let Some(port) = frame.bytes_mut().get_mut(PORT_AT..PORT_AT + 2) {
+            port.copy_from_slice(&(PORTS + member as u16).to_be_bytes());
+        }
+        frame.port = PortId(0);
+        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive(&mut turn, frame);
+    }
+
+    /// Runs the packet whose turn it is, at what it costs by the node's clock; the time afterwards.
+    pub(super) fn run(&mut self, now: u64) -> Option<u64> {
+        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        let ran = self.node.run_next(&mut turn)?;
+        let after = self.now();
+        self.node.ran(ran, after - now, after);
+        Some(after)
+    }
+
+    /// The same at a cost that is given.
+    #[inline]
+    pub(super) fn run_at(&mut self, now: u64, cost: u64) -> bool {
+        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        let Some(ran) = self.node.run_next(&mut turn) else { return false };
+        self.node.ran(ran, cost, now + cost);
+        true
+    }
+
+    /// CPU time that each domain had.
+    pub(super) fn cpu(&self) -> Vec<u64> {
+        self.domains.iter().map(|id| self.node.usage(*id).map_or(0, |usage| usage.cpu_ns)).collect()
+    }
+
+    /// Packets that came for a domain.
+    pub(super) fn packets(&self, member: usize) -> u64 {
+        self.node.usage(self.domains[member]).map_or(0, |usage| usage.packets)
+    }
+
+    /// Deadlines that a domain has missed.
+    pub(super) fn missed(&self, member: usize) -> u64 {
+        self.node.missed_deadlines(self.domains[member])
+    }
+
+    /// Packets dropped for whatever reason.
+    pub(super) fn dropped(&self) -> u64 {
+        self.node.drops().total()
+    }
+}
+
+fn role() -> Role {
+    Role::anyone(Limits { packets_per_second: u64::MAX >> 32, ..Limits::default() })
+}
+
+fn datagram(port: u16) -> Vec<u8> {
+    let payload = 32;
+    let link = ethernet::Repr {
+        destination: Mac([2, 0, 0, 0, 0, 1]),
+        source: Mac([2, 0, 0, 0, 0, 2]),
+        tag: None,
+        ethertype: ethernet::ethertype::IPV4,
+    };
+    let ip = ipv4::Repr::new(THERE, HERE, udp::IP_PROTOCOL, 64, udp::HEADER + payload);
+    let datagram = udp::Repr { source_port: 9, destination_port: port, payload_len: payload };
+    let (begin, middle) = (ethernet::HEADER, ethernet::HEADER + ip.header_len());
+    let mut bytes = vec![0; middle + udp::HEADER + payload];
+    // All three have room; a frame cut short would be found by nobody.
+    let _ = link.emit(&mut bytes).and(ip.emit(&mut bytes[begin..])).and(datagram.emit(&mut bytes[middle..]));
+    bytes
+}

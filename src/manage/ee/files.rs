@@ -1,0 +1,105 @@
+//! The file calls of a process: carried out by its session's thread, since a disk may be slow.
+//!
+//! A session knows what it has opened itself, so no process reaches another's open files; whose name space a path is in, and what
+//! may be done there, is judged by [`super::super::files`].
+
+use crate::manage::files::Files;
+use crate::nodeos::file::{FileId, FileSpec, OpenFlags, Quota};
+use crate::nodeos::interface::{DomainId, Error};
+use libanode::message::{Answer, Call, Contents, FILE_BYTES_MAX};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a session has open.
+pub struct Opened {
+    files: Option<Arc<Files>>,
+    quota: Quota,
+    open: HashMap<u32, DomainId>,
+    users: Vec<DomainId>,
+}
+
+/// The domain in whose name a call opens or unlinks: the session has to see to it that it is its own.
+pub fn in_name_of(call: &Call) -> Option<DomainId> {
+    match call {
+        Call::FileOpen { domain, .. } | Call::FileUnlink { domain, .. } => Some(DomainId(*domain)),
+        _ => None,
+    }
+}
+
+/// Whether a call is about files.
+pub fn is_about_files(call: &Call) -> bool {
+    matches!(call, Call::FileRead { .. } | Call::FileWrite { .. } | Call::FileClose { .. })
+        || in_name_of(call).is_some()
+}
+
+impl Opened {
+    /// Nothing is open.
+    pub fn new(files: Option<Arc<Files>>, quota: Quota) -> Opened {
+        Opened { files, quota, open: HashMap::new(), users: Vec::new() }
+    }
+
+    /// Lets the session's first domain use the name space of a holder, if it can be one.
+    pub fn enter(&mut self, domain: DomainId, holder: &str) {
+        if let Some(files) = &self.files
+            && files.enter(domain, holder, self.quota).is_ok()
+        {
+            self.users.push(domain);
+        }
+    }
+
+    /// Lets a domain that was created use what the one above it uses.
+    pub fn inherit(&mut self, domain: DomainId, above: DomainId) {
+        if let Some(files) = &self.files
+            && files.inherit(domain, above, self.quota).is_ok()
+        {
+            self.users.push(domain);
+        }
+    }
+
+    /// Carries a call out.
+    pub fn execute(&mut self, call: &Call) -> Result<Answer, Error> {
+        let files = self.files.clone().ok_or(Error::Unsupported)?;
+        match call {
+            Call::FileOpen { domain, space, path, flags } => {
+                let spec = FileSpec { space: space.clone(), path: path.clone(), flags: OpenFlags(*flags) };
+                let file = files.open(DomainId(*domain), &spec)?;
+                self.open.insert(file.0, DomainId(*domain));
+                Ok(Answer::Object { name: file.0 })
+            }
+            Call::FileRead { file, offset, length } => {
+                let domain = self.owner(*file)?;
+                let mut octets = vec![0; (*length as usize).min(FILE_BYTES_MAX)];
+                let read = files.read(domain, FileId(*file), *offset, &mut octets)?;
+                octets.truncate(read);
+                Ok(Answer::Read { contents: Contents(octets) })
+            }
+            Call::FileWrite { file, offset, contents } => {
+                let written = files.write(self.owner(*file)?, FileId(*file), *offset, &contents.0)?;
+                Ok(Answer::Written { bytes: written as u32 })
+            }
+            Call::FileClose { file } => {
+                let domain = self.owner(*file)?;
+                self.open.remove(file);
+                files.close(domain, FileId(*file)).map(|()| Answer::Done {})
+            }
+            Call::FileUnlink { domain, space, path } => {
+                files.unlink(DomainId(*domain), space.as_deref(), path).map(|()| Answer::Done {})
+            }
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    fn owner(&self, file: u32) -> Result<DomainId, Error> {
+        self.open.get(&file).copied().ok_or(Error::Stale)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(files) = &self.files {
+            for domain in &self.users {
+                files.leave(*domain);
+            }
+        }
+    }
+}
