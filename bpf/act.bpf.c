@@ -6,8 +6,7 @@
 
 SECTION("xdp") int act(struct xdp *ctx)
 {
-    u32 zero = 0;
-    struct current *now = map_lookup(current_map, &zero);
+    struct current *now = map_lookup(current_map, zero_value);
 
     return now ? finish(ctx, now) : XDP_ABORTED;
 }

@@ -7,13 +7,14 @@
 #define ANODE_ACT_H
 
 #include "budget.h"
-#include "next_hop.h"
+#include "known.h"
+#include "parse.h"
 #include "sockets.h"
 
 enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
 
 /* Gives a packet whose code has run to the user half, which goes on where this stopped. */
-INLINE int pass_up(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)
+INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict)
 {
     if (xdp_adjust_head(ctx, -(int)sizeof(struct passed_up)))
         return XDP_ABORTED;
@@ -35,75 +36,126 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, struct usage *usa
     copy(up->code, capsule->code);
     copy(up->code + 2, capsule->code + 2);
     copy(up->source, now->source);
-    copy(up->here, now->here);
+    copy(up->here, known->hop.own);
     up->ethertype = type;
-    usage->passed_up++;
     u32 interface = ctx->ingress_ifindex;
     const struct port *port = map_lookup(ports_map, &interface);
-    return port ? to_user(ctx, port, flow_place(now->source, now->to), 0) : XDP_PASS;
+    return port ? to_user(ctx, port, flow_place(now->source, known->to), 0) : XDP_PASS;
 }
 
+/* A fresh header around a packet whose length has not changed: identification 0, not to be fragmented. */
 INLINE void put_ipv4(struct ipv4 *ip, u32 source, u32 destination)
 {
-    ip->identification = 0;
-    ip->fragment = be16(0x4000);
-    ip->ttl--;
-    ip->source = source;
-    ip->destination = destination;
-    sum_ipv4(ip);
+    u32 *word = (u32 *)ip;
+    u32 life = (word[2] & 0xffff) - 1, whole = be16(0x4000) << 16;
+    u64 sum = (u64)word[0] + whole + life + source + destination;
+
+    word[1] = whole;
+    word[2] = life | (u32)(u16)~fold(sum) << 16;
+    word[3] = source;
+    word[4] = destination;
+}
+
+INLINE void put_ipv6(struct ipv6 *ip, const u64 from[2], const u64 to[2])
+{
+    ip->word &= be32(0xfff00000);
+    ip->hop_limit--;
+    copy(ip->source.half, from);
+    copy(ip->destination.half, to);
+}
+
+INLINE void put_udp(struct udp *udp)
+{
+    *(u32 *)udp = be16(PORT) | (u32)be16(PORT) << 16;
+    udp->checksum = 0;
+}
+
+/* The checksum of UDP over IPv6, which must be there: over addresses, length and protocol, and all behind the IPv6 header. The code
+ * may have changed anything in its window, and whoever sent the packet may have left the sum to a device. */
+INLINE void sum_udp6(u8 *data, const u8 *end)
+{
+    struct ipv6 *ip = (void *)(data + sizeof(struct ethernet));
+    struct udp *udp = (void *)(ip + 1);
+    const u8 *at = (const u8 *)ip + 8;
+    u64 sum = (u64)ip->length + be16(UDP);
+
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < SUMMED_MAX && at + 8 <= end; i++, at += 8)
+        sum += (u64) * (const u32 *)at + *(const u32 *)(at + 4);
+    if (at + 4 <= end) {
+        sum += *(const u32 *)at;
+        at += 4;
+    }
+    if (at + 2 <= end) {
+        sum += *(const u16 *)at;
+        at += 2;
+    }
+    if (at + 1 <= end)
+        sum += *at;
+    u16 checksum = (u16)~fold(sum);
+    udp->checksum = checksum ? checksum : 0xffff;
+}
+
+/* Sends the packet, whose capsule header is within it, by a next hop. */
+INLINE int send(const struct current *now, u8 *data, const u8 *end, struct capsule *capsule, const struct hop *hop,
+                const u64 from[2], const u64 to[2])
+{
+    u32 form = now->offset;
+
+    capsule->bound = be32(now->bound - 1);
+    copy(capsule->previous.half, hop->own);
+    if (LIKELY(form < BEHIND_IPV6))
+        put_ipv4((void *)(data + sizeof(struct ethernet)), (u32)(from[1] >> 32), (u32)(to[1] >> 32));
+    else
+        put_ipv6((void *)(data + sizeof(struct ethernet)), from, to);
+    if (LIKELY(form == BEHIND_UDP))
+        put_udp((void *)(data + BEHIND_UDP - sizeof(struct anep) - sizeof(struct udp)));
+    else if (form == BEHIND_UDP6) {
+        put_udp((void *)(data + BEHIND_UDP6 - sizeof(struct anep) - sizeof(struct udp)));
+        sum_udp6(data, end);
+    }
+    *(u64 *)data = *(const u64 *)hop->macs;
+    *(u32 *)(data + 8) = *(const u32 *)(hop->macs + 4);
+    return (int)redirect_map(transmit_map, hop->interface, 0);
 }
 
 /* Sends the packet to its next hop; 0 if that cannot be done here. */
-INLINE int forward(struct xdp *ctx, const struct current *now)
+INLINE int forward(struct xdp *ctx, const struct current *now, const struct known *known)
 {
-    u32 offset = now->offset & 127;
+    u32 form = now->offset & 127;
     u8 *data = packet(ctx);
-    struct ethernet *ethernet = (void *)data;
-    struct capsule *capsule = (void *)(data + offset);
+    struct capsule *capsule = (void *)(data + form);
 
-    if ((u8 *)(capsule + 1) > packet_end(ctx))
+    if ((u8 *)(capsule + 1) > packet_end(ctx) || data + BEHIND_UDP6 > packet_end(ctx))
         return 0;
     u64 from[2], to[2];
     copy(from, capsule->source.half);
     copy(to, capsule->destination.half);
-    if (is_v4(to) != is_v4(from) || is_v4(to) != (offset != BEHIND_IPV6))
+    /* The packet's own source, or this node's. */
+    if (!is_equal(from, now->source) && !is_equal(from, known->hop.own))
         return 0;
-    u32 place;
-    const struct next_hop *next =
-        is_equal(to, now->to) ? map_lookup(next_hops_map, &now->next) : find_next(ctx, from, to, &place);
-    if (!next || now->bytes + offset - sizeof(*ethernet) > next->mtu)
+    u32 octets = now->bytes + form - (u32)sizeof(struct ethernet);
+    if (LIKELY(is_equal(to, known->to) && is_v4(from) == (form < BEHIND_IPV6)))
+        return octets > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to);
+    if (is_v4(to) != is_v4(from) || is_v4(to) != (form < BEHIND_IPV6))
+        return 0;
+    const struct next_hop *next = find_next(ctx, from, to);
+    if (!next || octets > next->hop.mtu)
         return 0;
     /* Bounds again: looking for the next hop may have forgotten them. */
     data = packet(ctx);
-    ethernet = (void *)data;
-    capsule = (void *)(data + offset);
-    if ((u8 *)(capsule + 1) > packet_end(ctx) || data + 54 > packet_end(ctx))
+    capsule = (void *)(data + form);
+    if ((u8 *)(capsule + 1) > packet_end(ctx) || data + BEHIND_UDP6 > packet_end(ctx))
         return 0;
-    capsule->bound = be32(now->bound - 1);
-    copy(capsule->previous.half, next->own);
-    if (offset != BEHIND_IPV6) {
-        put_ipv4((void *)(ethernet + 1), (u32)(from[1] >> 32), (u32)(to[1] >> 32));
-        if (offset == BEHIND_UDP)
-            *(u16 *)(data + 34) = be16(PORT);
-    } else {
-        struct ipv6 *ip = (void *)(ethernet + 1);
-        ip->word &= be32(0xfff00000);
-        ip->hop_limit--;
-        copy(ip->source.half, from);
-        copy(ip->destination.half, to);
-    }
-    __builtin_memcpy(ethernet->macs, next->macs, sizeof(ethernet->macs));
-    return (int)redirect_map(transmit_map, next->interface, 0);
+    return send(now, data, packet_end(ctx), capsule, &next->hop, from, to);
 }
 
-/* Whether the code left a source that may be there: the packet's own, or this node's. */
-INLINE int is_honest(const struct capsule *capsule, const struct current *now)
+INLINE int conclude(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict)
 {
-    return is_equal(capsule->source.half, now->source) || is_equal(capsule->source.half, now->here);
-}
+    struct usage *usage = map_lookup(usage_map, &now->slot);
 
-INLINE int conclude(struct xdp *ctx, const struct current *now, struct usage *usage, u32 verdict)
-{
+    if (!usage)
+        return XDP_ABORTED;
     if (verdict == VERDICT_DROP) {
         usage->by_code++;
         return XDP_DROP;
@@ -112,31 +164,34 @@ INLINE int conclude(struct xdp *ctx, const struct current *now, struct usage *us
         usage->by_verdict++;
         return XDP_DROP;
     }
-    const struct capsule *capsule = (const void *)(packet(ctx) + (now->offset & 127));
-    if ((const u8 *)(capsule + 1) > packet_end(ctx))
-        return XDP_ABORTED;
-    if (verdict == VERDICT_FORWARD && now->bound && is_honest(capsule, now)) {
-        int done = forward(ctx, now);
-        if (LIKELY(done)) {
-            usage->forwarded++;
-            return done;
-        }
-    }
-    return pass_up(ctx, now, usage, verdict);
+    usage->passed_up++;
+    return pass_up(ctx, now, known, verdict);
 }
 
-/* Accounts for a packet whose code has run, and acts on its verdict. */
-INLINE int finish(struct xdp *ctx, const struct current *now)
+INLINE void charge_for(const struct current *now)
 {
     struct usage *usage = map_lookup(usage_map, &now->slot);
 
-    if (!usage)
-        return XDP_ABORTED;
-    usage->packets++;
-    usage->bytes += now->bytes;
-    if (UNLIKELY(now->began))
+    if (usage)
         charge(now->slot, usage, ktime_get_ns() - now->began);
-    return conclude(ctx, now, usage, now->verdict);
+}
+
+/* Acts on the verdict of code that has run. */
+INLINE int finish(struct xdp *ctx, const struct current *now)
+{
+    const struct known *known = map_lookup(known_map, &now->known);
+    u32 verdict = now->verdict;
+
+    if (!known)
+        return XDP_ABORTED;
+    if (UNLIKELY(now->began))
+        charge_for(now);
+    if (LIKELY(verdict == VERDICT_FORWARD && now->bound)) {
+        int done = forward(ctx, now, known);
+        if (LIKELY(done))
+            return done;
+    }
+    return conclude(ctx, now, known, verdict);
 }
 
 #endif

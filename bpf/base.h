@@ -37,6 +37,8 @@ static long (*const redirect_map)(const void *map, u64 key, u64 flags) = (void *
 static void (*const spin_lock)(void *lock) = (void *)93;
 static void (*const spin_unlock)(void *lock) = (void *)94;
 static long (*const fib_lookup)(void *ctx, void *params, int size, u32 flags) = (void *)69;
+static u32 (*const smp_processor_id)(void) = (void *)8;
+static u64 (*const xdp_get_buff_len)(void *ctx) = (void *)188;
 static u64 (*const jiffies)(void) = (void *)118;
 
 INLINE u8 *packet(const struct xdp *ctx) { return (u8 *)(long)ctx->data; }

@@ -14,8 +14,7 @@ extern int capsule(struct context *context, struct addr *window);
 /* Runs it and notes its verdict; nothing if the packet is too short for its window. */
 INLINE struct current *run_code(struct xdp *ctx)
 {
-    u32 zero = 0;
-    struct current *now = map_lookup(current_map, &zero);
+    struct current *now = map_lookup(current_map, zero_value);
     struct capsule *packet_capsule = (void *)behind(packet(ctx), OFFSET);
 
     if (!now || behind(packet_capsule + 1, WINDOW) > packet_end(ctx))

@@ -16,12 +16,15 @@ enum {
     PORTS = 4096,
     NEAR = 1024,
     /* In pairs. */
-    NEXT_HOPS = 32768,
+    NEXT_HOPS = 8192,
 };
 
-/* Where a capsule header can stand in a frame. Map `programs` has a program of each code for each: that
- * of slot S and form F is number S + F * PROGRAMS. */
-enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62 };
+/* Where a capsule header can stand in a frame: its form. Map `programs` has a program of each code for each: that
+ * of slot S and form number F, in this order, is number S + F * PROGRAMS. */
+enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62, BEHIND_UDP6 = 70 };
+
+/* Map `stations`: programs of our own that others jump to. */
+enum { ACT, LEARN, STATIONS };
 
 /* An address: 16 octets, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
  * where XDP runs. */
@@ -32,7 +35,12 @@ struct addr {
 /* What mobile code sees of the packet's place: struct an_context of sdk/anode/capsule.h. */
 struct context {
     u64 here[2];
-    u32 payload_length, window_length, flags, in_port, from, bound, app_port, reserved[5];
+    /* Each line is one word of 8 octets. */
+    u32 payload_length, window_length;
+    u32 flags, in_port;
+    u32 from, bound;
+    u32 app_port, reserved;
+    u64 more[2];
 };
 
 /* Map `node`, one entry. */
@@ -44,6 +52,8 @@ struct node {
     u64 origin;
     /* For the node alone: version of this contract. */
     u32 neighbours, version;
+    /* Entries of map `known` for each CPU, a power of two. */
+    u32 known, zero;
 };
 
 /* Map `ports`, by interface index. */
@@ -78,20 +88,41 @@ struct near {
     u32 interface;
     /* Its number among the node's neighbours, plus 1; 0: none. */
     u32 number;
-    /* Whether a capsule of its has come since the node looked: set here, cleared by the node. */
+    /* Whether a capsule of its has come since the node looked, but for TICKS (next_hop.h): set here, cleared by the node. */
     u32 heard, zero;
+};
+
+/* A next hop. */
+struct hop {
+    /* The node's address on that side. */
+    u64 own[2];
+    /* Destination, then source. */
+    u16 macs[6];
+    u16 interface, mtu;
 };
 
 /* Map `next_hops`, for each CPU: each destination has two places next to each other. */
 struct next_hop {
     u64 to[2];
-    /* The node's address on that side. */
-    u64 own[2];
-    u64 generation, until;
-    u32 interface, mtu;
-    /* Destination, then source. */
-    u16 macs[6];
-    u32 zero;
+    struct hop hop;
+    /* On the kernel's clock of ticks. */
+    u64 until;
+    u32 generation, zero;
+};
+
+/* Map `known`, a part for each CPU: all that the ingress needs to know of a flow, in two cache lines. Each flow has two
+ * places next to each other. */
+struct known {
+    /* What the flow is known by: name of the code, previous node, destination, and the interface below. */
+    u64 code[4], previous[2], to[2];
+    struct hop hop;
+    u64 until;
+    u32 generation;
+    u16 interface, from, slot, window, in_port;
+    /* One of the four above; whether the interface has AF_XDP sockets. */
+    u8 form, sockets;
+    /* The link address that its frames are for, in the first six octets. */
+    u64 mac;
 };
 
 /* Map `routes`: a prefix over addresses, and what is behind it. */
@@ -121,9 +152,11 @@ struct set {
 
 /* Map `usage`, for each CPU, by slot. */
 struct usage {
-    u64 packets, bytes, forwarded, passed_up;
-    /* Dropped by the code; for a verdict that does not exist; because its domain is over its budget. */
-    u64 by_code, by_verdict, by_budget;
+    u64 packets, bytes;
+    /* Given to the user half; dropped by the code, or for a verdict that does not exist. All other packets were forwarded. */
+    u64 passed_up, by_code, by_verdict;
+    /* Dropped because its domain is over its budget: not among the packets. */
+    u64 by_budget;
     /* Time in nanoseconds, from samples. */
     u64 time;
     /* Packets this CPU may still run before it asks for more. */
@@ -155,26 +188,17 @@ struct account {
 /* Packets that a CPU takes at once, and of which one is timed. */
 enum { SHARE = 64 };
 
-/* Map `counts`, for each CPU, one entry: capsules at the ingress, and frames that pretend to come
- * from here. */
-struct counts {
-    u64 received, dropped_forged;
-};
-
-/* Map `current`, for each CPU, one entry: the packet whose code runs. */
+/* Map `current`, for each CPU, one entry: capsules at the ingress, frames that pretend to come from here; and the packet whose
+ * code runs. */
 struct current {
+    u64 received, dropped_forged;
     /* The code may write into this; nothing in it is believed afterwards. */
     struct context context;
-    /* The node's address that the code sees, and the packet's source before the code ran. */
-    u64 here[2], source[2];
-    /* Its destination before the code ran, and the place of its next hop in map `next_hops`. */
-    u64 to[2];
-    u32 next;
-    /* Offset of the capsule header in the frame, one of the three above. */
-    u32 offset;
-    u32 slot;
-    /* Octets of the capsule, header included, and its resource bound. */
-    u32 bytes, bound;
+    /* The packet's source before the code ran. */
+    u64 source[2];
+    /* Its flow's place in map `known`, and what of it changes from packet to packet: offset of the capsule header in the frame, slot
+     * of the code, octets of the capsule, header included, and its resource bound. */
+    u32 known, offset, slot, bytes, bound;
     /* What the code has returned. */
     u32 verdict;
     /* When it began, if it is timed; else 0. */
@@ -192,14 +216,13 @@ struct passed_up {
     u16 ethertype, zero[3];
 };
 
-_Static_assert(sizeof(struct node) == 40 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 32 && sizeof(struct next_hop) == 72 && sizeof(struct usage) == 72, "contract");
-_Static_assert(sizeof(struct counts) == 16 && sizeof(struct current) == 144 && sizeof(struct passed_up) == 80, "contract");
+_Static_assert(sizeof(struct node) == 48 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
+_Static_assert(sizeof(struct near) == 32 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 128, "contract");
+_Static_assert(sizeof(struct usage) == 64 && sizeof(struct current) == 128 && sizeof(struct passed_up) == 80, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
-_Static_assert(sizeof(struct budget) == 72 && sizeof(struct account) == 128, "contract");
+_Static_assert(sizeof(struct context) == 64 && sizeof(struct budget) == 72 && sizeof(struct account) == 128, "contract");
 
-MAP(node_map);
 MAP(ports_map);
 MAP(codes_map);
 MAP(near_map);
@@ -207,13 +230,25 @@ MAP(next_hops_map);
 MAP(usage_map);
 MAP(budgets_map);
 MAP(accounts_map);
-MAP(counts_map);
 MAP(current_map);
+MAP(known_map);
 MAP(programs_map);
 MAP(transmit_map);
-MAP(act_map);
+MAP(stations_map);
 MAP(routes_map);
 MAP(neighbours_map);
 MAP(state_map);
+
+/* The one entry of map `node`; one of map `zero`, which is key 0 of all others. */
+extern struct node node_value;
+MAP(zero_value);
+
+/* `node_value` in a register, so that no offset is put into its address. */
+INLINE const volatile struct node *node(void)
+{
+    const struct node *value = &node_value;
+    asm volatile("" : "+r"(value));
+    return value;
+}
 
 #endif

@@ -35,9 +35,7 @@ enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003, SETS = 0x5e1
 /* The node's clock. */
 INLINE u64 clock(void)
 {
-    u32 zero = 0;
-    struct node *node = map_lookup(node_map, &zero);
-    return node ? ktime_get_ns() - node->origin : 0;
+    return ktime_get_ns() - node()->origin;
 }
 
 CALL u64 an_now(void) { return clock(); }
@@ -50,21 +48,16 @@ CALL u64 an_random(void)
 
 CALL int an_node_name(u64 *name)
 {
-    u32 zero = 0;
-    struct node *node = map_lookup(node_map, &zero);
+    const volatile struct node *here = node();
 
-    if (!node)
-        return -1;
-    name[0] = *(u64 *)node->name;
-    name[1] = *(u64 *)(node->name + 8);
+    name[0] = *(const volatile u64 *)here->name;
+    name[1] = *(const volatile u64 *)(here->name + 8);
     return 0;
 }
 
 CALL u32 an_neighbours(void)
 {
-    u32 zero = 0;
-    struct node *node = map_lookup(node_map, &zero);
-    return node ? node->neighbours : 0;
+    return node()->neighbours;
 }
 
 CALL int an_neighbour(u32 index, u64 *addr)

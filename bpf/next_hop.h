@@ -17,15 +17,38 @@ struct fib {
     u16 source_port, destination_port, length;
     u32 interface, service;
     u32 source[4], destination[4];
-    u32 vlan;
+    u32 table;
     u16 own_mac[3], mac[3];
 };
 _Static_assert(sizeof(struct fib) == 64, "the kernel's structure");
 
 enum { INET = 2, INET6 = 10 };
 
+/* BPF_FIB_LOOKUP_DIRECT, BPF_FIB_LOOKUP_TBID and RT_TABLE_MAIN: rules of policy routing are not asked, since the user half knows the
+ * routes of the main tables alone. */
+enum { IN_TABLE = 1 | 8, MAIN = 254 };
+
+/* Whether an address is one of the node's own: the main tables do not say. */
+INLINE int is_own(const u64 to[2])
+{
+    struct prefix prefix = {128, {(u32)to[0], (u32)(to[0] >> 32), (u32)to[1], (u32)(to[1] >> 32)}};
+    const struct route *route = map_lookup(routes_map, &prefix);
+
+    return route && route->here;
+}
+
+INLINE void take_macs(u16 macs[6], const struct fib *fib)
+{
+    macs[0] = fib->mac[0];
+    macs[1] = fib->mac[1];
+    macs[2] = fib->mac[2];
+    macs[3] = fib->own_mac[0];
+    macs[4] = fib->own_mac[1];
+    macs[5] = fib->own_mac[2];
+}
+
 /* Asks the kernel. False if the way leads nowhere, to this host, or out of what the node knows. */
-INLINE int ask(struct xdp *ctx, struct next_hop *next, const u64 from[2], const u64 to[2], u64 generation, u64 now)
+INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to[2])
 {
     int v4 = is_v4(to);
     struct fib fib = {0};
@@ -42,62 +65,56 @@ INLINE int ask(struct xdp *ctx, struct next_hop *next, const u64 from[2], const 
         fib.destination[2] = (u32)to[1];
         fib.destination[3] = (u32)(to[1] >> 32);
     }
-    if (fib_lookup(ctx, &fib, sizeof(fib), 0))
+    fib.table = MAIN;
+    if (is_own(to) || fib_lookup(ctx, &fib, sizeof(fib), IN_TABLE))
         return 0;
     u32 interface = fib.interface;
     struct port *port = map_lookup(ports_map, &interface);
     if (!port || !port->present)
         return 0;
-    copy(next->own, v4 ? port->v4 : port->v6);
-    if (!(next->own[0] | next->own[1]))
+    copy(hop->own, v4 ? port->v4 : port->v6);
+    if (!(hop->own[0] | hop->own[1]))
         return 0;
-    copy(next->to, to);
-    next->interface = interface;
-    next->mtu = fib.length < port->mtu ? fib.length : port->mtu;
-    next->macs[0] = fib.mac[0];
-    next->macs[1] = fib.mac[1];
-    next->macs[2] = fib.mac[2];
-    next->macs[3] = fib.own_mac[0];
-    next->macs[4] = fib.own_mac[1];
-    next->macs[5] = fib.own_mac[2];
-    next->generation = generation;
-    next->until = now + TICKS;
+    u32 mtu = fib.length < port->mtu ? fib.length : port->mtu;
+    hop->interface = (u16)interface;
+    hop->mtu = (u16)mtu;
+    take_macs(hop->macs, &fib);
     return 1;
 }
 
-INLINE int is_fresh(const struct next_hop *next, const u64 to[2], u64 generation, u64 now)
+INLINE int is_fresh(const struct next_hop *next, const u64 to[2], u32 generation, u64 now)
 {
     return is_equal(next->to, to) && next->generation == generation && (long long)(next->until - now) > 0;
 }
 
-/* The next hop towards `to`, or nothing; and its place. */
-INLINE struct next_hop *find_next(struct xdp *ctx, const u64 from[2], const u64 to[2], u32 *at)
+/* The next hop towards `to`, or nothing. */
+INLINE struct next_hop *find_next(struct xdp *ctx, const u64 from[2], const u64 to[2])
 {
-    u32 zero = 0, first = place(to, 0, NEXT_HOPS / 2) * 2, second = first + 1;
-    struct node *node = map_lookup(node_map, &zero);
+    u32 first = place(to, 0, NEXT_HOPS / 2) * 2, second = first + 1;
     struct next_hop *next = map_lookup(next_hops_map, &first);
 
-    if (!node || !next)
+    if (!next)
         return 0;
-    u64 now = jiffies(), generation = *(volatile u64 *)&node->generation;
-    *at = first;
+    u64 now = jiffies();
+    u32 generation = (u32)node()->generation;
     if (LIKELY(is_fresh(next, to, generation, now)))
         return next;
     struct next_hop *other = map_lookup(next_hops_map, &second);
     if (!other)
         return 0;
-    if (is_fresh(other, to, generation, now)) {
-        *at = second;
+    if (is_fresh(other, to, generation, now))
         return other;
-    }
     /* The older one gives way. */
-    if ((long long)(other->until - next->until) < 0) {
+    if ((long long)(other->until - next->until) < 0)
         next = other;
-        *at = second;
-    }
     /* Nobody must believe it while it changes. */
     next->until = 0;
-    return ask(ctx, next, from, to, generation, now) ? next : 0;
+    if (!ask(ctx, &next->hop, from, to))
+        return 0;
+    copy(next->to, to);
+    next->generation = generation;
+    next->until = now + TICKS;
+    return next;
 }
 
 #endif

@@ -1,54 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Which frames are capsules in the form that the kernel half handles.
+ * Which frames are capsules in a form that the kernel half handles: untagged, no IP options, no fragment, room to live, and
+ * headers that say what the capsule says itself.
  */
 #ifndef ANODE_PARSE_H
 #define ANODE_PARSE_H
 
 #include "wire.h"
 
-/* Offset of the ANEP header if the frame is a capsule in the common form, else 0: untagged, no IP
- * options, no fragment, no UDP checksum to keep right, room to live. */
-INLINE u32 find_anep(const u8 *data, const u8 *end)
+/* The form of a frame by its protocols alone: where its capsule header stands, or 0. */
+INLINE u32 form_of(const u8 *data, const u8 *end)
 {
     const struct ethernet *ethernet = (const void *)data;
     const struct ipv4 *ip = (const void *)(ethernet + 1);
-    const struct udp *udp = (const void *)(ip + 1);
+    const struct ipv6 *ip6 = (const void *)(ethernet + 1);
 
-    if ((const u8 *)(udp + 1) > end)
+    if (data + BEHIND_IPV4 > end)
         return 0;
-    if (ethernet->type == be16(IPV4)) {
-        if (ip->version != 0x45 || ip->fragment & be16(0x3fff) || ip->ttl <= 1 || fold_ipv4(ip) != 0xffff)
-            return 0;
-        if (ip->protocol == ANEP)
-            return BEHIND_IPV4 - 8;
-        if (ip->protocol != UDP || udp->destination != be16(PORT) || udp->checksum)
-            return 0;
-        return be16(udp->length) == be16(ip->length) - 20 ? BEHIND_UDP - 8 : 0;
+    if (LIKELY(ethernet->type == be16(IPV4))) {
+        if (LIKELY(ip->protocol == UDP))
+            return ((const struct udp *)(ip + 1))->destination == be16(PORT) ? BEHIND_UDP : 0;
+        return ip->protocol == ANEP ? BEHIND_IPV4 : 0;
     }
-    if (ethernet->type == be16(IPV6)) {
-        const struct ipv6 *ip6 = (const void *)(ethernet + 1);
-        if ((const u8 *)(ip6 + 1) > end || ip6->hop_limit <= 1 || (ip6->word & be32(0xf0000000)) != be32(0x60000000))
-            return 0;
-        return ip6->next == ANEP ? BEHIND_IPV6 - 8 : 0;
-    }
-    return 0;
+    if (ethernet->type != be16(IPV6) || data + BEHIND_IPV6 > end)
+        return 0;
+    if (ip6->next == UDP)
+        return ((const struct udp *)(ip6 + 1))->destination == be16(PORT) ? BEHIND_UDP6 : 0;
+    return ip6->next == ANEP ? BEHIND_IPV6 : 0;
 }
 
-/* Whether the headers around the capsule say what it says itself, and the frame of so many octets ends with it. */
-INLINE int agrees(const u8 *data, u32 size, const struct capsule *capsule, u32 offset, u32 anep_length)
+/* Whether an IPv4 header is fit to be forwarded, around so many octets and a capsule to a mapped address. */
+INLINE int is_fit_v4(const struct ipv4 *ip, const struct capsule *capsule, u32 inside)
 {
-    if (size != offset + anep_length)
+    return ip->version == 0x45 && !(ip->fragment & be16(0x3fff)) && ip->ttl > 1 && be16(ip->length) == sizeof(*ip) + inside &&
+           ip->destination == *((const u32 *)&capsule->destination + 3) && is_summed(ip);
+}
+
+/* A mapped address means IPv4 everywhere else: here it is malformed. */
+INLINE int is_fit_v6(const struct ipv6 *ip, const struct capsule *capsule, u32 inside)
+{
+    return (ip->word & be32(0xf0000000)) == be32(0x60000000) && ip->hop_limit > 1 && be16(ip->length) == inside &&
+           !is_v4(ip->source.half) && !is_v4(ip->destination.half) &&
+           is_equal(ip->destination.half, capsule->destination.half);
+}
+
+/* The largest frame in UDP over IPv6 that is handled here, in words of 8 octets: more is not summed (act.h). */
+enum { SUMMED_MAX = 512 };
+
+/* Octets of the ANEP packet, if a frame of `size` octets is a good capsule in this form, to an address of the form's family; else 0.
+ * Its capsule header is within it. */
+INLINE u32 anep_length(const u8 *data, u32 size, u32 form)
+{
+    const struct capsule *capsule = (const void *)(data + form);
+    const struct anep *anep = (const struct anep *)capsule - 1;
+    const struct udp *udp = (const struct udp *)anep - 1;
+    u32 length = be16(anep->length);
+
+    if (*(const u32 *)anep != (be16(0x0100) | (u32)be16(CAPSULE) << 16) || anep->header_words != be16(2) ||
+        *(const u16 *)capsule != be16(0x0100) || size != form - sizeof(*anep) + length)
         return 0;
-    if (offset == BEHIND_IPV6 - 8) {
-        const struct ipv6 *ip = (const void *)(data + 14);
-        /* A mapped address means IPv4 everywhere else: here it is malformed. */
-        return !is_v4(ip->source.half) && !is_v4(ip->destination.half) &&
-               is_equal(ip->destination.half, capsule->destination.half) && be16(ip->length) == anep_length;
+    if (form == BEHIND_UDP || form == BEHIND_UDP6) {
+        if (be16(udp->length) != sizeof(*udp) + length)
+            return 0;
     }
-    const struct ipv4 *ip = (const void *)(data + 14);
-    return capsule->destination.half[0] == 0 && capsule->destination.half[1] == mapped(ip->destination) &&
-           be16(ip->length) == offset - 14 + anep_length;
+    if (form == BEHIND_UDP6 && size > SUMMED_MAX * 8)
+        return 0;
+    u32 inside = length + (form == BEHIND_UDP || form == BEHIND_UDP6 ? (u32)sizeof(*udp) : 0);
+    const void *ip = data + sizeof(struct ethernet);
+    return (form < BEHIND_IPV6 ? is_fit_v4(ip, capsule, inside) : is_fit_v6(ip, capsule, inside)) ? length : 0;
 }
 
 #endif

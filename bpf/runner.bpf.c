@@ -14,6 +14,6 @@
 SECTION("xdp") int runner(struct xdp *ctx)
 {
     if (run_code(ctx))
-        tail_call(ctx, act_map, 0);
+        tail_call(ctx, stations_map, ACT);
     return XDP_ABORTED;
 }

@@ -90,7 +90,8 @@ INLINE int to_user(struct xdp *ctx, const struct port *port, u32 place, int held
     u32 interface = ctx->ingress_ifindex, socket = socket_of(ctx, port);
     struct lifted *lifted = map_lookup(lifted_map, &interface);
 
-    if (socket) {
+    /* A socket takes a frame in one buffer only. */
+    if (socket && xdp_get_buff_len(ctx) == (u64)(packet_end(ctx) - packet(ctx))) {
         u32 at = socket - 1;
         struct punts *punts = map_lookup(punts_map, &at);
         if (punts && map_lookup(sockets_map, &at)) {

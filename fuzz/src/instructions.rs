@@ -7,7 +7,9 @@
 
 use crate::code::bundle::{Insn, Program};
 use crate::code::check;
-use crate::code::link::{Constants, Environment, Function, KEEP, LinkError, OFFSET, SETS, SLOT, WINDOW, link};
+use crate::code::link::{
+    Constants, Environment, Function, KEEP, LinkError, OFFSET, Reference, SETS, SLOT, WINDOW, link,
+};
 
 /// Opcodes of RFC 9669, appendix A, groups base32, base64, divmul32 and divmul64, that mobile code may have; without
 /// packet access, atomics, the conditional jumps' newer relatives, calls by register and long jumps. `0x85` and `0x18`
@@ -166,11 +168,16 @@ pub fn only_calls_of_the_linker(environment: &Environment, program: &Program, li
 /// A function of the environment is as it was but for maps, the call of the code, and constants.
 fn same(function: &Function, linked: &[Insn]) -> Result<(), String> {
     for (at, (before, after)) in function.code.iter().zip(linked).enumerate() {
-        let refers = function.references.iter().any(|(place, _)| *place == at);
+        let refers = function.references.iter().find(|(place, _)| *place == at).map(|(_, reference)| reference);
+        let source = refers.map(|reference| match reference {
+            Reference::Code => 1,
+            Reference::Map(_) => 5,
+            Reference::Value(_) => 6,
+        });
         let constant = [SLOT, WINDOW, OFFSET, SETS, KEEP].contains(&before.imm);
         let masked = |insn: &Insn| Insn { src: 0, imm: 0, ..*insn };
-        let right = match (refers, constant) {
-            (true, _) => masked(before) == masked(after) && after.src == if before.opcode == CALL { 1 } else { 5 },
+        let right = match (source, constant) {
+            (Some(source), _) => masked(before) == masked(after) && after.src == source,
             (_, true) => Insn { imm: 0, ..*before } == Insn { imm: 0, ..*after },
             _ => before == after,
         };

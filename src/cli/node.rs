@@ -424,6 +424,13 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
             port["mode"].as_str().unwrap_or("?")
         );
     }
+    match number(kernel, "rules_not_obeyed") {
+        0 => {}
+        rules => {
+            let _ =
+                writeln!(text, "  kernel half: {rules} rules of policy routing not obeyed, only the main tables are");
+        }
+    }
     for code in list("codes") {
         let usage = &code["usage"];
         let _ = writeln!(

@@ -25,9 +25,11 @@ const LOCAL: u8 = 1;
 /// Source register of a call of a symbol, in code not yet linked.
 const SYMBOL: u8 = 14;
 
-/// The opcode of a 64-bit constant, and the source register that makes it a map by its place in a list.
+/// The opcode of a 64-bit constant, and the source register that makes it a map by its place in a list, or the map's one
+/// value.
 const CONSTANT: u8 = 0x18;
 const MAP: u8 = 5;
+const VALUE: u8 = 6;
 
 /// The opcodes that set a 64-bit register to an immediate, and that add one.
 const SET: u8 = 0xb7;
@@ -53,6 +55,8 @@ pub const KEEP: i32 = 0x5e1f_0005;
 pub enum Reference {
     /// A map, by name.
     Map(String),
+    /// The value of a map that has one, by the map's name.
+    Value(String),
     /// The mobile code.
     Code,
 }
@@ -202,6 +206,10 @@ impl Linked {
             match reference {
                 Reference::Map(name) if insn.opcode == CONSTANT => {
                     insn.src = MAP;
+                    insn.imm = place_of(&mut self.maps, name) as i32;
+                }
+                Reference::Value(name) if insn.opcode == CONSTANT => {
+                    insn.src = VALUE;
                     insn.imm = place_of(&mut self.maps, name) as i32;
                 }
                 Reference::Code if insn.opcode == CALL => *insn = local(place, entry),

@@ -1,6 +1,7 @@
 //! What the two halves tell each other of what codes spend: `struct account` of `bpf/contract.h`.
 
-use super::maps::{ACCOUNTS, Maps, PROGRAMS};
+use super::layout::{ACCOUNTS, PROGRAMS};
+use super::maps::Maps;
 use crate::nodeos::share::{SharedAccount, Spent};
 use crate::sys::mapping::SharedWords;
 use std::io;

@@ -2,8 +2,9 @@
 
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};
+use super::layout::OFFSETS;
 use super::loader::{self, Wanted};
-use super::maps::{CodeEntry, Maps, OFFSETS};
+use super::maps::{CodeEntry, Maps};
 use super::pins::state_of;
 use super::slots::{Held, NoSlot, Stage, made_of};
 use super::state::CodeState;
@@ -68,8 +69,8 @@ impl KernelHalf {
             Some(kept) => kept.clone(),
             None => Arc::new(CodeState::create(entries, keep_ms)?),
         };
-        let linked = self.link(code, form, &held.entry, &kept)?;
-        let entry = CodeEntry { made_of: made_of(&linked), ..held.entry };
+        let linked = self.link(code, &held.entry, &kept)?;
+        let entry = CodeEntry { made_of: made_of(&linked, form), ..held.entry };
         let spent = self.accounts.slot(entry.slot).user();
         self.maps.set_budget(entry.slot, [limits.packets_per_second, limits.steps_per_second], spent)?;
         if before.is_some() && entry == held.entry {
@@ -93,11 +94,10 @@ impl KernelHalf {
     }
 
     /// Links code: a program for each place of a capsule in a frame.
-    fn link(&self, code: &Code, form: Form, entry: &CodeEntry, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
+    fn link(&self, code: &Code, entry: &CodeEntry, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
         let (slot, window, sets, keep_ms) = (entry.slot, entry.window.into(), state.sets(), state.keep_ms());
         let constants = |offset| Constants { slot, window, offset, sets, keep_ms };
-        let environment = &self.environments[form as usize];
-        let link = |offset| link::link(environment, code, constants(offset));
+        let link = |offset| link::link(&self.environment, code, constants(offset));
         Ok(OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>()?)
     }
 
@@ -121,14 +121,14 @@ impl KernelHalf {
         let mut state = self.state();
         let Some(Held { entry, stage: Stage::Loaded }) = state.slots.of(name).cloned() else { return Ok(()) };
         state.slots.set(Held { entry, stage: Stage::Runs });
-        self.show(&state, &entry)
+        self.show(&mut state, &entry)
     }
 
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
         let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
-        self.show(&state, &entry)?;
+        self.show(&mut state, &entry)?;
         self.maps.remove_programs(entry.slot)?;
         if let Some(pinned) = &self.pinned {
             pinned.set.forget(&state_of(name))?;
@@ -138,11 +138,13 @@ impl KernelHalf {
     }
 
     /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
-    pub(super) fn show(&self, state: &State, entry: &CodeEntry) -> io::Result<()> {
+    /// Flows that were known are looked at anew.
+    pub(super) fn show(&self, state: &mut State, entry: &CodeEntry) -> io::Result<()> {
         std::iter::once(entry.place).chain(entry.way()).try_for_each(|place| {
             let (code, passed) = state.slots.view(place);
             self.maps.set_code(place, code, passed)
-        })
+        })?;
+        self.renew(state)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why code does not run in the kernel.
 
-use super::maps::PROGRAMS;
+use super::layout::PROGRAMS;
 use crate::code::link::LinkError;
 use std::fmt;
 use std::io;

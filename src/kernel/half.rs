@@ -8,8 +8,9 @@
 
 use super::account::{Account, Accounts};
 use super::codes::adopt_codes;
+use super::layout::PORTS;
 use super::loader::Loader;
-use super::maps::{KernelCounts, KernelUsage, Maps, PORTS, PortEntry};
+use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::pins::{Pins, Set};
 use super::slots::{Held, Slots};
@@ -23,11 +24,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The compiled ingress, what acts on verdicts, and the runner with the calls of mobile code (`bpf/*.bpf.c`).
+/// The compiled ingress, what looks closely for it, what acts on verdicts, and the runner with the calls of mobile code (`bpf/*.bpf.c`).
 static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
+static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
-static TRUSTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trusted.bpf.o"));
 
 /// What mobile code is linked with for the kernel half.
 pub fn environment() -> io::Result<Environment> {
@@ -64,6 +65,8 @@ pub(super) struct State {
     ports: Vec<Attached>,
     pub(super) slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
+    /// Rules of policy routing, which are not obeyed.
+    rules: usize,
     generation: u64,
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
@@ -86,8 +89,8 @@ pub struct KernelHalf {
     pub(super) maps: Maps,
     pub(super) accounts: Accounts,
     ingress: Program,
-    /// What stands around sandboxed code, and around trusted code.
-    pub(super) environments: [Environment; 2],
+    /// What stands around code.
+    pub(super) environment: Environment,
     pub(super) loader: Loader,
     name: [u8; 16],
     pub(super) pinned: Option<Pinned>,
@@ -113,7 +116,7 @@ impl KernelHalf {
             Some(before) => before,
             None => (0, origin, 0),
         };
-        maps.set_act(&load(ACT, "act", &maps)?)?;
+        maps.set_stations(&[load(ACT, "act", &maps)?, load(LEARN, "learn", &maps)?])?;
         let fresh = load(INGRESS, "ingress", &maps)?;
         let same = |older: &Program| Ok::<_, io::Error>(older.info()?.tag == fresh.info()?.tag);
         let ingress = match older {
@@ -132,16 +135,17 @@ impl KernelHalf {
             ports: Vec::new(),
             slots: Slots::new(held),
             routes,
+            rules: 0,
             generation,
             origin,
             neighbours: Vec::new(),
             told,
         };
-        let environments = [object::environment(RUNNER)?, object::environment(TRUSTED)?];
+        let environment = object::environment(RUNNER)?;
         let loader = Loader::new(program);
         let accounts = Accounts::of(&maps)?;
-        let half = KernelHalf { maps, accounts, ingress, environments, loader, name, pinned, state: Mutex::new(state) };
-        lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
+        let half = KernelHalf { maps, accounts, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+        lost.iter().try_for_each(|entry| half.show(&mut half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
     }
@@ -174,7 +178,9 @@ impl KernelHalf {
             }
         };
         let mode = attached.mode;
-        self.state().ports.push(attached);
+        let mut state = self.state();
+        state.ports.push(attached);
+        self.renew(&mut state)?;
         Ok(mode)
     }
 
@@ -222,6 +228,8 @@ impl KernelHalf {
             self.maps.remove_port(gone.interface)?;
             gone.remove()?;
         }
+        drop(state);
+        self.raise_generation()?;
         pins.retain(set)
     }
 
@@ -264,7 +272,7 @@ impl KernelHalf {
         }
         state.told = now.len() as u32;
         state.neighbours = now;
-        self.tell_node(&state)
+        self.renew(&mut state)
     }
 
     /// The neighbours of which capsules have come here since this was asked last, each with its port.
@@ -285,11 +293,14 @@ impl KernelHalf {
         state.interface(port).map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
     }
 
-    /// Routes or link addresses have changed: everything found out so far is found out anew.
+    /// Something has changed that known flows and next hops depend on: everything found out so far is found out anew.
     pub fn raise_generation(&self) -> io::Result<()> {
-        let mut state = self.state();
+        self.renew(&mut self.state())
+    }
+
+    pub(super) fn renew(&self, state: &mut State) -> io::Result<()> {
         state.generation += 1;
-        self.tell_node(&state)
+        self.tell_node(state)
     }
 
     /// Sets the node's clock: it began at `origin`, in nanoseconds of the system's monotonic clock.
@@ -318,6 +329,11 @@ impl KernelHalf {
         state.routes = now;
         drop(state);
         self.raise_generation()
+    }
+
+    /// Takes down for the status how many rules of policy routing there are; says whether that is new.
+    pub fn set_rules(&self, rules: usize) -> bool {
+        core::mem::replace(&mut self.state().rules, rules) != rules
     }
 
     /// The interface of a port, if it is one of the kernel half's.
@@ -364,6 +380,7 @@ impl KernelHalf {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
             counts: self.counts(),
+            rules_not_obeyed: state.rules,
             pinned: self.pinned.is_some(),
         }
     }

@@ -1,38 +1,16 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
+use super::layout::{BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, known, layout};
 use super::types;
-use crate::sys::bpf::{Map, MapKind, MapShape, Types};
+use crate::sys::bpf::{Map, Types, possible_cpus};
 use crate::topology::NextHop;
-use crate::topology::neighbours::NEIGHBOURS_MAX;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest, Prefix};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
-const VERSION: u32 = 1;
-
-/// Places for codes.
-pub const CODES: u32 = 4096;
-/// Places where a code can stand.
-pub const PROBES: u32 = 8;
-/// Programs of codes; number 0 is none.
-pub const PROGRAMS: u32 = 1024;
-/// Where a capsule header can stand in a frame: behind IPv4, behind UDP over it, behind IPv6. A code has
-/// a program for each.
-pub const OFFSETS: [u32; 3] = [42, 50, 62];
-/// Interface indices.
-pub const PORTS: u32 = 4096;
-/// Places for neighbours.
-const NEAR: u32 = 1024;
-/// Routes.
-const ROUTES: u32 = 65_536;
-/// Places for destinations.
-const NEXT_HOPS: u32 = 32768;
-
-/// AF_XDP sockets of a node, and flows told apart at each.
-pub const SOCKETS: u32 = 128;
-const FLOWS: u32 = 256;
+const VERSION: u32 = 3;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,42 +80,8 @@ pub struct Maps {
     list: Vec<(&'static str, Map)>,
 }
 
-/// The map of what each half has spent, shared with the programs.
-pub const ACCOUNTS: &str = "accounts_map";
-
-/// The map whose values have a lock, and their octets.
-const BUDGETS: &str = "budgets_map";
-const BUDGET: usize = 72;
-
 /// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
 const RATE_MAX: u64 = 100_000_000_000;
-
-/// Name and shape of each.
-const LAYOUT: [(&str, MapShape); 19] = [
-    ("node_map", shape(MapKind::Array, 4, 40, 1)),
-    ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
-    ("codes_map", shape(MapKind::Array, 4, 64, CODES)),
-    ("near_map", shape(MapKind::Array, 4, 32, NEAR)),
-    ("next_hops_map", shape(MapKind::PerCpuArray, 4, 72, NEXT_HOPS)),
-    ("usage_map", shape(MapKind::PerCpuArray, 4, 72, PROGRAMS)),
-    (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
-    (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
-    ("counts_map", shape(MapKind::PerCpuArray, 4, 16, 1)),
-    ("current_map", shape(MapKind::PerCpuArray, 4, 144, 1)),
-    ("act_map", shape(MapKind::Programs, 4, 4, 1)),
-    ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32)),
-    ("transmit_map", shape(MapKind::Devices, 4, 4, PORTS)),
-    ("routes_map", shape(MapKind::Prefixes, 20, 24, ROUTES)),
-    ("neighbours_map", shape(MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32)),
-    ("sockets_map", shape(MapKind::Sockets, 4, 4, SOCKETS)),
-    ("punts_map", shape(MapKind::SharedArray, 4, 128, SOCKETS)),
-    ("flows_map", shape(MapKind::Array, 4, 16, SOCKETS * FLOWS)),
-    ("lifted_map", shape(MapKind::PerCpuArray, 4, 32, PORTS)),
-];
-
-const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShape {
-    MapShape { kind, key, value, entries }
-}
 
 impl Maps {
     /// Makes them.
@@ -149,7 +93,7 @@ impl Maps {
             let (types, of) = types::locked(BUDGET as u32);
             Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
         };
-        Ok(Maps { list: LAYOUT.into_iter().map(make).collect::<io::Result<_>>()? })
+        Ok(Maps { list: layout()?.map(make).collect::<io::Result<_>>()? })
     }
 
     /// Takes those that are there already, if all are and have the shape that this program gives them.
@@ -158,7 +102,7 @@ impl Maps {
             let map = Map::adopt(find(name)?, shape)?;
             Ok((name, if name == BUDGETS { map.locked() } else { map }))
         };
-        Ok(Maps { list: LAYOUT.into_iter().map(take).collect::<io::Result<_>>()? })
+        Ok(Maps { list: layout()?.map(take).collect::<io::Result<_>>()? })
     }
 
     /// All of them, with their names.
@@ -189,18 +133,19 @@ impl Maps {
 
     /// Tells what the node is, and that what was found out of routes so far is not to be believed.
     pub fn set_node(&self, generation: u64, name: &[u8; 16], origin: u64, neighbours: u32) -> io::Result<()> {
-        let mut value = [0; 40];
+        let mut value = [0; NODE];
         value[..8].copy_from_slice(&generation.to_ne_bytes());
         value[8..24].copy_from_slice(name);
         value[24..32].copy_from_slice(&origin.to_ne_bytes());
         value[32..36].copy_from_slice(&neighbours.to_ne_bytes());
-        value[36..].copy_from_slice(&VERSION.to_ne_bytes());
+        value[36..40].copy_from_slice(&VERSION.to_ne_bytes());
+        value[40..44].copy_from_slice(&known()?.to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 
     /// What the node was said to be under this version of the contract: generation, when its clock began, neighbours.
     pub fn node(&self) -> io::Result<Option<(u64, u64, u32)>> {
-        let mut value = [0; 40];
+        let mut value = [0; NODE];
         self.of("node_map")?.get(&[0; 4], &mut value)?;
         let (neighbours, version) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
         Ok((version == VERSION).then(|| (word64(&value, 0), word64(&value, 24), neighbours)))
@@ -261,9 +206,10 @@ impl Maps {
         Ok(())
     }
 
-    /// Puts in the program that acts on verdicts.
-    pub fn set_act(&self, program: &impl AsFd) -> io::Result<()> {
-        self.set("act_map", 0, &program.as_fd().as_raw_fd().to_ne_bytes())
+    /// Puts in the programs that others jump to: what acts on verdicts, what looks closely.
+    pub fn set_stations(&self, programs: &[impl AsFd; 2]) -> io::Result<()> {
+        let each = (0..).zip(programs).map(|(at, program)| (at, program.as_fd().as_raw_fd()));
+        each.into_iter().try_for_each(|(at, program)| self.set("stations_map", at, &program.to_ne_bytes()))
     }
 
     /// Empties a slot.
@@ -347,8 +293,9 @@ impl Maps {
 
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
-        let [packets, bytes, forwarded, passed_up, by_code, by_verdict, by_budget, time_ns, _] =
-            self.sums("usage_map", slot)?;
+        let [packets, bytes, passed_up, by_code, by_verdict, by_budget, time_ns, _] = self.sums("usage_map", slot)?;
+        // Read while packets pass: these may be newer than `packets`.
+        let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
         Ok(KernelUsage {
             packets,
             bytes,
@@ -378,17 +325,17 @@ impl Maps {
 
     /// Capsules at the ingress.
     pub fn counts(&self) -> io::Result<KernelCounts> {
-        let [received, dropped_forged] = self.sums("counts_map", 0)?;
+        let [received, dropped_forged] = self.sums("current_map", 0)?;
         Ok(KernelCounts { received, dropped_forged })
     }
 
-    /// The counters of an entry, over all CPUs.
+    /// The first counters of an entry, over all CPUs.
     pub(super) fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
         let map = self.of(name)?;
         let mut value = vec![0; map.value_size()];
         map.get(&key.to_ne_bytes(), &mut value)?;
         let mut sums = [0u64; COUNT];
-        for cpu in value.chunks_exact(8 * COUNT) {
+        for cpu in value.chunks_exact(map.value_size() / possible_cpus()?) {
             for (sum, word) in sums.iter_mut().zip(cpu.as_chunks::<8>().0) {
                 *sum += u64::from_ne_bytes(*word);
             }
@@ -432,6 +379,7 @@ fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout::NEXT_HOPS;
     use super::*;
 
     #[test]

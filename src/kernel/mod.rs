@@ -6,9 +6,12 @@
 
 mod account;
 mod codes;
+#[cfg(test)]
+mod contract;
 mod error;
 mod filters;
 pub mod half;
+mod layout;
 pub mod loader;
 mod maps;
 mod object;
@@ -23,7 +26,8 @@ pub use account::Account;
 pub use error::LoadError;
 pub use filters::Filters;
 pub use half::{KernelHalf, Opening, environment};
-pub use maps::{KernelCounts, KernelUsage, PortEntry, SOCKETS};
+pub use layout::SOCKETS;
+pub use maps::{KernelCounts, KernelUsage, PortEntry};
 pub use pins::Pins;
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;

@@ -13,6 +13,10 @@ type Elf<'a> = ElfFile64<'a, LittleEndian>;
 /// The function that mobile code takes the place of.
 const CODE: &str = "capsule";
 
+/// The end of the name of a map that is meant as a whole, and of one whose one value is meant.
+const MAP: &str = "_map";
+const VALUE: &str = "_value";
+
 /// The functions of an object file: those of section `section`, or of all.
 fn functions(file: &[u8]) -> io::Result<Vec<Function>> {
     let elf = Elf::parse(file).map_err(io::Error::other)?;
@@ -45,7 +49,11 @@ fn function(
         };
         let target = elf.symbol_by_index(index).map_err(io::Error::other)?;
         let target = target.name().map_err(io::Error::other)?;
-        let reference = if target == CODE { Reference::Code } else { Reference::Map(target.to_owned()) };
+        let reference = match target.strip_suffix(VALUE) {
+            _ if target == CODE => Reference::Code,
+            Some(stem) => Reference::Value(format!("{stem}{MAP}")),
+            None => Reference::Map(target.to_owned()),
+        };
         references.push(((offset as usize - range.start) / 8, reference));
     }
     Ok(Function { name, code, references })

@@ -1,7 +1,9 @@
 //! The codes of the kernel half: which slot each has, and how far it is.
 
-use super::maps::{CodeEntry, PROGRAMS, code_places};
+use super::layout::PROGRAMS;
+use super::maps::{CodeEntry, code_places};
 use crate::code::link::Linked;
+use crate::trust::Form;
 use crate::wire::Digest;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -110,9 +112,9 @@ impl Slots {
     }
 }
 
-/// A digest of programs as they were linked, to find out later whether others are the same.
-pub fn made_of(programs: &[Linked]) -> [u8; 24] {
-    let mut hash = Sha256::new();
+/// A digest of programs as they were linked, and in whose rights they are loaded, to find out later whether others are the same.
+pub fn made_of(programs: &[Linked], form: Form) -> [u8; 24] {
+    let mut hash = Sha256::new_with_prefix([form as u8]);
     for program in programs {
         hash.update(program.bytes());
         program.maps.iter().for_each(|name| hash.update(name));
@@ -125,7 +127,7 @@ pub fn made_of(programs: &[Linked]) -> [u8; 24] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::maps::PROBES;
+    use super::super::layout::PROBES;
     use super::*;
 
     fn name(first: u8, last: u8) -> Digest {

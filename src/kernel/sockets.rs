@@ -5,7 +5,8 @@
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
 use super::half::{KernelHalf, load};
-use super::maps::{Maps, PORTS, PortEntry, SOCKETS};
+use super::layout::{PORTS, SOCKETS};
+use super::maps::{Maps, PortEntry};
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
 use std::io;
@@ -93,7 +94,11 @@ impl Steering {
         map.get(&key, &mut value)?;
         value[PORT_SOCKETS..PORT_SOCKETS + 2].copy_from_slice(&count.to_ne_bytes());
         value[PORT_SOCKETS + 2..PORT_SOCKETS + 4].copy_from_slice(&first.to_ne_bytes());
-        map.set(&key, &value)
+        map.set(&key, &value)?;
+        match &self.whose {
+            Whose::Half(half) => half.raise_generation(),
+            Whose::Own { .. } => Ok(()),
+        }
     }
 
     /// Lets frames go to the socket with this number. The kernel takes it out when it is closed.

@@ -15,6 +15,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
@@ -28,9 +29,13 @@ const HEADER: usize = 16;
 /// Octets of one answer of the kernel.
 const ANSWER: usize = 64 << 10;
 
-/// Multicast groups that tell of changed links, addresses and routes (`RTNLGRP_*`): link, IPv4
-/// address, IPv4 route, IPv6 address, IPv6 route.
-const GROUPS: [u32; 5] = [1, 5, 7, 9, 11];
+/// Multicast groups that tell of changed links, addresses, routes and rules (`RTNLGRP_*`): link, IPv4
+/// address, IPv4 route, IPv4 rule, IPv6 address, IPv6 route, IPv6 rule.
+const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+
+/// Tables (`RT_TABLE_*`) and priorities of the rules that every host has: local, main, default.
+const USUAL_TABLES: [u32; 3] = [255, MAIN, 253];
+const USUAL_PRIORITIES: [u32; 3] = [0, 32766, 32767];
 
 /// An interface of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +124,33 @@ pub fn routes() -> io::Result<Vec<KernelRoute>> {
     Ok(found)
 }
 
+/// How many rules of policy routing there are beside those that every host has, IPv4 and IPv6.
+pub fn rules() -> io::Result<usize> {
+    let mut unusual = 0;
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut request = RuleMessage::default();
+        request.header.family = family;
+        for message in dump(RouteNetlinkMessage::GetRule(request))? {
+            if let RouteNetlinkMessage::NewRule(rule) = message {
+                unusual += usize::from(!is_usual(&rule));
+            }
+        }
+    }
+    Ok(unusual)
+}
+
+fn is_usual(rule: &RuleMessage) -> bool {
+    let header = &rule.header;
+    (header.src_len, header.dst_len, header.tos, header.action) == (0, 0, 0, RuleAction::ToTable)
+        && rule.attributes.iter().all(|attribute| match attribute {
+            RuleAttribute::Table(table) => USUAL_TABLES.contains(table),
+            RuleAttribute::Priority(priority) => USUAL_PRIORITIES.contains(priority),
+            RuleAttribute::SuppressPrefixLen(length) => *length == u32::MAX,
+            RuleAttribute::Protocol(_) => true,
+            _ => false,
+        })
+}
+
 /// Tells of changes.
 pub struct Watch {
     socket: Socket,
@@ -177,7 +209,9 @@ fn hops(message: &RouteMessage, into: &mut Vec<KernelRoute>) {
         }
     }
     let Some(to) = to else { return };
-    if table != MAIN || message.header.kind != RouteType::Unicast {
+    // Routes for some sources or services alone are not asked, here as in the kernel half.
+    let general = message.header.source_prefix_length == 0 && message.header.tos == 0;
+    if table != MAIN || message.header.kind != RouteType::Unicast || !general {
         return;
     }
     let to = Prefix::new(to, length(any, message.header.destination_prefix_length));

@@ -208,7 +208,8 @@ impl AsFd for Map {
 }
 
 /// CPUs that may ever run here: per-CPU values have one part for each.
-fn possible_cpus() -> io::Result<usize> {
+/// CPUs that there can be.
+pub fn possible_cpus() -> io::Result<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
     last.map(|last| last + 1).ok_or_else(|| io::Error::other("the number of possible CPUs cannot be read"))

@@ -7,7 +7,7 @@ mod map;
 mod pin;
 mod program;
 
-pub use map::{Map, MapKind, MapShape};
+pub use map::{Map, MapKind, MapShape, possible_cpus};
 pub use pin::{is_mounted, mount, open, pin, unmount};
 pub use program::{Functions, Hook, Link, Program, ProgramInfo, XdpMode};
 

@@ -7,6 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// What verified programs are licensed under.
 const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL";
 
+/// `BPF_F_XDP_HAS_FRAGS`: the program knows that a frame may lie in several buffers, of which it sees the first.
+const SEVERAL_BUFFERS: u32 = 1 << 5;
+
 /// Where a program can stand: program type and attach type of linux/bpf.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
@@ -158,6 +161,7 @@ impl Program {
             instructions: (code.len() / 8) as u32,
             code: code.as_ptr() as u64,
             license: LICENSE.as_ptr() as u64,
+            flags: if hook == Hook::Xdp { SEVERAL_BUFFERS } else { 0 },
             name: short(name),
             attach_type,
             types: types as u32,

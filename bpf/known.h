@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Flows that are known: what was found out about a flow's first packet, so that the others cost one look-up. Whatever could
+ * change it raises the generation or is heard of within TICKS, as with next hops.
+ */
+#ifndef ANODE_KNOWN_H
+#define ANODE_KNOWN_H
+
+#include "next_hop.h"
+
+/* What the two places of a capsule's flow are taken from. The highest bits of a product depend on all of a number, its lower ones
+ * on the number's lower ones alone: there an address's last octets must be, in which hosts of one network differ. */
+INLINE u64 mixed(const struct capsule *capsule)
+{
+    u64 to = __builtin_bswap64(capsule->destination.half[0] ^ capsule->destination.half[1]);
+    u64 from = capsule->previous.half[0] ^ capsule->previous.half[1] ^ capsule->code[0];
+
+    return to * 0x9e3779b97f4a7c15ull ^ from * 0xd6e8feb86659fd93ull;
+}
+
+/* The two places are far from each other, so that a flow that finds one taken by turns with another flow may find the other free; a flow
+ * that gives way goes on to its own other place. So all flows find places in the end, as long as they are not half as many. */
+INLINE u32 first_place(u64 mixed) { return smp_processor_id() * node()->known + ((u32)(mixed >> 48) & (node()->known - 1)); }
+INLINE u32 second_place(u64 mixed) { return smp_processor_id() * node()->known + ((u32)(mixed >> 32) & (node()->known - 1)); }
+
+INLINE int is_known(const struct known *known, const struct capsule *capsule, u32 interface, u32 form)
+{
+    return is_equal(known->to, capsule->destination.half) && is_equal(known->code, capsule->code) &&
+           is_equal(known->code + 2, capsule->code + 2) && is_equal(known->previous, capsule->previous.half) &&
+           known->interface == interface && known->form == form;
+}
+
+INLINE int is_current(const struct known *known)
+{
+    return known->generation == (u32)node()->generation && (long long)(known->until - jiffies()) > 0;
+}
+
+/* What is known of a capsule's flow, and where that stands; or nothing. */
+INLINE struct known *find_known(const struct capsule *capsule, u32 interface, u32 form, u32 *at)
+{
+    u64 places = mixed(capsule);
+    struct known *known;
+
+    *at = first_place(places);
+    known = map_lookup(known_map, at);
+    if (known && LIKELY(is_known(known, capsule, interface, form) && is_current(known)))
+        return known;
+    *at = second_place(places);
+    known = map_lookup(known_map, at);
+    return known && is_known(known, capsule, interface, form) && is_current(known) ? known : 0;
+}
+
+/* The place for what is known of a capsule's flow: where it was, or that of what is older. */
+INLINE struct known *place_known(const struct capsule *capsule, u32 interface, u32 form, u32 *at)
+{
+    u64 places = mixed(capsule);
+    u32 first = first_place(places), second = second_place(places);
+    struct known *known = map_lookup(known_map, &first), *other = map_lookup(known_map, &second);
+
+    if (!known || !other)
+        return 0;
+    *at = first;
+    if (is_known(known, capsule, interface, form))
+        return known;
+    if (is_known(other, capsule, interface, form) || (long long)(other->until - known->until) < 0) {
+        *at = second;
+        return other;
+    }
+    return known;
+}
+
+#endif

@@ -1,0 +1,86 @@
+//! Name and shape of the maps that the kernel half and the node share (`bpf/contract.h`, `bpf/sockets.h`).
+
+use crate::sys::bpf::{MapKind, MapShape, possible_cpus};
+use crate::topology::neighbours::NEIGHBOURS_MAX;
+use std::io;
+
+/// Places for codes.
+pub const CODES: u32 = 4096;
+/// Places where a code can stand.
+pub const PROBES: u32 = 8;
+/// Programs of codes; number 0 is none.
+pub const PROGRAMS: u32 = 1024;
+/// Where a capsule header can stand in a frame: behind IPv4, behind UDP over it, behind IPv6, behind UDP over that. A code has
+/// a program for each.
+pub const OFFSETS: [u32; 4] = [42, 50, 62, 70];
+/// Interface indices.
+pub const PORTS: u32 = 4096;
+/// Places for neighbours.
+pub const NEAR: u32 = 1024;
+/// Routes.
+const ROUTES: u32 = 65_536;
+/// Places for destinations.
+pub const NEXT_HOPS: u32 = 8192;
+/// Places for known flows: for each CPU at most, and octets for all CPUs at most.
+const KNOWN: u32 = 32768;
+const KNOWN_SIZE: usize = 64 << 20;
+
+/// AF_XDP sockets of a node, and flows told apart at each.
+pub const SOCKETS: u32 = 128;
+pub const FLOWS: u32 = 256;
+
+/// The map of what each half has spent, shared with the programs.
+pub const ACCOUNTS: &str = "accounts_map";
+
+/// The map whose values have a lock, and their octets.
+pub const BUDGETS: &str = "budgets_map";
+pub const BUDGET: usize = 72;
+
+/// Octets of `struct node`.
+pub const NODE: usize = 48;
+
+/// The map with a part for each CPU.
+const KNOWN_FLOWS: &str = "known_map";
+
+/// Name and shape of each.
+pub const LAYOUT: [(&str, MapShape); 20] = [
+    ("node_map", shape(MapKind::Array, 4, NODE, 1)),
+    ("zero_map", shape(MapKind::Array, 4, 4, 1)),
+    ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
+    ("codes_map", shape(MapKind::SharedArray, 4, 64, CODES)),
+    ("near_map", shape(MapKind::Array, 4, 32, NEAR)),
+    ("next_hops_map", shape(MapKind::PerCpuArray, 4, 64, NEXT_HOPS)),
+    (KNOWN_FLOWS, shape(MapKind::SharedArray, 4, 128, 0)),
+    ("usage_map", shape(MapKind::PerCpuArray, 4, 64, PROGRAMS)),
+    (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
+    (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
+    ("current_map", shape(MapKind::PerCpuArray, 4, 128, 1)),
+    ("stations_map", shape(MapKind::Programs, 4, 4, 2)),
+    ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32)),
+    ("transmit_map", shape(MapKind::Devices, 4, 4, PORTS)),
+    ("routes_map", shape(MapKind::Prefixes, 20, 24, ROUTES)),
+    ("neighbours_map", shape(MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32)),
+    ("sockets_map", shape(MapKind::Sockets, 4, 4, SOCKETS)),
+    ("punts_map", shape(MapKind::SharedArray, 4, 128, SOCKETS)),
+    ("flows_map", shape(MapKind::Array, 4, 16, SOCKETS * FLOWS)),
+    ("lifted_map", shape(MapKind::PerCpuArray, 4, 32, PORTS)),
+];
+
+const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShape {
+    MapShape { kind, key, value, entries }
+}
+
+/// Name and shape of each, on this machine.
+pub fn layout() -> io::Result<impl Iterator<Item = (&'static str, MapShape)>> {
+    let (cpus, known) = (possible_cpus()? as u32, known()?);
+    Ok(LAYOUT.into_iter().map(move |(name, shape)| match name {
+        KNOWN_FLOWS => (name, MapShape { entries: known * cpus, ..shape }),
+        _ => (name, shape),
+    }))
+}
+
+/// Places for known flows for each CPU, a power of two.
+pub fn known() -> io::Result<u32> {
+    let fit = (KNOWN_SIZE / 128 / possible_cpus()?).max(2) as u32;
+    Ok(KNOWN.min(1 << fit.ilog2()))
+}
