@@ -89,7 +89,10 @@ impl Node {
         work: impl FnOnce(&mut dyn NodeOs) -> R + Send + 'static,
         as_domain: DomainId,
     ) -> R {
-        self.handle.with_node(move |node, turn| work(&mut node.os(turn, as_domain))).unwrap()
+        let result = self.handle.with_node(move |node, turn| work(&mut node.os(turn, as_domain))).unwrap();
+        // The ports know of channels that have come and gone.
+        self.handle.settle().unwrap();
+        result
     }
 
     /// An environment that sends in capitals to b's port 7000.
