@@ -1,8 +1,7 @@
 //! The in-kernel rungs where they can run: every variant forwards all, and the right one does it.
 
 use super::super::Settings;
-use super::super::guests::{Guests, sending, with_role};
-use super::super::node::NodeGateway;
+use super::super::guests::Guests;
 use super::*;
 
 const LINUX: &str = "Linux forwarding";
@@ -82,18 +81,6 @@ fn the_base_lets_nothing_through() {
 }
 
 #[test]
-fn ordinary_packets_pass_by_a_node() {
-    let Some((programs, kernel)) = flood() else { return };
-    let ordinary = Stream::ordinary(128, 64);
-    let half = NodeGateway::new("half", &[]).configured(&with_role("sandboxed"), "kernel = true");
-    let port = NodeGateway::new("port", &[]);
-    for variant in [Variant::linux(LINUX), Variant::node(half).with_gro(), Variant::node(port).with_gro()] {
-        let (flow, by_linux) = pass_through(&variant, &ordinary, &programs, &kernel);
-        assert_eq!((flow.arrived, by_linux), (flow.sent, flow.sent), "{}", variant.name);
-    }
-}
-
-#[test]
 fn every_child_arrives() {
     let Some((programs, kernel)) = flood() else { return };
     for way in ["broadcast", "marks", "edits"] {
@@ -103,27 +90,4 @@ fn every_child_arrives() {
             assert_eq!((flow.arrived, by_linux), (flow.sent * u64::from(count), 0), "{way}, {count}");
         }
     }
-}
-
-#[test]
-fn every_child_of_the_user_half_arrives() {
-    let Some((programs, kernel)) = flood() else { return };
-    let bundles = [sending(2).unwrap()];
-    let node = NodeGateway::new("node", &bundles).configured(&with_role("sandboxed"), "xdp = true");
-    let variant = Variant::node_with_children(node, 2);
-    let cpus = Settings { two_cpus: true, ..Settings::quiet(1) }.cpus();
-    if cpus.generator == cpus.gateway {
-        println!("SKIPPED: there is only one CPU");
-        return;
-    }
-    // What warms the variant up has seen every child of every packet, so here few are lost if others take the CPU.
-    let (flow, _) = pass_through(&variant, &Stream::fair(128, 16), &programs, &kernel);
-    assert!(flow.arrived > flow.sent, "{flow:?}");
-}
-
-#[test]
-fn what_a_node_does_not_know_is_not_measured() {
-    let odd = Variant::node(NodeGateway::new("odd", &[]).configured("no-such-option = 1", ""));
-    assert!(odd.missing().is_some());
-    assert!(Variant::linux(LINUX).missing().is_none());
 }
