@@ -135,7 +135,7 @@ fn the_management_environment_is_first_and_the_others_are_below_it() {
     let all = node.domains();
     let list = all["domains"].as_array().unwrap();
     let titles: Vec<_> = list.iter().map(|domain| domain["title"].as_str().unwrap()).collect();
-    assert_eq!(titles, ["node", "management", "idle", "capsules"]);
+    assert_eq!(titles, ["node", "management", "idle", "capsules", "plan"]);
     assert_eq!((&list[1]["parent"], &list[2]["parent"]), (&list[0]["id"], &list[1]["id"]));
     assert_eq!((&list[2]["role"], &list[2]["id"]), (&json!("ee"), &running["domain"]));
     assert_eq!(

@@ -162,32 +162,35 @@ impl Handle {
         Ok(())
     }
 
+    /// What the node, its kernel half, its sockets and its worker say of themselves.
+    fn status(&self) -> Result<Value, String> {
+        let node = self.with_node(|node, _| node.status())?;
+        let kernel = self.half.as_ref().map(|half| half.status());
+        let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
+        let mut status = value(serde_json::to_value(&node))?;
+        for (code, told) in node.codes.iter().zip(status["codes"].as_array_mut().into_iter().flatten()) {
+            if code.domain.is_some() {
+                told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
+            }
+        }
+        status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
+        if let Some(kernel) = kernel {
+            status["kernel"] = value(serde_json::to_value(kernel))?;
+        }
+        if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
+            let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
+            tree.insert("xdp".into(), sockets);
+        }
+        if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
+            let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
+            tree.insert("cpu".into(), cpu);
+        }
+        Ok(status)
+    }
+
     fn answer(&self, ask: Ask) -> Result<Value, String> {
         match ask {
-            Ask::Status => {
-                let node = self.with_node(|node, _| node.status())?;
-                let kernel = self.half.as_ref().map(|half| half.status());
-                let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
-                let mut status = value(serde_json::to_value(&node))?;
-                for (code, told) in node.codes.iter().zip(status["codes"].as_array_mut().into_iter().flatten()) {
-                    if code.domain.is_some() {
-                        told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
-                    }
-                }
-                status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
-                if let Some(kernel) = kernel {
-                    status["kernel"] = value(serde_json::to_value(kernel))?;
-                }
-                if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
-                    let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
-                    tree.insert("xdp".into(), sockets);
-                }
-                if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
-                    let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
-                    tree.insert("cpu".into(), cpu);
-                }
-                Ok(status)
-            }
+            Ask::Status => self.status(),
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
                 let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});

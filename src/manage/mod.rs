@@ -93,13 +93,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
     }
     let apps_path = dir.join("apps.sock");
-    let apps = apps::Apps::listen(&apps_path, FIRST_APP)
-        .with_context(|| format!("cannot listen at {}", apps_path.display()))?;
-    std::fs::set_permissions(&apps_path, PermissionsExt::from_mode(0o600))?;
-    if let Some(listen) = file.plan.tcp {
-        let at = self::plan::serve(listen, &apps_path).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
-        tracing::info!(%at, "PLAN ports by TCP");
-    }
+    let apps = listen_for_apps(file, &apps_path)?;
     let mut sockets = vec![apps_path];
     let (name, roles) = (config.name.clone(), config.roles.clone());
     let (routing, following) = (config.clone(), plans.clone());
@@ -133,6 +127,17 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         follow_routes(file.clone(), routing, following, handle.clone(), half.clone())?;
     }
     Ok(Assembled { worker, handle, half, management, stop, sockets })
+}
+
+/// The socket of applications, and their way to it by TCP if there is one.
+fn listen_for_apps(file: &NodeFile, path: &Path) -> Result<apps::Apps> {
+    let apps = apps::Apps::listen(path, FIRST_APP).with_context(|| format!("cannot listen at {}", path.display()))?;
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+    if let Some(listen) = file.plan.tcp {
+        let at = plan::serve(listen, path).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
+        tracing::info!(%at, "PLAN ports by TCP");
+    }
+    Ok(apps)
 }
 
 impl Assembled {

@@ -62,7 +62,9 @@ impl Source {
         let mut paths = vec![];
         let mut at = 0;
         while at < tokens.len() {
-            if tokens[at].1 == "use" {
+            // `use<…>` in a type captures lifetimes.
+            let captures = tokens.get(at + 1).is_some_and(|token| token.1 == "<");
+            if tokens[at].1 == "use" && !captures {
                 at = use_tree(&tokens, at + 1, "", &mut paths);
             } else if is_word(tokens[at].1) {
                 let (line, path, next) = path(&tokens, at);
@@ -144,7 +146,7 @@ fn use_tree(tokens: &[(usize, &str)], mut at: usize, prefix: &str, paths: &mut V
         match *token {
             "{" => {
                 at += 1;
-                while tokens.get(at).is_some_and(|token| token.1 != "}") {
+                while tokens.get(at).is_some_and(|token| !["}", ";"].contains(&token.1)) {
                     at = use_tree(tokens, at, &here, paths);
                     at += usize::from(tokens.get(at).is_some_and(|token| token.1 == ","));
                 }
