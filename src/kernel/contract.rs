@@ -44,7 +44,8 @@ fn structures_have_the_size_of_their_maps() {
     let others = OTHERS.iter().map(|(name, _)| *name);
     let mut all: Vec<&str> = values.iter().map(|(_, name, ..)| *name).chain(others).collect();
     let mut asserted: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
-    (all.sort_unstable(), asserted.sort_unstable());
+    all.sort_unstable();
+    asserted.sort_unstable();
     assert_eq!(asserted, all, "each structure is of one map, or among the others");
     for (name, size) in OTHERS {
         assert!(sizes.contains(&(name, size)), "struct {name}");

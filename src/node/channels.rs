@@ -16,6 +16,9 @@ use crate::port::{Envelope, Frame, PeerId, PortId};
 use crate::topology::{Link, NextHop, Port};
 use crate::wire::{Addr, anep, ethernet, ipv4, ipv6, udp};
 
+/// How a packet of an outgoing channel is sent: says by which port, or gives it back.
+type Sending<'a> = &'a mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>;
+
 /// Hops that a packet of a channel may go.
 const HOPS: u8 = 64;
 
@@ -334,7 +337,7 @@ impl Node {
         turn: &mut Turn<'_>,
         channel: OutChanId,
         frame: Frame,
-        send: &mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>,
+        send: Sending<'_>,
     ) -> Result<PortId, (Frame, Reason)> {
         let Some((out, env)) = self.channels.outs.get_mut(channel).zip(self.env.as_deref_mut()) else {
             return Err((frame, Reason::NoApplication));

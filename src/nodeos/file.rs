@@ -250,7 +250,7 @@ mod tests {
             assert_eq!(check_path(good), Ok(()), "{good:?}");
         }
         let (longer, deeper) = (format!("{long}n"), format!("{deep}/d"));
-        let longest = vec![long.as_str(); 5].join("/");
+        let longest = [long.as_str(); 5].join("/");
         for bad in [
             "", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/..", "a/../b", "a/.", "./a", "a\0b", &longer, &deeper,
             &longest,

@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
+/// What a thread does, at which pace.
+type Work = Box<dyn FnOnce(&Shared, Pace) + Send>;
+
 /// Packets between two threads, at most.
 const QUEUE: usize = 4096;
 /// Nanoseconds between two packets that come.
@@ -94,7 +97,7 @@ struct Shared {
 pub(super) fn run(mode: Mode, cpu: usize, length: Duration) -> Result<Seen, Error> {
     let shared = Arc::new(Shared::default());
     let mut threads = Vec::new();
-    let mut start = |mode, work: Box<dyn FnOnce(&Shared, Pace) + Send>| -> Result<Thread, Error> {
+    let mut start = |mode, work: Work| -> Result<Thread, Error> {
         let thread = spawn(&shared, mode, cpu, work)?;
         let handle = thread.thread().clone();
         threads.push(thread);
@@ -173,12 +176,7 @@ impl Pace {
     }
 }
 
-fn spawn(
-    shared: &Arc<Shared>,
-    mode: Mode,
-    cpu: usize,
-    work: Box<dyn FnOnce(&Shared, Pace) + Send>,
-) -> Result<JoinHandle<()>, Error> {
+fn spawn(shared: &Arc<Shared>, mode: Mode, cpu: usize, work: Work) -> Result<JoinHandle<()>, Error> {
     let shared = shared.clone();
     let run = move || {
         // Whoever runs the benchmark may be real-time itself.
