@@ -8,7 +8,7 @@
 //!
 //! Its domain is a child of the root (PLAN on OSKit, figure 4.5; Snow on Silk, §1), and every environment of the configuration
 //! gets a domain below it, in the role that the security module ([`Roles::environment`]) lets it have. The environments themselves are processes
-//! ([`process`]): one ends with its domain, and a domain with its process. A process that ends is started again as its
+//! (`process`): one ends with its domain, and a domain with its process. A process that ends is started again as its
 //! `restart` says, later each time it fails soon. One thread does all this; the worker is only asked to create and end domains.
 //!
 //! [`Roles::environment`]: crate::trust::Roles::environment

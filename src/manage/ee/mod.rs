@@ -2,7 +2,7 @@
 //!
 //! `nodeos.sock` in the node's run directory, for the node's user only. A process connects, says in which role it wants to act, and gets a
 //! domain and shared memory; `libanode` is its side. Each session has a thread for its calls, which are carried out by the worker between
-//! batches ([`calls`]); packets pass through the memory without that thread ([`half`], [`desk`]). When a process is gone, for
+//! batches (`calls`); packets pass through the memory without that thread (`half`, `desk`). When a process is gone, for
 //! whatever reason, its domain ends with all it owns.
 
 mod calls;

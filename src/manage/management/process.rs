@@ -49,7 +49,7 @@ fn reads(environment: &Environment) -> Vec<PathBuf> {
     environment.reads.iter().cloned().chain(own).collect()
 }
 
-/// Becomes an environment's program, in the process that [`start`] has started. Returns only why not.
+/// Becomes an environment's program, in the process that `start` has started. Returns only why not.
 pub fn serve(arguments: impl Iterator<Item = OsString>) -> io::Result<Infallible> {
     let mut arguments = arguments;
     let mut number = || arguments.next()?.to_str()?.parse::<u64>().ok();

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// The pause before a process that has failed is started again, at first and at most.
 pub const BACK_OFF: Duration = Duration::from_millis(100);
-/// See [`BACK_OFF`].
+/// See `BACK_OFF`.
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// A process that has lived so long has not failed soon.
