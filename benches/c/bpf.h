@@ -63,7 +63,7 @@ static inline unsigned bpf_section(const char *path, const char *name, struct bp
 }
 
 // Loads the program in a section "hook/name" for such a place; `maps` are its maps by number.
-static inline int bpf_load_for(enum bpf_prog_type type, unsigned place, const char *path, const char *section, const int *maps)
+static inline int bpf_load_flagged(enum bpf_prog_type type, unsigned place, unsigned flags, const char *path, const char *section, const int *maps)
 {
 	static char log[LOG];
 	struct bpf_insn *code;
@@ -80,7 +80,7 @@ static inline int bpf_load_for(enum bpf_prog_type type, unsigned place, const ch
 			i++;
 		}
 	union bpf_attr attr = { .prog_type = type, .expected_attach_type = place, .insns = (uintptr_t)code,
-				.license = (uintptr_t) "GPL", .insn_cnt = count };
+				.license = (uintptr_t) "GPL", .insn_cnt = count, .prog_flags = flags };
 	strncpy(attr.prog_name, name, sizeof attr.prog_name - 1);
 	int fd = bpf_call(BPF_PROG_LOAD, &attr);
 	if (fd < 0) { // once more, to hear why
@@ -91,6 +91,11 @@ static inline int bpf_load_for(enum bpf_prog_type type, unsigned place, const ch
 		die(name);
 	}
 	return fd;
+}
+
+static inline int bpf_load_for(enum bpf_prog_type type, unsigned place, const char *path, const char *section, const int *maps)
+{
+	return bpf_load_flagged(type, place, 0, path, section, maps);
 }
 
 // Loads the XDP program of that name.

@@ -24,7 +24,8 @@ int main(int argc, char **argv)
 	if (ingress < 0)
 		die("copier: ingress");
 	int maps[] = { bpf_map(BPF_MAP_TYPE_PERCPU_ARRAY, FRAME, 1), bpf_map(BPF_MAP_TYPE_PROG_ARRAY, 4, 1) };
-	int copy = bpf_load(argv[1], "copy", maps);
+	// As the ingress that it calls, it takes frames in several buffers: the kernel lets none call what is unlike it.
+	int copy = bpf_load_flagged(BPF_PROG_TYPE_XDP, BPF_XDP, BPF_F_XDP_HAS_FRAGS, argv[1], "xdp/copy", maps);
 	bpf_put(maps[1], 0, &ingress);
 	union bpf_attr update = { .link_update = { .link_fd = (uint32_t)link, .new_prog_fd = (uint32_t)copy } };
 	if (bpf_call(BPF_LINK_UPDATE, &update))
