@@ -3,6 +3,7 @@
 use super::Node;
 use super::output::{EventKind, Turn};
 use super::paths::Work;
+use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::demux::Found;
@@ -13,7 +14,7 @@ use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, Ou
 use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Envelope, Frame, PeerId, PortId};
-use crate::topology::{Link, NextHop, Port};
+use crate::topology::{Link, NextHop};
 use crate::wire::{Addr, anep, ethernet, ipv4, ipv6, udp};
 
 /// How a packet of an outgoing channel is sent: says by which port, or gives it back.
@@ -225,7 +226,11 @@ impl Node {
             }
             Layer::Udp => {
                 let ports = (target.source_port, target.destination_port.unwrap_or(to.1));
-                put_datagram(&mut frame, port, (source, destination), ports)
+                if put_udp(&mut frame, (source, destination), ports, true) {
+                    put_ip(&mut frame, port, (source, destination), udp::IP_PROTOCOL)
+                } else {
+                    Err(Reason::TooBig)
+                }
             }
             _ => put_ip(&mut frame, port, (source, destination), kind as u8),
         };
@@ -404,35 +409,6 @@ fn refusal(reason: Reason) -> Error {
         Reason::NoApplication => Error::Stale,
         _ => Error::Again,
     }
-}
-
-fn put_datagram(frame: &mut Frame, port: &Port, ends: (Addr, Addr), ports: (u16, u16)) -> Result<(), Reason> {
-    let header = udp::Repr { source_port: ports.0, destination_port: ports.1, payload_len: frame.len() };
-    match frame.prepend(udp::HEADER).map(|room| header.emit(room)) {
-        Some(Ok(_)) => {}
-        _ => return Err(Reason::TooBig),
-    }
-    if let Ok(mut datagram) = udp::PacketMut::new_checked(frame.bytes_mut()) {
-        datagram.fill_checksum(ends.0, ends.1);
-    }
-    put_ip(frame, port, ends, udp::IP_PROTOCOL)
-}
-
-fn put_ip(frame: &mut Frame, port: &Port, (source, destination): (Addr, Addr), protocol: u8) -> Result<(), Reason> {
-    let payload = frame.len();
-    let headed = match (source.octets_v4(), destination.octets_v4()) {
-        (Some(from), Some(to)) => {
-            let header = ipv4::Repr::new(from, to, protocol, HOPS, payload);
-            frame.prepend(header.header_len()).is_some_and(|room| header.emit(room).is_ok())
-        }
-        (None, None) => {
-            let header = ipv6::Repr::new(source, destination, protocol, HOPS, payload);
-            frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
-        }
-        // One packet cannot have addresses of both families.
-        _ => return Err(Reason::NoRoute),
-    };
-    if headed && frame.len() <= port.mtu { Ok(()) } else { Err(Reason::TooBig) }
 }
 
 /// ANEP types that channels cannot have: the node's own environments speak them.

@@ -313,46 +313,53 @@ impl Node {
 
 /// Puts UDP and IP headers around an ANEP packet.
 fn envelop(mut frame: Frame, port: &Port, source: Addr, destination: Addr) -> Result<Frame, (Frame, Reason)> {
-    let Envelope { hop_limit, service, direct } = frame.envelope;
+    let (direct, ends) = (frame.envelope.direct, (source, destination));
     let protocol = if direct { anep::IP_PROTOCOL } else { UDP };
-    let payload = frame.len() + if direct { 0 } else { udp::HEADER };
-    let headed = if direct { true } else { put_udp(&mut frame, source, destination) };
-    let wrapped = headed
-        && match (source.octets_v4(), destination.octets_v4()) {
-            (Some(from), Some(to)) => {
-                let mut header = ipv4::Repr::new(from, to, protocol, hop_limit, payload);
-                header.tos = service;
-                let length = header.header_len();
-                frame.prepend(length).is_some_and(|room| header.emit(room).is_ok())
-            }
-            (None, None) => {
-                let mut header = ipv6::Repr::new(source, destination, protocol, hop_limit, payload);
-                header.traffic_class = service;
-                frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
-            }
-            // One packet cannot have addresses of both families.
-            _ => return Err((frame, Reason::NoRoute)),
-        };
-    if !wrapped || frame.len() > port.mtu {
-        return Err((frame, Reason::TooBig));
+    // No sum over IPv4: RFC 768 permits that, and every hop changes the payload.
+    let headed = direct || put_udp(&mut frame, ends, (anep::UDP_PORT, anep::UDP_PORT), !destination.is_v4());
+    let wrapped = if headed { put_ip(&mut frame, port, ends, protocol) } else { Err(Reason::TooBig) };
+    match wrapped {
+        Ok(()) => Ok(frame),
+        Err(reason) => Err((frame, reason)),
     }
-    Ok(frame)
 }
 
-/// A UDP header in front: without a checksum over IPv4 (RFC 768 permits it, and every hop changes
-/// the payload), with one over IPv6.
-fn put_udp(frame: &mut Frame, source: Addr, destination: Addr) -> bool {
-    let payload = frame.len();
-    let header = udp::Repr { source_port: anep::UDP_PORT, destination_port: anep::UDP_PORT, payload_len: payload };
+/// A UDP header in front, with a checksum or without one.
+pub(super) fn put_udp(frame: &mut Frame, ends: (Addr, Addr), ports: (u16, u16), summed: bool) -> bool {
+    let header = udp::Repr { source_port: ports.0, destination_port: ports.1, payload_len: frame.len() };
     if frame.prepend(udp::HEADER).is_none_or(|room| header.emit(room).is_err()) {
         return false;
     }
-    if !destination.is_v4()
-        && let Ok(mut datagram) = udp::PacketMut::new_checked(frame.bytes_mut())
-    {
-        datagram.fill_checksum(source, destination);
+    if summed && let Ok(mut datagram) = udp::PacketMut::new_checked(frame.bytes_mut()) {
+        datagram.fill_checksum(ends.0, ends.1);
     }
     true
+}
+
+/// An IP header in front, with what the frame's envelope says; the packet must fit the port.
+pub(super) fn put_ip(
+    frame: &mut Frame,
+    port: &Port,
+    (source, destination): (Addr, Addr),
+    protocol: u8,
+) -> Result<(), Reason> {
+    let Envelope { hop_limit, service, .. } = frame.envelope;
+    let payload = frame.len();
+    let headed = match (source.octets_v4(), destination.octets_v4()) {
+        (Some(from), Some(to)) => {
+            let mut header = ipv4::Repr::new(from, to, protocol, hop_limit, payload);
+            header.tos = service;
+            frame.prepend(header.header_len()).is_some_and(|room| header.emit(room).is_ok())
+        }
+        (None, None) => {
+            let mut header = ipv6::Repr::new(source, destination, protocol, hop_limit, payload);
+            header.traffic_class = service;
+            frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
+        }
+        // One packet cannot have addresses of both families.
+        _ => return Err(Reason::NoRoute),
+    };
+    if headed && frame.len() <= port.mtu { Ok(()) } else { Err(Reason::TooBig) }
 }
 
 /// Writes an ICMPv6 message with its IP header into an empty frame.
