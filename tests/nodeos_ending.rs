@@ -13,6 +13,7 @@ use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
 use anode::topology::{Link, Port, Routes};
 use anode::trust::Role;
+use anode::wire::anep::type_id;
 use anode::wire::ethernet::{self, Mac};
 use anode::wire::{Addr, Prefix};
 use rand_core::{Rng, SeedableRng};
@@ -216,4 +217,22 @@ fn domains_that_end_leave_nothing() {
 #[test]
 fn domains_that_end_while_packets_wait_for_the_cpu_leave_nothing() {
     end_many(Policy::Wfq);
+}
+
+#[test]
+fn what_the_nodes_own_environments_speak_is_nobodys_channel() {
+    let mut driven = Driven::new();
+    let keeper = Box::new(Keeper { out: None, kept: vec![] });
+    let (_, domain) = driven.turn(|node, _| node.attach("one", &role(), keeper)).unwrap();
+    let mut create = |kind: u16| {
+        let spec = link("if0/anep", Some(kind));
+        driven.turn(move |node, turn| {
+            let mut os = node.os(turn, domain);
+            (os.inchan_create(domain, &spec).err(), os.outchan_create(domain, &spec).err())
+        })
+    };
+    for own in [type_id::CAPSULE, type_id::FETCH, type_id::PLAN] {
+        assert_eq!(create(own), (Some(Error::Exists), Some(Error::Exists)), "type {own}");
+    }
+    assert_eq!(create(0x7777), (None, None));
 }

@@ -413,5 +413,5 @@ fn refusal(reason: Reason) -> Error {
 
 /// ANEP types that channels cannot have: the node's own environments speak them.
 pub(super) fn is_own_type(kind: u16) -> bool {
-    matches!(kind, anep::type_id::CAPSULE | anep::type_id::FETCH)
+    matches!(kind, anep::type_id::CAPSULE | anep::type_id::FETCH | anep::type_id::PLAN)
 }
