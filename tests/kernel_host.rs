@@ -4,22 +4,9 @@
 #[path = "running/mod.rs"]
 mod running;
 
-use running::{ANODE, Running, in_kernel};
+use running::{ANODE, LINE, Running, in_kernel};
 use serde_json::Value;
 use std::process::Command;
-
-const LINE: &str = r#"
-name = "t"
-nodes.a.active = true
-nodes.r.active = true
-nodes.b.active = true
-[[links]]
-ends = ["a", "r"]
-prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
-[[links]]
-ends = ["r", "b"]
-prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
-"#;
 
 const B: &str = "10.0.2.2";
 const B6: &str = "fd00:0:2::2";

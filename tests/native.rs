@@ -9,7 +9,7 @@ use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, ipv4, ipv6, udp};
-use running::{ANODE, Running};
+use running::{ANODE, LINE, Running};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -17,19 +17,6 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-
-const LINE: &str = r#"
-name = "t"
-nodes.a.active = true
-nodes.r.active = true
-nodes.b.active = true
-[[links]]
-ends = ["a", "r"]
-prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
-[[links]]
-ends = ["r", "b"]
-prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
-"#;
 
 #[test]
 fn capsules_pass_once_though_the_kernel_forwards_too() {

@@ -12,7 +12,7 @@ use libanode::memory::Memory;
 use libanode::message::{Answer, Call, ChanSpec, DomainSpec, MESSAGE_MAX, Threads, VERSION};
 use libanode::ring::{Cells, Producer};
 use libanode::seqpacket::SeqPacket;
-use running::{PATIENCE, Running};
+use running::{HOSTS, PATIENCE, Running};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,19 +21,6 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-const LINE: &str = r#"
-name = "t"
-nodes.a = {}
-nodes.r.active = true
-nodes.b = {}
-[[links]]
-ends = ["a", "r"]
-prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
-[[links]]
-ends = ["r", "b"]
-prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
-"#;
 
 /// What the node grants environments.
 const ROLE: &str = "[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 16\ndomains = 16\nthreads = 8\n\
@@ -58,7 +45,7 @@ impl Drop for Process {
 impl Line {
     fn start(name: &str) -> Option<Line> {
         let adjust = |_: &str, config: &mut toml::Table| config.extend(ROLE.parse::<toml::Table>().unwrap());
-        let net = Running::up_with(name, LINE, &adjust)?;
+        let net = Running::up_with(name, HOSTS, &adjust)?;
         Some(Line { net, folder: tempfile::tempdir().unwrap() })
     }
 
@@ -204,7 +191,7 @@ fn a_process_that_the_node_starts_acts_in_the_domain_of_its_environment() {
         let text = format!("[[ee]]\nname = \"path\"\nrole = \"ee\"\ncommand = {command:?}\n");
         config.extend(text.parse::<toml::Table>().unwrap());
     };
-    let Some(net) = Running::up_with("ees", LINE, &adjust) else { return };
+    let Some(net) = Running::up_with("ees", HOSTS, &adjust) else { return };
     let line = Line { net, folder };
     let a = line.socket("a", "10.0.1.1:4000");
     a.connect("10.0.1.2:5000").unwrap();

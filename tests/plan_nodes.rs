@@ -7,7 +7,7 @@ use anode::apps::plan::{Local, Script, delivered, packet};
 use anode::manage::client::Control;
 use anode::manage::client::plan::{PlanPort, Told};
 use plan::value::{Host, Value};
-use running::{ANODE, Running};
+use running::{ANODE, LINE, Running};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -292,19 +292,6 @@ for place in sys.argv[1], (address, int(port)):
     assert_eq!(printed(&output), "Success\n('back', [1, 2])\n".repeat(2));
 }
 
-const INTERFACES: &str = r#"
-name = "t"
-nodes.a.active = true
-nodes.r.active = true
-nodes.b.active = true
-[[links]]
-ends = ["a", "r"]
-prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
-[[links]]
-ends = ["r", "b"]
-prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
-"#;
-
 /// Injects a call at a node of a lab by its socket; what is printed.
 fn call(dir: &Path, script: &Script, call: &str, bound: u32, replies: usize) -> Vec<String> {
     let mut port = PlanPort::attach(dir, 0).unwrap();
@@ -320,7 +307,7 @@ fn call(dir: &Path, script: &Script, call: &str, bound: u32, replies: usize) -> 
 
 #[test]
 fn packets_go_natively_from_interface_to_interface() {
-    let Some(net) = Running::up("plan", INTERFACES) else { return };
+    let Some(net) = Running::up("plan", LINE) else { return };
     let script = |name: &str| Script::new(name, &std::fs::read_to_string(program(name)).unwrap()).unwrap();
     let dir = net.dir("a");
     for (home, to) in [("10.0.1.1", "10.0.2.2"), ("fd00:0:1::1", "fd00:0:2::2")] {

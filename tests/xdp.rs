@@ -7,24 +7,11 @@ use anode::code::author::{self, Options};
 use anode::code::bundle::Bundle;
 use anode::manage::client::Attachment;
 use anode::wire::{Addr, Digest, capsule};
-use running::{PATIENCE, Running, no_drops, sockets, sockets_with, sum};
+use running::{LINE, PATIENCE, Running, no_drops, sockets, sockets_with, sum};
 use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
-
-const LINE: &str = r#"
-name = "t"
-nodes.a.active = true
-nodes.r.active = true
-nodes.b.active = true
-[[links]]
-ends = ["a", "r"]
-prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
-[[links]]
-ends = ["r", "b"]
-prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
-"#;
 
 /// A host that sends, and a node.
 const PAIR: &str = r#"

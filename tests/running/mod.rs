@@ -15,6 +15,34 @@ pub const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 /// For how long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Three nodes in a line.
+pub const LINE: &str = r#"
+name = "t"
+nodes.a.active = true
+nodes.r.active = true
+nodes.b.active = true
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+"#;
+
+/// A node between two hosts.
+pub const HOSTS: &str = r#"
+name = "t"
+nodes.a = {}
+nodes.r.active = true
+nodes.b = {}
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+"#;
+
 /// What the nodes' configurations have beside the topology's.
 pub type Adjust<'a> = &'a dyn Fn(&str, &mut toml::Table);
 
