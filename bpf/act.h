@@ -31,13 +31,15 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct know
     for (int i = 0; i < 6; i++)
         ethernet->macs[i] = before->macs[i];
     ethernet->type = be16(PASSED_UP);
+    up->ethertype = type;
+    up->zero = 0;
+    up->more = 0;
     up->verdict = verdict;
     up->bound = now->bound;
     copy(up->code, capsule->code);
     copy(up->code + 2, capsule->code + 2);
     copy(up->source, now->source);
     copy(up->here, known->hop.own);
-    up->ethertype = type;
     u32 interface = ctx->ingress_ifindex;
     const struct port *port = map_lookup(ports_map, &interface);
     return port ? to_user(ctx, port, flow_place(now->source, known->to), 0) : XDP_PASS;

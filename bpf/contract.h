@@ -188,10 +188,9 @@ struct account {
 /* Packets that a CPU takes at once, and of which one is timed. */
 enum { SHARE = 64 };
 
-/* Map `current`, for each CPU, one entry: capsules at the ingress, frames that pretend to come from here; and the packet whose
- * code runs. */
+/* Map `current`, for each CPU, one entry: capsules at the ingress; and the packet whose code runs. */
 struct current {
-    u64 received, dropped_forged;
+    u64 received, zero;
     /* The code may write into this; nothing in it is believed afterwards. */
     struct context context;
     /* The packet's source before the code ran. */
@@ -205,15 +204,15 @@ struct current {
     u64 began;
 };
 
-/* A packet whose code has run is passed up in an Ethernet frame of this type (IEEE 802, local
- * experiments): its own, with this structure behind the Ethernet header. Such frames are never taken
- * from a wire. */
+/* What goes up the Linux stack to the node is in an Ethernet frame of this type (IEEE 802, local experiments), which is never
+ * taken from a wire: as it came, but for the type; or, if its code has run, with this structure behind the Ethernet header. The four bits
+ * behind that header tell which: a version of IP, or the first of an Ethernet type, 0 or 8. */
 enum { PASSED_UP = 0x88b5 };
 
 struct passed_up {
-    u32 verdict, bound;
+    u16 ethertype, zero;
+    u32 verdict, bound, more;
     u64 code[4], source[2], here[2];
-    u16 ethertype, zero[3];
 };
 
 _Static_assert(sizeof(struct node) == 48 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");

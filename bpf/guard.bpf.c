@@ -4,6 +4,8 @@
  * AF_PACKET socket. The socket has seen every frame before it comes here (tcx ingress); the guard
  * takes what is the node's away from the stack, which would otherwise forward it a second time or answer
  * it with ICMP. Everything else goes on unchanged.
+ *
+ * Behind an XDP program of the node's that is packets of channels alone, and the guard is there only while there are some.
  */
 #include "take.h"
 
@@ -16,4 +18,11 @@ SECTION("tc") int guard(struct sk_buff *skb)
     if (read(skb, &it))
         return NEXT;
     return it.is_anep || is_channel(skb, &it) ? DROP : NEXT;
+}
+
+SECTION("tc_channels") int guard_channels(struct sk_buff *skb)
+{
+    struct fields it = {};
+
+    return !read(skb, &it) && !it.is_anep && is_channel(skb, &it) ? DROP : NEXT;
 }

@@ -71,10 +71,14 @@ SECTION("xdp") int ingress(struct xdp *ctx)
 
     if (LIKELY(form))
         return ingress_of(ctx, form);
-    if (data + sizeof(*ethernet) + 2 > end)
-        return XDP_PASS;
-    /* Frames that pretend to come from here, and IP headers with options, behind which there may be a capsule. */
-    if (UNLIKELY(ethernet->type == be16(PASSED_UP) || (ethernet->type == be16(IPV4) && data[sizeof(*ethernet)] != 0x45)))
+    /* Frames that pretend to come from here, IP headers with options, behind which there may be a capsule, and frames so short
+     * that form_of has not looked. */
+    if (UNLIKELY(data + BEHIND_IPV4 > end || ethernet->type == be16(PASSED_UP)))
+        tail_call(ctx, stations_map, LEARN);
+    else if (LIKELY(ethernet->type == be16(IPV4))) {
+        if (UNLIKELY(data[sizeof(*ethernet)] != 0x45))
+            tail_call(ctx, stations_map, LEARN);
+    } else if (UNLIKELY(ethernet->type == be16(IPV6) && data + BEHIND_IPV6 > end))
         tail_call(ctx, stations_map, LEARN);
     return XDP_PASS;
 }

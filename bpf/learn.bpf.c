@@ -4,7 +4,7 @@
  * and goes to its code; what is ours goes to the user half as it came.
  *
  *     headers ─▶ code ─▶ neighbour ─▶ way ─▶ order ─▶ budget ─▶ (tail call) runner.bpf.c
- *        └────────┴─────────┴─────────┴───────┴─▶ AF_XDP socket, or XDP_PASS: AF_PACKET socket and guard, or the Linux stack
+ *        └────────┴─────────┴─────────┴───────┴─▶ AF_XDP socket, or XDP_PASS: AF_PACKET socket, or the Linux stack
  */
 #include "enter.h"
 
@@ -138,14 +138,9 @@ INLINE int run_form(struct xdp *ctx, struct current *now)
 SECTION("xdp") int learn(struct xdp *ctx)
 {
     struct current *now = map_lookup(current_map, zero_value);
-    const struct ethernet *ethernet = (const void *)packet(ctx);
 
-    if (!now || (const u8 *)(ethernet + 1) > packet_end(ctx))
+    if (!now)
         return XDP_PASS;
-    if (UNLIKELY(ethernet->type == be16(PASSED_UP))) {
-        now->dropped_forged++;
-        return XDP_DROP;
-    }
     int verdict = run_form(ctx, now);
     return verdict == XDP_DROP ? XDP_DROP : lift(ctx, 1, verdict == FOLLOW);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What stands at an interface whose capsules go to AF_XDP sockets, without a kernel half: takes them there, and leaves
- * everything else to the Linux stack.
+ * What stands at an interface whose capsules go to AF_XDP sockets, without a kernel half: takes them there (or up, see
+ * sockets.h), and leaves everything else to the Linux stack.
  */
 #include "sockets.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * The way into the user half: what the node goes on with is redirected to the AF_XDP socket of its interface and
- * receive queue. Where a queue has no socket it goes up the Linux stack, to the node's AF_PACKET socket.
+ * receive queue. Where a queue has no socket it goes up the Linux stack under an Ethernet type of its own, which the node's
+ * AF_PACKET socket takes and the stack has no use for. So nothing behind this program has to look at every frame.
  *
  * Order. A receive queue is one socket, so what comes by the queue stays in order there; if the socket has no room the
  * kernel drops, and counts in the socket's statistics. A flow also must not be overtaken by capsules of its own that run
@@ -41,20 +42,29 @@ struct lifted {
     u64 held;
     /* Run here though their flow has something in the user half, because it has been so for too long. */
     u64 overtaking;
+    /* Frames that pretend to come from here: dropped. */
+    u64 forged;
 };
 
-_Static_assert(sizeof(struct punts) == 128 && sizeof(struct flow) == 16 && sizeof(struct lifted) == 32, "contract");
+_Static_assert(sizeof(struct punts) == 128 && sizeof(struct flow) == 16 && sizeof(struct lifted) == 40, "contract");
 
 MAP(sockets_map);
 MAP(punts_map);
 MAP(flows_map);
 MAP(lifted_map);
 
+/* One program, `raise`, as long as a process listens: the kernel empties a map of programs when no process has it open and
+ * no pin keeps it. So what nobody would take is the Linux stack's, as it came. */
+MAP(raise_map);
+
 /* Whether a frame is for this port's link address: an interface may show those of others too. */
 INLINE int is_for(const u8 *data, const struct port *port)
 {
     return *(const u32 *)data == port->mac && *(const u16 *)(data + 4) == port->mac_end;
 }
+
+/* Whether it is for this host, alone or among others. */
+INLINE int is_to_us(const u8 *data, const struct port *port) { return (data[0] & 1) || is_for(data, port); }
 
 /* The place of a flow among those of its socket. */
 INLINE u32 flow_place(const u64 from[2], const u64 to[2])
@@ -132,8 +142,9 @@ INLINE int must_follow(const struct xdp *ctx, const struct port *port, u32 place
     return 0;
 }
 
-/* Whether a frame is what the node's AF_PACKET socket takes as a capsule (src/sys/packet.rs), and if so the addresses
- * of its flow. */
+/* Whether a frame is ANEP, and if so the addresses of its flow: what take.h says of socket buffers where no program like this
+ * stands before the stack. A version of IP that is not the Ethernet type's is the stack's to drop, so what goes up tells by its first
+ * four bits what type it had. */
 INLINE int is_anep(const u8 *data, const u8 *end, u64 from[2], u64 to[2])
 {
     const struct ethernet *ethernet = (const void *)data;
@@ -143,7 +154,7 @@ INLINE int is_anep(const u8 *data, const u8 *end, u64 from[2], u64 to[2])
     if ((const u8 *)(ip + 1) > end)
         return 0;
     if (ethernet->type == be16(IPV4)) {
-        if (ip->fragment & be16(0x3fff))
+        if ((ip->version >> 4) != 4 || ip->fragment & be16(0x3fff))
             return 0;
         from[0] = to[0] = 0;
         from[1] = mapped(ip->source);
@@ -156,7 +167,7 @@ INLINE int is_anep(const u8 *data, const u8 *end, u64 from[2], u64 to[2])
         return (const u8 *)(udp + 1) <= end && udp->destination == be16(PORT);
     }
     const struct ipv6 *ip6 = (const void *)(ethernet + 1);
-    if (ethernet->type != be16(IPV6) || (const u8 *)(ip6 + 1) > end)
+    if (ethernet->type != be16(IPV6) || (const u8 *)(ip6 + 1) > end || (*(const u8 *)ip6 >> 4) != 6)
         return 0;
     copy(from, ip6->source.half);
     copy(to, ip6->destination.half);
@@ -166,20 +177,36 @@ INLINE int is_anep(const u8 *data, const u8 *end, u64 from[2], u64 to[2])
     return ip6->next == UDP && (const u8 *)(udp + 1) <= end && udp->destination == be16(PORT);
 }
 
+/* A frame that pretends to come from here. */
+INLINE int refuse(u32 interface)
+{
+    struct lifted *lifted = map_lookup(lifted_map, &interface);
+
+    if (lifted)
+        lifted->forged++;
+    return XDP_DROP;
+}
+
 /* The end of a frame's way in the kernel that nothing has been done to: to the user half if it is for the node, else to
  * the Linux stack. */
 INLINE int lift(struct xdp *ctx, int ordered, int held)
 {
     const u8 *data = packet(ctx), *end = packet_end(ctx);
+    const struct ethernet *ethernet = (const void *)data;
     u32 interface = ctx->ingress_ifindex;
     const struct port *port = map_lookup(ports_map, &interface);
     u64 from[2], to[2];
 
-    if (!port || !port->present || data + sizeof(struct ethernet) > end || !is_for(data, port))
+    if (!port || !port->present || (const u8 *)(ethernet + 1) > end)
         return XDP_PASS;
-    if (!is_anep(data, end, from, to))
+    if (UNLIKELY(ethernet->type == be16(PASSED_UP)))
+        return refuse(interface);
+    if (!is_to_us(data, port) || !is_anep(data, end, from, to))
         return XDP_PASS;
-    return to_user(ctx, port, ordered ? flow_place(from, to) : FLOWS, held);
+    int done = to_user(ctx, port, ordered ? flow_place(from, to) : FLOWS, held);
+    if (done == XDP_PASS)
+        tail_call(ctx, raise_map, 0);
+    return done;
 }
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Which frames of an interface are the node's, for the programs that look at socket buffers: the guard in front of the Linux
  * stack and the filter of the AF_PACKET socket, which must agree on every frame. Untagged, not for another host, and
- * IP protocol 107, UDP to port 3322, or a packet of one of the node's incoming channels.
+ * IP protocol 107, UDP to port 3322 (sockets.h has the same for XDP), or a packet of one of the node's incoming channels. Behind an XDP
+ * program of the node's only the latter come here.
  *
  * Channels' filters of the same shape (which fields matter) are in one hash map, as in src/nodeos/channel/demux.rs, whose
  * look-up this is but for one thing: it says whether there is a channel, not which.
@@ -22,7 +23,7 @@ struct sk_buff {
 /* BPF_FUNC_skb_load_bytes: copies octets of a frame, wherever they lie; not 0 if it is too short. */
 static long (*const load)(const struct sk_buff *skb, u32 offset, void *to, u32 length) = (void *)26;
 
-enum { OTHER_HOST = 3, ETHERNET = 14, HEAD = 24, IPV4 = 0x0800, ARP = 0x0806, IPV6 = 0x86dd };
+enum { OTHER_HOST = 3, ETHERNET = 14, HEAD = 24, IPV4 = 0x0800, ARP = 0x0806, IPV6 = 0x86dd, PASSED_UP = 0x88b5 };
 enum { ANEP = 107, UDP = 17, TCP = 6, ICMPV6 = 58, PORT = 3322 };
 enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
 enum { LINK, IP, TRANSPORT };
@@ -70,7 +71,7 @@ struct fields {
     u8 protocol, is_anep;
 };
 
-INLINE void read_transport(const struct sk_buff *skb, u32 at, struct fields *it)
+INLINE void read_transport(const struct sk_buff *skb, u32 at, struct fields *it, int right)
 {
     u16 head[7];
 
@@ -82,7 +83,7 @@ INLINE void read_transport(const struct sk_buff *skb, u32 at, struct fields *it)
         return;
     it->flow.source_port = head[0];
     it->flow.destination_port = head[1];
-    it->is_anep |= it->protocol == UDP && head[1] == be16(PORT);
+    it->is_anep |= right && it->protocol == UDP && head[1] == be16(PORT);
 }
 
 /* The fields of a frame; not 0 if it is none of ours whatever channels there are. */
@@ -92,6 +93,9 @@ INLINE int read(const struct sk_buff *skb, struct fields *it)
     const u8 *ip = (const u8 *)head + ETHERNET;
 
     if (skb->vlan_present || skb->pkt_type == OTHER_HOST || load(skb, 0, head, HEAD))
+        return -1;
+    /* What programs of the node's pass up has a socket of its own. */
+    if (head[6] == be16(PASSED_UP))
         return -1;
     it->type = head[6];
     if (head[6] == be16(IPV4)) {
@@ -105,15 +109,15 @@ INLINE int read(const struct sk_buff *skb, struct fields *it)
         /* Fragments are no capsules, and have no ports. */
         if (head[10] & be16(0x3fff))
             return 0;
-        it->is_anep = ip[9] == ANEP;
-        read_transport(skb, it->ip_payload, it);
+        it->is_anep = ip[9] == ANEP && (ip[0] >> 4) == 4;
+        read_transport(skb, it->ip_payload, it, (ip[0] >> 4) == 4);
     } else if (head[6] == be16(IPV6)) {
         it->protocol = ip[6];
         it->ip_payload = ETHERNET + 40;
-        it->is_anep = ip[6] == ANEP;
         if (load(skb, ETHERNET + 8, it->flow.source, 32))
             return 0;
-        read_transport(skb, it->ip_payload, it);
+        it->is_anep = ip[6] == ANEP && (ip[0] >> 4) == 6;
+        read_transport(skb, it->ip_payload, it, (ip[0] >> 4) == 6);
     }
     return 0;
 }

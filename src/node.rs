@@ -190,7 +190,7 @@ impl Node {
         let gauge = &mut env.gauges[usize::from(port.0)];
         gauge.received += 1;
         gauge.received_bytes += frame.len() as u64;
-        if self.kernel && halves::is_passed_up(&frame) {
+        if self.kernel && halves::is_passed_up(&frame, link) {
             return self.resume(turn, frame, link);
         }
         match classify(link, frame.bytes()) {

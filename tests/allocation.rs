@@ -3,7 +3,7 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::kernel::{Filters, PortEntry, Steering};
+use anode::kernel::{Filters, PortEntry, Steering, Which};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::port::packet::PacketPort;
 use anode::port::xdp::{QueueSocket, XdpPort};
@@ -243,7 +243,7 @@ fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
     steering.announce(interface, 0, 1).unwrap();
     // The program goes with it, so it stays for as long as the test.
     std::mem::forget(steering);
-    let stack = PacketPort::open(PortId(0), interface, 1514, false).unwrap();
+    let stack = PacketPort::open(PortId(0), interface, 1500, true).unwrap();
     XdpPort::new(PortId(0), stack, vec![QueueSocket::new(socket, tickets)])
 }
 
@@ -262,7 +262,8 @@ fn frames_cross_an_af_xdp_port_without_an_allocation() {
         let on = |name: &str| all.iter().find(|interface| interface.name == name).unwrap();
         let (near, far) = (on("x0"), on("x1"));
         let mut port = xdp_port(near.index, near.mac.unwrap());
-        let sender = PacketSocket::open(far.index, 1514, &Filters::create().unwrap().filter(false).unwrap()).unwrap();
+        let sender =
+            PacketSocket::open(far.index, 1514, &Filters::create().unwrap().filter(Which::All).unwrap()).unwrap();
         // UDP to port 3322; nobody looks further.
         let mut frame = [&near.mac.unwrap().0[..], &far.mac.unwrap().0[..], &[8, 0, 0x45]].concat();
         frame.extend([0; 200]);

@@ -64,10 +64,15 @@ struct Node {
 
 impl Node {
     fn start(name: &str) -> Option<Node> {
+        Node::start_with(name, "")
+    }
+
+    /// The same, with this line for each port.
+    fn start_with(name: &str, port: &str) -> Option<Node> {
         let net = Running::build(name, LINE)?;
         let dir = tempfile::tempdir().unwrap();
         let text = format!(
-            "name = \"r\"\nrun_dir = \"{}\"\nroutes = \"kernel\"\n[[port]]\npacket = \"to-a\"\n[[port]]\npacket = \"to-b\"\n",
+            "name = \"r\"\nrun_dir = \"{}\"\nroutes = \"kernel\"\n[[port]]\npacket = \"to-a\"\n{port}\n[[port]]\npacket = \"to-b\"\n{port}\n",
             dir.path().display()
         );
         let file = NodeFile::parse(&text).unwrap();
@@ -145,6 +150,37 @@ fn is_refused(socket: &UdpSocket, message: &[u8]) -> bool {
 #[test]
 fn packets_of_a_channel_come_to_its_environment_and_go_on_and_others_stay_with_linux() {
     let Some(node) = Node::start("chan") else { return };
+    use_channel(&node);
+}
+
+#[test]
+fn behind_the_kernel_half_every_frame_is_looked_at_only_while_there_are_channels() {
+    let Some(node) = Node::start_with("chank", "kernel = true") else { return };
+    // Sockets by their Ethernet type (packet(7)): 3 is all of them.
+    let types = |node: &Node| {
+        let text = node.net.shell("r", "cat /proc/net/packet");
+        let mut types: Vec<String> =
+            text.lines().skip(1).map(|line| line.split_whitespace().nth(3).unwrap().into()).collect();
+        types.sort_unstable();
+        types
+    };
+    let narrow = ["0806", "0806", "88b5", "88b5"];
+    assert_eq!(types(&node), narrow);
+    use_channel(&node);
+    assert_eq!(types(&node), narrow, "the channel has ended");
+    let (domain, _tells) = node.capitals();
+    let channel = node.listen(domain, udp("10.0.1.2:5000", vec![])).unwrap();
+    assert_eq!(types(&node), ["0003", "0806", "0806", "88b5", "88b5"], "at the port of the channel alone");
+    let more = node.listen(domain, udp("10.0.1.2:5001", vec![])).unwrap();
+    node.with(move |os| os.inchan_destroy(channel), domain).unwrap();
+    assert_eq!(types(&node), ["0003", "0806", "0806", "88b5", "88b5"], "one is left");
+    node.with(move |os| os.inchan_destroy(more), domain).unwrap();
+    assert_eq!(types(&node), narrow);
+    use_channel(&node);
+}
+
+/// Uses a channel that was not there, and is not there afterwards.
+fn use_channel(node: &Node) {
     let (domain, tells) = node.capitals();
     let (a, b) = (node.socket("a", "10.0.1.1:4000"), node.socket("b", "10.0.2.2:7000"));
     a.connect("10.0.1.2:5000").unwrap();

@@ -3,7 +3,7 @@
 #[path = "running/mod.rs"]
 mod running;
 
-use anode::kernel::Filters;
+use anode::kernel::{Filters, Which};
 use anode::manage::netlink;
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
@@ -210,7 +210,7 @@ fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
         let socket = net
             .lab
             .enter("a", || {
-                let filter = Filters::create().unwrap().filter(false).unwrap();
+                let filter = Filters::create().unwrap().filter(Which::All).unwrap();
                 PacketSocket::open(a.index, 1500, &filter).unwrap()
             })
             .unwrap();

@@ -3,7 +3,7 @@
 #[path = "running/mod.rs"]
 mod running;
 
-use anode::kernel::Filters;
+use anode::kernel::{Filters, Which};
 use anode::manage::client::Control;
 use anode::sys::bpf::{self, Hook, Program};
 use anode::sys::mmsg::{Batch, RawAddr};
@@ -66,7 +66,7 @@ impl Sender {
         let socket = net
             .lab
             .enter("a", || {
-                let filter = Filters::create().unwrap().filter(false).unwrap();
+                let filter = Filters::create().unwrap().filter(Which::All).unwrap();
                 PacketSocket::open(interface, 2048, &filter).unwrap()
             })
             .unwrap();
@@ -329,6 +329,48 @@ fn maps_that_this_program_cannot_use_give_way() {
         status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(10)
     });
     assert!(pins.join("set-2/ingress").exists() && !pins.join("set-1").exists(), "one set is left");
+    kill(node);
+    down(&net, &[]);
+    assert_eq!(traces(&net), [""; 0]);
+}
+
+#[test]
+fn what_would_go_up_is_linux_s_while_no_process_listens() {
+    let Some((mut net, _, _store)) = up("unheard") else { return };
+    let far = receiver(&net, "b", "10.0.2.2");
+    far.set_nonblocking(true).unwrap();
+    // Code that nobody has: such capsules are for the user half, where they wait for it.
+    let sender = std::cell::RefCell::new(Sender::new(&net, Digest([9; 32]), "10.0.2.2"));
+    let send = |mark: u32| (0..20).for_each(|_| sender.borrow_mut().send(mark));
+    send(1);
+    net.await_status("r", |status| {
+        status["fetching"].as_array().is_some_and(|list| !list.is_empty()) || {
+            send(1);
+            status["drops"].as_object().is_some_and(|drops| !drops.is_empty())
+        }
+    });
+    assert!(far.recv(&mut [0; 2048]).is_err(), "the node keeps them");
+    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+    let arrives = |mark| {
+        (0..50_000).any(|_| {
+            sender.borrow_mut().send(mark);
+            std::thread::sleep(PACE);
+            next_mark(&far) == Some(mark)
+        })
+    };
+    assert!(arrives(2), "Linux forwards them");
+    let node = start(&net);
+    while Control::connect(net.dir("r")).is_err() {
+        std::thread::yield_now();
+    }
+    net.await_status("r", |status| {
+        send(3);
+        status["drops"].as_object().is_some_and(|drops| !drops.is_empty())
+    });
+    while next_mark(&far).is_some() {}
+    send(4);
+    net.await_status("r", |_| next_mark(&far).is_none());
+    assert_ne!(next_mark(&far), Some(4), "the next process keeps them again");
     kill(node);
     down(&net, &[]);
     assert_eq!(traces(&net), [""; 0]);

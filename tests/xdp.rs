@@ -5,11 +5,15 @@ mod running;
 
 use anode::code::author::{self, Options};
 use anode::code::bundle::Bundle;
+use anode::kernel::{Filters, Which};
 use anode::manage::client::Attachment;
+use anode::sys::mmsg::{Batch, RawAddr};
+use anode::sys::packet::PacketSocket;
 use anode::wire::{Addr, Digest, capsule};
 use running::{LINE, PATIENCE, Running, no_drops, sockets, sockets_with, sum};
 use serde_json::{Value, json};
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 
@@ -50,7 +54,8 @@ fn in_kernel(status: &Value, counter: &str) -> u64 {
 fn use_applications(net: &Running) -> Value {
     for to in [B, "fd00:0:2::2"] {
         let pinged = net.ping("a", to, 50);
-        assert_eq!(pinged["summary"]["received"], 50, "{pinged}");
+        let drops = ["a", "r", "b"].map(|node| net.status(node)["drops"].clone());
+        assert_eq!(pinged["summary"]["received"], 50, "{drops:?} {pinged}");
         assert_eq!(pinged["summary"]["duplicates"], 0, "{pinged}");
         assert_eq!(pinged["replies"][0]["hops_there"], 2, "the node in the middle ran the code: {pinged}");
     }
@@ -324,6 +329,28 @@ fn a_node_that_is_killed_comes_back_to_free_queues() {
         let status = net.status("r");
         assert_eq!(status["xdp"][0]["mode"], "copy", "its queues were free again: {status}");
     }
+}
+
+#[test]
+fn frames_that_pretend_to_come_up_are_dropped_where_sockets_stand_alone() {
+    let Some(net) = Running::up_with("xskf", LINE, &sockets(false)) else { return };
+    let link = |node: &str, name: &str| -> Value {
+        serde_json::from_str::<Value>(&net.shell(node, &format!("ip -j link show {name}"))).unwrap()[0].clone()
+    };
+    let (near, far) = (link("a", "to-r"), link("r", "to-a"));
+    let mac = |link: &Value| -> Vec<u8> {
+        link["address"].as_str().unwrap().split(':').map(|hex| u8::from_str_radix(hex, 16).unwrap()).collect()
+    };
+    let mut frame = [mac(&far), mac(&near), vec![0x88, 0xb5, 0x45]].concat();
+    frame.extend([0; 100]);
+    let send = || {
+        let filter = Filters::create().unwrap().filter(Which::All).unwrap();
+        let socket = PacketSocket::open(near["ifindex"].as_u64().unwrap() as u32, 1514, &filter).unwrap();
+        Batch::default().send(socket.as_fd(), std::iter::once((&frame[..], RawAddr::NONE))).unwrap()
+    };
+    assert_eq!(net.lab.enter("a", send).unwrap(), 1);
+    let status = net.await_status("r", |status| sum(status, "forged") == 1);
+    assert!(no_drops(&status), "the node has not seen it: {status}");
 }
 
 #[test]

@@ -66,21 +66,23 @@ fn classify_ethernet(bytes: &[u8]) -> Result<Class, Error> {
     }
 }
 
-/// Whether the guard takes an untagged frame away from the Linux stack: the rule of
-/// `bpf/guard.bpf.c`, which looks at fewer fields than we do. Nobody else will see such a frame.
+/// Whether an untagged frame is taken away from the Linux stack: the rule of `bpf/take.h` and
+/// `bpf/sockets.h`, which look at fewer fields than we do. Nobody else will see such a frame.
 #[cold]
 fn is_taken(bytes: &[u8]) -> bool {
     let half =
         |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|octets| u16::from_be_bytes(*octets));
     let octet = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let (protocol, transport) = match half(12) {
-        Some(ethertype::IPV4) if half(20).is_some_and(|word| word & 0x3fff == 0) => {
+    let (version, length) = (octet(14) >> 4, bytes.len());
+    let (protocol, transport) = match (half(12), version) {
+        (Some(ethertype::IPV4), 4) if length >= 14 + 20 && half(20).is_some_and(|word| word & 0x3fff == 0) => {
             (octet(23), 14 + usize::from(octet(14) & 15) * 4)
         }
-        Some(ethertype::IPV6) => (octet(20), 14 + ipv6::HEADER),
+        (Some(ethertype::IPV6), 6) if length >= 14 + ipv6::HEADER => (octet(20), 14 + ipv6::HEADER),
         _ => return false,
     };
-    protocol == anep::IP_PROTOCOL || protocol == udp::IP_PROTOCOL && half(transport + 2) == Some(anep::UDP_PORT)
+    let is_udp = protocol == udp::IP_PROTOCOL && length >= transport + udp::HEADER;
+    protocol == anep::IP_PROTOCOL || is_udp && half(transport + 2) == Some(anep::UDP_PORT)
 }
 
 #[inline]

@@ -27,6 +27,15 @@ const FLOWS: u32 = 65_536;
 /// A `struct flow`.
 type Flow = [u8; FLOW];
 
+/// Which frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All that are the node's; the socket's also address resolution.
+    All,
+    /// Those of channels alone: an XDP program takes the others.
+    Channels,
+}
+
 /// The rules of one interface.
 #[derive(Debug)]
 pub struct Filters {
@@ -108,15 +117,27 @@ impl Filters {
         self.shapes.set(&0u32.to_ne_bytes(), &all)
     }
 
-    /// The filter of an AF_PACKET socket; `half`: one behind a kernel half.
-    pub fn filter(&self, half: bool) -> io::Result<Program> {
-        let name = if half { "filter_half" } else { "filter" };
+    /// Whether no frames are taken beside those that are taken throughout.
+    pub fn is_empty(&self) -> bool {
+        self.masks.is_empty()
+    }
+
+    /// The filter of an AF_PACKET socket.
+    pub fn filter(&self, which: Which) -> io::Result<Program> {
+        let name = match which {
+            Which::All => "filter",
+            Which::Channels => "filter_channels",
+        };
         self.load(Hook::SocketFilter, FILTER, name)
     }
 
     /// Takes the frames away from the Linux stack of an interface, until what is given back goes.
-    pub fn guard(&self, interface: u32) -> io::Result<Link> {
-        self.load(Hook::TcIngress, GUARD, "guard")?.attach_ingress(interface)
+    pub fn guard(&self, interface: u32, which: Which) -> io::Result<Link> {
+        let name = match which {
+            Which::All => "guard",
+            Which::Channels => "guard_channels",
+        };
+        self.load(Hook::TcIngress, GUARD, name)?.attach_ingress(interface)
     }
 
     fn load(&self, hook: Hook, file: &[u8], name: &str) -> io::Result<Program> {

@@ -24,11 +24,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The compiled ingress, what looks closely for it, what acts on verdicts, and the runner with the calls of mobile code (`bpf/*.bpf.c`).
+/// The compiled ingress, what looks closely for it, what acts on verdicts, the runner with the calls of mobile code, and what sends frames up
+/// the Linux stack (`bpf/*.bpf.c`).
 static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
+static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
 
 /// What mobile code is linked with for the kernel half.
 pub fn environment() -> io::Result<Environment> {
@@ -365,7 +367,17 @@ impl KernelHalf {
 
     /// Capsules at the ingress of all ports.
     pub fn counts(&self) -> KernelCounts {
-        self.maps.counts().unwrap_or_default()
+        self.counts_of(&self.state())
+    }
+
+    fn counts_of(&self, state: &State) -> KernelCounts {
+        self.maps.counts(state.ports.iter().map(|attached| attached.port.interface)).unwrap_or_default()
+    }
+
+    /// The node listens at all ports: from now on, and until this process ends, what does not go on here goes to it and not to the
+    /// Linux stack.
+    pub fn listen(&self) -> io::Result<()> {
+        listen(&self.maps)
     }
 
     /// All that can be counted here.
@@ -379,7 +391,7 @@ impl KernelHalf {
         Status {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
-            counts: self.counts(),
+            counts: self.counts_of(&state),
             rules_not_obeyed: state.rules,
             pinned: self.pinned.is_some(),
         }
@@ -399,8 +411,13 @@ fn find(pins: &Pins) -> io::Result<Option<(Set, Maps, Program)>> {
 
 /// Pins a set, the ingress last: it says that the set is whole.
 fn set_up(set: &Set, maps: &Maps, ingress: &Program) -> io::Result<()> {
-    maps.iter().try_for_each(|(name, map)| set.keep(name, map))?;
+    maps.lasting().try_for_each(|(name, map)| set.keep(name, map))?;
     set.keep("ingress", ingress)
+}
+
+/// Lets what is the node's go up the Linux stack past its protocols.
+pub(super) fn listen(maps: &Maps) -> io::Result<()> {
+    maps.set_raise(&load(RAISE, "raise", maps)?)
 }
 
 /// Loads a function of our own.

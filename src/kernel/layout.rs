@@ -39,11 +39,14 @@ pub const BUDGET: usize = 72;
 /// Octets of `struct node`.
 pub const NODE: usize = 48;
 
+/// The map that says by its content whether a process listens: never pinned, so the kernel empties it when the process is gone.
+pub const RAISE: &str = "raise_map";
+
 /// The map with a part for each CPU.
 const KNOWN_FLOWS: &str = "known_map";
 
 /// Name and shape of each.
-pub const LAYOUT: [(&str, MapShape); 20] = [
+pub const LAYOUT: [(&str, MapShape); 21] = [
     ("node_map", shape(MapKind::Array, 4, NODE, 1)),
     ("zero_map", shape(MapKind::Array, 4, 4, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
@@ -63,7 +66,8 @@ pub const LAYOUT: [(&str, MapShape); 20] = [
     ("sockets_map", shape(MapKind::Sockets, 4, 4, SOCKETS)),
     ("punts_map", shape(MapKind::SharedArray, 4, 128, SOCKETS)),
     ("flows_map", shape(MapKind::Array, 4, 16, SOCKETS * FLOWS)),
-    ("lifted_map", shape(MapKind::PerCpuArray, 4, 32, PORTS)),
+    ("lifted_map", shape(MapKind::PerCpuArray, 4, 40, PORTS)),
+    (RAISE, shape(MapKind::Programs, 4, 4, 1)),
 ];
 
 const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShape {

@@ -1,6 +1,6 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
-use super::layout::{BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, known, layout};
+use super::layout::{BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, RAISE, known, layout};
 use super::types;
 use crate::sys::bpf::{Map, Types, possible_cpus};
 use crate::topology::NextHop;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,18 +96,27 @@ impl Maps {
         Ok(Maps { list: layout()?.map(make).collect::<io::Result<_>>()? })
     }
 
-    /// Takes those that are there already, if all are and have the shape that this program gives them.
+    /// Takes those that are there already, if all are and have the shape that this program gives them; the one that is
+    /// of this process alone is made.
     pub fn adopt(mut find: impl FnMut(&str) -> io::Result<OwnedFd>) -> io::Result<Maps> {
         let take = |(name, shape)| {
+            if name == RAISE {
+                return Ok((name, Map::create(name, shape)?));
+            }
             let map = Map::adopt(find(name)?, shape)?;
             Ok((name, if name == BUDGETS { map.locked() } else { map }))
         };
         Ok(Maps { list: layout()?.map(take).collect::<io::Result<_>>()? })
     }
 
-    /// All of them, with their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Map)> {
-        self.list.iter().map(|(name, map)| (*name, map))
+    /// Those that outlive the process, with their names.
+    pub fn lasting(&self) -> impl Iterator<Item = (&'static str, &Map)> {
+        self.list.iter().filter(|(name, _)| *name != RAISE).map(|(name, map)| (*name, map))
+    }
+
+    /// From now on what is the node's goes up the Linux stack by this program, as long as this process lives.
+    pub fn set_raise(&self, program: &impl AsFd) -> io::Result<()> {
+        self.set(RAISE, 0, &program.as_fd().as_raw_fd().to_ne_bytes())
     }
 
     /// The descriptor of a map.
@@ -323,9 +332,14 @@ impl Maps {
         self.set(BUDGETS, slot, words.map(u64::to_ne_bytes).as_flattened())
     }
 
-    /// Capsules at the ingress.
-    pub fn counts(&self) -> io::Result<KernelCounts> {
-        let [received, dropped_forged] = self.sums("current_map", 0)?;
+    /// Capsules at the ingress, and what came by these interfaces and pretended to come from there.
+    pub fn counts(&self, interfaces: impl Iterator<Item = u32>) -> io::Result<KernelCounts> {
+        let [received] = self.sums("current_map", 0)?;
+        let mut dropped_forged = 0;
+        for interface in interfaces {
+            let [.., forged] = self.sums::<5>("lifted_map", interface)?;
+            dropped_forged += forged;
+        }
         Ok(KernelCounts { received, dropped_forged })
     }
 

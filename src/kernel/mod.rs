@@ -2,7 +2,7 @@
 //!
 //! Their sources are in `bpf/`; the build compiles them and this crate carries the result: the guard and the
 //! filter ([`Filters`]) by which the node and the Linux stack share the frames of an interface, the kernel [`half`], which runs capsules before they reach either, and the way from the
-//! driver to the node's AF_XDP sockets ([`Steering`]).
+//! driver to the node's sockets ([`Steering`]).
 
 mod account;
 mod codes;
@@ -24,7 +24,7 @@ mod types;
 
 pub use account::Account;
 pub use error::LoadError;
-pub use filters::Filters;
+pub use filters::{Filters, Which};
 pub use half::{KernelHalf, Opening, environment};
 pub use layout::SOCKETS;
 pub use maps::{KernelCounts, KernelUsage, PortEntry};

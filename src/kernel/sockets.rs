@@ -4,8 +4,8 @@
 //! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
-use super::half::{KernelHalf, load};
-use super::layout::{PORTS, SOCKETS};
+use super::half::{self, KernelHalf, load};
+use super::layout::{PORTS, RAISE, SOCKETS};
 use super::maps::{Maps, PortEntry};
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
-const MAPS: [&str; 5] = ["ports_map", "transmit_map", "sockets_map", "punts_map", "lifted_map"];
+const MAPS: [&str; 6] = ["ports_map", "transmit_map", "sockets_map", "punts_map", "lifted_map", RAISE];
 
 /// Words of `struct punts`, and where tickets and what is done stand.
 const PUNTS: usize = 16;
@@ -37,6 +37,8 @@ pub struct Lifted {
     pub held: u64,
     /// Run in the kernel though their flow had something in the user half, because it had for too long.
     pub overtaking: u64,
+    /// Dropped: they pretended to come from the program.
+    pub forged: u64,
 }
 
 /// What takes frames of interfaces to AF_XDP sockets.
@@ -87,6 +89,15 @@ impl Steering {
         Ok(Some(mode))
     }
 
+    /// The node listens at all ports: what has no socket of its queue goes to it past the Linux stack's protocols, as long as this
+    /// process lives.
+    pub fn listen(&self) -> io::Result<()> {
+        match &self.whose {
+            Whose::Half(half) => half.listen(),
+            Whose::Own { maps, .. } => half::listen(maps),
+        }
+    }
+
     /// Says that the first `count` queues of an interface have sockets, numbered from `first`.
     pub fn announce(&self, interface: u32, first: u16, count: u16) -> io::Result<()> {
         let (map, key) = (self.whose.maps().of("ports_map")?, interface.to_ne_bytes());
@@ -120,8 +131,8 @@ impl Steering {
     /// What became of frames of an interface that were for the user half.
     pub fn lifted(&self, interface: u32) -> Lifted {
         let sums = self.whose.maps().sums("lifted_map", interface).unwrap_or_default();
-        let [to_socket, to_stack, held, overtaking] = sums;
-        Lifted { to_socket, to_stack, held, overtaking }
+        let [to_socket, to_stack, held, overtaking, forged] = sums;
+        Lifted { to_socket, to_stack, held, overtaking, forged }
     }
 }
 

@@ -26,7 +26,7 @@ pub mod worker;
 
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
-use crate::kernel::KernelHalf;
+use crate::kernel::{KernelHalf, Steering};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::file::Quota;
 use crate::sys::clock::Clock;
@@ -57,6 +57,8 @@ pub struct Assembled {
     worker: Worker,
     handle: Handle,
     half: Option<Arc<KernelHalf>>,
+    /// What stands before ports without the kernel half, as long as this is there.
+    _steering: Option<Arc<Steering>>,
     management: Arc<Management>,
     stop: Arc<AtomicBool>,
     sockets: Vec<std::path::PathBuf>,
@@ -101,7 +103,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         config,
         plan,
         plans,
-        sockets: xdp.ports,
+        before: xdp.ports,
         busy_poll_us: file.xdp.busy_poll_us,
         cpu,
         apps,
@@ -110,6 +112,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         waker,
         clock,
     })?;
+    listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
     let domains = NodeDomains { handle: handle.clone(), roles: roles.clone(), files: files.clone() };
     let management = Arc::new(Management::start(environments, dir.clone(), domains)?);
     let handle = handle.with_management(management.clone(), files);
@@ -126,7 +129,13 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     if file.routes == RouteSource::Kernel {
         follow_routes(file.clone(), routing, following, handle.clone(), half.clone())?;
     }
-    Ok(Assembled { worker, handle, half, management, stop, sockets })
+    Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets })
+}
+
+/// All sockets are there: what stands before the Linux stack may give them what is the node's.
+fn listen(half: Option<&KernelHalf>, steering: Option<&Steering>) -> std::io::Result<()> {
+    half.map_or(Ok(()), KernelHalf::listen)?;
+    steering.map_or(Ok(()), Steering::listen)
 }
 
 /// The socket of applications, and their way to it by TCP if there is one.

@@ -9,12 +9,22 @@ use crate::port::xdp::{QueueSocket, XdpPort};
 use crate::port::{Frame, FramePool, PortId, SendQueue};
 use crate::sys::poll::Poll;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 enum Socket {
     Udp(UdpPort),
     Packet(PacketPort),
     Xdp(XdpPort),
+}
+
+/// What a port has before the Linux stack.
+#[derive(Default)]
+pub struct Before {
+    /// Whether a program of the node's stands at its interface.
+    pub program: bool,
+    /// Its AF_XDP sockets.
+    pub sockets: Option<Vec<QueueSocket>>,
 }
 
 /// An open port.
@@ -26,23 +36,18 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Opens it, with its AF_XDP sockets if it has some.
-    pub(super) fn open(
-        id: PortId,
-        plan: Plan,
-        sockets: Option<Vec<QueueSocket>>,
-        longest: usize,
-    ) -> io::Result<OpenPort> {
+    /// Opens it for packets of up to `mtu` octets, with what it has before the Linux stack.
+    pub(super) fn open(id: PortId, plan: Plan, before: Before, mtu: usize) -> io::Result<OpenPort> {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let (socket, tap) = match plan.opening {
             Opening::Udp(listen, peers) => {
                 let tap = plan.pcap.map(|path| Tap::overlay(&path, epoch)).transpose()?;
                 (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
             }
-            Opening::Packet { interface, kernel, .. } => {
+            Opening::Packet { interface, .. } => {
                 let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
-                let stack = PacketPort::open(id, interface, longest, kernel)?;
-                let socket = match sockets {
+                let stack = PacketPort::open(id, interface, mtu, before.program)?;
+                let socket = match before.sockets {
                     Some(queues) => Socket::Xdp(XdpPort::new(id, stack, queues)),
                     None => Socket::Packet(stack),
                 };
@@ -56,10 +61,8 @@ impl OpenPort {
     pub(super) fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {
         match &self.socket {
             Socket::Udp(port) => poll.add_port(port, token, true),
-            Socket::Packet(port) => poll.add_port(port, token, true),
-            Socket::Xdp(port) => {
-                port.sockets().enumerate().try_for_each(|(at, socket)| poll.add_port(socket, token, at == 0))
-            }
+            Socket::Packet(port) => add_all(poll, token, port.sockets()),
+            Socket::Xdp(port) => add_all(poll, token, port.sockets()),
         }
     }
 
@@ -86,14 +89,22 @@ impl OpenPort {
         }
     }
 
-    /// Takes packets of a channel too, or does not any more.
-    pub(super) fn take_for(&mut self, filter: &Filter, exists: bool) {
+    /// Takes packets of a channel too, or does not any more; what the poll waits for under `token` may change by that.
+    pub(super) fn take_for(&mut self, filter: &Filter, exists: bool, poll: &mut Poll, token: u64) {
         let taken = match &mut self.socket {
-            Socket::Udp(_) => Ok(()),
+            Socket::Udp(_) => Ok(false),
             Socket::Packet(port) => port.take_for(filter, exists),
             Socket::Xdp(port) => port.take_for(filter, exists),
         };
-        if let Err(error) = taken {
+        let done = taken.and_then(|others| {
+            if others {
+                poll.drop_port(token);
+                self.wait_for(poll, token)?;
+                poll.want_write(token, self.blocked);
+            }
+            Ok(())
+        });
+        if let Err(error) = done {
             tracing::error!(%error, "a channel does not get the packets of a port");
         }
     }
@@ -163,6 +174,10 @@ impl OpenPort {
             self.tap = None;
         }
     }
+}
+
+fn add_all<'a>(poll: &mut Poll, token: u64, sockets: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<()> {
+    sockets.enumerate().try_for_each(|(at, socket)| poll.add_port(socket, token, at == 0))
 }
 
 /// What is to be done where a port cannot be opened.

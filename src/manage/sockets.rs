@@ -5,8 +5,10 @@
 
 use super::config::{Opening, Plan, XdpFile, XdpMode};
 use super::kernel::entry;
+use super::ports::Before;
 use crate::kernel::{KernelHalf, Lifted, SOCKETS, Steering};
 use crate::node::NodeConfig;
+use crate::port::packet::AROUND;
 use crate::port::xdp::QueueSocket;
 use crate::sys::xsk::{self, Copying, HEADROOM, Place, Umem, XskSocket};
 use crate::topology::Link;
@@ -16,9 +18,6 @@ use std::time::Duration;
 
 /// Octets of memory for the frames of all sockets: the kernel keeps it in RAM.
 const MEMORY_MAX: u64 = 256 << 20;
-
-/// Octets around the IP packet in a frame: link headers, and what the kernel half says of it.
-const AROUND: usize = 64 + 80;
 
 /// Octets of the smallest page: a chunk of the memory is no longer.
 const PAGE: usize = 4096;
@@ -34,8 +33,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What was opened.
 #[derive(Default)]
 pub struct Opened {
-    /// For each port of the node its sockets, if it has any.
-    pub ports: Vec<Option<Vec<QueueSocket>>>,
+    /// What each port of the node has before the Linux stack.
+    pub ports: Vec<Before>,
+    /// What stands there if it is not the kernel half.
+    pub own: Option<Arc<Steering>>,
     /// What is in use, and what became of frames.
     pub report: Option<Arc<Report>>,
 }
@@ -107,8 +108,11 @@ impl Report {
 /// Opens the sockets of all ports that ask for them, before which the kernel half may stand.
 pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&Arc<KernelHalf>>) -> Opened {
     let asks = |plan: &Plan| matches!(plan.opening, Opening::Packet { xdp: true, .. });
+    let behind_half = |number: usize| half.is_some_and(|half| half.interface(number as u32).is_some());
+    let before = |number| Before { program: behind_half(number), sockets: None };
+    let mut ports: Vec<Before> = (0..plans.len()).map(before).collect();
     if !plans.iter().any(asks) {
-        return Opened { ports: plans.iter().map(|_| None).collect(), report: None };
+        return Opened { ports, ..Opened::default() };
     }
     let mut opener = Opener { file, statuses: Vec::new(), own: None };
     let mut wanted = Vec::new();
@@ -126,15 +130,17 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
     }
     let largest = wanted.iter().map(|port| config.ports[port.number].mtu).max().unwrap_or(0);
     let sockets = opener.open_all(&wanted, largest);
-    let mut ports: Vec<_> = plans.iter().map(|_| None).collect();
+    for port in &wanted {
+        ports[port.number].program = true;
+    }
     for (port, sockets) in sockets {
         match opener.connect(port, sockets) {
-            Ok(queues) => ports[port.number] = Some(queues),
+            Ok(queues) => ports[port.number].sockets = Some(queues),
             Err(error) => opener.give_up(port.number, &port.name, port.queues, &error.to_string()),
         }
     }
     opener.statuses.sort_by_key(|(status, _)| status.port);
-    Opened { ports, report: Some(Arc::new(Report { ports: opener.statuses })) }
+    Opened { ports, own: opener.own, report: Some(Arc::new(Report { ports: opener.statuses })) }
 }
 
 /// Opens sockets.

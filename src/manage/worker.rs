@@ -9,12 +9,12 @@ use super::config::Plan;
 use super::cpu::Cpu;
 use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
-use super::ports::{OpenPort, explain};
+use super::ports::{Before, OpenPort, explain};
 use crate::code::run::Runtime;
 use crate::node::{Effect, Node, NodeConfig, Output, Turn};
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::xdp::QueueSocket;
+use crate::port::packet::AROUND;
 use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
@@ -48,9 +48,6 @@ const ORDERS_MAX: usize = 8;
 
 /// Packets run by the path scheduler until the ports have their turn, so that what comes is dropped by whose it is and not by the system.
 const PACKETS_MAX: usize = 64;
-
-/// Octets of link and tunnel headers around a packet, at most.
-const LINK_HEADER: usize = 64;
 
 /// Frames ready in the pool from the start.
 const FRAMES_READY: usize = 512;
@@ -101,8 +98,8 @@ pub struct Parts {
     pub plan: crate::ee::plan::Config,
     /// Its ports.
     pub plans: Vec<Plan>,
-    /// The AF_XDP sockets of each that has some.
-    pub sockets: Vec<Option<Vec<QueueSocket>>>,
+    /// What each has before the Linux stack.
+    pub before: Vec<Before>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
@@ -122,20 +119,20 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plan, plans, sockets, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plan, plans, before, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut ports = Vec::new();
-        for (at, (plan, sockets)) in plans.into_iter().zip(sockets).enumerate() {
+        for (at, (plan, before)) in plans.into_iter().zip(before).enumerate() {
             let name = &config.ports[at].name;
-            let port = OpenPort::open(PortId(at as u16), plan, sockets, largest + LINK_HEADER)
-                .map_err(|error| explain(name, error))?;
+            let port =
+                OpenPort::open(PortId(at as u16), plan, before, largest).map_err(|error| explain(name, error))?;
             port.wait_for(&mut poll, PORTS + at as u64)?;
             ports.push(port);
         }
-        let pool = FramePool::new(crate::port::frame::FRAME.max(largest + LINK_HEADER), FRAMES_READY);
+        let pool = FramePool::new(crate::port::frame::FRAME.max(largest + AROUND), FRAMES_READY);
         let out = Output { pool, ..Output::default() };
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
@@ -388,7 +385,9 @@ impl Worker {
         let mut effects = core::mem::take(&mut self.out.effects);
         for effect in effects.drain(..) {
             if let Effect::Channel { filter, exists } = effect {
-                self.ports.iter_mut().for_each(|port| port.take_for(&filter, exists));
+                for (token, port) in (PORTS..).zip(&mut self.ports) {
+                    port.take_for(&filter, exists, &mut self.poll, token);
+                }
                 continue;
             }
             let Err(effect) = self.loader.submit(effect) else { continue };

@@ -18,7 +18,7 @@ use crate::wire::{Addr, Digest, anep, capsule};
 use std::sync::Arc;
 
 /// The Ethernet type of frames that come up with a verdict.
-const PASSED_UP: [u8; 2] = [0x88, 0xb5];
+const PASSED_UP: [u8; 2] = crate::port::packet::PASSED_UP.to_be_bytes();
 
 /// Octets of an Ethernet header, and of its two addresses.
 const ETHERNET: usize = 14;
@@ -50,13 +50,13 @@ impl PassedUp {
         let word = |at: usize| told.get(at..)?.first_chunk().map(|octets| u32::from_ne_bytes(*octets));
         let addr = |at: usize| told.get(at..)?.first_chunk().map(|octets| Addr(*octets));
         let up = PassedUp {
-            verdict: Verdict::from_code(word(0)? as i32),
-            bound: word(4)?,
-            code: Digest(*told.get(8..)?.first_chunk()?),
-            source: addr(40)?,
-            here: addr(56)?,
+            verdict: Verdict::from_code(word(4)? as i32),
+            bound: word(8)?,
+            code: Digest(*told.get(16..)?.first_chunk()?),
+            source: addr(48)?,
+            here: addr(64)?,
         };
-        bytes.copy_within(ETHERNET + 72..ETHERNET + 74, LENGTH + MACS);
+        bytes.copy_within(ETHERNET..ETHERNET + 2, LENGTH + MACS);
         bytes.copy_within(..MACS, LENGTH);
         frame.strip(LENGTH);
         Some(up)
@@ -65,8 +65,8 @@ impl PassedUp {
 
 /// Whether a frame comes up with a verdict.
 #[inline]
-pub(super) fn is_passed_up(frame: &Frame) -> bool {
-    frame.bytes().get(MACS..ETHERNET) == Some(&PASSED_UP)
+pub(super) fn is_passed_up(frame: &Frame, link: Link) -> bool {
+    frame.bytes().get(MACS..ETHERNET) == Some(&PASSED_UP) && link != Link::Overlay
 }
 
 impl Node {

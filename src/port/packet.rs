@@ -1,64 +1,147 @@
-//! Native ports: the Ethernet frames of an interface, through an AF_PACKET socket.
+//! Native ports: the Ethernet frames of an interface, through AF_PACKET sockets.
 //!
-//! Works on every interface of every kernel, beside the Linux stack: the socket takes a copy of what
-//! an active node looks at, a guard in front of the stack takes capsules away from it, and all other
-//! traffic goes its way as if we were not there.
+//! Beside the Linux stack, in one of two ways:
+//!
+//! - **On its own** the port works on every interface of every kernel: a socket for frames of every type takes a copy of what an
+//!   active node looks at, and a guard in front of the stack takes capsules away from it. Both are asked about every frame.
+//! - **Behind an XDP program** of the node's, which sees every frame first and passes up what is the node's under an Ethernet type of its own
+//!   ([`PASSED_UP`]), a socket is bound to that type, and others to what address resolution needs. Frames that are not the node's meet nothing.
+//!   Only while there are channels at the port, whose packets the XDP program does not know, a second pair of socket and guard takes those.
+//!
+//! All other traffic goes its way as if we were not there.
 
 use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
-use crate::kernel::Filters;
+use crate::kernel::{Filters, Which};
 use crate::nodeos::channel::spec::Filter;
 use crate::sys::bpf::Link;
+use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
-use crate::sys::packet::PacketSocket;
+use crate::sys::packet::{PacketSocket, Room};
+use crate::wire::ethernet::{self, Mac, ethertype};
+use crate::wire::{icmp, ipv6};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// The Ethernet type of what XDP programs of the node's pass up: see `bpf/contract.h`.
+pub const PASSED_UP: u16 = 0x88b5;
+
+/// Where the Ethernet type stands, and what is behind it.
+const TYPE: usize = 12;
+const BEHIND: usize = 14;
+
+/// Octets around an IP packet in a frame that comes up: link headers, and what the kernel half says of it.
+pub const AROUND: usize = 64 + 80;
 
 /// An interface of this host.
 pub struct PacketPort {
     socket: PacketSocket,
-    _guard: Link,
+    before: Before,
     filters: Filters,
+    interface: u32,
+    longest: usize,
     id: PortId,
     batch: Batch,
     queue: SendQueue,
 }
 
+/// What stands before the Linux stack.
+enum Before {
+    /// The guard.
+    Guard { _link: Link },
+    /// An XDP program of the node's.
+    Program { arp: PacketSocket, discovery: Option<DiscoverySocket>, channels: Option<Channels> },
+}
+
+/// What takes packets of channels.
+struct Channels {
+    socket: PacketSocket,
+    _guard: Link,
+}
+
 impl PacketPort {
-    /// Opens the port `id` on the interface with this index, for frames of up to `longest` octets;
-    /// behind the `kernel` half or not.
-    pub fn open(id: PortId, interface: u32, longest: usize, kernel: bool) -> io::Result<PacketPort> {
-        // The guard first: a capsule between the two is lost, not doubled.
-        let filters = Filters::create()?;
-        let guard = filters.guard(interface)?;
-        let socket = PacketSocket::open(interface, longest, &filters.filter(kernel)?)?;
-        Ok(PacketPort { socket, _guard: guard, filters, id, batch: Batch::default(), queue: SendQueue::default() })
+    /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` octets; behind an XDP program of the node's
+    /// or not.
+    pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<PacketPort> {
+        let (filters, longest) = (Filters::create()?, mtu + AROUND);
+        let (before, socket) = if behind_program {
+            let filter = filters.filter(Which::All)?;
+            let arp = PacketSocket::of_type(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
+            let discovery = DiscoverySocket::open(interface)?;
+            let socket = PacketSocket::of_type(interface, PASSED_UP, longest, Room::Much, None)?;
+            (Before::Program { arp, discovery, channels: None }, socket)
+        } else {
+            // The guard first: a capsule between the two is lost, not doubled.
+            let guard = filters.guard(interface, Which::All)?;
+            let socket = PacketSocket::open(interface, longest, &filters.filter(Which::All)?)?;
+            (Before::Guard { _link: guard }, socket)
+        };
+        let (batch, queue) = (Batch::default(), SendQueue::default());
+        Ok(PacketPort { socket, before, filters, interface, longest, id, batch, queue })
     }
 
-    /// Takes packets of a channel too, or does not any more.
-    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
-        let elsewhere = filter.port.is_some_and(|port| port != self.id);
-        if elsewhere { Ok(()) } else { self.filters.change(filter, exists) }
+    /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
+    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<bool> {
+        if filter.port.is_some_and(|port| port != self.id) {
+            return Ok(false);
+        }
+        let other = exists && self.open_channels()?;
+        self.filters.change(filter, exists)?;
+        Ok(self.close_channels() || other)
+    }
+
+    /// What takes packets of channels, if it is needed and not there. It takes none until it is told of filters, so none is seen
+    /// by one of the two alone.
+    fn open_channels(&mut self) -> io::Result<bool> {
+        let Before::Program { channels: channels @ None, .. } = &mut self.before else { return Ok(false) };
+        let guard = self.filters.guard(self.interface, Which::Channels)?;
+        let socket = PacketSocket::open(self.interface, self.longest, &self.filters.filter(Which::Channels)?)?;
+        *channels = Some(Channels { socket, _guard: guard });
+        Ok(true)
+    }
+
+    fn close_channels(&mut self) -> bool {
+        match &mut self.before {
+            Before::Program { channels, .. } if self.filters.is_empty() => channels.take().is_some(),
+            _ => false,
+        }
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
     pub fn overflows(&self) -> u32 {
-        self.socket.overflows().unwrap_or(0)
+        let lost = |socket: &PacketSocket| socket.overflows().unwrap_or(0);
+        let others = match &self.before {
+            Before::Guard { .. } => 0,
+            Before::Program { arp, channels, .. } => {
+                lost(arp).saturating_add(channels.as_ref().map_or(0, |channels| lost(&channels.socket)))
+            }
+        };
+        lost(&self.socket).saturating_add(others)
     }
 
-    /// Receives what is there, at most one batch; says how much that is, and whether there may be more.
+    /// Receives what is there, at most one batch of each socket; says how much that is, and whether there may be more.
     pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> (usize, bool) {
-        for count in 0..BATCH {
-            let mut frame = pool.take();
-            if !self.socket.receive(|bytes| frame.fill(bytes)) {
-                pool.give(frame);
-                return (count, false);
+        let id = self.id;
+        let Before::Program { arp, discovery, channels } = &mut self.before else {
+            return batch(id, pool, into, |frame| self.socket.receive(|bytes| frame.fill(bytes)));
+        };
+        let own = batch(id, pool, into, |frame| {
+            let some = self.socket.receive(|bytes| frame.fill(bytes));
+            restore_type(frame);
+            some
+        });
+        let sums = |(count, more): (usize, bool), next: (usize, bool)| (count + next.0, more | next.1);
+        let all = sums(own, batch(id, pool, into, |frame| arp.receive(|bytes| frame.fill(bytes))));
+        let all = match discovery {
+            Some(socket) => sums(all, batch(id, pool, into, |frame| receive_discovery(socket, frame))),
+            None => all,
+        };
+        match channels {
+            Some(Channels { socket, .. }) => {
+                sums(all, batch(id, pool, into, |frame| socket.receive(|bytes| frame.fill(bytes))))
             }
-            frame.port = self.id;
-            frame.peer = PeerId::NONE;
-            into.push(frame);
+            None => all,
         }
-        (BATCH, true)
     }
 
     /// The frames on their way out.
@@ -73,10 +156,63 @@ impl PacketPort {
             batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
         });
     }
+
+    /// All its sockets, the one that sends first.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let mut all = vec![self.socket.as_fd()];
+        if let Before::Program { arp, discovery, channels } = &self.before {
+            all.push(arp.as_fd());
+            all.extend(discovery.as_ref().map(AsFd::as_fd));
+            all.extend(channels.as_ref().map(|channels| channels.socket.as_fd()));
+        }
+        all.into_iter()
+    }
 }
 
-impl AsFd for PacketPort {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+/// Takes frames of a socket, at most one batch; says how many, and whether there may be more.
+#[inline]
+fn batch(
+    id: PortId,
+    pool: &mut FramePool,
+    into: &mut Vec<Frame>,
+    mut receive: impl FnMut(&mut Frame) -> bool,
+) -> (usize, bool) {
+    for count in 0..BATCH {
+        let mut frame = pool.take();
+        if !receive(&mut frame) {
+            pool.give(frame);
+            return (count, false);
+        }
+        frame.port = id;
+        frame.peer = PeerId::NONE;
+        into.push(frame);
     }
+    (BATCH, true)
+}
+
+/// Gives a frame that came up as it came the type it had.
+#[inline]
+fn restore_type(frame: &mut Frame) {
+    let bytes = frame.bytes_mut();
+    let kind = match bytes.get(BEHIND).map(|octet| octet >> 4) {
+        Some(4) => ethertype::IPV4,
+        Some(6) => ethertype::IPV6,
+        _ => return,
+    };
+    if let Some(place) = bytes.get_mut(TYPE..BEHIND) {
+        place.copy_from_slice(&kind.to_be_bytes());
+    }
+}
+
+/// Receives a neighbour advertisement, as the frame that it came in but for the link addresses, which nobody looks at.
+fn receive_discovery(socket: &mut DiscoverySocket, frame: &mut Frame) -> bool {
+    let headers = ethernet::HEADER + ipv6::HEADER;
+    let Some(message) = frame.room().get_mut(headers..).and_then(|room| socket.receive(room)) else { return false };
+    frame.received(headers + message.length);
+    let none = Mac([0; 6]);
+    let outer = ethernet::Repr { destination: none, source: none, tag: None, ethertype: ethertype::IPV6 };
+    let inner = ipv6::Repr::new(message.from, message.to, icmp::IP_PROTOCOL_V6, message.hop_limit, message.length);
+    let bytes = frame.bytes_mut();
+    let emitted = outer.emit(bytes).and_then(|_| inner.emit(&mut bytes[ethernet::HEADER..]));
+    emitted.is_ok()
 }

@@ -1,8 +1,8 @@
 //! Native ports by AF_XDP: what the kernel hands over before it has made anything of a frame.
 //!
 //! Each receive queue of the interface has a socket, and a program before the interface takes capsules there
-//! (`bpf/sockets.h`). Everything else goes up the Linux stack, so an AF_PACKET socket stays behind it: for ARP and neighbour
-//! discovery, which the stack must see too, and for capsules of a queue that has no socket. One socket
+//! (`bpf/sockets.h`). Everything else goes up the Linux stack, so a [`PacketPort`] stays behind it: for ARP and neighbour
+//! discovery, which the stack must see too, for capsules of a queue that has no socket, and for channels. One socket
 //! sends for the whole interface, so frames leave in the order in which they were queued.
 
 use super::packet::PacketPort;
@@ -84,8 +84,8 @@ impl XdpPort {
         XdpPort { stack, queues, id, queue: SendQueue::default() }
     }
 
-    /// Takes packets of a channel too, or does not any more.
-    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+    /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
+    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<bool> {
         self.stack.take_for(filter, exists)
     }
 
@@ -136,6 +136,6 @@ impl XdpPort {
 
     /// All its sockets, the one that sends first.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.queues.iter().map(|queue| queue.socket.as_fd()).chain([self.stack.as_fd()])
+        self.queues.iter().map(|queue| queue.socket.as_fd()).chain(self.stack.sockets())
     }
 }

@@ -8,6 +8,7 @@ pub mod bpf;
 pub mod clock;
 pub mod confine;
 pub mod dir;
+pub mod discovery;
 pub mod jail;
 pub use libanode::mapping;
 pub mod mmsg;

@@ -1,11 +1,12 @@
 //! AF_PACKET sockets (packet(7)): the frames of one interface.
 //!
-//! A classic BPF filter lets only what an active node looks at into the socket, so other traffic
-//! costs it nothing; the socket sees what comes in, not what goes out. What comes in is in a ring shared with
-//! the kernel.
+//! A filter lets only what an active node looks at into the socket; the socket sees what comes in, not what goes
+//! out. What comes in is in a ring shared with the kernel. A socket for all Ethernet types is asked about every frame of the interface; one
+//! for a type of its own costs the frames of other types nothing.
 
 use super::bpf::Program;
 use super::ring::ReceiveRing;
+pub use super::ring::Room;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -19,9 +20,19 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens the interface with this index for frames that pass the filter, of up to `longest` octets;
-    /// behind the `kernel` half also for those that it passes up.
+    /// Opens the interface with this index for frames of every type that pass the filter, of up to `longest` octets.
     pub fn open(interface: u32, longest: usize, filter: &Program) -> io::Result<PacketSocket> {
+        PacketSocket::of_type(interface, libc::ETH_P_ALL as u16, longest, Room::Much, Some(filter))
+    }
+
+    /// Opens it for frames of one Ethernet type that pass the filter, if there is one.
+    pub fn of_type(
+        interface: u32,
+        kind: u16,
+        longest: usize,
+        room: Room,
+        filter: Option<&Program>,
+    ) -> io::Result<PacketSocket> {
         // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
         let raw =
             unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
@@ -30,14 +41,16 @@ impl PacketSocket {
         }
         // SAFETY: the descriptor was just made and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-        set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_fd().as_raw_fd())?;
+        if let Some(filter) = filter {
+            set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_fd().as_raw_fd())?;
+        }
         set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
         // The queueing discipline would be one more queue behind ours.
         set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
         // Without the privilege the system's limit stays, which only makes bursts shorter.
         let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
-        let ring = ReceiveRing::open(fd.as_fd(), longest)?;
-        bind(fd.as_fd(), interface)?;
+        let ring = ReceiveRing::open(fd.as_fd(), longest, room)?;
+        bind(fd.as_fd(), interface, kind)?;
         Ok(PacketSocket { ring, fd })
     }
 
@@ -72,11 +85,11 @@ impl AsFd for PacketSocket {
     }
 }
 
-fn bind(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+fn bind(socket: BorrowedFd<'_>, interface: u32, kind: u16) -> io::Result<()> {
     // SAFETY: all-zero octets are a valid value of this C structure.
     let mut addr: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     addr.sll_family = libc::AF_PACKET as u16;
-    addr.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    addr.sll_protocol = kind.to_be();
     addr.sll_ifindex = interface as i32;
     // SAFETY: the address is a whole sockaddr_ll and its length is given.
     let done = unsafe {

@@ -64,6 +64,11 @@ impl Poll {
         Ok(())
     }
 
+    /// Takes the sockets of the port with this number out.
+    pub fn drop_port(&mut self, token: u64) {
+        self.ports.retain(|port| port.token != token);
+    }
+
     /// Says whether to be told also when the port with this number can be written.
     pub fn want_write(&mut self, token: u64, wanted: bool) {
         let sender = |port: &&mut Port| port.sends && port.token == token;

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Octets of a ring, unless its frames are so long that [`SLOTS_MIN`] need more.
+/// Octets of a ring with much room, unless its frames are so long that [`SLOTS_MIN`] need more.
 const RING: usize = 4 << 20;
 
 /// Frames a ring holds at least.
@@ -20,6 +20,15 @@ const SLOT_HEAD: usize = 128;
 
 /// Octets of memory the kernel takes in one piece.
 const BLOCK_MIN: usize = 64 << 10;
+
+/// How many frames may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// As many as come while the node is at other work.
+    Much,
+    /// A few.
+    Little,
+}
 
 /// The frames of one packet socket that nobody has taken yet.
 pub struct ReceiveRing {
@@ -34,12 +43,12 @@ unsafe impl Send for ReceiveRing {}
 
 impl ReceiveRing {
     /// Gives the socket, which must not be bound yet, a ring for frames of up to `longest` octets.
-    pub fn open(socket: BorrowedFd<'_>, longest: usize) -> io::Result<ReceiveRing> {
+    pub fn open(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<ReceiveRing> {
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
         let block = slot.max(BLOCK_MIN);
-        let bytes = RING.max(slot * SLOTS_MIN);
+        let bytes = if room == Room::Much { RING } else { 0 }.max(slot * SLOTS_MIN);
         let request = libc::tpacket_req {
             tp_block_size: block as libc::c_uint,
             tp_block_nr: (bytes / block) as libc::c_uint,
