@@ -9,6 +9,7 @@
 //! means, `loading` brings absent code here, `serving` answers neighbours that ask for code,
 //! `sending` finds next hops and puts headers on.
 
+mod batch;
 mod channels;
 pub mod codes;
 pub mod config;
@@ -28,7 +29,7 @@ mod serving;
 pub mod status;
 mod trust;
 
-use crate::classify::{Class, Native, classify};
+use crate::classify::{Class, Native};
 use crate::code::fetch::{Fetch, Source};
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
@@ -150,7 +151,7 @@ impl Node {
         };
         Node {
             env: Some(Box::new(env)),
-            channels: Channels::default(),
+            channels: Channels::with_secret(secret_word(seed)),
             payloads: Default::default(),
             processed: Vec::new(),
             pools: Pools::default(),
@@ -184,21 +185,38 @@ impl Node {
 
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        let mut seen = self.look(&frame);
+        self.find(&frame, &mut seen);
+        self.approach(&seen);
+        self.take_in(turn, frame, seen);
+    }
+
+    /// A frame has come in of which this is known.
+    #[inline]
+    fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: batch::Seen) {
         let port = frame.port;
-        let Some(env) = self.env.as_deref_mut() else { return };
-        let Some(link) = env.topology.port(port).map(|port| port.link) else { return };
-        let gauge = &mut env.gauges[usize::from(port.0)];
+        let gauge = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0)));
+        let Some(gauge) = gauge else { return };
         gauge.received += 1;
         gauge.received_bytes += frame.len() as u64;
-        if self.kernel && halves::is_passed_up(&frame, link) {
-            return self.resume(turn, frame, link);
-        }
-        match classify(link, frame.bytes()) {
-            Ok(Class::NotOurs) => {
-                if let Some(frame) = self.receive_channel(turn, frame) {
-                    self.leave_alone(turn, frame);
-                }
+        match seen {
+            batch::Seen::Nowhere => {}
+            batch::Seen::PassedUp(link) => self.resume(turn, frame, link),
+            batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
+            batch::Seen::Other(_) => self.leave_alone(turn, frame),
+            batch::Seen::Channel(found) => {
+                turn.out.event(frame.trace, EventKind::Received(port));
+                self.enter_channel(turn, frame, found);
             }
+        }
+    }
+
+    /// A frame has come in that is the node's business.
+    #[inline]
+    fn take_in_class(&mut self, turn: &mut Turn<'_>, frame: Frame, class: Result<Class, crate::wire::Error>) {
+        let port = frame.port;
+        match class {
+            Ok(Class::NotOurs) => self.leave_alone(turn, frame),
             Ok(Class::Anep(range, native)) => {
                 if self.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1)) {
                     return self.drop(turn, frame, Reason::IngressRate);
@@ -512,7 +530,7 @@ impl Node {
         let (next, peer) = (way.next, way.peer);
         set_previous(&mut frame, way.own);
         if let Some(domain) = env.domains.of(domain) {
-            domain.usage.forwarded += 1;
+            domain.forwarded += 1;
         }
         let ends = (after.source, after.destination);
         self.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
@@ -524,7 +542,7 @@ impl Node {
             return self.drop_in(turn, frame, Reason::NoApplication, domain);
         }
         if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
-            domain.usage.delivered += 1;
+            domain.counts.delivered += 1;
         }
         turn.out.event(frame.trace, EventKind::Delivered(port));
         turn.out.deliveries.push(Delivery { port, frame });
@@ -644,7 +662,7 @@ impl Node {
     /// Drops a packet that a domain pays for.
     pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
         if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
-            domain.usage.drops.count(reason);
+            domain.counts.drops.count(reason);
         }
         self.drop(turn, frame, reason);
     }
@@ -657,6 +675,11 @@ fn secret(seed: u64, purpose: &[u8; 6]) -> [u8; 32] {
     words.copy_from_slice(&seed.to_be_bytes());
     rest.copy_from_slice(purpose);
     Digest::of(&input).0
+}
+
+/// The same as one word.
+fn secret_word(seed: u64) -> u64 {
+    u64::from_be_bytes(*secret(seed, b"filter").first_chunk().unwrap_or(&[0; 8]))
 }
 
 /// What [`Codes::find`] says of code that can run.

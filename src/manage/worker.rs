@@ -258,11 +258,9 @@ impl Worker {
             let now = self.clock.now();
             self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
-            for frame in batch.drain(..) {
-                self.ports[at].record_in(now, &frame);
-                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.node.receive(&mut turn, frame);
-            }
+            batch.iter().for_each(|frame| self.ports[at].record_in(now, frame));
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            self.node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
             self.settle(now)?;
             if !more {

@@ -5,10 +5,10 @@ use super::output::{EventKind, Turn};
 use super::paths::Work;
 use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
-use crate::nodeos::channel::Target;
 use crate::nodeos::channel::demux::Found;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::spec::Layer;
+use crate::nodeos::channel::{Taker, Target};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, OutChanId, Upcall};
 use crate::nodeos::reason::Reason;
@@ -24,20 +24,6 @@ type Sending<'a> = &'a mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -
 const HOPS: u8 = 64;
 
 impl Node {
-    /// An Ethernet frame that is no business of the node's own environments: it is a channel's, or given back.
-    #[inline]
-    pub(super) fn receive_channel(&mut self, turn: &mut Turn<'_>, frame: Frame) -> Option<Frame> {
-        if self.channels.demux.is_empty() {
-            return Some(frame);
-        }
-        let found =
-            Layers::of(frame.bytes()).and_then(|layers| self.channels.demux.find(frame.port, &layers, frame.bytes()));
-        let Some(found) = found else { return Some(frame) };
-        turn.out.event(frame.trace, EventKind::Received(frame.port));
-        self.enter_channel(turn, frame, found);
-        None
-    }
-
     /// An ANEP packet of a type that no environment of the node's own speaks: its payload is a channel's, or it is given back.
     pub(super) fn receive_anep_channel(
         &mut self,
@@ -58,13 +44,13 @@ impl Node {
     }
 
     /// A packet has been found to be a channel's; its domain pays from here on.
-    fn enter_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<InChanId>) {
-        let Found { owner, payload, ends } = found;
+    #[inline]
+    pub(super) fn enter_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<Taker>) {
+        let Found { owner: Taker { channel: owner, domain }, payload, ends } = found;
         let Some((channel, env)) = self.channels.ins.get_mut(owner).zip(self.env.as_deref_mut()) else {
             return self.drop(turn, frame, Reason::NoApplication);
         };
-        let (domain, cut, length) = (channel.domain, channel.cut, payload.len());
-        channel.traffic.count(length);
+        channel.traffic.count(payload.len());
         let admitted = match env.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::Budget),
@@ -73,6 +59,21 @@ impl Node {
             channel.traffic.dropped += 1;
             return self.drop_in(turn, frame, reason, domain);
         }
+        if channel.is_plain() {
+            frame.truncate(payload.end);
+            frame.strip(payload.start);
+            return self.hand_up(turn, frame, (owner, domain, None), ends);
+        }
+        self.enter_worked(turn, frame, Found { owner: Taker { channel: owner, domain }, payload, ends });
+    }
+
+    /// A packet has been admitted by a channel that does not give it to its domain as it is.
+    fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<Taker>) {
+        let Found { owner: Taker { channel: owner, domain }, payload, ends } = found;
+        let Some(channel) = self.channels.ins.get_mut(owner) else {
+            return self.drop(turn, frame, Reason::NoApplication);
+        };
+        let (cut, length) = (channel.cut, payload.len());
         let routed = channel.filter.layer == Layer::Ip;
         if let Some(cut) = cut.filter(|cut| routed && self.is_routed(*cut)) {
             return self
@@ -86,18 +87,20 @@ impl Node {
         let mut all = core::mem::take(&mut self.payloads[0]);
         all.push(frame);
         let from = ends.source.map_or(0, |(addr, port)| spread(addr, port));
+        let mut dropped = 0;
         for module in &mut channel.modules {
             let mut out = core::mem::take(&mut self.processed);
             for frame in all.drain(..) {
                 let mut stage = Stage { now: turn.now, from, pool: &mut turn.out.pool, out: &mut out };
                 if let Err((frame, reason)) = module.receive(&mut stage, frame) {
-                    channel.traffic.dropped += 1;
+                    dropped += 1;
                     self.drops.count(reason);
                     turn.out.pool.give(frame);
                 }
             }
             self.processed = core::mem::replace(&mut all, out);
         }
+        channel.traffic.dropped += dropped;
         for frame in all.drain(..) {
             self.hand_up(turn, frame, (owner, domain, cut), ends);
         }
@@ -316,9 +319,14 @@ impl Node {
         to: Destination,
         frame: Frame,
     ) -> Result<(), (Frame, Error)> {
+        let frame = match self.send_headed(turn, channel, frame) {
+            Ok(sent) => return sent.map_err(|frame| (frame, Error::Again)),
+            Err(frame) => frame,
+        };
         let Some(domain) = self.channels.outs.get(channel).map(|out| out.domain) else {
             return Err((frame, Error::Stale));
         };
+        let before = turn.out.frames.len();
         let sent = self.through_modules(
             turn,
             channel,
@@ -330,9 +338,56 @@ impl Node {
         if sent.is_ok()
             && let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain))
         {
-            domain.usage.forwarded += 1;
+            domain.forwarded += 1;
+            domain.last_out = channel.index() as u16;
+        }
+        if sent.is_ok() && turn.out.frames.len() == before + 1 {
+            self.keep_head(turn, channel);
         }
         sent.map(drop).map_err(|(frame, reason)| (frame, refusal(reason)))
+    }
+
+    /// Sends a packet with the headers of the one before, and says whether the bandwidth was there; or gives it back for the long way.
+    #[inline]
+    fn send_headed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        channel: OutChanId,
+        mut frame: Frame,
+    ) -> Result<Result<(), Frame>, Frame> {
+        let Some((out, env)) = self.channels.outs.get_mut(channel).zip(self.env.as_deref_mut()) else {
+            return Err(frame);
+        };
+        let (length, changes) = (frame.len(), env.topology.changes().wrapping_add(self.resolver.changes()));
+        if !out.head.holds(turn.now, changes, length) {
+            return Err(frame);
+        }
+        let Some(domain) = env.domains.of(out.domain) else { return Err(frame) };
+        if !domain.may_send(turn.now, length) {
+            return Ok(Err(frame));
+        }
+        let Some(port) = out.head.put(&mut frame) else { return Err(frame) };
+        out.traffic.count(length);
+        domain.forwarded += 1;
+        domain.last_out = channel.index() as u16;
+        self.hand_over(turn, frame, port, PeerId::NONE);
+        Ok(Ok(()))
+    }
+
+    /// Keeps the headers of the frame that was sent last, which was this channel's, if all its packets go where that went.
+    #[cold]
+    fn keep_head(&mut self, turn: &Turn<'_>, channel: OutChanId) {
+        let Some(target) = self.channels.outs.get(channel).map(|out| out.target) else { return };
+        let to_one = target.destination.filter(|_| target.layer != Layer::Udp || target.destination_port.is_some());
+        let Some((to, frame)) = to_one.zip(turn.out.frames.last()) else { return };
+        let Some((next, _)) = self.next_of(target.port, to) else { return };
+        let via = if next.via.is_unspecified() { to } else { next.via };
+        let Some(until) = self.resolver.fresh_until(turn.now, next.port, via) else { return };
+        let Some(ip) = Layers::of(frame.bytes()).and_then(|layers| layers.ip) else { return };
+        let (Some(env), Some(out)) = (self.env.as_deref(), self.channels.outs.get_mut(channel)) else { return };
+        let Some(port) = env.topology.port(next.port).filter(|_| frame.port == next.port) else { return };
+        let changes = env.topology.changes().wrapping_add(self.resolver.changes());
+        out.head.keep(frame, target.layer, (ip.source, ip.destination), port.mtu, (until, changes));
     }
 
     /// Takes a packet through bandwidth and modules of an outgoing channel, and sends what becomes of it. The first that cannot be

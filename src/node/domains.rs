@@ -171,7 +171,7 @@ impl Node {
                 grants: domain.grants,
                 memory: self.pools.of_domain(id).and_then(|pool| self.pools.status(pool)),
                 memory_bytes: self.pools.held_by(id),
-                usage: domain.usage.clone(),
+                usage: domain.usage(),
                 channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),
             });

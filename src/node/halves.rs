@@ -161,7 +161,7 @@ impl Node {
                     });
                     if let Some(domain) = env.domains.of(ready.domain) {
                         domain.shared = Some(shared.state.clone());
-                        domain.other = shared.account.clone().map(OtherHalf::new);
+                        domain.share_budget(shared.account.clone().map(OtherHalf::new));
                     }
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));

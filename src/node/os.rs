@@ -142,7 +142,7 @@ impl Node {
             pools: self.pools.len(),
             events: self.events.len(),
             waiting: self.packets_waiting(),
-            state_entries: env.domains.iter().map(|(_, domain)| domain.usage.state_entries as usize).sum(),
+            state_entries: env.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
             codes: self.codes.iter().count(),
         }
     }
@@ -254,7 +254,7 @@ impl Node {
             env.state.forget(&mut env.domains, *id);
             let (ins, outs) = self.channels.remove_all(*id);
             ended.channels += ins.len() + outs;
-            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.filter), exists: false };
+            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += self.pools.end(*id);
             ended.events += self.events.cancel_all(*id);
@@ -280,12 +280,13 @@ fn title_of(title: &str) -> Result<String, Error> {
 
 impl Os<'_, '_> {
     /// Whether the caller may use what is this domain's.
+    #[inline]
     fn may(&self, domain: DomainId) -> Result<(), Error> {
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         if env.domains.by_id(domain).is_none() {
             return Err(Error::Stale);
         }
-        if env.domains.is_within(domain, self.caller) { Ok(()) } else { Err(Error::Denied) }
+        if domain == self.caller || env.domains.is_within(domain, self.caller) { Ok(()) } else { Err(Error::Denied) }
     }
 
     fn owner_of_in(&self, channel: InChanId) -> Result<DomainId, Error> {
@@ -303,7 +304,7 @@ impl Os<'_, '_> {
     pub fn usage(&self, domain: DomainId) -> Result<(Usage, u64), Error> {
         self.may(domain)?;
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage.clone();
+        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage();
         Ok((usage, self.node.pools.held_by(domain)))
     }
 
@@ -443,7 +444,8 @@ impl NodeOs for Os<'_, '_> {
     fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
         let domain = self.owner_of_in(channel)?;
         if let Some(gone) = self.node.channels.remove_in(channel) {
-            self.turn.out.effects.push(Effect::Channel { filter: Box::new(gone.filter), exists: false });
+            let filter = Box::new(gone.into_filter());
+            self.turn.out.effects.push(Effect::Channel { filter, exists: false });
             self.node.count_channel(domain, -1);
         }
         Ok(())

@@ -7,11 +7,12 @@
 use super::output::Turn;
 use super::{Node, Reason};
 use crate::code::fetch::Source;
-use crate::nodeos::domain::DomainId;
+use crate::nodeos::domain::{Domain, DomainId, Usage};
 use crate::nodeos::grants::{self, Grants};
 use crate::nodeos::interface::{Ends, InChanId, Upcall};
 use crate::port::Frame;
 use crate::schedule::{self, PathScheduler, Policy, Share};
+use crate::sys::cache;
 use crate::wire::capsule;
 
 /// Packets of one domain that may wait.
@@ -74,6 +75,15 @@ impl Paths {
     #[inline]
     pub(super) fn is_queueing(&self) -> bool {
         self.scheduler.is_some()
+    }
+
+    /// Asks for the memory that a packet of a domain looks at here.
+    #[inline]
+    pub(super) fn foresee(&self, domain: DomainId) {
+        if let Some(scheduler) = &self.scheduler {
+            cache::prefetch_at(&self.queues, domain.index());
+            scheduler.foresee(domain.index());
+        }
     }
 
     /// Puts work behind that of its queue, for which there is room.
@@ -143,8 +153,8 @@ impl Node {
     }
 
     /// What a domain has used.
-    pub fn usage(&self, domain: DomainId) -> Option<&crate::nodeos::domain::Usage> {
-        Some(&self.env.as_deref()?.domains.by_id(domain)?.usage)
+    pub fn usage(&self, domain: DomainId) -> Option<Usage> {
+        Some(self.env.as_deref()?.domains.by_id(domain)?.usage())
     }
 
     /// Packets of a domain that were done after their deadline.
@@ -182,7 +192,7 @@ impl Node {
             scheduler.charge(flow, cost, more, now);
         }
         if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(ran.domain)) {
-            domain.usage.cpu_ns += cost;
+            domain.cpu_ns += cost;
         }
     }
 
@@ -235,7 +245,7 @@ impl Node {
 
     fn steps_of(&self, domain: DomainId) -> u64 {
         let domain = self.env.as_deref().and_then(|env| env.domains.by_id(domain));
-        domain.map_or(0, |domain| domain.usage.steps)
+        domain.map_or(0, Domain::steps_taken)
     }
 
     /// A domain's first packet: from now on it has a queue.

@@ -99,7 +99,7 @@ impl Environment for Os<'_, '_, '_> {
 
     fn tell(&mut self, port: u64, message: Vec<u8>) {
         if let Some(domain) = self.domain(ANYONE) {
-            domain.usage.delivered += 1;
+            domain.counts.delivered += 1;
         }
         self.turn.out.told.push((port, message));
     }
@@ -118,13 +118,13 @@ impl Environment for Os<'_, '_, '_> {
         let now = self.turn.now;
         if let Some(domain) = self.domain(principal) {
             domain.charge_steps(now, steps);
-            domain.usage.children += sent;
+            domain.counts.children += sent;
         }
     }
 
     fn drop(&mut self, principal: usize, reason: Reason) {
         if let Some(domain) = self.domain(principal) {
-            domain.usage.drops.count(reason);
+            domain.counts.drops.count(reason);
         }
         self.node.drops.count(reason);
         self.turn.out.event(0, super::EventKind::Dropped(reason));

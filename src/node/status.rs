@@ -3,7 +3,7 @@
 use super::Node;
 use super::codes::Code;
 use crate::code::bundle::Kind;
-use crate::nodeos::domain::{Limits, Usage};
+use crate::nodeos::domain::{Domain, Limits, Usage};
 use crate::nodeos::reason::Drops;
 use crate::topology::Gauge;
 use crate::wire::Addr;
@@ -188,7 +188,7 @@ impl Node {
                     representation: Some(ready.kind),
                     domain: Some(ready.domain.0),
                     limits: domain.map(|domain| domain.limits),
-                    usage: domain.map(|domain| domain.usage.clone()),
+                    usage: domain.map(Domain::usage),
                     kernel: ready.kernel.clone().map(|linked| linked.err().unwrap_or_else(|| "running".into())),
                     ..blank
                 }

@@ -1,5 +1,8 @@
 //! Token buckets: how rates are bounded.
 
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// Tokens that come back at a steady rate up to a burst. What is charged afterwards may overdraw them, by what
 /// comes back in a second at most: a longer debt is forgiven.
 #[derive(Clone, Debug)]
@@ -55,11 +58,22 @@ impl TokenBucket {
         if passed < 1_000 {
             return;
         }
-        let gained = u128::from(passed) * u128::from(self.rate) + u128::from(self.part);
-        let (whole, part) = (gained / 1_000_000_000, gained % 1_000_000_000);
-        self.tokens = self.burst.min(self.tokens.saturating_add(i64::try_from(whole).unwrap_or(i64::MAX)));
-        self.part = if self.tokens == self.burst { 0 } else { part as u64 };
+        let narrow = passed.checked_mul(self.rate).and_then(|gained| gained.checked_add(self.part));
+        let (whole, part) = match narrow {
+            Some(gained) => (gained / SECOND, gained % SECOND),
+            None => self.gained(passed),
+        };
+        self.tokens = self.burst.min(self.tokens.saturating_add(signed(whole)));
+        self.part = if self.tokens == self.burst { 0 } else { part };
         self.at = now;
+    }
+
+    /// Tokens that come back in so many nanoseconds, where that needs more than 64 bits: dividing those costs more than all else here.
+    #[cold]
+    fn gained(&self, passed: u64) -> (u64, u64) {
+        let gained = u128::from(passed) * u128::from(self.rate) + u128::from(self.part);
+        let whole = gained / u128::from(SECOND);
+        (u64::try_from(whole).unwrap_or(u64::MAX), (gained % u128::from(SECOND)) as u64)
     }
 }
 

@@ -42,6 +42,14 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Packets its code forwarded.
     pub forwarded: u64,
+    /// What is counted more seldom.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// What is not counted for every packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
     /// Packets its code delivered to applications.
     pub delivered: u64,
     /// Children its code sent.
@@ -58,21 +66,59 @@ pub struct Usage {
     pub drops: Drops,
 }
 
-/// A domain: limits and what was used of them.
+impl core::ops::Deref for Usage {
+    type Target = Counts;
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+/// A domain: limits and what was used of them. Three cache lines with what packets look at, the third only those that run code or are measured;
+/// behind them the rest.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Domain {
+    packets: TokenBucket,
+    came: u64,
+    /// Who runs its code.
+    pub host: HostId,
+    /// The place of the outgoing channel that it used last: a guess at the next one.
+    pub last_out: u16,
+    steps: TokenBucket,
+    /// Packets that it has sent.
+    pub forwarded: u64,
+    bytes: u64,
+    more: Option<Box<More>>,
+    steps_taken: u64,
+    /// Nanoseconds its packets took of the CPU.
+    pub cpu_ns: u64,
+    rest: Box<Rest>,
+}
+
+const _: () = assert!(size_of::<Domain>() <= 3 * crate::sys::cache::LINE - 8);
+
+/// Bounds that few domains have.
+#[derive(Debug, Default)]
+struct More {
+    /// Octets that its channels may send now.
+    bandwidth: Option<TokenBucket>,
+    /// The kernel half, once it runs the domain's code: both spend one budget.
+    other: Option<OtherHalf>,
+}
+
+/// The colder part of a [`Domain`], which stands for it.
+#[derive(Debug)]
+pub struct Rest {
     /// For people: the title of its code or the name of its flow.
     pub title: String,
     /// What it may use.
     pub limits: Limits,
     /// What else it was granted.
     pub grants: Grants,
-    /// What it has used.
-    pub usage: Usage,
+    /// What it has used, as far as that is counted more seldom than packets.
+    pub counts: Counts,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
-    /// Who runs its code.
-    pub host: HostId,
     /// Channels it has.
     pub channels: u32,
     /// What it was granted at its creation.
@@ -82,61 +128,112 @@ pub struct Domain {
     parent: Option<DomainId>,
     depth: u16,
     children: Vec<DomainId>,
-    /// Octets that its channels may send now; nothing: as many as they like.
-    bandwidth: Option<TokenBucket>,
-    /// The kernel half, once it runs the domain's code: both spend one budget.
-    pub other: Option<OtherHalf>,
     /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
     refused: u64,
     strikes: u32,
-    steps: TokenBucket,
-    packets: TokenBucket,
     logs: TokenBucket,
+}
+
+impl core::ops::Deref for Domain {
+    type Target = Rest;
+    #[inline]
+    fn deref(&self) -> &Rest {
+        &self.rest
+    }
+}
+
+impl core::ops::DerefMut for Domain {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Rest {
+        &mut self.rest
+    }
 }
 
 impl Domain {
     /// A domain in a role, with full budgets.
     pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
-        Domain { role: role.clone(), ..Domain::new(title, role.limits).with_grants(role.grants) }
+        let mut domain = Domain::new(title, role.limits).with_grants(role.grants);
+        domain.role = role.clone();
+        domain
     }
 
     /// A domain of the node's own with full budgets.
     pub fn new(title: String, limits: Limits) -> Domain {
         let burst = |rate: u64| (rate / 10).max(1);
-        Domain {
+        let rest = Rest {
             title,
             limits,
             grants: Grants::default(),
-            bandwidth: None,
-            usage: Usage::default(),
+            counts: Counts::default(),
             shared: None,
-            host: HostId::NODE,
             channels: 0,
             role: Role::of_node(),
             below: 0,
             parent: None,
             depth: 0,
             children: Vec::new(),
-            other: None,
             refused: 0,
             strikes: 0,
-            steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
-            packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
+        };
+        Domain {
+            packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
+            came: 0,
+            host: HostId::NODE,
+            last_out: u16::MAX,
+            steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
+            forwarded: 0,
+            bytes: 0,
+            more: None,
+            steps_taken: 0,
+            cpu_ns: 0,
+            rest: Box::new(rest),
         }
     }
 
     /// The same with what else it was granted.
-    pub fn with_grants(self, grants: Grants) -> Domain {
+    pub fn with_grants(mut self, grants: Grants) -> Domain {
         // A tenth of a second's worth at once, and always a whole packet.
         let bucket = || TokenBucket::new(grants.bandwidth, (grants.bandwidth / 10).max(65_536));
-        Domain { grants, bandwidth: (grants.bandwidth < u64::MAX).then(bucket), ..self }
+        self.grants = grants;
+        match (grants.bandwidth < u64::MAX).then(bucket) {
+            None => self.more = self.more.filter(|more| more.other.is_some()),
+            bandwidth => self.more.get_or_insert_default().bandwidth = bandwidth,
+        }
+        self
+    }
+
+    /// What it has used.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            packets: self.came,
+            bytes: self.bytes,
+            steps: self.steps_taken,
+            cpu_ns: self.cpu_ns,
+            forwarded: self.forwarded,
+            counts: self.counts.clone(),
+        }
+    }
+
+    /// Steps its code has taken.
+    #[inline]
+    pub fn steps_taken(&self) -> u64 {
+        self.steps_taken
+    }
+
+    /// The kernel half runs its code too, from now on or not any more.
+    pub fn share_budget(&mut self, other: Option<OtherHalf>) {
+        match (&mut self.more, other) {
+            (None, None) => {}
+            (more, other) => more.get_or_insert_default().other = other,
+        }
     }
 
     /// Whether its channels may send so many octets now.
     #[inline]
     pub fn may_send(&mut self, now: u64, bytes: usize) -> bool {
-        self.bandwidth.as_mut().is_none_or(|bucket| bucket.take(now, bytes as u64))
+        let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.as_mut());
+        bandwidth.is_none_or(|bucket| bucket.take(now, bytes as u64))
     }
 
     /// The domain above it; only the root has none.
@@ -152,15 +249,16 @@ impl Domain {
     /// Takes a packet on: counts it, and says whether the budgets allow to run its code.
     #[inline]
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
-        self.usage.packets += 1;
-        self.usage.bytes += bytes as u64;
-        if let Some(other) = &mut self.other {
+        self.came += 1;
+        self.bytes += bytes as u64;
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        if let Some(other) = other {
             other.settle(now, &mut self.packets, &mut self.steps);
         }
         if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
             return Err(Reason::Budget);
         }
-        if let Some(other) = &self.other {
+        if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
             other.spend(1, 0);
         }
         Ok(())
@@ -169,9 +267,9 @@ impl Domain {
     /// Charges the steps a packet has taken.
     #[inline]
     pub fn charge_steps(&mut self, now: u64, steps: u64) {
-        self.usage.steps += steps;
+        self.steps_taken += steps;
         self.steps.charge(now, steps);
-        if let Some(other) = &self.other {
+        if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
             other.spend(0, steps);
         }
     }
@@ -179,8 +277,9 @@ impl Domain {
     /// Looked at once in a while: what the kernel half has spent since the last time, and for how many times in a row
     /// packets were refused for the budget, in either half.
     pub fn look(&mut self) -> (Spent, u32) {
-        let there = self.other.as_mut().map(OtherHalf::since).unwrap_or_default();
-        let here = self.usage.drops.of(Reason::Budget);
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        let there = other.map(OtherHalf::since).unwrap_or_default();
+        let here = self.counts.drops.of(Reason::Budget);
         let more = there.refused > 0 || here > self.refused;
         self.refused = here;
         self.strikes = if more { self.strikes.saturating_add(1) } else { 0 };
@@ -190,7 +289,7 @@ impl Domain {
     /// Whether a log line may be written at `now`.
     pub fn may_log(&mut self, now: u64) -> bool {
         let allowed = self.logs.take(now, 1);
-        self.usage.logs_suppressed += u64::from(!allowed);
+        self.counts.logs_suppressed += u64::from(!allowed);
         allowed
     }
 }
@@ -258,6 +357,12 @@ impl Domains {
         self.table.get_mut(id)
     }
 
+    /// Asks for the memory of the domain at this place, of which a packet is next soon.
+    #[inline]
+    pub fn foresee(&self, id: DomainId) {
+        self.table.foresee(id.index());
+    }
+
     /// The domain, to read.
     pub fn by_id(&self, id: DomainId) -> Option<&Domain> {
         self.table.get(id)
@@ -311,7 +416,7 @@ mod tests {
         assert_eq!(domain.admit(0, 100), Ok(()));
         assert_eq!(domain.admit(0, 100), Err(Reason::Budget));
         assert_eq!(domain.admit(100_000_000, 100), Ok(()));
-        assert_eq!((domain.usage.packets, domain.usage.bytes), (3, 300));
+        assert_eq!((domain.usage().packets, domain.usage().bytes), (3, 300));
     }
 
     #[test]
@@ -328,7 +433,7 @@ mod tests {
         let mut domain = Domain::new("t".into(), Limits::default());
         let mut look = |refused: bool| {
             if refused {
-                domain.usage.drops.count(Reason::Budget);
+                domain.counts.drops.count(Reason::Budget);
             }
             domain.look().1
         };

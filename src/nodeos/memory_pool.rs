@@ -11,6 +11,7 @@
 use super::domain::DomainId;
 use super::interface::{Error, MemPoolSpec, PoolId};
 use super::table::Table;
+use crate::sys::cache;
 
 /// Pools one node holds at the same time.
 pub const POOLS_MAX: usize = 32_768;
@@ -53,24 +54,48 @@ enum Standing {
     Told(u64),
 }
 
+/// A pool: a cache line with what every charge looks at, and behind it the rest.
 #[derive(Debug)]
 struct Pool {
-    owner: DomainId,
     parent: Option<PoolId>,
+    limit: u64,
+    held: u64,
+    peak: u64,
+    standing: Standing,
+    rest: Box<Rest>,
+}
+
+const _: () = assert!(size_of::<Pool>() <= crate::sys::cache::LINE - 8);
+
+/// The colder part of a [`Pool`].
+#[derive(Debug)]
+struct Rest {
+    owner: DomainId,
     depth: u16,
     /// Pools that are parts of it.
     parts: u32,
     /// Domains that take their buffers from it.
     users: Vec<DomainId>,
-    limit: u64,
     deadline: u64,
-    held: u64,
-    /// What of that was charged to the pool itself, by no domain's buffers.
+    /// What of all that is held was charged to the pool itself, by no domain's buffers.
     direct: u64,
-    peak: u64,
     overruns: u64,
     refused: u64,
-    standing: Standing,
+}
+
+impl Pool {
+    #[inline]
+    fn fits(&self, bytes: u64) -> bool {
+        self.held.saturating_add(bytes) <= ceiling(self.limit)
+    }
+
+    /// Counts octets; true if the pool goes over its limit by them.
+    #[inline]
+    fn hold(&mut self, bytes: u64) -> bool {
+        self.held += bytes;
+        self.peak = self.peak.max(self.held);
+        self.held > self.limit && self.standing == Standing::Within
+    }
 }
 
 /// Which pool a domain uses, and what of it.
@@ -81,11 +106,16 @@ struct Holding {
     bytes: u64,
 }
 
+impl Holding {
+    /// Of no domain: there is no place of that number.
+    const NONE: Holding = Holding { domain: DomainId(u32::MAX), pool: PoolId(u32::MAX), bytes: 0 };
+}
+
 /// The pools of a node.
 pub struct Pools {
     table: Table<PoolId, Pool>,
     /// By the domain's place.
-    holdings: Vec<Option<Holding>>,
+    holdings: Vec<Holding>,
     /// Pools over their limits; each has a place reserved when it is created.
     over: Vec<PoolId>,
 }
@@ -103,30 +133,27 @@ impl Pools {
             return Err(Error::Invalid);
         }
         let depth = match spec.parent {
-            Some(parent) => self.table.get(parent).ok_or(Error::Stale)?.depth + 1,
+            Some(parent) => self.table.get(parent).ok_or(Error::Stale)?.rest.depth + 1,
             None => 0,
         };
         if depth >= DEPTH_MAX {
             return Err(Error::Limit);
         }
-        let pool = Pool {
+        let rest = Rest {
             owner,
-            parent: spec.parent,
             depth,
             parts: 0,
             users: Vec::new(),
-            limit: spec.limit_bytes,
             deadline: u64::from(spec.deadline_ms) * 1_000_000,
-            held: 0,
             direct: 0,
-            peak: 0,
             overruns: 0,
             refused: 0,
-            standing: Standing::Within,
         };
+        let (parent, limit, standing) = (spec.parent, spec.limit_bytes, Standing::Within);
+        let pool = Pool { parent, limit, held: 0, peak: 0, standing, rest: Box::new(rest) };
         let id = self.table.add(pool).map_err(|_| Error::Full)?;
         if let Some(parent) = spec.parent.and_then(|parent| self.table.get_mut(parent)) {
-            parent.parts += 1;
+            parent.rest.parts += 1;
         }
         self.over.reserve(self.table.len().saturating_sub(self.over.len()));
         Ok(id)
@@ -135,13 +162,13 @@ impl Pools {
     /// Destroys a pool that no domain uses and no pool is part of; what was charged to it alone is given back.
     pub fn destroy(&mut self, id: PoolId) -> Result<(), Error> {
         let pool = self.table.get(id).ok_or(Error::Stale)?;
-        if pool.parts > 0 || !pool.users.is_empty() {
+        if pool.rest.parts > 0 || !pool.rest.users.is_empty() {
             return Err(Error::Invalid);
         }
         let (held, parent) = (pool.held, pool.parent);
         self.release(id, held);
         if let Some(parent) = parent.and_then(|parent| self.table.get_mut(parent)) {
-            parent.parts -= 1;
+            parent.rest.parts -= 1;
         }
         self.table.remove(id);
         Ok(())
@@ -149,7 +176,7 @@ impl Pools {
 
     /// Whose pool it is.
     pub fn owner(&self, id: PoolId) -> Option<DomainId> {
-        self.table.get(id).map(|pool| pool.owner)
+        self.table.get(id).map(|pool| pool.rest.owner)
     }
 
     /// Has a domain take its buffers from a pool.
@@ -157,13 +184,13 @@ impl Pools {
         if self.holding(domain).is_some() {
             return Err(Error::Exists);
         }
-        self.table.get_mut(id).ok_or(Error::Stale)?.users.push(domain);
+        self.table.get_mut(id).ok_or(Error::Stale)?.rest.users.push(domain);
         let at = domain.index();
         if at >= self.holdings.len() {
             // Once for each domain there ever is at the same time.
-            self.holdings.resize(at + 1, None);
+            self.holdings.resize(at + 1, Holding::NONE);
         }
-        self.holdings[at] = Some(Holding { domain, pool: id, bytes: 0 });
+        self.holdings[at] = Holding { domain, pool: id, bytes: 0 };
         Ok(())
     }
 
@@ -184,16 +211,16 @@ impl Pools {
         if let Some(Holding { pool, bytes, .. }) = self.holding(domain) {
             self.release(pool, bytes);
             freed += bytes;
-            self.holdings[domain.index()] = None;
+            self.holdings[domain.index()] = Holding::NONE;
             if let Some(pool) = self.table.get_mut(pool) {
-                pool.users.retain(|user| *user != domain);
+                pool.rest.users.retain(|user| *user != domain);
             }
         }
-        let mut own: Vec<_> =
-            self.table.iter().filter(|(_, pool)| pool.owner == domain).map(|(id, pool)| (pool.depth, id)).collect();
+        let owned = self.table.iter().filter(|(_, pool)| pool.rest.owner == domain);
+        let mut own: Vec<_> = owned.map(|(id, pool)| (pool.rest.depth, id)).collect();
         own.sort_unstable_by_key(|(depth, _)| core::cmp::Reverse(*depth));
         for (_, id) in own {
-            let direct = self.table.get(id).map_or(0, |pool| pool.direct);
+            let direct = self.table.get(id).map_or(0, |pool| pool.rest.direct);
             // One that another domain still uses stays as it is: its users are all below its owner, so there is none.
             freed += self.destroy(id).map_or(0, |()| direct);
         }
@@ -205,7 +232,7 @@ impl Pools {
     pub fn charge(&mut self, domain: DomainId, bytes: u64) -> Result<(), Error> {
         let holding = self.holding(domain).ok_or(Error::Stale)?;
         self.take(holding.pool, bytes)?;
-        if let Some(Some(holding)) = self.holdings.get_mut(domain.index()) {
+        if let Some(holding) = self.holdings.get_mut(domain.index()) {
             holding.bytes += bytes;
         }
         Ok(())
@@ -217,7 +244,7 @@ impl Pools {
         let Some(holding) = self.holding(domain) else { return };
         let bytes = bytes.min(holding.bytes);
         self.release(holding.pool, bytes);
-        if let Some(Some(holding)) = self.holdings.get_mut(domain.index()) {
+        if let Some(holding) = self.holdings.get_mut(domain.index()) {
             holding.bytes -= bytes;
         }
     }
@@ -228,13 +255,13 @@ impl Pools {
         let amount = bytes.unsigned_abs();
         if bytes >= 0 {
             self.take(id, amount)?;
-        } else if amount > pool.direct {
+        } else if amount > pool.rest.direct {
             return Err(Error::Invalid);
         } else {
             self.release(id, amount);
         }
         if let Some(pool) = self.table.get_mut(id) {
-            pool.direct = pool.direct.wrapping_add_signed(bytes);
+            pool.rest.direct = pool.rest.direct.wrapping_add_signed(bytes);
         }
         Ok(())
     }
@@ -245,7 +272,7 @@ impl Pools {
         for at in 0..self.over.len() {
             let id = self.over[at];
             let Some(pool) = self.table.get_mut(id).filter(|pool| pool.standing == Standing::Over) else { continue };
-            let deadline = now.saturating_add(pool.deadline);
+            let deadline = now.saturating_add(pool.rest.deadline);
             pool.standing = Standing::Told(deadline);
             self.users_within(id).into_iter().for_each(|user| tell(user, id, deadline));
         }
@@ -273,7 +300,7 @@ impl Pools {
             let late = |pool: &&Pool| matches!(pool.standing, Standing::Told(deadline) if deadline <= now);
             if let Some(pool) = self.table.get(*id).filter(late) {
                 let users = self.users_within(*id);
-                let holders = users.iter().copied().filter(|user| pool.direct > 0 || self.held_by(*user) > 0);
+                let holders = users.iter().copied().filter(|user| pool.rest.direct > 0 || self.held_by(*user) > 0);
                 due.extend(holders);
             }
         }
@@ -288,9 +315,9 @@ impl Pools {
             limit_bytes: pool.limit,
             held_bytes: pool.held,
             peak_bytes: pool.peak,
-            overruns: pool.overruns,
-            refused: pool.refused,
-            domains: pool.users.len(),
+            overruns: pool.rest.overruns,
+            refused: pool.rest.refused,
+            domains: pool.rest.users.len(),
         })
     }
 
@@ -306,7 +333,21 @@ impl Pools {
 
     #[inline]
     fn holding(&self, domain: DomainId) -> Option<Holding> {
-        self.holdings.get(domain.index()).copied().flatten().filter(|holding| holding.domain == domain)
+        self.holdings.get(domain.index()).copied().filter(|holding| holding.domain == domain)
+    }
+
+    /// Asks for the memory that says which pool a domain uses.
+    #[inline]
+    pub fn foresee_holding(&self, domain: DomainId) {
+        cache::prefetch_at(&self.holdings, domain.index());
+    }
+
+    /// Asks for the memory of the pool that a domain uses.
+    #[inline]
+    pub fn foresee(&self, domain: DomainId) {
+        if let Some(holding) = self.holdings.get(domain.index()) {
+            self.table.foresee(holding.pool.index());
+        }
     }
 
     /// A pool and those it is part of, at most [`DEPTH_MAX`].
@@ -318,30 +359,44 @@ impl Pools {
     /// Counts octets in a pool and all above it, or in none.
     #[inline]
     fn take(&mut self, id: PoolId, bytes: u64) -> Result<(), Error> {
-        let fits = |id: &PoolId| {
-            let pool = self.table.get(*id);
-            pool.is_some_and(|pool| pool.held.saturating_add(bytes) <= ceiling(pool.limit))
-        };
+        if let Some(pool) = self.table.get_mut(id).filter(|pool| pool.parent.is_none() && pool.fits(bytes)) {
+            if pool.hold(bytes) {
+                self.overrun(id);
+            }
+            return Ok(());
+        }
+        self.take_in_line(id, bytes)
+    }
+
+    /// The same for a pool that is part of another, or full.
+    fn take_in_line(&mut self, id: PoolId, bytes: u64) -> Result<(), Error> {
+        let fits = |id: &PoolId| self.table.get(*id).is_some_and(|pool| pool.fits(bytes));
         let full = self.line(id).find(|id| !fits(id));
         if let Some(full) = full {
             if let Some(pool) = self.table.get_mut(full) {
-                pool.refused += 1;
+                pool.rest.refused += 1;
             }
             return Err(Error::Limit);
         }
         let mut at = Some(id);
         while let Some(id) = at {
             let Some(pool) = self.table.get_mut(id) else { break };
-            pool.held += bytes;
-            pool.peak = pool.peak.max(pool.held);
-            if pool.held > pool.limit && pool.standing == Standing::Within {
-                pool.standing = Standing::Over;
-                pool.overruns += 1;
-                self.over.push(id);
+            at = pool.parent;
+            if pool.hold(bytes) {
+                self.overrun(id);
             }
-            at = self.table.get(id).and_then(|pool| pool.parent);
         }
         Ok(())
+    }
+
+    /// A pool has gone over its limit.
+    #[cold]
+    fn overrun(&mut self, id: PoolId) {
+        if let Some(pool) = self.table.get_mut(id) {
+            pool.standing = Standing::Over;
+            pool.rest.overruns += 1;
+            self.over.push(id);
+        }
     }
 
     #[inline]
@@ -361,7 +416,7 @@ impl Pools {
     /// The domains that use a pool or one of its parts.
     fn users_within(&self, top: PoolId) -> Vec<DomainId> {
         let within = self.table.iter().filter(|(id, _)| self.line(*id).any(|above| above == top));
-        within.flat_map(|(_, pool)| pool.users.iter().copied()).collect()
+        within.flat_map(|(_, pool)| pool.rest.users.iter().copied()).collect()
     }
 }
 

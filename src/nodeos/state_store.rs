@@ -104,16 +104,16 @@ impl StateStore {
             return Ok(());
         }
         let expires = now + u64::from(keep_ms) * 1_000_000;
-        let at_quota = domain.usage.state_entries >= domain.limits.state_entries;
+        let at_quota = domain.counts.state_entries >= domain.limits.state_entries;
         let Some(slot) = self.slot(owner, key, at_quota, now) else {
-            domain.usage.state_refused += 1;
+            domain.counts.state_refused += 1;
             return Err(Full);
         };
         if self.entries[slot].owner != owner.0 {
             if self.entries[slot].expires > now
                 && let Some(domain) = domains.of(DomainId(self.entries[slot].owner))
             {
-                domain.usage.state_displaced += 1;
+                domain.counts.state_displaced += 1;
             }
             self.release(domains, slot);
             self.take(domains, owner, slot);
@@ -227,7 +227,7 @@ impl StateStore {
         let entry = &mut self.entries[index];
         (entry.owner, entry.before, entry.behind) = (owner.0, NOBODY, behind);
         if let Some(domain) = domains.of(owner) {
-            domain.usage.state_entries += 1;
+            domain.counts.state_entries += 1;
         }
     }
 
@@ -247,7 +247,7 @@ impl StateStore {
         let entry = &mut self.entries[index];
         (entry.owner, entry.expires) = (NOBODY, 0);
         if let Some(domain) = domains.of(DomainId(owner)) {
-            domain.usage.state_entries = domain.usage.state_entries.saturating_sub(1);
+            domain.counts.state_entries = domain.counts.state_entries.saturating_sub(1);
         }
     }
 
@@ -294,12 +294,12 @@ mod tests {
             store.put(&mut domains, a, key, &[0; VALUE], 1000, 0).unwrap();
             store.put(&mut domains, a, key, &[1; VALUE], 1000, 0).unwrap();
         }
-        assert_eq!(domains.of(a).unwrap().usage.state_entries, 4);
+        assert_eq!(domains.of(a).unwrap().counts.state_entries, 4);
         let refused = (100..200).filter(|&key| store.put(&mut domains, a, key, &[0; VALUE], 1000, 0).is_err()).count();
         assert!(refused > 0);
-        assert!(domains.of(a).unwrap().usage.state_entries <= 4);
+        assert!(domains.of(a).unwrap().counts.state_entries <= 4);
         store.sweep(&mut domains, 2_000_000_000, 1024);
-        assert_eq!(domains.of(a).unwrap().usage.state_entries, 0);
+        assert_eq!(domains.of(a).unwrap().counts.state_entries, 0);
     }
 
     #[test]
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!((store.value(a, 1, 0), store.value(a, 2, 0)), (Some(&[1; VALUE]), Some(&[2; VALUE])));
         store.put(&mut domains, a, 1, &[1; VALUE], 0, 0).unwrap();
         assert_eq!((store.value(a, 1, 0), store.value(a, 2, 0)), (None, Some(&[2; VALUE])));
-        assert_eq!(domains.of(a).unwrap().usage.state_entries, 1);
+        assert_eq!(domains.of(a).unwrap().counts.state_entries, 1);
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
         store.put(&mut domains, b, 1, &[2; VALUE], 1000, 0).unwrap();
         store.forget(&mut domains, a);
         assert!((0..50).all(|key| store.value(a, key, 0).is_none()));
-        assert_eq!(domains.of(a).unwrap().usage.state_entries, 0);
+        assert_eq!(domains.of(a).unwrap().counts.state_entries, 0);
         assert!(store.value(b, 1, 0).is_some());
     }
     /// The store's own books: chains, counts and owners agree.
@@ -351,7 +351,7 @@ mod tests {
                 (before, at) = (at, entry.behind);
                 chained += 1;
             }
-            let counts = [owned as u32, chained, store.count(id.0), domain.usage.state_entries];
+            let counts = [owned as u32, chained, store.count(id.0), domain.counts.state_entries];
             assert_eq!(counts, [counts[0]; 4]);
             holders += u32::from(owned > 0);
         }
@@ -377,7 +377,7 @@ mod tests {
             let held = store.count(id.0);
             assert!((share / 2..=2 * share).contains(&held), "{held} of {share}");
         }
-        assert!(domains.by_id(ids[0]).unwrap().usage.state_displaced > 0);
+        assert!(domains.by_id(ids[0]).unwrap().counts.state_displaced > 0);
         for id in ids {
             store.forget(&mut domains, id);
             assert_eq!(store.count(id.0), 0);
@@ -404,6 +404,6 @@ mod tests {
                 check(&store, &domains);
             }
         }
-        assert!(domains.of(a).unwrap().usage.state_entries <= 40);
+        assert!(domains.of(a).unwrap().counts.state_entries <= 40);
     }
 }

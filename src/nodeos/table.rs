@@ -1,6 +1,7 @@
 //! A table whose entries are named by where they are and which of those that were there: the name of an entry that has gone
 //! never means another one until its place has been used [`GENERATIONS`] times more.
 
+use crate::sys::cache;
 use core::marker::PhantomData;
 
 /// Entries of any one table.
@@ -56,7 +57,9 @@ pub struct Table<K, V> {
     kind: PhantomData<K>,
 }
 
+/// Its own cache lines: what is looked at for one entry is not disturbed by others.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Place<V> {
     generation: u16,
     value: Option<V>,
@@ -100,6 +103,12 @@ impl<K: Name, V> Table<K, V> {
     pub fn get_mut(&mut self, name: K) -> Option<&mut V> {
         let index = self.place(name)?;
         self.places[index].value.as_mut()
+    }
+
+    /// Asks for the entry's memory, which will be looked at soon.
+    #[inline]
+    pub fn foresee(&self, index: usize) {
+        cache::prefetch_at(&self.places, index);
     }
 
     /// Takes an entry away; its name means nothing from now on.

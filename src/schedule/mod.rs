@@ -34,6 +34,7 @@ pub mod share;
 #[cfg(test)]
 mod tests;
 
+use crate::sys::cache;
 use buckets::{BUCKETS_MAX, Buckets, Link, Linked};
 use calendar::{Calendar, Keyed};
 
@@ -282,6 +283,12 @@ impl PathScheduler {
     #[inline]
     pub fn knows(&self, flow: usize) -> bool {
         self.flows.get(flow).is_some_and(|flow| flow.state != State::Absent)
+    }
+
+    /// Asks for the memory of a flow that will be spoken of soon.
+    #[inline]
+    pub fn foresee(&self, flow: usize) {
+        cache::prefetch_at(&self.flows, flow);
     }
 
     /// Adds a flow without work, or changes the share of one. False if there is no place for it.

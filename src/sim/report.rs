@@ -6,7 +6,7 @@
 use super::Simulation;
 use super::histogram::Summary;
 use super::trace::Loss;
-use crate::nodeos::domain::Usage;
+use crate::nodeos::domain::{Counts, Usage};
 use crate::nodeos::reason::Drops;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -137,13 +137,14 @@ impl CodeTotals {
         sum.bytes += usage.bytes;
         sum.steps += usage.steps;
         sum.forwarded += usage.forwarded;
-        sum.delivered += usage.delivered;
-        sum.children += usage.children;
-        sum.state_entries += usage.state_entries;
-        sum.state_refused += usage.state_refused;
-        sum.state_displaced += usage.state_displaced;
-        sum.logs_suppressed += usage.logs_suppressed;
-        sum.drops.add(&usage.drops);
+        let (sum, counts) = (&mut sum.counts, &usage.counts);
+        sum.delivered += counts.delivered;
+        sum.children += counts.children;
+        sum.state_entries += counts.state_entries;
+        sum.state_refused += counts.state_refused;
+        sum.state_displaced += counts.state_displaced;
+        sum.logs_suppressed += counts.logs_suppressed;
+        sum.drops.add(&counts.drops);
     }
 }
 
@@ -227,7 +228,8 @@ impl fmt::Display for Report {
             writeln!(f, "  messages dropped: {:<20}{count:>10}", reason.name())?;
         }
         for (name, code) in &self.codes {
-            let Usage { packets, steps, forwarded, delivered, children, .. } = &code.usage;
+            let Usage { packets, steps, forwarded, counts, .. } = &code.usage;
+            let Counts { delivered, children, .. } = counts;
             let each = *steps as f64 / (*packets).max(1) as f64;
             writeln!(
                 f,

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod bpf;
+pub mod cache;
 pub mod clock;
 pub mod confine;
 pub mod dir;

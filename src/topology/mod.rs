@@ -24,12 +24,13 @@ pub struct Topology {
     pub neighbours: Neighbours,
     routes: Arc<Routes>,
     ways: Ways,
+    changes: u32,
 }
 
 impl Topology {
     /// What is known at the start. Overlay neighbours stay what they are; Ethernet ones can be added.
     pub fn new(ports: Vec<Port>, neighbours: Neighbours, routes: Arc<Routes>) -> Topology {
-        Topology { ports, neighbours, routes, ways: Ways::default() }
+        Topology { ports, neighbours, routes, ways: Ways::default(), changes: 0 }
     }
 
     /// The routing table.
@@ -41,6 +42,13 @@ impl Topology {
     pub fn set_routes(&mut self, routes: Arc<Routes>) {
         self.routes = routes;
         self.ways.clear();
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// How often the routes have changed.
+    #[inline]
+    pub fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// What the node knows of a destination.

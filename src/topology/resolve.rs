@@ -49,6 +49,7 @@ pub struct Waiting {
 #[derive(Default)]
 pub struct Resolver {
     table: HashMap<Key, Entry, foldhash::fast::FixedState>,
+    changes: u32,
 }
 
 impl Resolver {
@@ -66,6 +67,18 @@ impl Resolver {
             entry.deadline = now + ASK_AGAIN;
         }
         Some((mac, ask))
+    }
+
+    /// Until when a packet to this next hop needs to ask nobody, if that is not over.
+    pub fn fresh_until(&self, now: u64, port: PortId, addr: Addr) -> Option<u64> {
+        let (_, at) = self.table.get(&(port, addr))?.known?;
+        Some(at + FRESH_FOR).filter(|until| now < *until)
+    }
+
+    /// How often a link address has become another.
+    #[inline]
+    pub fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Keeps a packet until the link address of its next hop is known.
@@ -97,6 +110,9 @@ impl Resolver {
     pub fn learn(&mut self, now: u64, port: PortId, addr: Addr, mac: Mac) -> VecDeque<Frame> {
         match self.table.get_mut(&(port, addr)) {
             Some(entry) => {
+                if entry.known.is_some_and(|(before, _)| before != mac) {
+                    self.changes = self.changes.wrapping_add(1);
+                }
                 entry.known = Some((mac, now));
                 core::mem::take(&mut entry.waiting)
             }

@@ -35,14 +35,15 @@ const ENDED: usize = 100;
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
     let many = if settings.quick { QUICK_MANY } else { MANY };
     let mut all = packets(settings, many)?;
-    let name = |policy: Policy, domains: usize| format!("{}, {domains} domains", policy.name());
     for policy in [Policy::Fifo, Policy::Wfq] {
-        let few = key(&name(policy, FEW));
-        let label = format!("classify, deliver, schedule, send under {}, ns", policy.name());
-        report.targets.extend(Target::at_most(label, all.values(&few), PACKET_NS));
-        let ratios = all.ratios(&key(&name(policy, many)), &name(policy, many), &name(policy, FEW));
-        let label = format!("the same with {many} domains / with {FEW}, {}", policy.name());
-        report.targets.extend(Target::at_most(label, &ratios, GROWTH));
+        for coming in [Coming::Alone, Coming::Together] {
+            let (few, crowd) = (name(policy, FEW, coming), name(policy, many, coming));
+            let label = format!("classify, deliver, schedule, send under {}{}, ns", policy.name(), coming.name());
+            report.targets.extend(Target::at_most(label, all.values(&key(&few)), PACKET_NS));
+            let ratios = all.ratios(&key(&crowd), &crowd, &few);
+            let label = format!("the same with {many} domains / with {FEW}, {}{}", policy.name(), coming.name());
+            report.targets.extend(Target::at_most(label, &ratios, GROWTH));
+        }
     }
     let ends = ends(settings, many)?;
     report.targets.extend(Target::at_most(
@@ -51,10 +52,32 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         END_MS,
     ));
     all.extend(ends);
-    report.rows = all.rows(&[&name(Policy::Fifo, FEW), &name(Policy::Wfq, FEW)]);
+    let baselines = [Policy::Fifo, Policy::Wfq].map(|policy| name(policy, FEW, Coming::Alone));
+    report.rows = all.rows(&[&baselines[0], &baselines[1]]);
+    report.note(format!("Packets come one at a time, or {} together as a busy port hands them over; either way each is for another domain than the one before.", stand::BATCH));
     report.note("A packet comes in by one Ethernet port, its payload goes to an environment in this process, and leaves in UDP, IP and Ethernet headers of its own by another; both checksums are computed.");
     report.note("The frame is refilled for each packet, as a port would fill it; that is in the figures.");
     Ok(())
+}
+
+/// How packets come.
+#[derive(Clone, Copy)]
+enum Coming {
+    Alone,
+    Together,
+}
+
+impl Coming {
+    fn name(self) -> String {
+        match self {
+            Coming::Alone => String::new(),
+            Coming::Together => format!(", in batches of {}", stand::BATCH),
+        }
+    }
+}
+
+fn name(policy: Policy, domains: usize, coming: Coming) -> String {
+    format!("{}, {domains} domains{}", policy.name(), coming.name())
 }
 
 fn key(variant: &str) -> Key {
@@ -73,20 +96,18 @@ fn end_key() -> Key {
 
 /// One packet, under two policies, with few and many domains.
 fn packets(settings: &Settings, many: usize) -> Result<Series, Error> {
-    let stands: Vec<(String, RefCell<Stand>)> = [Policy::Fifo, Policy::Wfq]
+    let stands: Vec<(Policy, usize, RefCell<Stand>)> = [Policy::Fifo, Policy::Wfq]
         .into_iter()
         .flat_map(|policy| [FEW, many].map(|domains| (policy, domains)))
-        .map(|(policy, domains)| {
-            let name = format!("{}, {domains} domains", policy.name());
-            Ok((name, RefCell::new(Stand::new(policy, domains, SIZE as usize)?)))
-        })
+        .map(|(policy, domains)| Ok((policy, domains, RefCell::new(Stand::new(policy, domains, SIZE as usize)?))))
         .collect::<Result<_, Error>>()?;
     let mut micro = Micro::new(REGIME, Some(SIZE));
-    for (name, stand) in &stands {
-        micro = micro.variant(name, || stand.borrow_mut().pass());
+    for (policy, domains, stand) in &stands {
+        micro = micro.variant(&name(*policy, *domains, Coming::Alone), || stand.borrow_mut().pass());
+        micro = micro.variant(&name(*policy, *domains, Coming::Together), || stand.borrow_mut().pass_in_batch());
     }
     let series = micro.run(settings)?;
-    stands.iter().try_for_each(|(_, stand)| stand.borrow().balanced())?;
+    stands.iter().try_for_each(|(.., stand)| stand.borrow().balanced())?;
     Ok(series)
 }
 

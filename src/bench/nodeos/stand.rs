@@ -24,6 +24,9 @@ const FIRST: u16 = 5000;
 /// Octets of the headers in front of a payload.
 const HEADERS: usize = ethernet::HEADER + ipv4::HEADER + udp::HEADER;
 
+/// Packets that a port hands over at once when it is busy.
+pub(super) const BATCH: usize = 32;
+
 const FAR: [u8; 4] = [10, 0, 1, 2];
 const FAR_MAC: Mac = Mac([2, 0, 0, 0, 1, 2]);
 
@@ -55,6 +58,10 @@ pub(super) struct Stand {
     top: DomainId,
     packet: Vec<u8>,
     frame: Option<Frame>,
+    /// Packets that come together.
+    batch: Vec<Frame>,
+    /// Frames for the next ones.
+    spare: Vec<Frame>,
     domains: usize,
     /// Steps through the domains without an order that a cache could follow.
     next: usize,
@@ -73,6 +80,8 @@ impl Stand {
             top: DomainId(0),
             packet: packet(size),
             frame: Some(Frame::from_bytes(&[])),
+            batch: Vec::with_capacity(BATCH),
+            spare: (0..BATCH).map(|_| Frame::from_bytes(&[])).collect(),
             domains,
             next: 0,
             step: coprime(domains),
@@ -162,14 +171,7 @@ impl Stand {
     #[inline]
     pub(super) fn pass(&mut self) {
         let mut frame = self.frame.take().unwrap_or_else(|| self.out.pool.take());
-        let port = FIRST + self.next as u16;
-        self.next += self.step;
-        if self.next >= self.domains {
-            self.next -= self.domains;
-        }
-        self.packet[ethernet::HEADER + ipv4::HEADER + 2..][..2].copy_from_slice(&port.to_be_bytes());
-        frame.fill(black_box(&self.packet));
-        (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
+        self.fill(&mut frame);
         self.now += GAP;
         let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
         self.node.receive(&mut turn, frame);
@@ -182,6 +184,43 @@ impl Stand {
             Some(frame) => self.frame = Some(frame),
             None => self.lost += 1,
         }
+    }
+
+    /// One packet more of a batch; when that is complete it goes through the node, as a worker hands it over.
+    #[inline]
+    pub(super) fn pass_in_batch(&mut self) {
+        let mut frame = self.spare.pop().unwrap_or_else(|| self.out.pool.take());
+        self.fill(&mut frame);
+        self.batch.push(frame);
+        if self.batch.len() == BATCH {
+            self.pass_batch();
+        }
+    }
+
+    fn pass_batch(&mut self) {
+        self.now += GAP * BATCH as u64;
+        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive_all(&mut turn, &mut self.batch);
+        while self.queues
+            && let Some(ran) = self.node.run_next(&mut turn)
+        {
+            self.node.ran(ran, GAP / 4, self.now);
+        }
+        self.lost += (BATCH - self.out.frames.len().min(BATCH)) as u64;
+        self.spare.append(&mut self.out.frames);
+    }
+
+    /// The next domain's packet.
+    #[inline]
+    fn fill(&mut self, frame: &mut Frame) {
+        let port = FIRST + self.next as u16;
+        self.next += self.step;
+        if self.next >= self.domains {
+            self.next -= self.domains;
+        }
+        self.packet[ethernet::HEADER + ipv4::HEADER + 2..][..2].copy_from_slice(&port.to_be_bytes());
+        frame.fill(black_box(&self.packet));
+        (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
     }
 
     pub(super) fn balanced(&self) -> Result<(), Error> {

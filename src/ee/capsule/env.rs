@@ -265,7 +265,7 @@ impl Env {
             place.copy_from_slice(&(bound - 1).to_be_bytes());
         }
         packet.bound -= bound;
-        domain.usage.children += 1;
+        domain.counts.children += 1;
         self.children.push(child);
         Ok(())
     }

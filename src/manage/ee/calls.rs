@@ -64,8 +64,8 @@ fn attempt(os: &mut Os<'_, '_>, call: &Call) -> Result<Answer, Error> {
         }
         Call::DomainTerminate { domain } => os.domain_terminate(DomainId(*domain)).map(done),
         Call::DomainUsage { domain } => os.usage(DomainId(*domain)).map(|(usage, memory_bytes)| {
-            let (packets, bytes, forwarded) = (usage.packets, usage.bytes, usage.forwarded);
-            let usage = Usage { packets, bytes, forwarded, drops: usage.drops.total(), memory_bytes, cpu_ns: 0 };
+            let (packets, bytes, forwarded, cpu_ns) = (usage.packets, usage.bytes, usage.forwarded, usage.cpu_ns);
+            let usage = Usage { packets, bytes, forwarded, drops: usage.drops.total(), memory_bytes, cpu_ns };
             Answer::Used { usage }
         }),
         Call::PoolCreate { spec } => {

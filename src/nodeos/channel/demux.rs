@@ -3,19 +3,18 @@
 //! Filters of the same shape (which fields they look at, and how much of addresses) are in one hash table, so a packet costs
 //! one look-up for each shape that exists, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
 //! Filters that differ only in their keys share an entry; the first key that holds decides, longer keys before shorter ones.
+//! An entry is a cache line, and [`Demux::foresee`] asks for those of packets whose turn comes a little later ([`flows`]).
 
+pub use super::flows::KEYS_MAX;
+use super::flows::{Flow, Flows};
 use super::spec::{Filter, Layer};
 use crate::classify::layers::Layers;
-use crate::nodeos::interface::{Ends, Error, KeyTuple};
+use crate::nodeos::interface::{Ends, Error};
 use crate::port::PortId;
 use core::ops::Range;
-use std::collections::HashMap;
 
 /// Shapes of one node, as many as the kernel's filter has (`bpf/take.h`).
 pub const SHAPES_MAX: usize = 16;
-
-/// Filters that differ only in their keys.
-pub const KEYS_MAX: usize = 4;
 
 /// Which fields filters look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,21 +28,10 @@ struct Shape {
     port: bool,
 }
 
-/// What a filter's fields must be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Flow {
-    source: u128,
-    destination: u128,
-    source_port: u16,
-    destination_port: u16,
-    kind: u16,
-    port: u16,
-}
-
 #[derive(Debug)]
 struct Group<T> {
     shape: Shape,
-    flows: HashMap<Flow, Vec<(Vec<KeyTuple>, T)>, foldhash::fast::FixedState>,
+    flows: Flows<T>,
 }
 
 /// What a packet was found to be.
@@ -61,15 +49,21 @@ pub struct Found<T> {
 #[derive(Debug)]
 pub struct Demux<T> {
     groups: Vec<Group<T>>,
+    secret: u64,
 }
 
 impl<T> Default for Demux<T> {
     fn default() -> Demux<T> {
-        Demux { groups: Vec::new() }
+        Demux { groups: Vec::new(), secret: 0 }
     }
 }
 
 impl<T: Copy + PartialEq> Demux<T> {
+    /// No filters yet. Whoever does not know the secret cannot choose filters that are in each other's way.
+    pub fn with_secret(secret: u64) -> Demux<T> {
+        Demux { groups: Vec::new(), secret }
+    }
+
     /// Whether there is no filter.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -83,35 +77,31 @@ impl<T: Copy + PartialEq> Demux<T> {
             Ok(at) => at,
             Err(_) if self.groups.len() >= SHAPES_MAX => return Err(Error::Full),
             Err(at) => {
-                self.groups.insert(at, Group { shape, flows: HashMap::default() });
+                self.groups.insert(at, Group { shape, flows: Flows::new(self.secret) });
                 at
             }
         };
-        let keys = self.groups[at].flows.entry(Flow::of(filter)).or_default();
-        if keys.iter().any(|(key, _)| *key == filter.key) {
-            return Err(Error::Exists);
-        }
-        if keys.len() >= KEYS_MAX {
-            return Err(Error::Full);
-        }
-        let place = keys.partition_point(|(key, _)| key.len() >= filter.key.len());
-        keys.insert(place, (filter.key.clone(), owner));
-        Ok(())
+        self.groups[at].flows.add(Flow::of(filter), &filter.key, owner)
     }
 
     /// Takes a filter out.
     pub fn remove(&mut self, filter: &Filter, owner: T) {
         let shape = Shape::of(filter);
         let Ok(at) = self.groups.binary_search_by(|group| shape.cmp(&group.shape)) else { return };
-        let (group, flow) = (&mut self.groups[at], Flow::of(filter));
-        if let Some(keys) = group.flows.get_mut(&flow) {
-            keys.retain(|(key, other)| *other != owner || *key != filter.key);
-            if keys.is_empty() {
-                group.flows.remove(&flow);
-            }
-        }
-        if group.flows.is_empty() {
+        let flows = &mut self.groups[at].flows;
+        flows.remove(&Flow::of(filter), &filter.key, owner);
+        if flows.is_empty() {
             self.groups.remove(at);
+        }
+    }
+
+    /// Asks for the memory that [`Demux::find`] will look at.
+    #[inline]
+    pub fn foresee(&self, port: PortId, layers: &Layers, bytes: &[u8]) {
+        for group in &self.groups {
+            if let Some((flow, ..)) = group.shape.apply(port, layers, bytes.len()) {
+                group.flows.foresee(&flow);
+            }
         }
     }
 
@@ -126,37 +116,24 @@ impl<T: Copy + PartialEq> Demux<T> {
     pub fn find_anep(&self, port: PortId, kind: u16, payload: &[u8]) -> Option<T> {
         let groups = self.groups.iter().filter(|group| group.shape.layer == Layer::Anep);
         let mut flows = groups.map(|group| (group, group.shape.anep(port, kind)));
-        flows.find_map(|(group, flow)| group.owner(&flow, payload))
+        flows.find_map(|(group, flow)| group.flows.owner(&flow, payload))
     }
 }
 
-impl<T: Copy> Group<T> {
+impl<T: Copy + PartialEq> Group<T> {
     #[inline]
     fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
         let (flow, payload, ends) = self.shape.apply(port, layers, bytes.len())?;
-        let owner = self.owner(&flow, bytes.get(payload.clone())?)?;
+        let owner = self.flows.owner(&flow, bytes.get(payload.clone())?)?;
         Some(Found { owner, payload, ends })
     }
-
-    #[inline]
-    fn owner(&self, flow: &Flow, payload: &[u8]) -> Option<T> {
-        let keys = self.flows.get(flow)?;
-        keys.iter().find(|(key, _)| key.iter().all(|tuple| holds(tuple, payload))).map(|(_, owner)| *owner)
-    }
 }
 
-/// Whether a comparison holds.
 #[inline]
-fn holds(tuple: &KeyTuple, payload: &[u8]) -> bool {
-    let from = usize::from(tuple.offset);
-    let Some(octets) = payload.get(from..from + usize::from(tuple.length)) else { return false };
-    let value = octets.iter().fold(0, |value, octet| value << 8 | u64::from(*octet));
-    value & tuple.mask == tuple.value
-}
-
-fn bits(addr: crate::wire::Addr, length: u8) -> u128 {
+pub(super) fn bits(addr: crate::wire::Addr, length: u8) -> [u64; 2] {
     let mask = if length == 0 { 0 } else { u128::MAX << (128 - u32::from(length.min(128))) };
-    u128::from_be_bytes(addr.0) & mask
+    let kept = u128::from_be_bytes(addr.0) & mask;
+    [(kept >> 64) as u64, kept as u64]
 }
 
 impl Shape {
@@ -209,22 +186,10 @@ impl Shape {
     }
 }
 
-impl Flow {
-    fn of(filter: &Filter) -> Flow {
-        Flow {
-            source: bits(filter.source.addr, filter.source.length),
-            destination: bits(filter.destination.addr, filter.destination.length),
-            source_port: filter.source_port.unwrap_or(0),
-            destination_port: filter.destination_port.unwrap_or(0),
-            kind: filter.kind.unwrap_or(0),
-            port: filter.port.map_or(0, |port| port.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodeos::interface::KeyTuple;
     use crate::wire::ethernet::{self, Mac, ethertype};
     use crate::wire::{ipv4, udp};
 

@@ -5,6 +5,8 @@
 //! for is decided before anything is done for it ([`demux`]), and the domain of its channel pays from there on.
 
 pub mod demux;
+mod flows;
+pub mod head;
 pub mod module;
 pub mod spec;
 
@@ -15,6 +17,7 @@ use super::table::Table;
 use crate::port::PortId;
 use crate::wire::Addr;
 use demux::Demux;
+use head::Head;
 use module::Module;
 use spec::{Filter, Layer};
 
@@ -41,41 +44,91 @@ impl Traffic {
     }
 }
 
-/// An incoming channel.
+/// Whose packets an incoming channel brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taker {
+    /// The channel.
+    pub channel: InChanId,
+    /// Its domain.
+    pub domain: DomainId,
+}
+
+/// An incoming channel: a cache line with what every packet looks at, and behind it what few do.
 #[derive(Debug)]
 pub struct InChan {
     /// Who pays.
     pub domain: DomainId,
-    /// What is its packets.
-    pub filter: Filter,
-    /// What is done to its packets before the domain sees them.
-    pub modules: Vec<Module>,
-    /// As it was asked for.
-    pub spec: ChanSpec,
     /// The cut-through channel that takes its packets, if one does.
     pub cut: Option<CutChanId>,
     /// What came.
     pub traffic: Traffic,
     /// Packets that wait for the domain's turn.
     pub waiting: u16,
+    /// How many may.
+    room: u16,
+    /// Nothing is done to its packets before the domain sees them, and no cut-through channel takes them.
+    is_plain: bool,
+    rest: Box<InRest>,
 }
 
-/// An outgoing channel.
+/// The colder part of an [`InChan`], which stands for it.
+#[derive(Debug)]
+pub struct InRest {
+    /// What is its packets.
+    pub filter: Filter,
+    /// What is done to its packets before the domain sees them.
+    pub modules: Vec<Module>,
+    /// As it was asked for.
+    pub spec: ChanSpec,
+}
+
+/// An outgoing channel: two cache lines with what every packet looks at, and behind them what few do.
 #[derive(Debug)]
 pub struct OutChan {
     /// Who pays.
     pub domain: DomainId,
+    /// What went.
+    pub traffic: Traffic,
+    /// Its packets' headers, once one was sent.
+    pub head: Head,
+    rest: Box<OutRest>,
+}
+
+/// The colder part of an [`OutChan`], which stands for it.
+#[derive(Debug)]
+pub struct OutRest {
     /// Where to.
     pub target: Target,
     /// What is done to its packets before they are sent.
     pub modules: Vec<Module>,
     /// As it was asked for.
     pub spec: ChanSpec,
-    /// What went.
-    pub traffic: Traffic,
     /// Octets that may be sent now.
     bucket: Option<TokenBucket>,
 }
+
+const _: () = assert!(size_of::<InChan>() <= crate::sys::cache::LINE - 8);
+const _: () = assert!(size_of::<OutChan>() <= 2 * crate::sys::cache::LINE - 8);
+
+macro_rules! stands_for {
+    ($whole:ident, $rest:ident) => {
+        impl core::ops::Deref for $whole {
+            type Target = $rest;
+            fn deref(&self) -> &$rest {
+                &self.rest
+            }
+        }
+
+        impl core::ops::DerefMut for $whole {
+            fn deref_mut(&mut self) -> &mut $rest {
+                &mut self.rest
+            }
+        }
+    };
+}
+
+stands_for!(InChan, InRest);
+stands_for!(OutChan, OutRest);
 
 /// Where an outgoing channel sends, and as whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,21 +172,26 @@ pub struct Channels {
     /// Cut-through.
     pub cuts: Table<CutChanId, CutChan>,
     /// Which packet is for which incoming channel.
-    pub demux: Demux<InChanId>,
+    pub demux: Demux<Taker>,
 }
 
 impl Default for Channels {
     fn default() -> Channels {
-        Channels {
-            ins: Table::new(CHANNELS_MAX),
-            outs: Table::new(CHANNELS_MAX),
-            cuts: Table::new(CHANNELS_MAX),
-            demux: Demux::default(),
-        }
+        Channels::with_secret(0)
     }
 }
 
 impl Channels {
+    /// No channels; the secret is the demultiplexer's.
+    pub fn with_secret(secret: u64) -> Channels {
+        Channels {
+            ins: Table::new(CHANNELS_MAX),
+            outs: Table::new(CHANNELS_MAX),
+            cuts: Table::new(CHANNELS_MAX),
+            demux: Demux::with_secret(secret),
+        }
+    }
+
     /// Adds an incoming channel.
     pub fn add_in(
         &mut self,
@@ -141,10 +199,12 @@ impl Channels {
         (filter, modules): (Filter, Vec<Module>),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
-        let (filter, spec, traffic) = (filter.clone(), spec.clone(), Traffic::default());
-        let channel = InChan { domain, filter: filter.clone(), modules, spec, cut: None, traffic, waiting: 0 };
+        let (room, is_plain) = (spec.net.buffers, modules.is_empty());
+        let rest = Box::new(InRest { filter: filter.clone(), modules, spec: spec.clone() });
+        let traffic = Traffic::default();
+        let channel = InChan { domain, cut: None, traffic, waiting: 0, room, is_plain, rest };
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
-        if let Err(error) = self.demux.add(&filter, id) {
+        if let Err(error) = self.demux.add(&filter, Taker { channel: id, domain }) {
             self.ins.remove(id);
             return Err(error);
         }
@@ -154,7 +214,7 @@ impl Channels {
     /// Takes an incoming channel out, and the cut-through channel that it is part of.
     pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
         let channel = self.ins.remove(id)?;
-        self.demux.remove(&channel.filter, id);
+        self.demux.remove(&channel.filter, Taker { channel: id, domain: channel.domain });
         if let Some(cut) = channel.cut {
             self.cuts.remove(cut);
         }
@@ -171,7 +231,9 @@ impl Channels {
         // A tenth of a second's worth at once, and always a whole packet.
         let bucket = |rate: u64| TokenBucket::new(rate, (rate / 10).max(65_536));
         let bucket = (spec.net.bandwidth > 0).then(|| bucket(spec.net.bandwidth));
-        let channel = OutChan { domain, target, modules, spec: spec.clone(), traffic: Traffic::default(), bucket };
+        let head = Head::unknown(modules.is_empty() && bucket.is_none());
+        let rest = Box::new(OutRest { target, modules, spec: spec.clone(), bucket });
+        let channel = OutChan { domain, traffic: Traffic::default(), head, rest };
         self.outs.add(channel).map_err(|_| Error::Full)
     }
 
@@ -203,6 +265,7 @@ impl Channels {
         let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default() };
         let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
         source.cut = Some(id);
+        source.is_plain = false;
         Ok(id)
     }
 
@@ -211,6 +274,7 @@ impl Channels {
         let cut = self.cuts.remove(id)?;
         if let Some(source) = self.ins.get_mut(cut.from) {
             source.cut = None;
+            source.is_plain = source.modules.is_empty();
         }
         Some(cut)
     }
@@ -229,7 +293,18 @@ impl InChan {
     /// Whether as many packets wait as may.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.waiting >= self.spec.net.buffers
+        self.waiting >= self.room
+    }
+
+    /// What was its packets.
+    pub fn into_filter(self) -> Filter {
+        self.rest.filter
+    }
+
+    /// Whether its packets go to its domain as they came.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
     }
 }
 

@@ -1,0 +1,120 @@
+//! Batches of frames: what packets will look at is asked for before their turn comes.
+//!
+//! With packets of thousands of domains each finds the lines of its filter, channel, domain, memory pool and way out in no near cache, one
+//! behind the other. So a packet passes three stations before its turn, each a few packets apart: what it is ([`Node::look`], which asks for its
+//! filter), whose ([`Node::find`]: channel, domain, queue), and what that leads to ([`Node::approach`]: memory pool, way out). None of them changes
+//! anything. A channel that appears between is not seen by packets that have come already; one that goes away is noticed when their turn comes.
+
+use super::Node;
+use super::halves;
+use super::output::Turn;
+use crate::classify::layers::Layers;
+use crate::classify::{Class, classify};
+use crate::nodeos::channel::Taker;
+use crate::nodeos::channel::demux::Found;
+use crate::port::Frame;
+use crate::topology::Link;
+use crate::wire::Error;
+
+/// Stations of packets between [`Node::look`] and their turn.
+const AHEAD: usize = 8;
+
+/// How many packets behind [`Node::look`] the others are.
+const FIND: usize = 3;
+const APPROACH: usize = 5;
+const TURN: usize = AHEAD - 1;
+
+/// What is known of a packet before its turn.
+pub(super) enum Seen {
+    /// It came in nowhere.
+    Nowhere,
+    /// The kernel half had it before.
+    PassedUp(Link),
+    /// What it is.
+    Class(Result<Class, Error>),
+    /// Neither the node's nor known to be a channel's.
+    Other(Option<Layers>),
+    /// A channel's.
+    Channel(Found<Taker>),
+}
+
+impl Node {
+    /// Frames have come in by their ports, in this order. They are taken out of the list.
+    pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
+        let mut seen = [const { Seen::Nowhere }; AHEAD];
+        let count = frames.len();
+        // So the first is the one that can be taken off.
+        frames.reverse();
+        for at in 0..count + TURN {
+            if let Some(frame) = at_place(frames, count, at) {
+                seen[at % AHEAD] = self.look(frame);
+            }
+            if let Some(frame) = at.checked_sub(FIND).and_then(|at| at_place(frames, count, at)) {
+                self.find(frame, &mut seen[(at - FIND) % AHEAD]);
+            }
+            if at.checked_sub(APPROACH).is_some_and(|at| at < count) {
+                self.approach(&seen[(at - APPROACH) % AHEAD]);
+            }
+            if at >= TURN
+                && let Some(frame) = frames.pop()
+            {
+                let seen = core::mem::replace(&mut seen[(at - TURN) % AHEAD], Seen::Nowhere);
+                self.take_in(turn, frame, seen);
+            }
+        }
+    }
+
+    /// What a frame is, as far as the frame alone says.
+    #[inline]
+    pub(super) fn look(&self, frame: &Frame) -> Seen {
+        let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
+        let Some(link) = port.map(|port| port.link) else { return Seen::Nowhere };
+        if self.kernel && halves::is_passed_up(frame, link) {
+            return Seen::PassedUp(link);
+        }
+        match classify(link, frame.bytes()) {
+            Ok(Class::NotOurs) if self.channels.demux.is_empty() => Seen::Other(None),
+            Ok(Class::NotOurs) => {
+                let layers = Layers::of(frame.bytes());
+                if let Some(layers) = &layers {
+                    self.channels.demux.foresee(frame.port, layers, frame.bytes());
+                }
+                Seen::Other(layers)
+            }
+            class => Seen::Class(class),
+        }
+    }
+
+    /// Whose a frame is.
+    #[inline]
+    pub(super) fn find(&self, frame: &Frame, seen: &mut Seen) {
+        let Seen::Other(Some(layers)) = seen else { return };
+        if let Some(found) = self.channels.demux.find(frame.port, layers, frame.bytes()) {
+            let Taker { channel, domain } = found.owner;
+            self.channels.ins.foresee(channel.index());
+            if let Some(env) = self.env.as_deref() {
+                env.domains.foresee(domain);
+            }
+            self.pools.foresee_holding(domain);
+            self.paths.foresee(domain);
+            *seen = Seen::Channel(found);
+        }
+    }
+
+    /// Where a frame will lead.
+    #[inline]
+    pub(super) fn approach(&self, seen: &Seen) {
+        if let Seen::Channel(Found { owner: Taker { domain, .. }, .. }) = seen {
+            self.pools.foresee(*domain);
+            if let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(*domain)) {
+                self.channels.outs.foresee(usize::from(domain.last_out));
+            }
+        }
+    }
+}
+
+/// The packet of this number, if it is still in the list, which is the wrong way round.
+#[inline]
+fn at_place(frames: &[Frame], count: usize, at: usize) -> Option<&Frame> {
+    frames.get(count.checked_sub(at + 1)?)
+}
