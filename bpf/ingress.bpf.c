@@ -76,5 +76,7 @@ SECTION("xdp") int ingress(struct xdp *ctx)
     /* Frames that pretend to come from here, and IP headers with options, behind which there may be a capsule. */
     if (UNLIKELY(ethernet->type == be16(PASSED_UP) || (ethernet->type == be16(IPV4) && data[sizeof(*ethernet)] != 0x45)))
         tail_call(ctx, stations_map, LEARN);
+    /* A jump that is not there while there are no channels to look for. */
+    tail_call(ctx, doors_map, CUT);
     return XDP_PASS;
 }

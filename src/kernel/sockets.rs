@@ -4,7 +4,8 @@
 //! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
-use super::half::{KernelHalf, load};
+use super::channels::Doors;
+use super::half::{KernelHalf, load_with};
 use super::layout::{PORTS, SOCKETS};
 use super::maps::{Maps, PortEntry};
 use crate::sys::bpf::{Link, Program, XdpMode};
@@ -15,7 +16,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
-const MAPS: [&str; 5] = ["ports_map", "transmit_map", "sockets_map", "punts_map", "lifted_map"];
+const MAPS: [&str; 10] = [
+    "ports_map",
+    "transmit_map",
+    "sockets_map",
+    "punts_map",
+    "lifted_map",
+    "flows_map",
+    "node_map",
+    "zero_map",
+    "routes_map",
+    "next_hops_map",
+];
 
 /// Words of `struct punts`, and where tickets and what is done stand.
 const PUNTS: usize = 16;
@@ -47,7 +59,7 @@ pub struct Steering {
 
 enum Whose {
     Half(Arc<KernelHalf>),
-    Own { maps: Maps, program: Program, links: Mutex<Vec<Link>> },
+    Own { maps: Maps, doors: Arc<Doors>, program: Program, links: Mutex<Vec<Link>> },
 }
 
 impl Steering {
@@ -59,8 +71,12 @@ impl Steering {
     /// One of its own.
     pub fn alone() -> io::Result<Steering> {
         let maps = Maps::create_some(&MAPS)?;
-        let program = load(PROGRAM, "sockets", &maps)?;
-        Steering::make(Whose::Own { maps, program, links: Mutex::default() })
+        let doors = Arc::new(Doors::new()?);
+        let program = load_with(PROGRAM, "sockets", |name| match name {
+            "doors_map" => Ok(doors.as_fd()),
+            _ => maps.descriptor(name),
+        })?;
+        Steering::make(Whose::Own { maps, doors, program, links: Mutex::default() })
     }
 
     fn make(whose: Whose) -> io::Result<Steering> {
@@ -71,7 +87,7 @@ impl Steering {
     /// Puts the program before an interface, unless the kernel half stands there: in its driver, or else in the stack.
     /// Says how it stands there, if it is not the kernel half. Never takes another program's place.
     pub fn attach(&self, port: &PortEntry) -> io::Result<Option<XdpMode>> {
-        let Whose::Own { maps, program, links } = &self.whose else { return Ok(None) };
+        let Whose::Own { maps, program, links, .. } = &self.whose else { return Ok(None) };
         if port.interface >= PORTS {
             return Err(io::Error::other(format!("interface index {} is beyond the {PORTS} known", port.interface)));
         }
@@ -110,6 +126,23 @@ impl Steering {
         let fd = socket.as_fd().as_raw_fd().to_ne_bytes();
         self.whose.maps().of("sockets_map")?.set(&u32::from(number).to_ne_bytes(), &fd)?;
         Ok(Tickets { words, at, start, told: start })
+    }
+
+    pub(super) fn maps(&self) -> &Maps {
+        self.whose.maps()
+    }
+
+    /// The way from its program to channels.
+    pub(super) fn doors(&self) -> &Arc<Doors> {
+        match &self.whose {
+            Whose::Half(half) => half.doors(),
+            Whose::Own { doors, .. } => doors,
+        }
+    }
+
+    /// Whether it is the kernel half's.
+    pub fn is_of_half(&self) -> bool {
+        matches!(self.whose, Whose::Half(_))
     }
 
     /// How many frames went to the socket with this number, or to another that had it before.

@@ -38,6 +38,10 @@ pub struct Opened {
     pub ports: Vec<Option<Vec<QueueSocket>>>,
     /// What is in use, and what became of frames.
     pub report: Option<Arc<Report>>,
+    /// What takes frames to them where there is no kernel half.
+    pub steering: Option<Arc<Steering>>,
+    /// Whether the kernel half takes frames to some.
+    pub behind_half: bool,
 }
 
 /// A port that is to have sockets.
@@ -108,7 +112,7 @@ impl Report {
 pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&Arc<KernelHalf>>) -> Opened {
     let asks = |plan: &Plan| matches!(plan.opening, Opening::Packet { xdp: true, .. });
     if !plans.iter().any(asks) {
-        return Opened { ports: plans.iter().map(|_| None).collect(), report: None };
+        return Opened { ports: plans.iter().map(|_| None).collect(), ..Opened::default() };
     }
     let mut opener = Opener { file, statuses: Vec::new(), own: None };
     let mut wanted = Vec::new();
@@ -134,7 +138,10 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
         }
     }
     opener.statuses.sort_by_key(|(status, _)| status.port);
-    Opened { ports, report: Some(Arc::new(Report { ports: opener.statuses })) }
+    let behind = |port: &Wanted| port.steering.is_of_half() && ports[port.number].is_some();
+    let behind_half = wanted.iter().any(behind);
+    let report = Some(Arc::new(Report { ports: opener.statuses }));
+    Opened { ports, report, steering: opener.own, behind_half }
 }
 
 /// Opens sockets.

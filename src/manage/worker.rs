@@ -12,6 +12,7 @@ use super::loader::{Loaded, Loader};
 use super::ports::{OpenPort, explain};
 use crate::code::run::Runtime;
 use crate::node::{Effect, Node, NodeConfig, Output, Turn};
+use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::xdp::QueueSocket;
@@ -103,6 +104,8 @@ pub struct Parts {
     pub plans: Vec<Plan>,
     /// The AF_XDP sockets of each that has some.
     pub sockets: Vec<Option<Vec<QueueSocket>>>,
+    /// What looks at frames of channels before the node does.
+    pub channels: Vec<Box<dyn ChannelHalf>>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
@@ -122,7 +125,7 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plan, plans, sockets, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plan, plans, sockets, channels, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
@@ -140,6 +143,7 @@ impl Worker {
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.speak_plan(plan);
+        node.set_channel_halves(channels);
         Ok(Worker {
             node,
             runtime: Runtime::default(),

@@ -11,7 +11,7 @@ use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
-use super::share::{OtherHalf, Spent};
+use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
 use crate::object_name;
@@ -83,7 +83,7 @@ pub struct Domain {
     depth: u16,
     children: Vec<DomainId>,
     /// Octets that its channels may send now; nothing: as many as they like.
-    bandwidth: Option<TokenBucket>,
+    bandwidth: Option<Bandwidth>,
     /// The kernel half, once it runs the domain's code: both spend one budget.
     pub other: Option<OtherHalf>,
     /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
@@ -128,15 +128,24 @@ impl Domain {
 
     /// The same with what else it was granted.
     pub fn with_grants(self, grants: Grants) -> Domain {
-        // A tenth of a second's worth at once, and always a whole packet.
-        let bucket = || TokenBucket::new(grants.bandwidth, (grants.bandwidth / 10).max(65_536));
-        Domain { grants, bandwidth: (grants.bandwidth < u64::MAX).then(bucket), ..self }
+        let bandwidth = (grants.bandwidth < u64::MAX).then(|| Bandwidth::new(grants.bandwidth));
+        Domain { grants, bandwidth, ..self }
     }
 
     /// Whether its channels may send so many octets now.
     #[inline]
     pub fn may_send(&mut self, now: u64, bytes: usize) -> bool {
         self.bandwidth.as_mut().is_none_or(|bucket| bucket.take(now, bytes as u64))
+    }
+
+    /// The other half carries packets of its channels: one account and one bandwidth for both.
+    pub fn share(&mut self, account: &Arc<dyn SharedAccount>, octets: Option<&Arc<dyn SharedOctets>>) {
+        if self.other.is_none() {
+            self.other = Some(OtherHalf::new(account.clone()));
+        }
+        if let Some((bandwidth, octets)) = self.bandwidth.as_mut().zip(octets) {
+            bandwidth.share(octets.clone());
+        }
     }
 
     /// The domain above it; only the root has none.

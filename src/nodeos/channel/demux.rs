@@ -19,7 +19,7 @@ pub const KEYS_MAX: usize = 4;
 
 /// Which fields filters look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
+pub struct Shape {
     layer: Layer,
     source_port: bool,
     destination_bits: u8,
@@ -160,7 +160,8 @@ fn bits(addr: crate::wire::Addr, length: u8) -> u128 {
 }
 
 impl Shape {
-    fn of(filter: &Filter) -> Shape {
+    /// That of a filter.
+    pub fn of(filter: &Filter) -> Shape {
         Shape {
             layer: filter.layer,
             source_port: filter.source_port.is_some(),

@@ -5,12 +5,13 @@
 //! for is decided before anything is done for it ([`demux`]), and the domain of its channel pays from there on.
 
 pub mod demux;
+pub mod half;
 pub mod module;
 pub mod spec;
 
-use super::bucket::TokenBucket;
 use super::domain::DomainId;
 use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
+use super::share::Bandwidth;
 use super::table::Table;
 use crate::port::PortId;
 use crate::wire::Addr;
@@ -74,7 +75,7 @@ pub struct OutChan {
     /// What went.
     pub traffic: Traffic,
     /// Octets that may be sent now.
-    bucket: Option<TokenBucket>,
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// Where an outgoing channel sends, and as whom.
@@ -105,8 +106,12 @@ pub struct CutChan {
     pub from: InChanId,
     /// Where they go.
     pub to: OutChanId,
-    /// What went through.
+    /// What went through, in both halves.
     pub traffic: Traffic,
+    /// What is shared with the other half, if that carries it, and what of its counts is in the node's accounts.
+    pub half: Option<(half::Shared, half::Counts)>,
+    /// Packets that passed by the other half.
+    pub in_kernel: u64,
 }
 
 /// The channels of a node.
@@ -168,10 +173,8 @@ impl Channels {
         (target, modules): (Target, Vec<Module>),
         spec: &ChanSpec,
     ) -> Result<OutChanId, Error> {
-        // A tenth of a second's worth at once, and always a whole packet.
-        let bucket = |rate: u64| TokenBucket::new(rate, (rate / 10).max(65_536));
-        let bucket = (spec.net.bandwidth > 0).then(|| bucket(spec.net.bandwidth));
-        let channel = OutChan { domain, target, modules, spec: spec.clone(), traffic: Traffic::default(), bucket };
+        let bandwidth = (spec.net.bandwidth > 0).then(|| Bandwidth::new(spec.net.bandwidth));
+        let channel = OutChan { domain, target, modules, spec: spec.clone(), traffic: Traffic::default(), bandwidth };
         self.outs.add(channel).map_err(|_| Error::Full)
     }
 
@@ -200,7 +203,7 @@ impl Channels {
         if routed && !(source.modules.is_empty() && sink.modules.is_empty()) {
             return Err(Error::Unsupported);
         }
-        let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default() };
+        let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default(), half: None, in_kernel: 0 };
         let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
         source.cut = Some(id);
         Ok(id)
@@ -225,6 +228,14 @@ impl Channels {
     }
 }
 
+impl CutChan {
+    /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and do nothing else.
+    pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
+        let same = from.filter.layer == to.target.layer && from.modules.is_empty() && to.modules.is_empty();
+        Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
+    }
+}
+
 impl InChan {
     /// Whether as many packets wait as may.
     #[inline]
@@ -237,7 +248,7 @@ impl OutChan {
     /// Takes so many octets of the channel's bandwidth.
     #[inline]
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Error> {
-        if self.bucket.as_mut().is_none_or(|bucket| bucket.take(now, bytes as u64)) {
+        if self.bandwidth.as_mut().is_none_or(|bandwidth| bandwidth.take(now, bytes as u64)) {
             return Ok(());
         }
         self.traffic.dropped += 1;
