@@ -26,6 +26,9 @@ enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62, BEHIND_UDP6 = 70 };
 /* Map `stations`: programs of our own that others jump to. */
 enum { ACT, LEARN, STATIONS };
 
+/* Map `doors`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
+enum { CUT, LOOK, DOORS };
+
 /* An address: 16 octets, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
  * where XDP runs. */
 struct addr {
@@ -234,6 +237,7 @@ MAP(known_map);
 MAP(programs_map);
 MAP(transmit_map);
 MAP(stations_map);
+MAP(doors_map);
 MAP(routes_map);
 MAP(neighbours_map);
 MAP(state_map);

@@ -80,5 +80,7 @@ SECTION("xdp") int ingress(struct xdp *ctx)
             tail_call(ctx, stations_map, LEARN);
     } else if (UNLIKELY(ethernet->type == be16(IPV6) && data + BEHIND_IPV6 > end))
         tail_call(ctx, stations_map, LEARN);
+    /* A jump that is not there while there are no channels to look for. */
+    tail_call(ctx, doors_map, CUT);
     return XDP_PASS;
 }

@@ -13,6 +13,7 @@ mod batch;
 mod channels;
 pub mod codes;
 pub mod config;
+mod cuts;
 pub mod domains;
 mod halves;
 pub mod hosts;
@@ -35,6 +36,7 @@ use crate::code::run::Verdict;
 use crate::ee::capsule::env::{Env, FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::channel::Channels;
+use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::domain::{Domain, DomainId, Domains, Limits};
 use crate::nodeos::event::Events;
 use crate::nodeos::memory_pool::Pools;
@@ -72,6 +74,8 @@ pub struct Node {
     env: Option<Box<Env>>,
     /// Packets that come to domains and leave them.
     channels: Channels,
+    /// What looks at frames before the node does.
+    halves: Vec<Box<dyn ChannelHalf>>,
     /// Packets between the modules of channels: incoming, outgoing.
     payloads: [Vec<Frame>; 2],
     processed: Vec<Frame>,
@@ -152,6 +156,7 @@ impl Node {
         Node {
             env: Some(Box::new(env)),
             channels: Channels::with_secret(secret_word(seed)),
+            halves: Vec::new(),
             payloads: Default::default(),
             processed: Vec::new(),
             pools: Pools::default(),
@@ -640,6 +645,7 @@ impl Node {
             if turn.now >= self.next_look {
                 self.next_look = turn.now + overrun::LOOK;
                 self.look_at_budgets(turn);
+                self.settle_cuts();
             }
             if turn.now >= self.next_review {
                 self.next_review = turn.now + REVIEW;

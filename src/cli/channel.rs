@@ -31,14 +31,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     println!(
-        "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10}",
-        "id", "kind", "domain", "protocol", "address", "packets", "bytes", "dropped"
+        "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10} {:>12}",
+        "id", "kind", "domain", "protocol", "address", "packets", "bytes", "dropped", "in kernel"
     );
     for channel in channels.as_array().into_iter().flatten() {
         let number = |key: &str| channel[key].as_u64().unwrap_or(0);
         let word = |key: &str| channel[key].as_str().unwrap_or("?");
         println!(
-            "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10}",
+            "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10} {:>12}",
             number("id"),
             word("kind"),
             word("title"),
@@ -46,7 +46,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             word("address"),
             number("packets"),
             number("bytes"),
-            number("dropped")
+            number("dropped"),
+            channel["in_kernel"].as_u64().map_or(String::new(), |packets| packets.to_string())
         );
     }
     Ok(ExitCode::SUCCESS)

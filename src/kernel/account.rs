@@ -34,11 +34,16 @@ impl Accounts {
 
     /// That of a slot.
     pub(super) fn slot(&self, slot: u32) -> Account {
-        Account { words: self.0.clone(), at: slot as usize * WORDS }
+        Account::at(self.0.clone(), slot)
     }
 }
 
 impl Account {
+    /// That at a place in memory that is a map of accounts.
+    pub(super) fn at(words: Arc<SharedWords>, place: u32) -> Account {
+        Account { words, at: place as usize * WORDS }
+    }
+
     /// What the user half has spent: packets and steps.
     pub(super) fn user(&self) -> [u64; 2] {
         [USER_PACKETS, USER_TIME].map(|word| self.words.load(self.at + word))

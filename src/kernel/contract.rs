@@ -1,13 +1,21 @@
 //! That `bpf/contract.h` and `bpf/sockets.h` say the same as the Rust that reads and writes their maps.
 
-use super::layout::{CODES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS};
+use super::layout::{
+    ALLOWANCES, CODES, CUT_LAYOUT, CUTS, FLOW_PLACES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS,
+};
 use crate::ee::capsule::env::CONTEXT;
 
-const HEADERS: [&str; 2] = [include_str!("../../bpf/contract.h"), include_str!("../../bpf/sockets.h")];
+const HEADERS: [&str; 4] = [
+    include_str!("../../bpf/contract.h"),
+    include_str!("../../bpf/sockets.h"),
+    include_str!("../../bpf/channel.h"),
+    include_str!("../../bpf/cut.h"),
+];
 
 /// Structures that are not the values of a map in `LAYOUT`: octets of each. State is in a map of its code's, and its size is
 /// checked when that is made.
-const OTHERS: [(&str, usize); 4] = [("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
+const OTHERS: [(&str, usize); 5] =
+    [("pattern", 48), ("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
 
 /// What the headers assert of the sizes of structures.
 fn sizes() -> Vec<(&'static str, usize)> {
@@ -31,7 +39,7 @@ fn number(name: &str) -> usize {
 #[test]
 fn structures_have_the_size_of_their_maps() {
     let sizes = sizes();
-    let values = LAYOUT.iter().filter_map(|(map, shape)| {
+    let values = LAYOUT.iter().chain(&CUT_LAYOUT).filter_map(|(map, shape)| {
         let stem = map.strip_suffix("_map").unwrap();
         let name = [stem, stem.strip_suffix('s').unwrap_or(stem)].into_iter();
         let found = name.filter_map(|name| sizes.iter().find(|(known, _)| *known == name)).next()?;
@@ -45,6 +53,8 @@ fn structures_have_the_size_of_their_maps() {
     let mut all: Vec<&str> = values.iter().map(|(_, name, ..)| *name).chain(others).collect();
     let mut asserted: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
     all.sort_unstable();
+    // Budgets and accounts are of codes and of domains.
+    all.dedup();
     asserted.sort_unstable();
     assert_eq!(asserted, all, "each structure is of one map, or among the others");
     for (name, size) in OTHERS {
@@ -67,6 +77,9 @@ fn maps_have_as_many_entries_and_programs_stand_where_both_say() {
         ("PORTS", PORTS),
         ("SOCKETS", SOCKETS),
         ("FLOWS", FLOWS),
+        ("CUTS", CUTS),
+        ("ALLOWANCES", ALLOWANCES),
+        ("FLOW_PLACES", FLOW_PLACES),
     ] {
         assert_eq!(number(name), value as usize, "{name}");
     }

@@ -76,7 +76,7 @@ impl Filters {
                 self.drop_shape(&mask)?;
             }
             (before, _) => {
-                self.flows.set(&flow, &value(&keys))?;
+                self.flows.set(&flow, &value(keys.iter().map(|key| (key, 0))))?;
                 self.known.insert(flow, keys);
                 if before == 0 {
                     self.add_shape(mask)?;
@@ -183,12 +183,25 @@ fn fields(filter: &Filter) -> (Flow, Flow) {
     (mask, flow)
 }
 
-/// A `struct keys`.
-fn value(keys: &[DemuxKey]) -> Vec<u8> {
+/// Mask and value of a filter's fields with the port: `struct pattern` of `bpf/channel.h`.
+pub(super) fn pattern(filter: &Filter) -> ([u8; FLOW + 8], [u8; FLOW + 8]) {
+    let (fields, port) = (fields(filter), filter.port.map_or(0, |port| u32::from(port.0)));
+    let with = |fields: Flow, port: u32| {
+        let mut whole = [0; FLOW + 8];
+        whole[..FLOW].copy_from_slice(&fields);
+        whole[FLOW..FLOW + 4].copy_from_slice(&port.to_ne_bytes());
+        whole
+    };
+    (with(fields.0, filter.port.map_or(0, |_| u32::MAX)), with(fields.1, port))
+}
+
+/// A `struct keys`, or `struct owners` of `bpf/channel.h`: keys, each with the number of whoever has its packets.
+pub(super) fn value<'a>(keys: impl ExactSizeIterator<Item = (&'a DemuxKey, u32)>) -> Vec<u8> {
     let mut value = vec![0; VALUE];
     value[..4].copy_from_slice(&(keys.len() as u32).to_ne_bytes());
-    for (place, key) in value[8..].chunks_exact_mut(KEY).zip(keys) {
+    for (place, (key, owner)) in value[8..].chunks_exact_mut(KEY).zip(keys) {
         place[..4].copy_from_slice(&(key.len() as u32).to_ne_bytes());
+        place[4..8].copy_from_slice(&owner.to_ne_bytes());
         for (place, tuple) in place[8..].chunks_exact_mut(24).zip(key) {
             // As they stand in the packet: the first octet first.
             let octets = |number: u64| {

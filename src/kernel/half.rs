@@ -7,6 +7,7 @@
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
 
 use super::account::{Account, Accounts};
+use super::channels::Doors;
 use super::codes::adopt_codes;
 use super::layout::PORTS;
 use super::loader::Loader;
@@ -21,8 +22,9 @@ use crate::topology::{NextHop, Routes};
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The compiled ingress, what looks closely for it, what acts on verdicts, the runner with the calls of mobile code, and what sends frames up
 /// the Linux stack (`bpf/*.bpf.c`).
@@ -90,6 +92,7 @@ impl State {
 pub struct KernelHalf {
     pub(super) maps: Maps,
     pub(super) accounts: Accounts,
+    doors: Arc<Doors>,
     ingress: Program,
     /// What stands around code.
     pub(super) environment: Environment,
@@ -110,26 +113,24 @@ impl KernelHalf {
     pub fn open(opening: Opening) -> io::Result<KernelHalf> {
         let Opening { name, origin, program, pins } = opening;
         let before = pins.as_ref().map(find).transpose()?.flatten();
-        let (maps, set, older) = match before {
-            Some((set, maps, ingress)) => (maps, Some(set), Some(ingress)),
-            None => (Maps::create()?, pins.as_ref().map(Pins::create).transpose()?, None),
+        let (maps, set) = match before {
+            Some((set, maps)) => (maps, Some(set)),
+            None => (Maps::create()?, pins.as_ref().map(Pins::create).transpose()?),
         };
         let (generation, origin, told) = match maps.node()? {
             Some(before) => before,
             None => (0, origin, 0),
         };
         maps.set_stations(&[load(ACT, "act", &maps)?, load(LEARN, "learn", &maps)?])?;
-        let fresh = load(INGRESS, "ingress", &maps)?;
-        let same = |older: &Program| Ok::<_, io::Error>(older.info()?.tag == fresh.info()?.tag);
-        let ingress = match older {
-            Some(older) if same(&older)? => older,
-            _ => {
-                if let Some(set) = &set {
-                    set_up(set, &maps, &fresh)?;
-                }
-                fresh
-            }
-        };
+        let doors = Arc::new(Doors::new()?);
+        let ingress = load_with(INGRESS, "ingress", |name| match name {
+            "doors_map" => Ok(doors.as_fd()),
+            _ => maps.descriptor(name),
+        })?;
+        // An older one has the doors of a process that has gone, which nobody can open any more.
+        if let Some(set) = &set {
+            set_up(set, &maps, &ingress)?;
+        }
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
@@ -146,7 +147,8 @@ impl KernelHalf {
         let environment = object::environment(RUNNER)?;
         let loader = Loader::new(program);
         let accounts = Accounts::of(&maps)?;
-        let half = KernelHalf { maps, accounts, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+        let half =
+            KernelHalf { maps, accounts, doors, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
         lost.iter().try_for_each(|entry| half.show(&mut half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
@@ -348,6 +350,11 @@ impl KernelHalf {
         &self.maps
     }
 
+    /// The way from its ingress to channels.
+    pub(super) fn doors(&self) -> &Arc<Doors> {
+        &self.doors
+    }
+
     /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.
     pub fn test_run(&self, frame: &[u8], interface: u32) -> io::Result<(u32, Vec<u8>)> {
         self.ingress.test_run(frame, interface)
@@ -398,13 +405,12 @@ impl KernelHalf {
     }
 }
 
-/// The newest set of maps that fits this program, with the ingress that uses it.
-fn find(pins: &Pins) -> io::Result<Option<(Set, Maps, Program)>> {
+/// The newest set of maps that fits this program.
+fn find(pins: &Pins) -> io::Result<Option<(Set, Maps)>> {
     let fits = |set: Set| {
         let maps = Maps::adopt(|name| set.open(name)).ok()?;
         maps.node().ok()??;
-        let ingress = Program::adopt(set.open("ingress").ok()?);
-        Some((set, maps, ingress))
+        Some((set, maps))
     };
     Ok(pins.sets()?.into_iter().find_map(fits))
 }
@@ -422,8 +428,17 @@ pub(super) fn listen(maps: &Maps) -> io::Result<()> {
 
 /// Loads a function of our own.
 pub(super) fn load(file: &[u8], name: &str, maps: &Maps) -> io::Result<Program> {
+    load_with(file, name, |name| maps.descriptor(name))
+}
+
+/// The same with maps that are found by their names.
+pub(super) fn load_with<'a>(
+    file: &[u8],
+    name: &str,
+    find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>,
+) -> io::Result<Program> {
     let function: Function = object::program(file, name)?;
     let linked = link::alone(&function).map_err(io::Error::other)?;
-    let used = linked.maps.iter().map(|name| maps.descriptor(name)).collect::<io::Result<Vec<_>>>()?;
+    let used = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
     Program::load(Hook::Xdp, &format!("anode_{name}"), &linked.bytes(), &used, None)
 }

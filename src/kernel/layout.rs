@@ -70,6 +70,33 @@ pub const LAYOUT: [(&str, MapShape); 21] = [
     (RAISE, shape(MapKind::Programs, 4, 4, 1)),
 ];
 
+/// Cut-through channels, and the bandwidths that they share; number 0 is none.
+pub const CUTS: u32 = 1024;
+pub const ALLOWANCES: u32 = 2048;
+
+/// The other map whose values have a lock, and their octets.
+pub const ALLOWED: &str = "allowances_map";
+pub const ALLOWANCE: usize = 48;
+
+/// Places for flows of channels, and patterns of filters.
+pub const FLOW_PLACES: u32 = 4096;
+const OWNERS: u32 = 65_536;
+
+/// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and accounts are those of domains that
+/// have channels.
+pub const CUT_LAYOUT: [(&str, MapShape); 10] = [
+    ("shapes_map", shape(MapKind::Array, 4, 776, 1)),
+    ("owners_map", shape(MapKind::Hash, 48, 424, OWNERS)),
+    ("channels_map", shape(MapKind::Array, 4, 8, 1)),
+    ("cuts_map", shape(MapKind::Array, 4, 56, CUTS)),
+    ("cut_usage_map", shape(MapKind::PerCpuArray, 4, 128, CUTS)),
+    ("cut_flows_map", shape(MapKind::PerCpuArray, 4, 192, FLOW_PLACES)),
+    (ALLOWED, shape(MapKind::Array, 4, ALLOWANCE, ALLOWANCES)),
+    ("spent_map", shape(MapKind::SharedArray, 4, 128, ALLOWANCES)),
+    (BUDGETS, shape(MapKind::Array, 4, BUDGET, CUTS)),
+    (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, CUTS)),
+];
+
 const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShape {
     MapShape { kind, key, value, entries }
 }

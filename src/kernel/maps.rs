@@ -1,8 +1,10 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
-use super::layout::{BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, RAISE, known, layout};
+use super::layout::{
+    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, RAISE, known, layout,
+};
 use super::types;
-use crate::sys::bpf::{Map, Types, possible_cpus};
+use crate::sys::bpf::{Map, MapShape, Types, possible_cpus};
 use crate::topology::NextHop;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest, Prefix};
@@ -86,14 +88,12 @@ const RATE_MAX: u64 = 100_000_000_000;
 impl Maps {
     /// Makes them.
     pub fn create() -> io::Result<Maps> {
-        let make = |(name, shape)| {
-            if name != BUDGETS {
-                return Ok((name, Map::create(name, shape)?));
-            }
-            let (types, of) = types::locked(BUDGET as u32);
-            Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
-        };
         Ok(Maps { list: layout()?.map(make).collect::<io::Result<_>>()? })
+    }
+
+    /// Makes these.
+    pub(super) fn create_all(layout: &[(&'static str, MapShape)]) -> io::Result<Maps> {
+        Ok(Maps { list: layout.iter().copied().map(make).collect::<io::Result<_>>()? })
     }
 
     /// Takes those that are there already, if all are and have the shape that this program gives them; the one that is
@@ -326,10 +326,7 @@ impl Maps {
     /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
     /// the user half has spent of them so far.
     pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2]) -> io::Result<()> {
-        let [packets, time] = rates.map(|rate| rate.min(RATE_MAX));
-        // The lock and parts; rates; full buckets; never looked at; what is charged.
-        let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
-        self.set(BUDGETS, slot, words.map(u64::to_ne_bytes).as_flattened())
+        self.set(BUDGETS, slot, &budget(rates, spent))
     }
 
     /// Capsules at the ingress, and what came by these interfaces and pretended to come from there.
@@ -345,17 +342,38 @@ impl Maps {
 
     /// The first counters of an entry, over all CPUs.
     pub(super) fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
-        let map = self.of(name)?;
-        let mut value = vec![0; map.value_size()];
-        map.get(&key.to_ne_bytes(), &mut value)?;
-        let mut sums = [0u64; COUNT];
-        for cpu in value.chunks_exact(map.value_size() / possible_cpus()?) {
-            for (sum, word) in sums.iter_mut().zip(cpu.as_chunks::<8>().0) {
-                *sum += u64::from_ne_bytes(*word);
-            }
-        }
-        Ok(sums)
+        sums(self.of(name)?, key)
     }
+}
+
+fn make((name, shape): (&'static str, MapShape)) -> io::Result<(&'static str, Map)> {
+    let locked = [(BUDGETS, BUDGET), (ALLOWED, ALLOWANCE)].into_iter().find(|(known, _)| *known == name);
+    let Some((_, size)) = locked else { return Ok((name, Map::create(name, shape)?)) };
+    let (types, of) = types::locked(size as u32);
+    Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
+}
+
+/// The first counters of an entry of a map, over all CPUs.
+pub(super) fn sums<const COUNT: usize>(map: &Map, key: u32) -> io::Result<[u64; COUNT]> {
+    let mut value = vec![0; map.value_size()];
+    map.get(&key.to_ne_bytes(), &mut value)?;
+    let mut sums = [0u64; COUNT];
+    for cpu in value.chunks_exact(map.value_size() / possible_cpus()?) {
+        for (sum, word) in sums.iter_mut().zip(cpu.as_chunks::<8>().0) {
+            *sum += u64::from_ne_bytes(*word);
+        }
+    }
+    Ok(sums)
+}
+
+/// A full `struct budget` of so many packets, and so many nanoseconds of time, a second.
+pub(super) fn budget(rates: [u64; 2], spent: [u64; 2]) -> [u8; BUDGET] {
+    let [packets, time] = rates.map(|rate| rate.min(RATE_MAX));
+    // The lock and parts; rates; full buckets; never looked at; what is charged.
+    let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
+    let mut value = [0; BUDGET];
+    value.copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
+    value
 }
 
 /// Takes an entry out, if it is there.

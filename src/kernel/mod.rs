@@ -5,6 +5,7 @@
 //! driver to the node's sockets ([`Steering`]).
 
 mod account;
+mod channels;
 mod codes;
 #[cfg(test)]
 mod contract;
@@ -23,6 +24,7 @@ mod status;
 mod types;
 
 pub use account::Account;
+pub use channels::KernelChannels;
 pub use error::LoadError;
 pub use filters::{Filters, Which};
 pub use half::{KernelHalf, Opening, environment};

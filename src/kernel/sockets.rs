@@ -4,7 +4,8 @@
 //! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
-use super::half::{self, KernelHalf, load};
+use super::channels::Doors;
+use super::half::{self, KernelHalf, load_with};
 use super::layout::{PORTS, RAISE, SOCKETS};
 use super::maps::{Maps, PortEntry};
 use crate::sys::bpf::{Link, Program, XdpMode};
@@ -15,7 +16,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
-const MAPS: [&str; 6] = ["ports_map", "transmit_map", "sockets_map", "punts_map", "lifted_map", RAISE];
+const MAPS: [&str; 11] = [
+    "ports_map",
+    "transmit_map",
+    "sockets_map",
+    "punts_map",
+    "lifted_map",
+    RAISE,
+    "flows_map",
+    "node_map",
+    "zero_map",
+    "routes_map",
+    "next_hops_map",
+];
 
 /// Words of `struct punts`, and where tickets and what is done stand.
 const PUNTS: usize = 16;
@@ -49,7 +62,7 @@ pub struct Steering {
 
 enum Whose {
     Half(Arc<KernelHalf>),
-    Own { maps: Maps, program: Program, links: Mutex<Vec<Link>> },
+    Own { maps: Maps, doors: Arc<Doors>, program: Program, links: Mutex<Vec<Link>> },
 }
 
 impl Steering {
@@ -61,8 +74,12 @@ impl Steering {
     /// One of its own.
     pub fn alone() -> io::Result<Steering> {
         let maps = Maps::create_some(&MAPS)?;
-        let program = load(PROGRAM, "sockets", &maps)?;
-        Steering::make(Whose::Own { maps, program, links: Mutex::default() })
+        let doors = Arc::new(Doors::new()?);
+        let program = load_with(PROGRAM, "sockets", |name| match name {
+            "doors_map" => Ok(doors.as_fd()),
+            _ => maps.descriptor(name),
+        })?;
+        Steering::make(Whose::Own { maps, doors, program, links: Mutex::default() })
     }
 
     fn make(whose: Whose) -> io::Result<Steering> {
@@ -73,7 +90,7 @@ impl Steering {
     /// Puts the program before an interface, unless the kernel half stands there: in its driver, or else in the stack.
     /// Says how it stands there, if it is not the kernel half. Never takes another program's place.
     pub fn attach(&self, port: &PortEntry) -> io::Result<Option<XdpMode>> {
-        let Whose::Own { maps, program, links } = &self.whose else { return Ok(None) };
+        let Whose::Own { maps, program, links, .. } = &self.whose else { return Ok(None) };
         if port.interface >= PORTS {
             return Err(io::Error::other(format!("interface index {} is beyond the {PORTS} known", port.interface)));
         }
@@ -121,6 +138,23 @@ impl Steering {
         let fd = socket.as_fd().as_raw_fd().to_ne_bytes();
         self.whose.maps().of("sockets_map")?.set(&u32::from(number).to_ne_bytes(), &fd)?;
         Ok(Tickets { words, at, start, told: start })
+    }
+
+    pub(super) fn maps(&self) -> &Maps {
+        self.whose.maps()
+    }
+
+    /// The way from its program to channels.
+    pub(super) fn doors(&self) -> &Arc<Doors> {
+        match &self.whose {
+            Whose::Half(half) => half.doors(),
+            Whose::Own { doors, .. } => doors,
+        }
+    }
+
+    /// Whether it is the kernel half's.
+    pub fn is_of_half(&self) -> bool {
+        matches!(self.whose, Whose::Half(_))
     }
 
     /// How many frames went to the socket with this number, or to another that had it before.

@@ -164,7 +164,10 @@ impl Handle {
 
     /// What the node, its kernel half, its sockets and its worker say of themselves.
     fn status(&self) -> Result<Value, String> {
-        let node = self.with_node(|node, _| node.status())?;
+        let node = self.with_node(|node, _| {
+            node.settle_cuts();
+            node.status()
+        })?;
         let kernel = self.half.as_ref().map(|half| half.status());
         let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
         let mut status = value(serde_json::to_value(&node))?;

@@ -7,8 +7,9 @@ use super::netlink;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
-use crate::kernel::{KernelHalf, Opening, Pins, PortEntry};
+use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry};
 use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
+use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::share::SharedAccount;
 use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
@@ -60,6 +61,22 @@ pub fn left(half: &KernelHalf, store: &Store) -> Result<(Vec<Neighbour>, Vec<Dig
     let (codes, unknown): (Vec<_>, Vec<_>) = half.adopted().into_iter().partition(|code| store.object(code).is_some());
     unknown.iter().try_for_each(|code| half.remove_code(code))?;
     Ok((neighbours, codes))
+}
+
+/// What looks at frames of channels before the node does: the kernel half, and what takes frames to AF_XDP sockets elsewhere. A node goes on
+/// without.
+pub fn channels(
+    half: Option<&Arc<KernelHalf>>,
+    ports: usize,
+    opened: &super::sockets::Opened,
+) -> Vec<Box<dyn ChannelHalf>> {
+    let with_half = half.map(|half| KernelChannels::of(half.clone(), ports as u16, opened.behind_half));
+    let alone = opened.own.as_ref().map(|steering| KernelChannels::alone(steering.clone()));
+    let made = |made: std::io::Result<KernelChannels>| {
+        let shown = made.inspect_err(|error| tracing::warn!(%error, "channels are in user space alone"));
+        Some(Box::new(shown.ok()?) as Box<dyn ChannelHalf>)
+    };
+    with_half.into_iter().chain(alone).filter_map(made).collect()
 }
 
 /// Tells the kernel half the node's routes and addresses, and what it does not obey.

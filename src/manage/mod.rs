@@ -83,6 +83,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
     let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
     let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
+    let channels = kernel::channels(half.as_ref(), config.ports.len(), &xdp);
     let messenger = half.clone().map(kernel::Messenger::new);
     let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
     let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
@@ -104,6 +105,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         plan,
         plans,
         before: xdp.ports,
+        channels,
         busy_poll_us: file.xdp.busy_poll_us,
         cpu,
         apps,

@@ -39,6 +39,8 @@ pub struct Opened {
     pub own: Option<Arc<Steering>>,
     /// What is in use, and what became of frames.
     pub report: Option<Arc<Report>>,
+    /// Whether the kernel half takes frames to some.
+    pub behind_half: bool,
 }
 
 /// A port that is to have sockets.
@@ -140,7 +142,9 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
         }
     }
     opener.statuses.sort_by_key(|(status, _)| status.port);
-    Opened { ports, own: opener.own, report: Some(Arc::new(Report { ports: opener.statuses })) }
+    let behind = |port: &Wanted| port.steering.is_of_half() && ports[port.number].sockets.is_some();
+    let behind_half = wanted.iter().any(behind);
+    Opened { ports, own: opener.own, report: Some(Arc::new(Report { ports: opener.statuses })), behind_half }
 }
 
 /// Opens sockets.

@@ -12,6 +12,7 @@ use super::loader::{Loaded, Loader};
 use super::ports::{Before, OpenPort, explain};
 use crate::code::run::Runtime;
 use crate::node::{Effect, Node, NodeConfig, Output, Turn};
+use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::packet::AROUND;
@@ -100,6 +101,8 @@ pub struct Parts {
     pub plans: Vec<Plan>,
     /// What each has before the Linux stack.
     pub before: Vec<Before>,
+    /// What looks at frames of channels before the node does.
+    pub channels: Vec<Box<dyn ChannelHalf>>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
@@ -119,7 +122,8 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plan, plans, before, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plan, plans, before, channels, busy_poll_us, cpu, apps, loader, orders, waker, clock } =
+            parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
@@ -137,6 +141,7 @@ impl Worker {
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.speak_plan(plan);
+        node.set_channel_halves(channels);
         Ok(Worker {
             node,
             runtime: Runtime::default(),

@@ -8,7 +8,7 @@ use crate::classify::layers::Layers;
 use crate::nodeos::channel::demux::Found;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::spec::Layer;
-use crate::nodeos::channel::{Taker, Target};
+use crate::nodeos::channel::{CutChan, Taker, Target};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, OutChanId, Upcall};
 use crate::nodeos::reason::Reason;
@@ -22,6 +22,13 @@ type Sending<'a> = &'a mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -
 
 /// Hops that a packet of a channel may go.
 const HOPS: u8 = 64;
+
+/// The checksum of a datagram between other ends: what was damaged on its way stays so. Zero: it has none.
+#[derive(Clone, Copy)]
+pub(super) struct Carried {
+    checksum: u16,
+    ends: [(Addr, u16); 2],
+}
 
 impl Node {
     /// An ANEP packet of a type that no environment of the node's own speaks: its payload is a channel's, or it is given back.
@@ -59,28 +66,27 @@ impl Node {
             channel.traffic.dropped += 1;
             return self.drop_in(turn, frame, reason, domain);
         }
-        if channel.is_plain() {
-            frame.truncate(payload.end);
-            frame.strip(payload.start);
-            return self.hand_up(turn, frame, (owner, domain, None), ends);
-        }
-        self.enter_worked(turn, frame, Found { owner: Taker { channel: owner, domain }, payload, ends });
-    }
-
-    /// A packet has been admitted by a channel that does not give it to its domain as it is.
-    fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<Taker>) {
-        let Found { owner: Taker { channel: owner, domain }, payload, ends } = found;
-        let Some(channel) = self.channels.ins.get_mut(owner) else {
-            return self.drop(turn, frame, Reason::NoApplication);
-        };
         let (cut, length) = (channel.cut, payload.len());
-        let routed = channel.filter.layer == Layer::Ip;
-        if let Some(cut) = cut.filter(|cut| routed && self.is_routed(*cut)) {
-            return self
-                .cut_through(turn, frame, length, cut, |node, turn, frame, target| node.route_ip(turn, frame, target));
+        let mut carried = None;
+        match cut.and_then(|cut| Some((cut, self.joined(cut)?))) {
+            Some((cut, Layer::Ip)) => {
+                return self.cut_through(turn, frame, length, cut, |node, turn, frame, target| {
+                    node.route_ip(turn, frame, target)
+                });
+            }
+            // The last two octets of the UDP header.
+            Some(_) => {
+                let before =
+                    payload.start.checked_sub(2).and_then(|at| frame.bytes().get(at..)?.first_chunk().copied());
+                carried = before.map(u16::from_be_bytes);
+            }
+            None => {}
         }
         frame.truncate(payload.end);
         frame.strip(payload.start);
+        if let (Some(cut), Some(_)) = (cut, carried) {
+            return self.pass_on_payload(turn, frame, cut, ends, carried);
+        }
         let Some(channel) = self.channels.ins.get_mut(owner).filter(|channel| !channel.modules.is_empty()) else {
             return self.hand_up(turn, frame, (owner, domain, cut), ends);
         };
@@ -121,24 +127,37 @@ impl Node {
             }
             return self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
         };
+        self.pass_on_payload(turn, frame, cut, ends, None);
+    }
+
+    /// The payload of a channel goes into headers of an outgoing one's, with the checksum of its UDP header before, if it had one.
+    fn pass_on_payload(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        cut: CutChanId,
+        ends: Ends,
+        checksum: Option<u16>,
+    ) {
         let length = frame.len();
         self.cut_through(turn, frame, length, cut, |node, turn, frame, target| {
             let kept = |end: Option<(Addr, u16)>| end.unwrap_or_default();
             let (source, destination) = (kept(ends.source), kept(ends.destination));
+            let carried = checksum.map(|checksum| Carried { checksum, ends: [source, destination] });
             let whole = Target {
                 source: target.source.or(Some(source.0)),
                 destination: target.destination.or(Some(destination.0)),
                 destination_port: target.destination_port.or(Some(destination.1)),
                 ..*target
             };
-            node.send_target(turn, frame, &whole, None)
+            node.send_target(turn, frame, &whole, None, carried)
         });
     }
 
-    /// Whether a cut-through channel that begins with IP ends with it too: then packets keep their headers.
-    fn is_routed(&self, cut: CutChanId) -> bool {
-        let out = self.channels.cuts.get(cut).and_then(|cut| self.channels.outs.get(cut.to));
-        out.is_some_and(|out| out.target.layer == Layer::Ip)
+    /// The protocol that both ends of a cut-through channel speak without anything else, if they do.
+    fn joined(&self, cut: CutChanId) -> Option<Layer> {
+        let cut = self.channels.cuts.get(cut)?;
+        CutChan::joins(self.channels.ins.get(cut.from)?, self.channels.outs.get(cut.to)?)
     }
 
     /// A packet of so many octets goes from an incoming to an outgoing channel.
@@ -204,6 +223,7 @@ impl Node {
         mut frame: Frame,
         target: &Target,
         to: Destination,
+        carried: Option<Carried>,
     ) -> Result<PortId, (Frame, Reason)> {
         frame.envelope = Envelope { hop_limit: HOPS, ..Envelope::FRESH };
         if target.layer == Layer::Link {
@@ -229,7 +249,7 @@ impl Node {
             }
             Layer::Udp => {
                 let ports = (target.source_port, target.destination_port.unwrap_or(to.1));
-                if put_udp(&mut frame, (source, destination), ports, true) {
+                if put_datagram(&mut frame, [(source, ports.0), (destination, ports.1)], carried) {
                     put_ip(&mut frame, port, (source, destination), udp::IP_PROTOCOL)
                 } else {
                     Err(Reason::TooBig)
@@ -332,7 +352,7 @@ impl Node {
             channel,
             frame,
             &mut |node: &mut Node, turn: &mut Turn<'_>, frame, target: &Target| {
-                node.send_target(turn, frame, target, to)
+                node.send_target(turn, frame, target, to, None)
             },
         );
         if sent.is_ok()
@@ -447,6 +467,21 @@ impl Node {
             None => {}
         }
     }
+}
+
+/// A UDP header in front, with a checksum of its own or the one that the payload had.
+fn put_datagram(frame: &mut Frame, ends: [(Addr, u16); 2], carried: Option<Carried>) -> bool {
+    let ([source, destination], ports) = (ends.map(|(addr, _)| addr), (ends[0].1, ends[1].1));
+    let carried = carried.filter(|carried| carried.checksum != 0 || destination.is_v4());
+    if !put_udp(frame, (source, destination), ports, carried.is_none()) {
+        return false;
+    }
+    if let Some(carried) = carried.filter(|carried| carried.checksum != 0)
+        && let Ok(mut datagram) = udp::PacketMut::new_checked(frame.bytes_mut())
+    {
+        datagram.carry_checksum(carried.checksum, carried.ends, ends);
+    }
+    true
 }
 
 /// An end of a packet as a number.

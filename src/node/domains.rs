@@ -34,7 +34,7 @@ pub struct DomainStatus {
     pub host: u32,
     /// What its role grants it.
     pub grants: Grants,
-    /// What it has used in the user half.
+    /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
     /// Octets of memory that it holds.
     pub memory_bytes: u64,
@@ -69,6 +69,9 @@ pub struct ChannelStatus {
     /// What has gone through it.
     #[serde(flatten)]
     pub traffic: Traffic,
+    /// Of a cut-through channel, packets of these that passed by the kernel half.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_kernel: Option<u64>,
 }
 
 impl Node {
@@ -150,7 +153,8 @@ impl Node {
     }
 
     /// All domains, each behind the one above it.
-    pub fn domain_tree(&self) -> Vec<DomainStatus> {
+    pub fn domain_tree(&mut self) -> Vec<DomainStatus> {
+        self.settle_cuts();
         let Some(env) = self.env.as_deref() else { return Vec::new() };
         let ready = self.codes.iter().filter_map(|(name, code)| match code {
             Code::Ready(ready) => Some((ready.domain, name)),
@@ -180,7 +184,8 @@ impl Node {
     }
 
     /// All channels.
-    pub fn channel_list(&self) -> Vec<ChannelStatus> {
+    pub fn channel_list(&mut self) -> Vec<ChannelStatus> {
+        self.settle_cuts();
         let Some(env) = self.env.as_deref() else { return Vec::new() };
         let port = |id: Option<PortId>| Some(env.topology.port(id?)?.name.clone());
         let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {
@@ -192,6 +197,7 @@ impl Node {
             address: String::new(),
             port: None,
             traffic,
+            in_kernel: None,
         };
         let ins = self.channels.ins.iter().map(|(id, channel)| ChannelStatus {
             protocol: channel.spec.protocol.clone(),
@@ -207,6 +213,7 @@ impl Node {
         });
         let cuts = self.channels.cuts.iter().map(|(id, channel)| ChannelStatus {
             protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),
+            in_kernel: Some(channel.in_kernel),
             ..status(id.0, "cut", channel.domain, channel.traffic)
         });
         ins.chain(outs).chain(cuts).collect()

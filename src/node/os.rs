@@ -3,6 +3,7 @@
 //! [`Os`] is what [`NodeOs`] is for environments of the node: a node, a turn, and in whose name. Every call
 //! first sees to it that what it is given exists and is of the caller's subtree of domains.
 
+use super::cuts::withdraw;
 use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
@@ -121,7 +122,8 @@ impl Node {
     }
 
     /// How many packets have gone through channels.
-    pub fn channel_counts(&self) -> ChannelCounts {
+    pub fn channel_counts(&mut self) -> ChannelCounts {
+        self.settle_cuts();
         let sum = |traffic: &mut dyn Iterator<Item = u64>| traffic.sum();
         ChannelCounts {
             received: sum(&mut self.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),
@@ -247,6 +249,7 @@ impl Node {
     /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
     pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
         let codes = self.withdraw_codes_of(turn, top);
+        self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
         let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
         let gone = env.domains.end(top);
         let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
@@ -254,6 +257,7 @@ impl Node {
             env.state.forget(&mut env.domains, *id);
             let (ins, outs) = self.channels.remove_all(*id);
             ended.channels += ins.len() + outs;
+            ins.iter().for_each(|channel| withdraw(&mut self.halves, &channel.filter));
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += self.pools.end(*id);
@@ -435,7 +439,12 @@ impl NodeOs for Os<'_, '_> {
             return Err(Error::Exists);
         }
         let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
+        let told = filter.clone();
         let channel = self.node.channels.add_in(domain, (filter, modules), spec)?;
+        if let Err(error) = self.node.announce_filter(&told) {
+            self.node.channels.remove_in(channel);
+            return Err(error);
+        }
         self.turn.out.effects.push(effect);
         self.node.count_channel(domain, 1);
         Ok(channel)
@@ -443,7 +452,11 @@ impl NodeOs for Os<'_, '_> {
 
     fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
         let domain = self.owner_of_in(channel)?;
+        if let Some(cut) = self.node.channels.ins.get(channel).and_then(|channel| channel.cut) {
+            self.node.end_cut(cut);
+        }
         if let Some(gone) = self.node.channels.remove_in(channel) {
+            withdraw(&mut self.node.halves, &gone.filter);
             let filter = Box::new(gone.into_filter());
             self.turn.out.effects.push(Effect::Channel { filter, exists: false });
             self.node.count_channel(domain, -1);
@@ -474,6 +487,7 @@ impl NodeOs for Os<'_, '_> {
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
         let domain = self.owner_of_out(channel)?;
+        self.node.end_cuts_to(channel);
         self.node.channels.remove_out(channel);
         self.node.count_channel(domain, -1);
         Ok(())
@@ -495,12 +509,15 @@ impl NodeOs for Os<'_, '_> {
     fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error> {
         self.owner_of_in(from)?;
         self.owner_of_out(to)?;
-        self.node.channels.add_cut(from, to)
+        let cut = self.node.channels.add_cut(from, to)?;
+        self.node.begin_cut(cut);
+        Ok(cut)
     }
 
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error> {
         let domain = self.node.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain)?;
+        self.node.end_cut(channel);
         self.node.channels.remove_cut(channel);
         Ok(())
     }

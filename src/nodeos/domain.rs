@@ -11,7 +11,7 @@ use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
-use super::share::{OtherHalf, Spent};
+use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
 use crate::object_name;
@@ -101,7 +101,7 @@ const _: () = assert!(size_of::<Domain>() <= 3 * crate::sys::cache::LINE - 8);
 #[derive(Debug, Default)]
 struct More {
     /// Octets that its channels may send now.
-    bandwidth: Option<TokenBucket>,
+    bandwidth: Option<Bandwidth>,
     /// The kernel half, once it runs the domain's code: both spend one budget.
     other: Option<OtherHalf>,
 }
@@ -193,10 +193,8 @@ impl Domain {
 
     /// The same with what else it was granted.
     pub fn with_grants(mut self, grants: Grants) -> Domain {
-        // A tenth of a second's worth at once, and always a whole packet.
-        let bucket = || TokenBucket::new(grants.bandwidth, (grants.bandwidth / 10).max(65_536));
         self.grants = grants;
-        match (grants.bandwidth < u64::MAX).then(bucket) {
+        match (grants.bandwidth < u64::MAX).then(|| Bandwidth::new(grants.bandwidth)) {
             None => self.more = self.more.filter(|more| more.other.is_some()),
             bandwidth => self.more.get_or_insert_default().bandwidth = bandwidth,
         }
@@ -236,6 +234,17 @@ impl Domain {
         bandwidth.is_none_or(|bucket| bucket.take(now, bytes as u64))
     }
 
+    /// The other half carries packets of its channels: one account and one bandwidth for both.
+    pub fn share(&mut self, account: &Arc<dyn SharedAccount>, octets: Option<&Arc<dyn SharedOctets>>) {
+        let more = self.more.get_or_insert_default();
+        if more.other.is_none() {
+            more.other = Some(OtherHalf::new(account.clone()));
+        }
+        if let Some((bandwidth, octets)) = more.bandwidth.as_mut().zip(octets) {
+            bandwidth.share(octets.clone());
+        }
+    }
+
     /// The domain above it; only the root has none.
     pub fn parent(&self) -> Option<DomainId> {
         self.parent
@@ -262,6 +271,12 @@ impl Domain {
             other.spend(1, 0);
         }
         Ok(())
+    }
+
+    /// Packets that the other half had, which has admitted them.
+    pub fn add(&mut self, packets: u64, bytes: u64) {
+        self.came += packets;
+        self.bytes += bytes;
     }
 
     /// Charges the steps a packet has taken.
@@ -451,7 +466,7 @@ mod tests {
         let (flow, other) = (create(ee.0, "flow"), create(0, "other"));
         let below = create(flow.0, "below");
         assert!(domains.is_within(below, ee) && domains.is_within(ee, ee) && !domains.is_within(other, ee));
-        let ended: Vec<_> = domains.end(ee).into_iter().map(|(_, domain)| domain.title).collect();
+        let ended: Vec<_> = domains.end(ee).into_iter().map(|(_, domain)| domain.title.clone()).collect();
         assert_eq!(ended, ["below", "flow", "ee"]);
         assert!([ee, flow, below].iter().all(|id| domains.of(*id).is_none() && !domains.is_within(*id, *id)));
         assert_eq!(domains.by_id(domains.root()).unwrap().children(), [other]);

@@ -114,6 +114,20 @@ impl<'a> PacketMut<'a> {
         put::<CHECKSUM, _, _>(self.header, [0; 2]);
     }
 
+    /// Puts in a checksum that was right, or wrong, between other ends: it is as right or wrong between these (RFC 1624).
+    pub fn carry_checksum(&mut self, checksum: u16, before: [(Addr, u16); 2], after: [(Addr, u16); 2]) {
+        let mut sum = checksum;
+        for ((old, old_port), (new, new_port)) in before.into_iter().zip(after) {
+            for (old, new) in old.0.as_chunks::<2>().0.iter().zip(new.0.as_chunks::<2>().0) {
+                sum = super::checksum::update(sum, u16::from_be_bytes(*old), u16::from_be_bytes(*new));
+            }
+            sum = super::checksum::update(sum, old_port, new_port);
+        }
+        // As where it is computed: zero would mean "none".
+        let sum = if sum == 0 { 0xffff } else { sum };
+        put::<CHECKSUM, _, _>(self.header, sum.to_be_bytes());
+    }
+
     /// Computes the checksum anew.
     #[inline]
     pub fn fill_checksum(&mut self, source: Addr, destination: Addr) {

@@ -18,7 +18,7 @@ pub const SHAPES_MAX: usize = 16;
 
 /// Which fields filters look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
+pub struct Shape {
     layer: Layer,
     source_port: bool,
     destination_bits: u8,
@@ -137,7 +137,8 @@ pub(super) fn bits(addr: crate::wire::Addr, length: u8) -> [u64; 2] {
 }
 
 impl Shape {
-    fn of(filter: &Filter) -> Shape {
+    /// That of a filter.
+    pub fn of(filter: &Filter) -> Shape {
         Shape {
             layer: filter.layer,
             source_port: filter.source_port.is_some(),

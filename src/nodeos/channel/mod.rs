@@ -6,13 +6,14 @@
 
 pub mod demux;
 mod flows;
+pub mod half;
 pub mod head;
 pub mod module;
 pub mod spec;
 
-use super::bucket::TokenBucket;
 use super::domain::DomainId;
 use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
+use super::share::Bandwidth;
 use super::table::Table;
 use crate::port::PortId;
 use crate::wire::Addr;
@@ -104,7 +105,7 @@ pub struct OutRest {
     /// As it was asked for.
     pub spec: ChanSpec,
     /// Octets that may be sent now.
-    bucket: Option<TokenBucket>,
+    pub bandwidth: Option<Bandwidth>,
 }
 
 const _: () = assert!(size_of::<InChan>() <= crate::sys::cache::LINE - 8);
@@ -158,8 +159,12 @@ pub struct CutChan {
     pub from: InChanId,
     /// Where they go.
     pub to: OutChanId,
-    /// What went through.
+    /// What went through, in both halves.
     pub traffic: Traffic,
+    /// What is shared with the other half, if that carries it, and what of its counts is in the node's accounts.
+    pub half: Option<(half::Shared, half::Counts)>,
+    /// Packets that passed by the other half.
+    pub in_kernel: u64,
 }
 
 /// The channels of a node.
@@ -228,11 +233,9 @@ impl Channels {
         (target, modules): (Target, Vec<Module>),
         spec: &ChanSpec,
     ) -> Result<OutChanId, Error> {
-        // A tenth of a second's worth at once, and always a whole packet.
-        let bucket = |rate: u64| TokenBucket::new(rate, (rate / 10).max(65_536));
-        let bucket = (spec.net.bandwidth > 0).then(|| bucket(spec.net.bandwidth));
-        let head = Head::unknown(modules.is_empty() && bucket.is_none());
-        let rest = Box::new(OutRest { target, modules, spec: spec.clone(), bucket });
+        let bandwidth = (spec.net.bandwidth > 0).then(|| Bandwidth::new(spec.net.bandwidth));
+        let head = Head::unknown(modules.is_empty() && bandwidth.is_none());
+        let rest = Box::new(OutRest { target, modules, spec: spec.clone(), bandwidth });
         let channel = OutChan { domain, traffic: Traffic::default(), head, rest };
         self.outs.add(channel).map_err(|_| Error::Full)
     }
@@ -262,7 +265,7 @@ impl Channels {
         if routed && !(source.modules.is_empty() && sink.modules.is_empty()) {
             return Err(Error::Unsupported);
         }
-        let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default() };
+        let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default(), half: None, in_kernel: 0 };
         let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
         source.cut = Some(id);
         source.is_plain = false;
@@ -289,6 +292,14 @@ impl Channels {
     }
 }
 
+impl CutChan {
+    /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and do nothing else.
+    pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
+        let same = from.filter.layer == to.target.layer && from.modules.is_empty() && to.modules.is_empty();
+        Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
+    }
+}
+
 impl InChan {
     /// Whether as many packets wait as may.
     #[inline]
@@ -312,7 +323,7 @@ impl OutChan {
     /// Takes so many octets of the channel's bandwidth.
     #[inline]
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Error> {
-        if self.bucket.as_mut().is_none_or(|bucket| bucket.take(now, bytes as u64)) {
+        if self.bandwidth.as_mut().is_none_or(|bandwidth| bandwidth.take(now, bytes as u64)) {
             return Ok(());
         }
         self.traffic.dropped += 1;

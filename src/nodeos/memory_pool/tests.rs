@@ -242,11 +242,10 @@ fn the_books_balance_whatever_comes() {
 
 fn check(pools: &Pools) {
     for (id, pool) in pools.table.iter() {
-        let users: u64 =
-            pools.holdings.iter().flatten().filter(|holding| holding.pool == id).map(|holding| holding.bytes).sum();
+        let users: u64 = pools.holdings.iter().filter(|holding| holding.pool == id).map(|holding| holding.bytes).sum();
         let parts: u64 =
             pools.table.iter().filter(|(_, part)| part.parent == Some(id)).map(|(_, part)| part.held).sum();
-        assert_eq!(pool.held, users + parts + pool.direct);
+        assert_eq!(pool.held, users + parts + pool.rest.direct);
         assert!(pool.held <= ceiling(pool.limit));
         let listed = pools.over.iter().filter(|over| **over == id).count();
         assert_eq!(listed, usize::from(pool.held > pool.limit));

@@ -31,14 +31,14 @@ impl MapKind {
     /// The kernel's number for it, and its flags.
     fn numbers(self) -> (u32, u32) {
         match self {
-            MapKind::Prefixes => (self as u32, NO_PREALLOC),
+            MapKind::Prefixes | MapKind::Hash => (self as u32, NO_PREALLOC),
             MapKind::SharedArray => (MapKind::Array as u32, MAPPABLE),
             _ => (self as u32, 0),
         }
     }
 }
 
-/// `BPF_F_NO_PREALLOC`, which maps of prefixes must have.
+/// `BPF_F_NO_PREALLOC`, which maps of prefixes must have; hash maps are large and mostly empty.
 const NO_PREALLOC: u32 = 1;
 
 /// `BPF_F_MMAPABLE`.
@@ -128,6 +128,11 @@ impl Map {
             return Err(io::Error::other("a map of another shape"));
         }
         Map::of(fd, shape)
+    }
+
+    /// The same map once more.
+    pub fn try_clone(&self) -> io::Result<Map> {
+        Ok(Map { fd: self.fd.try_clone()?, ..*self })
     }
 
     /// The same, its values read and written under the lock in them.

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Which incoming channel a frame is for, in XDP: the look-up of src/nodeos/channel/demux.rs, most specific filter first. Filters of one
+ * shape (which fields matter) are in one hash map, all ports together. What is said here of a frame's fields is what bpf/take.h says,
+ * so that a frame is a channel's or not whichever way it comes.
+ */
+#ifndef ANODE_CHANNEL_H
+#define ANODE_CHANNEL_H
+
+#include "wire.h"
+
+enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
+enum { TCP = 6, ICMPV6 = 58, ARP = 0x0806, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
+enum { ON_LINK, ON_IP, ON_TRANSPORT };
+
+/* BPF_FUNC_xdp_load_bytes: copies octets of a frame, in whichever of its buffers they lie; not 0 if it is too short. */
+static long (*const load)(struct xdp *ctx, u32 offset, void *to, u32 length) = (void *)189;
+
+/* What a filter looks at: masks over the fields, which are all ones, all zeroes, or a prefix. */
+struct pattern {
+    u64 source[2], destination[2];
+    u16 source_port, destination_port;
+    /* Ethernet's type, or the protocol of the IP header, big endian. */
+    u16 kind;
+    /* ON_LINK, ON_IP or ON_TRANSPORT. */
+    u16 layer;
+    /* The node's number of the port. */
+    u32 port, zero;
+};
+
+/* Map `shapes`, one entry: the most specific first. */
+struct shapes {
+    u32 count, zero;
+    struct pattern masks[SHAPES];
+};
+
+/* A comparison with octets of the payload, as they stand there. */
+struct tuple {
+    u64 value, mask;
+    u32 offset, length;
+};
+
+/* Map `owners`, by pattern: filters that differ in their keys alone, and for each the cut-through channel that its packets go by from
+ * here; 0: they go to the user half. */
+struct owners {
+    u32 count, zero;
+    struct {
+        u32 count, cut;
+        struct tuple tuples[TUPLES];
+    } keys[KEYS];
+};
+
+/* Map `channels`, one entry: what has been found out under another generation is found out again. */
+struct channels {
+    u64 generation;
+};
+
+_Static_assert(sizeof(struct pattern) == 48 && sizeof(struct shapes) == 776, "contract");
+_Static_assert(sizeof(struct owners) == 424 && sizeof(struct channels) == 8, "contract");
+
+MAP(shapes_map);
+MAP(owners_map);
+extern struct channels channels_value;
+
+/* The fields of a frame, and where the payload of each layer begins; 0: it has none. */
+struct fields {
+    struct pattern pattern;
+    u32 ip_payload, payload;
+    u16 type;
+    u8 protocol;
+};
+
+/* What the look-up has found. */
+struct found {
+    /* Whether it is a channel's; the cut-through channel, or 0; whether a key has been looked at. */
+    u32 is_channel, cut, by_key;
+};
+
+INLINE void read_transport(struct xdp *ctx, u32 at, struct fields *it)
+{
+    u16 head[7];
+
+    if (it->protocol == UDP && load(ctx, at, head, 8) == 0)
+        it->payload = at + 8;
+    else if (it->protocol == TCP && load(ctx, at, head, 14) == 0)
+        it->payload = at + (u32)(((const u8 *)head)[12] >> 4) * 4;
+    else
+        return;
+    it->pattern.source_port = head[0];
+    it->pattern.destination_port = head[1];
+}
+
+/* Reads the fields of a frame; 0 if none of them can be a channel's here: tagged frames, what both the stack and the node must see, and
+ * packets of the node's own. */
+INLINE int read_fields(struct xdp *ctx, struct fields *it)
+{
+    const u8 *data = packet(ctx);
+    const struct ethernet *ethernet = (const void *)data;
+    u16 head[10];
+
+    if (data + 24 > packet_end(ctx))
+        return 0;
+    it->type = ethernet->type;
+    if (it->type == be16(ARP) || it->type == be16(VLAN) || it->type == be16(SERVICE_VLAN))
+        return 0;
+    if (it->type == be16(IPV4)) {
+        if (load(ctx, sizeof(*ethernet), head, 20))
+            return 1;
+        it->protocol = ((const u8 *)head)[9];
+        it->ip_payload = (u32)sizeof(*ethernet) + (((const u8 *)head)[0] & 15) * 4;
+        it->pattern.source[1] = mapped(*(const u32 *)(head + 6));
+        it->pattern.destination[1] = mapped(*(const u32 *)(head + 8));
+        /* Fragments have no ports, and are nobody's capsules. */
+        if (head[3] & be16(0x3fff))
+            return 1;
+        read_transport(ctx, it->ip_payload, it);
+    } else if (it->type == be16(IPV6)) {
+        it->protocol = data[sizeof(*ethernet) + 6];
+        it->ip_payload = sizeof(*ethernet) + sizeof(struct ipv6);
+        if (it->protocol == ICMPV6 || load(ctx, sizeof(*ethernet) + 8, it->pattern.source, 32))
+            return 0;
+        read_transport(ctx, it->ip_payload, it);
+    }
+    return it->protocol != ANEP && !(it->protocol == UDP && it->pattern.destination_port == be16(PORT));
+}
+
+/* Which of the keys holds for a payload, the longest first. */
+INLINE int holds(struct xdp *ctx, u32 payload, const struct owners *owners, struct found *found)
+{
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < KEYS; i++) {
+        u64 differs = 0;
+
+        if (i >= owners->count)
+            break;
+#pragma clang loop unroll(disable)
+        for (u32 j = 0; j < TUPLES; j++) {
+            const struct tuple *tuple = &owners->keys[i].tuples[j];
+            u64 octets = 0;
+            u32 length = tuple->length;
+
+            if (j >= owners->keys[i].count)
+                break;
+            found->by_key = 1;
+            if (length < 1 || length > 8 || load(ctx, payload + tuple->offset, &octets, length))
+                differs = 1;
+            differs |= (octets & tuple->mask) ^ tuple->value;
+        }
+        if (!differs) {
+            found->is_channel = 1;
+            found->cut = owners->keys[i].cut;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whose a frame is that has come by a port. */
+INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, struct found *found)
+{
+    const struct shapes *shapes = map_lookup(shapes_map, zero_value);
+
+    if (!shapes)
+        return;
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < SHAPES; i++) {
+        const struct pattern *mask = &shapes->masks[i];
+        struct pattern pattern;
+        const struct owners *owners;
+        u32 payload = 0;
+
+        if (i >= shapes->count)
+            break;
+        pattern.layer = mask->layer;
+        pattern.kind = it->type & mask->kind;
+        pattern.port = port & mask->port;
+        pattern.zero = 0;
+        if (pattern.layer != ON_LINK) {
+            payload = pattern.layer == ON_IP ? it->ip_payload : it->payload;
+            if (!payload)
+                continue;
+            pattern.kind = be16(it->protocol) & mask->kind;
+        }
+        pattern.source[0] = it->pattern.source[0] & mask->source[0];
+        pattern.source[1] = it->pattern.source[1] & mask->source[1];
+        pattern.destination[0] = it->pattern.destination[0] & mask->destination[0];
+        pattern.destination[1] = it->pattern.destination[1] & mask->destination[1];
+        pattern.source_port = it->pattern.source_port & mask->source_port;
+        pattern.destination_port = it->pattern.destination_port & mask->destination_port;
+        owners = map_lookup(owners_map, &pattern);
+        if (owners && holds(ctx, payload, owners, found))
+            return;
+    }
+}
+
+/* The generation in a register, so that no offset is put into the value's address. */
+INLINE u32 channels_now(void)
+{
+    const struct channels *value = &channels_value;
+    asm volatile("" : "+r"(value));
+    return (u32) * (const volatile u64 *)&value->generation;
+}
+
+#endif

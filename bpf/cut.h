@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Cut-through channels in the kernel half: packets pass from an incoming to an outgoing channel of one domain, which pays, as
+ * src/node/channels.rs does it in the user half. IP cut-through routes a packet as it is; UDP cut-through puts it into headers of
+ * the outgoing channel's, and carries its checksum over: so what was damaged on the way stays so.
+ *
+ *     headers ─▶ flow ─▶ budget ─▶ bandwidth of the domain and of the channel ─▶ headers ─▶ redirect
+ *
+ * Only packets without anything unusual pass here. All others go to the user half before anything has been counted.
+ */
+#ifndef ANODE_CUT_H
+#define ANODE_CUT_H
+
+#include "budget.h"
+#include "channel.h"
+#include "next_hop.h"
+#include "sockets.h"
+
+/* Cut-through channels, domains that have some, and bandwidths; number 0 is none. Places for flows, in pairs. */
+enum { CUTS = 1024, ALLOWANCES = 2048, FLOW_PLACES = 4096 };
+
+/* Hops that a packet with headers of the node's may go: as in src/node/channels.rs. */
+enum { HOPS = 64 };
+
+/* Map `cuts`: where the packets of a cut-through channel go. */
+struct cut {
+    /* The outgoing channel's own addresses and ports; zero: the packet's. Of IP cut-through `to` is the next hop. */
+    u64 from[2], to[2];
+    u16 from_port, to_port;
+    /* The only interface by which they may leave; 0: that of the route. */
+    u32 interface;
+    /* Who pays: place in `budgets`, places in `allowances` of the domain's and the channel's bandwidth, or 0. */
+    u32 domain, of_domain, of_channel;
+    /* ON_IP or ON_TRANSPORT. */
+    u32 layer;
+};
+
+/* Map `cut_usage`, for each CPU: what has gone through a cut-through channel. */
+struct cut_usage {
+    /* Its packets within the budget, and octets of all frames; `passed_up`: left to the user half, not among them. */
+    struct usage usage;
+    /* Octets of payload within the budget, and beyond it. */
+    u64 bytes, refused_bytes;
+    /* Dropped for bandwidth: the domain's, the channel's. */
+    u64 by_domain, by_channel;
+    /* Octets that were sent, as the outgoing channel counts them. */
+    u64 sent_bytes;
+    /* Octets this CPU may still send before it asks for more. */
+    u64 of_domain, of_channel, zero;
+};
+
+/* Map `allowances`: what is left of a bandwidth over both halves, in octets. */
+struct allowance {
+    u32 lock;
+    /* What has come back of the next octet, in millionths. */
+    u32 part;
+    u64 rate, burst;
+    long long tokens;
+    /* When it was looked at last; what the user half has spent, as far as it has been charged here. */
+    u64 at, charged;
+};
+
+/* Map `spent`, by place in `allowances`, shared with the node's memory: octets that each half has spent. */
+struct spent {
+    u64 kernel, zero[7], user, more[7];
+};
+
+/* Octets that a CPU takes at once, if they are there. */
+enum { OCTETS = 16384 };
+
+/* What becomes of the packets of a flow. */
+enum { TO_STACK = 1, TO_USER, TO_CUT };
+
+/* Map `cut_flows`, for each CPU: what was found out about the first packet of a flow. */
+struct cut_flow {
+    u64 from[2], to[2];
+    u32 ports, interface;
+    u32 generation, channels;
+    u64 until;
+    u16 protocol;
+    /* TO_…; whether the interface has AF_XDP sockets. */
+    u8 what, sockets;
+    u32 cut;
+    /* The link address that its frames are for, in the first six octets. */
+    u64 mac;
+    struct hop hop;
+    u32 of_domain, of_channel;
+    /* Of UDP cut-through: ports, and what has to be added to the checksum's complement. */
+    u32 new_ports;
+    u16 change, is_udp;
+    u32 domain, zero;
+    u64 new_from[2], new_to[2], more[4];
+};
+
+_Static_assert(sizeof(struct cut) == 56 && sizeof(struct cut_usage) == 128, "contract");
+_Static_assert(sizeof(struct allowance) == 48 && sizeof(struct spent) == 128, "contract");
+_Static_assert(sizeof(struct cut_flow) == 192, "contract");
+
+MAP(cuts_map);
+MAP(cut_usage_map);
+MAP(allowances_map);
+MAP(spent_map);
+MAP(cut_flows_map);
+
+/* A packet whose headers have nothing unusual in them. */
+struct plain {
+    u64 from[2], to[2];
+    u32 ports;
+    /* Octets of the IP packet, and of the frame. */
+    u32 length, size;
+    u16 protocol;
+    u8 life, v4;
+};
+
+static long (*const xdp_adjust_tail)(struct xdp *ctx, int delta) = (void *)65;
+
+/* Ports of a segment of so many octets, if it says the same of its length. */
+INLINE int read_ports(const u8 *at, const u8 *end, u32 length, struct plain *it)
+{
+    it->ports = 0;
+    if (it->protocol == UDP) {
+        const struct udp *udp = (const void *)at;
+        if ((const u8 *)(udp + 1) > end || be16(udp->length) != length || udp->destination == be16(PORT))
+            return 0;
+        it->ports = *(const u32 *)udp;
+    } else if (it->protocol == TCP) {
+        if (at + 20 > end || length < 20 || (u32)(at[12] >> 4) * 4 < 20 || (u32)(at[12] >> 4) * 4 > length)
+            return 0;
+        it->ports = *(const u32 *)at;
+    }
+    return it->protocol != ANEP;
+}
+
+INLINE int read_plain4(const u8 *data, const u8 *end, struct plain *it)
+{
+    const struct ipv4 *ip = (const void *)(data + sizeof(struct ethernet));
+
+    if ((const u8 *)(ip + 1) > end || ip->version != 0x45 || (ip->fragment & be16(0x3fff)) || !is_summed(ip))
+        return 0;
+    it->from[0] = it->to[0] = 0;
+    it->from[1] = mapped(ip->source);
+    it->to[1] = mapped(ip->destination);
+    it->length = be16(ip->length);
+    it->protocol = ip->protocol;
+    it->life = ip->ttl;
+    it->v4 = 1;
+    return it->length >= sizeof(*ip) && read_ports((const u8 *)(ip + 1), end, it->length - (u32)sizeof(*ip), it);
+}
+
+/* Protocols that are no extension headers. */
+INLINE int is_plain_protocol(u16 protocol)
+{
+    enum { IN_IPV4 = 4, IN_IPV6 = 41, GRE = 47, SCTP = 132 };
+    return protocol == UDP || protocol == TCP || protocol == IN_IPV4 || protocol == IN_IPV6 || protocol == GRE || protocol == SCTP;
+}
+
+INLINE int read_plain6(const u8 *data, const u8 *end, struct plain *it)
+{
+    const struct ipv6 *ip = (const void *)(data + sizeof(struct ethernet));
+
+    if ((const u8 *)(ip + 1) > end || (ip->word & be32(0xf0000000)) != be32(0x60000000) || is_v4(ip->source.half) ||
+        is_v4(ip->destination.half) || !is_plain_protocol(ip->next))
+        return 0;
+    copy(it->from, ip->source.half);
+    copy(it->to, ip->destination.half);
+    it->length = be16(ip->length) + (u32)sizeof(*ip);
+    it->protocol = ip->next;
+    it->life = ip->hop_limit;
+    it->v4 = 0;
+    return read_ports((const u8 *)(ip + 1), end, be16(ip->length), it);
+}
+
+/* Whether a frame is an IP packet without anything unusual, and what it is then. */
+INLINE int read_plain(struct xdp *ctx, struct plain *it)
+{
+    const u8 *data = packet(ctx), *end = packet_end(ctx);
+    const struct ethernet *ethernet = (const void *)data;
+
+    if (data + sizeof(*ethernet) + sizeof(struct ipv4) > end)
+        return 0;
+    if (LIKELY(ethernet->type == be16(IPV4))) {
+        if (!read_plain4(data, end, it))
+            return 0;
+    } else if (ethernet->type != be16(IPV6) || !read_plain6(data, end, it)) {
+        return 0;
+    }
+    it->size = (u32)(end - data);
+    if (UNLIKELY(it->size != sizeof(*ethernet) + it->length))
+        it->size = (u32)xdp_get_buff_len(ctx);
+    return it->size >= sizeof(*ethernet) + it->length;
+}
+
+/* Takes the next share of a bandwidth for this CPU; 0 if there is less than the packet needs. */
+INLINE int take_octets(u32 at, u64 *left, u32 octets)
+{
+    struct allowance *allowance = map_lookup(allowances_map, &at);
+    struct spent *spent = map_lookup(spent_map, &at);
+    u64 now = ktime_get_ns(), user;
+    long long share = 0, wanted;
+
+    if (!allowance || !spent || !left)
+        return 0;
+    wanted = (long long)octets - (long long)*left;
+    user = *(const volatile u64 *)&spent->user;
+    spin_lock(allowance);
+    u64 passed = (now - allowance->at) / 1000;
+    if (passed > SECOND + BURST) {
+        passed = SECOND + BURST;
+        allowance->at = now;
+    } else {
+        allowance->at += passed * 1000;
+    }
+    u64 gained = passed * allowance->rate + allowance->part;
+    long long tokens = allowance->tokens + (long long)(gained / SECOND);
+    allowance->part = (u32)(gained % SECOND);
+    if (tokens > (long long)allowance->burst)
+        tokens = (long long)allowance->burst;
+    tokens = charged(tokens, user - allowance->charged, allowance->rate);
+    allowance->charged = user;
+    if (tokens >= wanted) {
+        share = tokens < OCTETS ? tokens : OCTETS;
+        if (share < wanted)
+            share = wanted;
+        spent->kernel += (u64)share;
+    }
+    allowance->tokens = tokens - share;
+    spin_unlock(allowance);
+    if (tokens < wanted)
+        return 0;
+    *left += (u64)share - octets;
+    return 1;
+}
+
+INLINE int may_send(u32 at, u64 *left, u32 octets)
+{
+    if (!at)
+        return 1;
+    if (LIKELY(*left >= octets)) {
+        *left -= octets;
+        return 1;
+    }
+    return take_octets(at, left, octets);
+}
+
+/* Whether the domain and the channel may send a packet; accounts for it. */
+INLINE int is_granted(const struct cut_flow *flow, struct cut_usage *used, u32 payload, u32 frame, u32 sent, u64 *began)
+{
+    used->usage.bytes += frame;
+    if (UNLIKELY(!used->usage.left)) {
+        *began = ktime_get_ns();
+        if (!take_share(flow->domain, &used->usage, *began)) {
+            used->usage.by_budget++;
+            used->refused_bytes += payload;
+            return 0;
+        }
+    }
+    used->usage.left--;
+    used->usage.packets++;
+    used->bytes += payload;
+    if (!may_send(flow->of_domain, &used->of_domain, sent)) {
+        used->by_domain++;
+        return 0;
+    }
+    if (!may_send(flow->of_channel, &used->of_channel, sent)) {
+        used->by_channel++;
+        return 0;
+    }
+    used->sent_bytes += sent;
+    return 1;
+}
+
+/* A router's part: one hop less. The header's sum was right. */
+INLINE void spend_hop(u8 *data, const struct plain *it)
+{
+    struct ipv4 *ip = (void *)(data + sizeof(struct ethernet));
+
+    if (it->v4) {
+        /* RFC 1624, equation 3, for the word of time to live and protocol. */
+        u32 before = *(const u16 *)&ip->ttl, after = before - 1;
+        ip->ttl = (u8)after;
+        ip->checksum = (u16)~fold((u64)(u16)~ip->checksum + (u16)~before + after);
+    } else {
+        ((struct ipv6 *)(void *)ip)->hop_limit = it->life - 1;
+    }
+}
+
+/* Headers of the outgoing channel's around the same payload. 0 if there is no room for them. */
+INLINE int put_headers(u8 *data, const u8 *end, const struct plain *it, const struct cut_flow *flow)
+{
+    u8 *ip = data + sizeof(struct ethernet);
+    struct udp *udp = (void *)(ip + (it->v4 ? sizeof(struct ipv4) : sizeof(struct ipv6)));
+
+    if ((const u8 *)(udp + 1) > end)
+        return 0;
+    if (it->v4) {
+        u32 *word = (u32 *)ip, from = (u32)(flow->new_from[1] >> 32), to = (u32)(flow->new_to[1] >> 32);
+        u32 life = HOPS | UDP << 8, whole = (u32)be16(0x4000) << 16;
+        word[0] = (word[0] & 0xffff0000) | 0x45;
+        word[1] = whole;
+        word[3] = from;
+        word[4] = to;
+        word[2] = life | (u32)(u16)~fold((u64)word[0] + whole + life + from + to) << 16;
+    } else {
+        struct ipv6 *ip6 = (void *)ip;
+        ip6->word = be32(0x60000000);
+        ip6->hop_limit = HOPS;
+        copy(ip6->source.half, flow->new_from);
+        copy(ip6->destination.half, flow->new_to);
+    }
+    *(u32 *)udp = flow->new_ports;
+    /* None over IPv4 stays none. */
+    if (LIKELY(udp->checksum)) {
+        u16 checksum = (u16)~fold((u64)(u16)~udp->checksum + flow->change);
+        udp->checksum = checksum ? checksum : 0xffff;
+    }
+    return 1;
+}
+
+/* Takes a packet through a cut-through channel; comes back with XDP_PASS if the user half has to do it. */
+INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut_flow *flow)
+{
+    u32 cut = flow->cut, headers = it->v4 ? sizeof(struct ipv4) : sizeof(struct ipv6), padding;
+    struct cut_usage *used = map_lookup(cut_usage_map, &cut);
+    u8 *data = packet(ctx);
+    u64 began = 0;
+
+    if (!used || it->length > flow->hop.mtu)
+        return XDP_PASS;
+    padding = it->size - (u32)sizeof(struct ethernet) - it->length;
+    if (flow->is_udp) {
+        const struct udp *udp = (const void *)(data + sizeof(struct ethernet) + headers);
+        headers += sizeof(*udp);
+        /* Without a sum over IPv6 it is malformed; the others' is none of ours. */
+        if ((const u8 *)(udp + 1) > packet_end(ctx) || (!it->v4 && !udp->checksum))
+            return XDP_PASS;
+    } else if (it->life < 2) {
+        return XDP_PASS;
+    }
+    u32 payload = it->length - headers;
+    if (!is_granted(flow, used, payload, it->size, flow->is_udp ? payload : it->size, &began))
+        return XDP_DROP;
+    /* Octets behind the packet stay behind. */
+    if (UNLIKELY(padding)) {
+        if (xdp_adjust_tail(ctx, -(int)padding))
+            return XDP_DROP;
+        data = packet(ctx);
+    }
+    if (data + sizeof(struct ethernet) + sizeof(struct ipv4) > packet_end(ctx))
+        return XDP_DROP;
+    if (flow->is_udp) {
+        if (!put_headers(data, packet_end(ctx), it, flow))
+            return XDP_DROP;
+    } else {
+        spend_hop(data, it);
+    }
+    *(u64 *)data = *(const u64 *)flow->hop.macs;
+    *(u32 *)(data + 8) = *(const u32 *)(flow->hop.macs + 4);
+    if (UNLIKELY(began))
+        charge(flow->domain, &used->usage, ktime_get_ns() - began);
+    return (int)redirect_map(transmit_map, flow->hop.interface, 0);
+}
+
+/* The first of the two places of a flow. */
+INLINE u32 flow_first(const struct plain *it)
+{
+    u64 mixed = (it->to[0] ^ it->to[1]) * 0x9e3779b97f4a7c15ull ^ (it->from[0] ^ it->from[1] ^ it->ports) * 0xd6e8feb86659fd93ull;
+    return ((u32)(mixed >> 40) & (FLOW_PLACES / 2 - 1)) * 2;
+}
+
+INLINE int is_flow(const struct cut_flow *flow, const struct plain *it, u32 interface)
+{
+    return is_equal(flow->to, it->to) && is_equal(flow->from, it->from) && flow->ports == it->ports &&
+           flow->protocol == it->protocol && flow->interface == interface;
+}
+
+INLINE int is_flow_current(const struct cut_flow *flow)
+{
+    return flow->generation == (u32)node()->generation && flow->channels == channels_now() &&
+           (long long)(flow->until - jiffies()) > 0;
+}
+
+/* What must be added to the complement of a sum if some words of it become others. */
+INLINE u16 change_of(const struct plain *it, const struct cut_flow *flow)
+{
+    u64 sum = 0;
+    const u32 *before[2] = {(const u32 *)it->from, (const u32 *)it->to};
+    const u32 *after[2] = {(const u32 *)flow->new_from, (const u32 *)flow->new_to};
+
+#pragma clang loop unroll(full)
+    for (int i = 0; i < 2; i++)
+#pragma clang loop unroll(full)
+        for (int j = 0; j < 4; j++)
+            sum += (u64)~before[i][j] + after[i][j];
+    sum += (u64)~it->ports + flow->new_ports;
+    return (u16)fold(sum);
+}
+
+/* Finds out where the packets of a flow go that is of a cut-through channel; 0 if the user half has to do that. */
+INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct cut_flow *flow)
+{
+    const struct cut *cut = map_lookup(cuts_map, &number);
+
+    if (!cut || !cut->layer)
+        return 0;
+    flow->is_udp = cut->layer == ON_TRANSPORT;
+    copy(flow->new_to, cut->to[0] | cut->to[1] ? cut->to : it->to);
+    copy(flow->new_from, cut->from[0] | cut->from[1] ? cut->from : it->from);
+    /* Nobody's address, as a source, is to be replaced by the port's. */
+    if (is_v4(flow->new_to) != it->v4 || is_v4(flow->new_from) != it->v4 || !(flow->new_from[0] | flow->new_from[1] >> 32))
+        return 0;
+    u16 to_port = cut->to_port ? cut->to_port : (u16)(it->ports >> 16);
+    flow->new_ports = cut->from_port | (u32)to_port << 16;
+    flow->change = change_of(it, flow);
+    flow->cut = number;
+    flow->domain = cut->domain;
+    flow->of_domain = cut->of_domain;
+    flow->of_channel = cut->of_channel;
+    u32 interface = cut->interface;
+    const struct next_hop *next = find_next(ctx, flow->new_from, flow->new_to);
+    if (!next || (interface && next->hop.interface != interface))
+        return 0;
+    flow->hop = next->hop;
+    flow->until = next->until;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,454 @@
+//! Channels in the kernel: which frames they are, told to `bpf/cut.bpf.c`, and those that are cut through there.
+//!
+//! All maps here are this process's own and pinned nowhere, and the ingress reaches the programs by a map that empties itself when
+//! its last holder goes ([`Doors`]). So a node that dies leaves a plain router behind as far as channels go, and the next one begins
+//! with none.
+
+use super::account::Account;
+use super::filters::{pattern, value};
+use super::half::{KernelHalf, load_with};
+use super::layout::{ALLOWANCES, CUT_LAYOUT, CUTS};
+use super::maps::{Maps, budget, sums};
+use super::sockets::Steering;
+use crate::nodeos::channel::demux::Shape;
+use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Passed, Shared, Whose};
+use crate::nodeos::channel::spec::{Filter, Layer};
+use crate::nodeos::interface::DemuxKey;
+use crate::nodeos::share::{Bandwidth, SharedOctets};
+use crate::port::PortId;
+use crate::sys::bpf::{Map, MapKind, MapShape, Program};
+use crate::sys::mapping::SharedWords;
+use crate::wire::Addr;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf.o"));
+
+/// Programs behind the doors, in the order of their numbers in `bpf/contract.h`.
+const PROGRAMS: [&str; 2] = ["cut", "look"];
+
+/// Shapes of filters.
+const SHAPES: usize = crate::nodeos::channel::demux::SHAPES_MAX;
+const PATTERN: usize = 48;
+/// Words of `struct spent`, and where the halves' stand.
+const SPENT: usize = 16;
+const SPENT_USER: usize = 8;
+/// Words of `struct cut_usage`.
+const USAGE: usize = 16;
+/// Octets a second, at most: beyond that the kernel half's arithmetic would overflow.
+const RATE_MAX: u64 = 100_000_000_000;
+
+type Pattern = [u8; PATTERN];
+
+/// The way from the ingress to programs that end with this process: `doors_map`.
+#[derive(Debug)]
+pub struct Doors {
+    map: Map,
+    /// Whether they are to be open.
+    open: Mutex<bool>,
+}
+
+impl Doors {
+    /// Closed ones.
+    pub(super) fn new() -> io::Result<Doors> {
+        let shape = MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: PROGRAMS.len() as u32 };
+        Ok(Doors { map: Map::create("anode_doors", shape)?, open: Mutex::new(false) })
+    }
+
+    fn open(&self, programs: &[Program; 2]) -> io::Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // What the first one jumps to comes first.
+        for (number, program) in (0u32..).zip(programs).collect::<Vec<_>>().into_iter().rev() {
+            self.map.set(&number.to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())?;
+        }
+        *open = true;
+        Ok(())
+    }
+
+    /// The kernel waits until no program is on its way through a door that closes: so that is not done where packets wait.
+    fn close(self: &Arc<Doors>) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        let doors = self.clone();
+        let closing = move || {
+            let open = doors.open.lock().unwrap_or_else(PoisonError::into_inner);
+            if !*open {
+                // Not there: nothing was opened since the last time.
+                (0..PROGRAMS.len() as u32).for_each(|number| drop(doors.map.remove(&number.to_ne_bytes())));
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("anode-doors".into()).spawn(closing) {
+            tracing::warn!(%error, "ordinary packets are looked at for channels that are no more");
+        }
+    }
+}
+
+impl AsFd for Doors {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
+
+/// Before which programs the doors are.
+enum Before {
+    Half(Arc<KernelHalf>),
+    Steering(Arc<Steering>),
+}
+
+impl Before {
+    fn maps(&self) -> &Maps {
+        match self {
+            Before::Half(half) => half.maps(),
+            Before::Steering(steering) => steering.maps(),
+        }
+    }
+
+    fn doors(&self) -> &Arc<Doors> {
+        match self {
+            Before::Half(half) => half.doors(),
+            Before::Steering(steering) => steering.doors(),
+        }
+    }
+}
+
+/// The channels of a node, told to the kernel.
+pub struct KernelChannels {
+    before: Before,
+    maps: Maps,
+    programs: [Program; 2],
+    /// Whether frames of all channels are looked for: there are AF_XDP sockets.
+    lifts: bool,
+    /// Interface of each port that packets may leave by.
+    interfaces: HashMap<PortId, u32>,
+    generation: u64,
+    /// Masks, most specific first, and how many patterns have each.
+    shapes: Vec<(Shape, Pattern, u32)>,
+    known: BTreeMap<Pattern, Vec<(DemuxKey, u32)>>,
+    cuts: Numbers,
+    allowances: Numbers,
+    domains: Numbers,
+    /// Places of domains in `budgets`, and of bandwidths.
+    paying: HashMap<Whose, (u32, u32)>,
+    running: u32,
+    spent: Arc<SharedWords>,
+    accounts: Arc<SharedWords>,
+    usage: Arc<Map>,
+}
+
+/// Numbers that are free, the one longest so first: who still looks at one that has gone does not find another's there.
+#[derive(Debug)]
+struct Numbers(VecDeque<u32>);
+
+impl Numbers {
+    fn below(end: u32) -> Numbers {
+        Numbers((1..end).collect())
+    }
+}
+
+impl KernelChannels {
+    /// Those at the ports of the kernel half, which are the ports with these numbers; `lifts`: some have AF_XDP sockets.
+    pub fn of(half: Arc<KernelHalf>, ports: u16, lifts: bool) -> io::Result<KernelChannels> {
+        let interface = |port| Some((PortId(port), half.interface(u32::from(port))?));
+        let interfaces = (0..ports).filter_map(interface).collect();
+        KernelChannels::make(Before::Half(half), interfaces, lifts)
+    }
+
+    /// Those at ports that have AF_XDP sockets and no kernel half: none of them is cut through there.
+    pub fn alone(steering: Arc<Steering>) -> io::Result<KernelChannels> {
+        KernelChannels::make(Before::Steering(steering), HashMap::new(), true)
+    }
+
+    fn make(before: Before, interfaces: HashMap<PortId, u32>, lifts: bool) -> io::Result<KernelChannels> {
+        let maps = Maps::create_all(&CUT_LAYOUT)?;
+        let doors = before.doors();
+        let find = |name: &str| match name {
+            "doors_map" => Ok(doors.as_fd()),
+            _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
+        };
+        let load = |name: &str| load_with(CUT, name, find);
+        let programs = [load(PROGRAMS[0])?, load(PROGRAMS[1])?];
+        let spent = Arc::new(maps.of("spent_map")?.words(ALLOWANCES)?);
+        let accounts = Arc::new(maps.of("accounts_map")?.words(CUTS)?);
+        let usage = Arc::new(maps.of("cut_usage_map")?.try_clone()?);
+        Ok(KernelChannels {
+            before,
+            maps,
+            programs,
+            lifts,
+            interfaces,
+            generation: 0,
+            shapes: Vec::new(),
+            known: BTreeMap::new(),
+            cuts: Numbers::below(CUTS),
+            allowances: Numbers::below(ALLOWANCES),
+            domains: Numbers::below(CUTS),
+            paying: HashMap::new(),
+            running: 0,
+            spent,
+            accounts,
+            usage,
+        })
+    }
+
+    /// What was found out of flows so far is not to be believed.
+    fn renew(&mut self) -> io::Result<()> {
+        self.generation += 1;
+        self.set("channels_map", 0, &self.generation.to_ne_bytes())
+    }
+
+    fn set(&self, map: &str, key: u32, value: &[u8]) -> io::Result<()> {
+        self.maps.of(map)?.set(&key.to_ne_bytes(), value)
+    }
+
+    /// Opens the doors if there is something to look for, or closes them.
+    fn look_for(&self, before: bool) -> io::Result<()> {
+        match (before, self.is_needed()) {
+            (false, true) => self.before.doors().open(&self.programs),
+            (true, false) => {
+                self.before.doors().close();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        self.running > 0 || self.lifts && !self.known.is_empty()
+    }
+
+    fn tell_shapes(&self) -> io::Result<()> {
+        let mut all = vec![0; 8 + SHAPES * PATTERN];
+        all[..4].copy_from_slice(&(self.shapes.len() as u32).to_ne_bytes());
+        for (place, (_, mask, _)) in all[8..].chunks_exact_mut(PATTERN).zip(&self.shapes) {
+            place.copy_from_slice(mask);
+        }
+        self.set("shapes_map", 0, &all)
+    }
+
+    fn add_shape(&mut self, shape: Shape, mask: Pattern) -> io::Result<()> {
+        match self.shapes.binary_search_by(|(known, ..)| shape.cmp(known)) {
+            Ok(at) => self.shapes[at].2 += 1,
+            Err(_) if self.shapes.len() >= SHAPES => {
+                return Err(io::Error::other("more shapes of filters than the kernel's map holds"));
+            }
+            Err(at) => {
+                self.shapes.insert(at, (shape, mask, 1));
+                self.tell_shapes()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_shape(&mut self, shape: Shape) -> io::Result<()> {
+        let Ok(at) = self.shapes.binary_search_by(|(known, ..)| shape.cmp(known)) else { return Ok(()) };
+        self.shapes[at].2 -= 1;
+        if self.shapes[at].2 == 0 {
+            self.shapes.remove(at);
+            self.tell_shapes()?;
+        }
+        Ok(())
+    }
+
+    /// Whose packets of a filter are: the user half's (0), or a cut-through channel's.
+    fn give(&mut self, filter: &Filter, cut: u32) -> io::Result<()> {
+        let (_, flow) = pattern(filter);
+        let Some(keys) = self.known.get_mut(&flow) else { return Ok(()) };
+        keys.iter_mut().filter(|(key, _)| *key == filter.key).for_each(|(_, owner)| *owner = cut);
+        let told = value(keys.iter().map(|(key, cut)| (key, *cut)));
+        self.maps.of("owners_map")?.set(&flow, &told)?;
+        self.renew()
+    }
+
+    /// A bandwidth of a domain or a channel: its place, once it is bounded.
+    fn allow(&mut self, rate: Option<u64>) -> io::Result<Option<u32>> {
+        let Some(rate) = rate.map(|rate| rate.min(RATE_MAX)) else { return Ok(Some(0)) };
+        let Some(place) = self.allowances.0.pop_front() else { return Ok(None) };
+        let burst = Bandwidth::burst(rate);
+        // The lock and parts; the rate; a full bucket; never looked at; what is charged.
+        let user = self.spent.load(place as usize * SPENT + SPENT_USER);
+        let words = [0, rate, burst, burst, 0, user];
+        self.set("allowances_map", place, words.map(u64::to_ne_bytes).as_flattened())?;
+        Ok(Some(place))
+    }
+
+    /// The places of whoever pays, made if there are none: that of a domain in `budgets`, and that of the bandwidth.
+    fn pay(&mut self, whose: Whose, rates: Option<[u64; 2]>, rate: Option<u64>) -> io::Result<Option<(u32, u32)>> {
+        if let Some(places) = self.paying.get(&whose) {
+            return Ok(Some(*places));
+        }
+        let Some(allowance) = self.allow(rate)? else { return Ok(None) };
+        let mut domain = 0;
+        if let Some(rates) = rates {
+            let Some(place) = self.domains.0.pop_front() else {
+                self.free_allowance(allowance);
+                return Ok(None);
+            };
+            let spent = self.account(place).user();
+            self.set("budgets_map", place, &budget(rates, spent))?;
+            domain = place;
+        }
+        self.paying.insert(whose, (domain, allowance));
+        Ok(Some((domain, allowance)))
+    }
+
+    fn free_allowance(&mut self, place: u32) {
+        self.allowances.0.extend((place > 0).then_some(place));
+    }
+
+    fn account(&self, place: u32) -> Account {
+        Account::at(self.accounts.clone(), place)
+    }
+
+    fn octets(&self, place: u32) -> Option<Arc<dyn SharedOctets>> {
+        let at = place as usize * SPENT;
+        (place > 0).then(|| Arc::new(Octets { words: self.spent.clone(), at }) as Arc<dyn SharedOctets>)
+    }
+
+    /// `struct cut`, if such a channel can be carried at all.
+    fn describe(&self, cut: &Cut<'_>, places: [u32; 3]) -> Option<[u8; 56]> {
+        let target = cut.target;
+        let layer = match (cut.filter.layer, target.layer) {
+            (Layer::Ip, Layer::Ip) => 1u32,
+            (Layer::Udp, Layer::Udp) => 2,
+            _ => return None,
+        };
+        let interface = match target.port {
+            Some(port) => *self.interfaces.get(&port)?,
+            None => 0,
+        };
+        if target.destination_port == Some(0) {
+            return None;
+        }
+        let udp = layer == 2;
+        let addr = |addr: Option<Addr>| addr.filter(|addr| !addr.is_unspecified()).map_or([0; 16], |addr| addr.0);
+        let mut value = [0; 56];
+        value[..16].copy_from_slice(&addr(target.source.filter(|_| udp)));
+        value[16..32].copy_from_slice(&addr(target.destination));
+        value[32..34].copy_from_slice(&target.source_port.to_be_bytes());
+        value[34..36].copy_from_slice(&target.destination_port.unwrap_or(0).to_be_bytes());
+        let words = [interface, places[0], places[1], places[2], layer];
+        value[36..].copy_from_slice(words.map(u32::to_ne_bytes).as_flattened());
+        Some(value)
+    }
+}
+
+impl ChannelHalf for KernelChannels {
+    fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+        if filter.layer == Layer::Anep {
+            return Ok(());
+        }
+        let before = self.is_needed();
+        let (mask, flow) = pattern(filter);
+        let mut keys = self.known.remove(&flow).unwrap_or_default();
+        let count = keys.len();
+        keys.retain(|(key, _)| *key != filter.key);
+        if exists {
+            // Longer keys before shorter ones, as in the node's own table.
+            let at = keys.partition_point(|(key, _)| key.len() >= filter.key.len());
+            keys.insert(at, (filter.key.clone(), 0));
+        }
+        match (count, keys.len()) {
+            (0, 0) => return Ok(()),
+            (_, 0) => {
+                self.maps.of("owners_map")?.remove(&flow)?;
+                self.drop_shape(Shape::of(filter))?;
+            }
+            (was, _) => {
+                let told = value(keys.iter().map(|(key, cut)| (key, *cut)));
+                self.maps.of("owners_map")?.set(&flow, &told)?;
+                self.known.insert(flow, keys);
+                if was == 0 {
+                    self.add_shape(Shape::of(filter), mask)?;
+                }
+            }
+        }
+        self.renew()?;
+        self.look_for(before)
+    }
+
+    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>> {
+        if !matches!(self.before, Before::Half(_)) || self.describe(cut, [0; 3]).is_none() {
+            return Ok(None);
+        }
+        let domain = self.pay(Whose::Domain(cut.domain), Some(cut.rates), cut.of_domain)?;
+        let channel = self.pay(Whose::Channel(cut.channel), None, cut.of_channel)?;
+        let (Some((domain, of_domain)), Some((_, of_channel))) = (domain, channel) else { return Ok(None) };
+        let Some(number) = self.cuts.0.pop_front() else { return Ok(None) };
+        let Some(value) = self.describe(cut, [domain, of_domain, of_channel]) else { return Ok(None) };
+        self.usage.set(&number.to_ne_bytes(), &vec![0; self.usage.value_size()])?;
+        self.set("cuts_map", number, &value)?;
+        self.give(cut.filter, number)?;
+        let before = self.is_needed();
+        self.running += 1;
+        self.look_for(before)?;
+        let passed = Arc::new(Usage { map: self.usage.clone(), number });
+        let account = Arc::new(self.account(domain));
+        let (of_domain, of_channel) = (self.octets(of_domain), self.octets(of_channel));
+        Ok(Some(Shared { number, account, of_domain, of_channel, passed }))
+    }
+
+    fn end(&mut self, number: u32, filter: &Filter) -> io::Result<()> {
+        let before = self.is_needed();
+        self.set("cuts_map", number, &[0; 56])?;
+        self.give(filter, 0)?;
+        self.cuts.0.push_back(number);
+        self.running = self.running.saturating_sub(1);
+        self.look_for(before)
+    }
+
+    fn forget(&mut self, whose: Whose) {
+        if let Some((domain, allowance)) = self.paying.remove(&whose) {
+            self.domains.0.extend((domain > 0).then_some(domain));
+            self.free_allowance(allowance);
+        }
+    }
+}
+
+/// A bandwidth that both halves use.
+#[derive(Debug)]
+struct Octets {
+    words: Arc<SharedWords>,
+    at: usize,
+}
+
+impl SharedOctets for Octets {
+    #[inline]
+    fn kernel(&self) -> u64 {
+        self.words.load(self.at)
+    }
+
+    #[inline]
+    fn spend(&self, octets: u64) {
+        // The node's worker alone writes this word.
+        let at = self.at + SPENT_USER;
+        self.words.store(at, self.words.load(at).wrapping_add(octets));
+    }
+}
+
+/// What has passed by one cut-through channel: `struct cut_usage`.
+#[derive(Debug)]
+struct Usage {
+    map: Arc<Map>,
+    number: u32,
+}
+
+impl Passed for Usage {
+    fn counts(&self) -> Counts {
+        let all: [u64; USAGE] = sums(&self.map, self.number).unwrap_or([0; USAGE]);
+        let [packets, frame_bytes, left, _, _, over_budget, time_ns, _, rest @ ..] = all;
+        let [bytes, over_budget_bytes, over_domain, over_channel, sent_bytes, ..] = rest;
+        Counts {
+            packets,
+            bytes,
+            frame_bytes,
+            over_budget,
+            over_budget_bytes,
+            over_domain,
+            over_channel,
+            sent_bytes,
+            left,
+            time_ns,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The other half's part in channels: what looks at frames before the node does, in the kernel, and what passes by cut-through there.
+//!
+//! The node tells it of every incoming channel and of every cut-through channel that it could carry, and it does as the node would or leaves
+//! a packet to the node. Calls take effect before they return. What a domain may use is one budget over both halves
+//! ([`crate::nodeos::share`]); what passed there is added to the node's own accounts once in a while, so that there is one account.
+
+use super::Target;
+use super::spec::Filter;
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::interface::OutChanId;
+use crate::nodeos::share::{SharedAccount, SharedOctets};
+use core::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// What looks at frames before the node does.
+pub trait ChannelHalf: Send {
+    /// Packets of a filter are an incoming channel's from now on, or not any more.
+    fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()>;
+
+    /// Packets of an incoming channel pass there by cut-through from now on, as far as nothing unusual is in them. Nothing: it
+    /// does not carry such channels, or has no room.
+    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>>;
+
+    /// No packet passes there any more. What passed can be asked for until the next call.
+    fn end(&mut self, number: u32, filter: &Filter) -> io::Result<()>;
+
+    /// A domain has ended, or an outgoing channel: nothing is shared with it any more.
+    fn forget(&mut self, whose: Whose);
+}
+
+/// Who shares a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// A domain, its packets, time and bandwidth.
+    Domain(DomainId),
+    /// An outgoing channel, its bandwidth.
+    Channel(OutChanId),
+}
+
+/// A cut-through channel whose packets the other half could carry.
+#[derive(Debug)]
+pub struct Cut<'a> {
+    /// Which packets.
+    pub filter: &'a Filter,
+    /// Where to.
+    pub target: &'a Target,
+    /// Who pays.
+    pub domain: DomainId,
+    /// What it may use: packets a second, and steps (there: nanoseconds) a second.
+    pub rates: [u64; 2],
+    /// Octets a second that it may send; nothing: as many as it likes.
+    pub of_domain: Option<u64>,
+    /// The outgoing channel, and octets a second that it may send.
+    pub channel: OutChanId,
+    /// The same of the channel.
+    pub of_channel: Option<u64>,
+}
+
+/// What both halves share of a cut-through channel.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Its number there.
+    pub number: u32,
+    /// What its domain has spent of packets and time.
+    pub account: Arc<dyn SharedAccount>,
+    /// What its domain has spent of its bandwidth, if that is bounded.
+    pub of_domain: Option<Arc<dyn SharedOctets>>,
+    /// What the outgoing channel has spent of its.
+    pub of_channel: Option<Arc<dyn SharedOctets>>,
+    /// What has passed.
+    pub passed: Arc<dyn Passed>,
+}
+
+/// What has passed by a cut-through channel in the other half, to be read while packets do.
+pub trait Passed: Send + Sync + Debug {
+    /// All so far.
+    fn counts(&self) -> Counts;
+}
+
+/// Packets of a cut-through channel in the other half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Within the budget of its domain.
+    pub packets: u64,
+    /// Octets of payload of those.
+    pub bytes: u64,
+    /// Octets of the frames of all.
+    pub frame_bytes: u64,
+    /// Dropped: beyond the budget of its domain.
+    pub over_budget: u64,
+    /// Octets of payload of those.
+    pub over_budget_bytes: u64,
+    /// Dropped for want of the domain's bandwidth.
+    pub over_domain: u64,
+    /// Dropped for want of the channel's.
+    pub over_channel: u64,
+    /// Octets sent, as the outgoing channel counts them.
+    pub sent_bytes: u64,
+    /// Left to the node, and none of the others.
+    pub left: u64,
+    /// Nanoseconds that all of it took, by samples.
+    pub time_ns: u64,
+}
+
+impl Counts {
+    /// What has come since an earlier look. Counters read while packets pass may lag behind each other, never go back.
+    pub fn since(&self, before: &Counts) -> Counts {
+        let more = |now: u64, then: u64| now.saturating_sub(then);
+        Counts {
+            packets: more(self.packets, before.packets),
+            bytes: more(self.bytes, before.bytes),
+            frame_bytes: more(self.frame_bytes, before.frame_bytes),
+            over_budget: more(self.over_budget, before.over_budget),
+            over_budget_bytes: more(self.over_budget_bytes, before.over_budget_bytes),
+            over_domain: more(self.over_domain, before.over_domain),
+            over_channel: more(self.over_channel, before.over_channel),
+            sent_bytes: more(self.sent_bytes, before.sent_bytes),
+            left: more(self.left, before.left),
+            time_ns: more(self.time_ns, before.time_ns),
+        }
+    }
+}
