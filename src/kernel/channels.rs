@@ -7,7 +7,7 @@
 use super::account::Account;
 use super::filters::{pattern, value};
 use super::half::{KernelHalf, load_with};
-use super::layout::{ALLOWANCES, CUTS, CUT_LAYOUT};
+use super::layout::{ALLOWANCES, CUT_LAYOUT, CUTS};
 use super::maps::{Maps, budget, sums};
 use super::sockets::Steering;
 use crate::nodeos::channel::demux::Shape;

@@ -1,6 +1,8 @@
 //! That `bpf/contract.h` and `bpf/sockets.h` say the same as the Rust that reads and writes their maps.
 
-use super::layout::{ALLOWANCES, CODES, CUTS, CUT_LAYOUT, FLOW_PLACES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS};
+use super::layout::{
+    ALLOWANCES, CODES, CUT_LAYOUT, CUTS, FLOW_PLACES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS,
+};
 use crate::ee::capsule::env::CONTEXT;
 
 const HEADERS: [&str; 4] = [
@@ -12,7 +14,8 @@ const HEADERS: [&str; 4] = [
 
 /// Structures that are not the values of a map in `LAYOUT`: octets of each. State is in a map of its code's, and its size is
 /// checked when that is made.
-const OTHERS: [(&str, usize); 5] = [("pattern", 48), ("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
+const OTHERS: [(&str, usize); 6] =
+    [("pattern", 48), ("plain", 48), ("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
 
 /// What the headers assert of the sizes of structures.
 fn sizes() -> Vec<(&'static str, usize)> {

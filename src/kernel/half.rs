@@ -145,7 +145,8 @@ impl KernelHalf {
         let environment = object::environment(RUNNER)?;
         let loader = Loader::new(program);
         let accounts = Accounts::of(&maps)?;
-        let half = KernelHalf { maps, accounts, doors, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+        let half =
+            KernelHalf { maps, accounts, doors, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
         lost.iter().try_for_each(|entry| half.show(&mut half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)

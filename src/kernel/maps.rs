@@ -1,6 +1,8 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
-use super::layout::{ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, known, layout};
+use super::layout::{
+    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, known, layout,
+};
 use super::types;
 use crate::sys::bpf::{Map, MapShape, Types, possible_cpus};
 use crate::topology::NextHop;

@@ -125,7 +125,8 @@ pub struct Parts {
 impl Worker {
     /// Opens the ports.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plan, plans, sockets, channels, busy_poll_us, cpu, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, plan, plans, sockets, channels, busy_poll_us, cpu, apps, loader, orders, waker, clock } =
+            parts;
         let mut poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;

@@ -5,10 +5,10 @@ use super::output::{EventKind, Turn};
 use super::paths::Work;
 use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
-use crate::nodeos::channel::{CutChan, Target};
 use crate::nodeos::channel::demux::Found;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::spec::Layer;
+use crate::nodeos::channel::{CutChan, Target};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Destination, Ends, Error, InChanId, OutChanId, Upcall};
 use crate::nodeos::reason::Reason;
@@ -89,7 +89,8 @@ impl Node {
             }
             // The last two octets of the UDP header.
             Some(_) => {
-                let before = payload.start.checked_sub(2).and_then(|at| frame.bytes().get(at..)?.first_chunk().copied());
+                let before =
+                    payload.start.checked_sub(2).and_then(|at| frame.bytes().get(at..)?.first_chunk().copied());
                 carried = before.map(u16::from_be_bytes);
             }
             None => {}

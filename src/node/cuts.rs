@@ -94,8 +94,7 @@ impl Node {
 
     /// Adds what has passed by the other half to the accounts of this one.
     pub fn settle_cuts(&mut self) {
-        let cuts: Vec<_> =
-            self.channels.cuts.iter().filter(|(_, cut)| cut.half.is_some()).map(|(id, _)| id).collect();
+        let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.half.is_some()).map(|(id, _)| id).collect();
         cuts.into_iter().for_each(|id| self.settle_cut(id));
     }
 

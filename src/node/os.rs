@@ -3,8 +3,8 @@
 //! [`Os`] is what [`NodeOs`] is for environments of the node: a node, a turn, and in whose name. Every call
 //! first sees to it that what it is given exists and is of the caller's subtree of domains.
 
-use super::hosts::Environment;
 use super::cuts::withdraw;
+use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
 use crate::nodeos::channel::module::{self, Module};
