@@ -155,8 +155,9 @@ INLINE int holds(struct xdp *ctx, u32 payload, const struct owners *owners, stru
     return 0;
 }
 
-/* Whose a frame is that has come by a port. */
-INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, struct found *found)
+/* Whose a frame is that has come by a port. `it`, `key` and `found` are memory of which the verifier knows nothing, so that it follows the
+ * loops but once. */
+INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, struct pattern *key, struct found *found)
 {
     const struct shapes *shapes = map_lookup(shapes_map, zero_value);
 
@@ -165,29 +166,28 @@ INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, str
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < SHAPES; i++) {
         const struct pattern *mask = &shapes->masks[i];
-        struct pattern pattern;
         const struct owners *owners;
-        u32 payload = 0;
+        u32 payload = 0, layer = mask->layer;
 
         if (i >= shapes->count)
             break;
-        pattern.layer = mask->layer;
-        pattern.kind = it->type & mask->kind;
-        pattern.port = port & mask->port;
-        pattern.zero = 0;
-        if (pattern.layer != ON_LINK) {
-            payload = pattern.layer == ON_IP ? it->ip_payload : it->payload;
+        key->layer = (u16)layer;
+        key->kind = it->type & mask->kind;
+        key->port = port & mask->port;
+        key->zero = 0;
+        if (layer != ON_LINK) {
+            payload = layer == ON_IP ? it->ip_payload : it->payload;
             if (!payload)
                 continue;
-            pattern.kind = be16(it->protocol) & mask->kind;
+            key->kind = be16(it->protocol) & mask->kind;
         }
-        pattern.source[0] = it->pattern.source[0] & mask->source[0];
-        pattern.source[1] = it->pattern.source[1] & mask->source[1];
-        pattern.destination[0] = it->pattern.destination[0] & mask->destination[0];
-        pattern.destination[1] = it->pattern.destination[1] & mask->destination[1];
-        pattern.source_port = it->pattern.source_port & mask->source_port;
-        pattern.destination_port = it->pattern.destination_port & mask->destination_port;
-        owners = map_lookup(owners_map, &pattern);
+        key->source[0] = it->pattern.source[0] & mask->source[0];
+        key->source[1] = it->pattern.source[1] & mask->source[1];
+        key->destination[0] = it->pattern.destination[0] & mask->destination[0];
+        key->destination[1] = it->pattern.destination[1] & mask->destination[1];
+        key->source_port = it->pattern.source_port & mask->source_port;
+        key->destination_port = it->pattern.destination_port & mask->destination_port;
+        owners = map_lookup(owners_map, key);
         if (owners && holds(ctx, payload, owners, found))
             return;
     }

@@ -53,29 +53,36 @@ INLINE int act(struct xdp *ctx, const struct plain *it, const struct cut_flow *f
     return lift_channel(ctx, it, 0);
 }
 
-/* Looks closely at a frame; what is found out of a plain one is written down, if other packets of its flow are the same's. */
-INLINE int look_at(struct xdp *ctx, const struct plain *it, struct cut_flow *flow)
+/* What is in memory from here on is known to nobody: neither to the compiler nor to the verifier. */
+#define forget() asm volatile("" ::: "memory")
+
+/* Whose the frame is: fills in what was found. 0 if it is not even to be looked for. */
+INLINE int find_owner(struct xdp *ctx, const struct port *port, struct scratch *on)
+{
+    on->fields = (struct fields){};
+    on->found = (struct found){};
+    if (!read_fields(ctx, &on->fields))
+        return 0;
+    forget();
+    find_channel(ctx, &on->fields, port->number, &on->key, &on->found);
+    forget();
+    return 1;
+}
+
+/* Looks closely at a plain packet; what is found out is written down, if other packets of its flow are the same's. */
+INLINE int look_at(struct xdp *ctx, const struct port *port, struct scratch *on, struct cut_flow *flow)
 {
     u32 interface = ctx->ingress_ifindex, channels = channels_now(), generation = (u32)node()->generation;
-    const struct port *port = map_lookup(ports_map, &interface);
-    struct fields fields = {};
-    struct found found = {};
+    const struct plain *it = &on->plain;
 
-    if (!port || !port->present || packet(ctx) + sizeof(struct ethernet) > packet_end(ctx) || !is_for(packet(ctx), port) ||
-        !read_fields(ctx, &fields))
+    if (!find_owner(ctx, port, on))
         return XDP_PASS;
-    find_channel(ctx, &fields, port->number, &found);
-    if (!it || !flow) {
-        if (found.cut)
-            leave(found.cut);
-        return found.is_channel ? lift_channel(ctx, 0, 0) : XDP_PASS;
-    }
     /* Nobody must believe it while it changes. */
-    flow->until = flow->generation = 0;
+    flow->generation = 0;
     flow->until = jiffies() + TICKS;
-    flow->what = !found.is_channel ? TO_STACK : found.cut ? TO_CUT : TO_USER;
-    if (found.cut && !find_way(ctx, it, found.cut, flow)) {
-        leave(found.cut);
+    flow->what = !on->found.is_channel ? TO_STACK : on->found.cut ? TO_CUT : TO_USER;
+    if (on->found.cut && !find_way(ctx, it, on->found.cut, flow)) {
+        leave(on->found.cut);
         return lift_channel(ctx, it, 0);
     }
     copy(flow->from, it->from);
@@ -86,7 +93,8 @@ INLINE int look_at(struct xdp *ctx, const struct plain *it, struct cut_flow *flo
     flow->sockets = port->sockets != 0;
     flow->mac = port->mac | (u64)port->mac_end << 32;
     flow->channels = channels;
-    flow->generation = found.by_key ? 0 : generation;
+    flow->generation = on->found.by_key ? 0 : generation;
+    forget();
     return act(ctx, it, flow);
 }
 
@@ -133,9 +141,21 @@ SECTION("xdp") int cut(struct xdp *ctx)
 /* All others. */
 SECTION("xdp") int look(struct xdp *ctx)
 {
-    struct plain it;
+    u32 interface = ctx->ingress_ifindex;
+    const struct port *port = map_lookup(ports_map, &interface);
+    struct scratch *on = map_lookup(scratch_map, zero_value);
+    const u8 *data = packet(ctx);
 
-    if (!read_plain(ctx, &it))
-        return look_at(ctx, 0, 0);
-    return look_at(ctx, &it, place_flow(&it, ctx->ingress_ifindex));
+    if (!port || !port->present || !on || data + sizeof(struct ethernet) > packet_end(ctx) || !is_for(data, port))
+        return XDP_PASS;
+    if (read_plain(ctx, &on->plain)) {
+        forget();
+        struct cut_flow *flow = place_flow(&on->plain, interface);
+        return flow ? look_at(ctx, port, on, flow) : XDP_PASS;
+    }
+    if (!find_owner(ctx, port, on) || !on->found.is_channel)
+        return XDP_PASS;
+    if (on->found.cut)
+        leave(on->found.cut);
+    return lift_channel(ctx, 0, 0);
 }

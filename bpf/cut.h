@@ -65,7 +65,7 @@ struct spent {
     u64 kernel, zero[7], user, more[7];
 };
 
-/* Octets that a CPU takes at once, if they are there. */
+/* Octets that a CPU takes at once, if they are there, or what comes back in a millisecond. */
 enum { OCTETS = 16384 };
 
 /* What becomes of the packets of a flow. */
@@ -111,6 +111,18 @@ struct plain {
     u16 protocol;
     u8 life, v4;
 };
+
+/* Map `scratch`, for each CPU, one entry: what a close look works with. */
+struct scratch {
+    struct plain plain;
+    struct fields fields;
+    struct pattern key;
+    struct found found;
+    u32 zero;
+};
+
+_Static_assert(sizeof(struct plain) == 48 && sizeof(struct scratch) == 176, "contract");
+MAP(scratch_map);
 
 static long (*const xdp_adjust_tail)(struct xdp *ctx, int delta) = (void *)65;
 
@@ -218,7 +230,9 @@ INLINE int take_octets(u32 at, u64 *left, u32 octets)
     tokens = charged(tokens, user - allowance->charged, allowance->rate);
     allowance->charged = user;
     if (tokens >= wanted) {
-        share = tokens < OCTETS ? tokens : OCTETS;
+        share = allowance->rate >> 10 > OCTETS ? (long long)(allowance->rate >> 10) : OCTETS;
+        if (share > tokens)
+            share = tokens;
         if (share < wanted)
             share = wanted;
         spent->kernel += (u64)share;

@@ -13,8 +13,17 @@ INLINE int next_frame(struct context *ctx, struct generator *g)
 	const u8 *head = lookup(MAP(TABLE), &at);
 
 	g->next = at + 1 < g->count ? at + 1 : 0;
-	if (!head || frame + HEAD > end_of(ctx))
+	if (!head)
 		return XDP_DROP;
+	if (frame + HEAD > end_of(ctx)) {
+		if (frame + SHORT > end_of(ctx))
+			return XDP_DROP;
+#pragma unroll
+		for (int i = 0; i + 8 <= SHORT; i += 8)
+			*(u64 *)(frame + i) = *(const u64 *)(head + i);
+		*(u16 *)(frame + SHORT - 2) = *(const u16 *)(head + SHORT - 2);
+		return XDP_TX;
+	}
 #pragma unroll
 	for (int i = 0; i + 8 <= HEAD; i += 8)
 		*(u64 *)(frame + i) = *(const u64 *)(head + i);
@@ -73,12 +82,12 @@ ENTRY(sink)(struct context *ctx)
 
 	if (frame + ETHERNET <= end && *(u16 *)(frame + ETHER_TYPE) == be16(0x0806))
 		return answer_arp(frame, end, s);
-	if (frame + HEAD > end || length != s->length || *(u16 *)(frame + UDP_DESTINATION) != s->port)
+	if (frame + SHORT > end || length != s->length || *(u16 *)(frame + UDP_DESTINATION) != s->port)
 		return XDP_DROP;
 	s->arrived++;
 	if (s->armed) {
 		s->armed = 0;
-		if (length >= HEAD && length <= FRAME)
+		if (length >= SHORT && length <= FRAME)
 			load_bytes(ctx, 0, s->sample, (u32)length);
 	}
 	return XDP_DROP;

@@ -42,12 +42,12 @@ static void restart(unsigned burst, uint64_t interval_ns)
 	bpf_put(maps[0], 0, &g);
 }
 
-static void add_head(const unsigned char *bytes)
+static void add_head(const unsigned char *bytes, unsigned octets)
 {
 	struct head head = { { 0 } };
 	if (heads == HEADS)
 		die("flood: too many heads");
-	memcpy(head.bytes, bytes, HEAD);
+	memcpy(head.bytes, bytes, octets < HEAD ? octets : HEAD);
 	bpf_put(maps[1], heads++, &head);
 	restart(1, 0);
 }
@@ -145,13 +145,13 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof line, stdin)) {
 		unsigned a, b, c;
 		unsigned char bytes[HEAD];
-		if (sscanf(line, "load %3071s", hex) == 1 && (length = read_hex(hex, frame, FRAME)) >= HEAD) {
+		if (sscanf(line, "load %3071s", hex) == 1 && (length = read_hex(hex, frame, FRAME)) >= SHORT) {
 			heads = 0;
 			memcpy(&port, frame + UDP_DESTINATION, sizeof port);
-			add_head(frame);
+			add_head(frame, length);
 			puts("ok");
 		} else if (length && sscanf(line, "head %3071s", hex) == 1 && read_hex(hex, bytes, HEAD) == HEAD) {
-			add_head(bytes);
+			add_head(bytes, HEAD);
 			puts("ok");
 		} else if (length && sscanf(line, "run %u %u", &a, &b) == 2) {
 			run(generate, a, b);

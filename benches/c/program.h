@@ -7,6 +7,8 @@
 enum { MAP_MARK = 0x0a0de001, VALUE_MARK = 0x0a0de002 };
 // Octets of Ethernet, IPv4, UDP, ANEP and capsule headers, and the largest frame.
 enum { HEAD = 142, FRAME = 1536, HEADS = 16384 };
+// Octets of the first three, in shorter frames.
+enum { SHORT = 42 };
 // Next hops that are remembered.
 enum { NEXT_HOPS = 256 };
 

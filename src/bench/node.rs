@@ -30,12 +30,14 @@ pub(crate) struct NodeGateway<'a> {
     options: [String; 2],
     /// Whether PLAN packets are sent.
     plan: bool,
+    /// Ends of a cut-through channel of its.
+    cut: Option<[&'static str; 2]>,
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
     pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
-        NodeGateway { name, bundles, options: Default::default(), plan: false }
+        NodeGateway { name, bundles, options: Default::default(), plan: false, cut: None }
     }
 
     /// The same with more lines in its configuration: some of its own, some in each of its `[[port]]`s.
@@ -46,6 +48,16 @@ impl<'a> NodeGateway<'a> {
     /// The same for PLAN packets that it routes.
     pub(crate) fn forwards_plan(self) -> NodeGateway<'a> {
         NodeGateway { plan: true, ..self }
+    }
+
+    /// The same with a cut-through channel between these, in a role called "cut".
+    pub(crate) fn cut(self, from: &'static str, to: &'static str) -> NodeGateway<'a> {
+        NodeGateway { cut: Some([from, to]), ..self }
+    }
+
+    /// Whether it has a cut-through channel.
+    pub(crate) fn cuts_through(&self) -> bool {
+        self.cut.is_some()
     }
 
     /// Its name in tables.
@@ -86,12 +98,18 @@ impl Gateway for NodeGateway<'_> {
         for bundle in self.bundles {
             up.add(bundle)?;
         }
+        if let Some([from, to]) = self.cut {
+            up.cut(from, to)?;
+        }
         Ok(running)
     }
 
     /// A hop spends one of the bound and enters itself as the previous node; natively the hop limit goes down too.
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         let at = if sent.len() >= FRAME_HEADERS && sent[12..14] == [8, 0] { FRAME_HEADERS } else { 0 };
+        if self.cut.is_some() {
+            return check_cut(sent, arrived);
+        }
         if self.plan {
             return check_plan(&sent[at..], &arrived[at..]);
         }
@@ -111,6 +129,19 @@ impl Gateway for NodeGateway<'_> {
         }
         Ok(())
     }
+}
+
+/// A datagram that was cut through has its receiver and its payload, and a right sum if it had one.
+fn check_cut(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
+    const RECEIVER: core::ops::Range<usize> = 30..34;
+    let right = arrived.len() == sent.len()
+        && arrived[RECEIVER] == sent[RECEIVER]
+        && arrived[36..40] == sent[36..40]
+        && arrived[FRAME_HEADERS..] == sent[FRAME_HEADERS..];
+    let header = crate::wire::ipv4::Packet::new_checked(&arrived[14..]).map_err(|error| error.to_string())?;
+    let datagram = crate::wire::udp::Packet::new_checked(header.payload()).map_err(|error| error.to_string())?;
+    let summed = header.verify_checksum() && datagram.verify_checksum(header.source(), header.destination());
+    if right && summed { Ok(()) } else { Err(format!("{arrived:02x?} came out of {sent:02x?}")) }
 }
 
 /// A hop spends one of a PLAN packet's bound and enters the node as the previous one.
@@ -151,6 +182,14 @@ impl Up {
         let name = bundle.name().to_string();
         let codes = status["kernel"]["codes"].as_array().into_iter().flatten();
         Ok(codes.filter(|code| code["name"] == name.as_str()).any(|code| code["usage"]["packets"].as_u64() > Some(0)))
+    }
+
+    /// Makes a cut-through channel: protocol and address of each end.
+    fn cut(&mut self, from: &str, to: &str) -> Result<(), Error> {
+        let end =
+            |text: &str| text.split_once(' ').map_or([text.to_owned(), String::new()], |(a, b)| [a.into(), b.into()]);
+        let wanted = serde_json::json!({"do": "cut", "title": "cut", "role": "cut", "from": end(from), "to": end(to)});
+        self.control.ask(&wanted).map(drop).map_err(failed)
     }
 
     /// Puts code into its store.

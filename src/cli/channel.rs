@@ -21,10 +21,42 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Make a domain whose one channel cuts packets through, with nobody's code; anode domain kill ends it
+    Cut {
+        /// The node's name, or its run directory
+        node: String,
+        /// The incoming channel: protocol and address, e.g. 'if0/ip 10.0.2.0/24'
+        from: String,
+        /// The outgoing channel, e.g. 'if1/ip * proto 17'
+        to: String,
+        /// The role that the domain has: one with channels and bandwidth
+        #[arg(long)]
+        role: String,
+        /// The domain's name
+        #[arg(long, default_value = "cut-through")]
+        title: String,
+        /// Octets a second, at most; 0: as many as the role grants
+        #[arg(long, default_value_t = 0)]
+        bandwidth: u64,
+    },
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Verb::Ls { node, json } = args.verb;
+    let (node, json) = match args.verb {
+        Verb::Ls { node, json } => (node, json),
+        Verb::Cut { node, from, to, role, title, bandwidth } => {
+            let end = |text: &str| {
+                let (protocol, address) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+                [protocol.to_owned(), address.trim().to_owned()]
+            };
+            let (from, to) = (end(&from), end(&to));
+            let wanted =
+                json!({"do": "cut", "title": title, "role": role, "from": from, "to": to, "bandwidth": bandwidth});
+            let made = Control::connect(&run_dir(&node))?.ask(&wanted)?;
+            println!("domain {}", made["domain"]);
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let channels = Control::connect(&run_dir(&node))?.ask(&json!({"do": "channels"}))?;
     if json {
         println!("{}", serde_json::to_string_pretty(&channels)?);

@@ -14,8 +14,8 @@ const HEADERS: [&str; 4] = [
 
 /// Structures that are not the values of a map in `LAYOUT`: octets of each. State is in a map of its code's, and its size is
 /// checked when that is made.
-const OTHERS: [(&str, usize); 5] =
-    [("pattern", 48), ("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
+const OTHERS: [(&str, usize); 6] =
+    [("pattern", 48), ("plain", 48), ("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
 
 /// What the headers assert of the sizes of structures.
 fn sizes() -> Vec<(&'static str, usize)> {

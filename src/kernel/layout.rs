@@ -84,13 +84,14 @@ const OWNERS: u32 = 65_536;
 
 /// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and accounts are those of domains that
 /// have channels.
-pub const CUT_LAYOUT: [(&str, MapShape); 10] = [
+pub const CUT_LAYOUT: [(&str, MapShape); 11] = [
     ("shapes_map", shape(MapKind::Array, 4, 776, 1)),
     ("owners_map", shape(MapKind::Hash, 48, 424, OWNERS)),
     ("channels_map", shape(MapKind::Array, 4, 8, 1)),
     ("cuts_map", shape(MapKind::Array, 4, 56, CUTS)),
     ("cut_usage_map", shape(MapKind::PerCpuArray, 4, 128, CUTS)),
     ("cut_flows_map", shape(MapKind::PerCpuArray, 4, 192, FLOW_PLACES)),
+    ("scratch_map", shape(MapKind::PerCpuArray, 4, 176, 1)),
     (ALLOWED, shape(MapKind::Array, 4, ALLOWANCE, ALLOWANCES)),
     ("spent_map", shape(MapKind::SharedArray, 4, 128, ALLOWANCES)),
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, CUTS)),

@@ -3,7 +3,7 @@
 //! `control.sock` in the node's run directory, readable and writable by the node's user only.
 //! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
 //! `{"do":"remove-code","name":NAME}`, `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`,
-//! `{"do":"unload-service","name":NAME}`, `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`, `{"do":"down"}`, or
+//! `{"do":"unload-service","name":NAME}`, `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`, `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or
 //! with `"keep_kernel":true`. Answers: `{"ok":…}` or
 //! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
 //! those forgotten keep nobody out.
@@ -60,6 +60,8 @@ enum Ask {
         domain: u32,
     },
     Channels,
+    /// A domain with a cut-through channel, in a role.
+    Cut(super::domains::NewCut),
     /// Makes a wasm module a PLAN service.
     LoadService {
         name: String,
@@ -222,6 +224,7 @@ impl Handle {
                 let channels = self.with_node(|node, _| node.channel_list())?;
                 serde_json::to_value(channels).map_err(|error| error.to_string())
             }
+            Ask::Cut(wanted) => super::domains::cut(self, wanted),
             Ask::LoadService { name, signature, module } => {
                 let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
                 let signature = Signature::parse(&signature)?;

@@ -2,6 +2,7 @@
 
 use super::control::Handle;
 use crate::nodeos::domain::DomainId;
+use crate::nodeos::interface::{ChanSpec, NetSpec, NodeOs};
 use serde_json::{Value, json};
 
 /// All domains, each behind the one above it; what the environments in processes do; what the security module has decided.
@@ -28,6 +29,40 @@ pub(super) fn list(handle: &Handle) -> Result<Value, String> {
     let environments = handle.management().map(|management| management.status()).unwrap_or_default();
     let spaces = handle.files().map(|files| files.status()).unwrap_or_default();
     Ok(json!({ "domains": all, "environments": environments, "files": spaces, "security": decided }))
+}
+
+/// A cut-through channel that an operator wants.
+#[derive(serde::Deserialize)]
+pub(super) struct NewCut {
+    /// Of its domain.
+    title: String,
+    role: String,
+    /// Protocol and address of the incoming channel, and of the outgoing one.
+    from: [String; 2],
+    to: [String; 2],
+    /// Octets a second; 0: as many as the role grants.
+    #[serde(default)]
+    bandwidth: u64,
+}
+
+/// Makes a domain with a cut-through channel for an operator. It lives until somebody ends it, or the node ends.
+pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
+    let domain = handle.with_node(move |node, turn| {
+        let domain = node.add_environment(&wanted.title, &wanted.role)?;
+        let spec = |[protocol, address]: [String; 2]| ChanSpec { protocol, address, ..ChanSpec::default() };
+        let net = NetSpec { bandwidth: wanted.bandwidth, ..NetSpec::default() };
+        let mut os = node.os(turn, domain);
+        let from = os.inchan_create(domain, &spec(wanted.from));
+        let to = os.outchan_create(domain, &ChanSpec { net, ..spec(wanted.to) });
+        let cut = from.and_then(|from| to.and_then(|to| os.cutchan_create(from, to)));
+        if let Err(error) = cut {
+            node.end_environment(turn, domain);
+            return Err(format!("no cut-through channel: {}", error.help()));
+        }
+        Ok(domain)
+    })??;
+    handle.settle()?;
+    Ok(json!({ "domain": domain.0 }))
 }
 
 /// Ends a domain and all below it, its processes and its open files, and says what was freed.

@@ -194,6 +194,11 @@ impl Place {
         &self.states[&code]
     }
 
+    /// The kernel half.
+    pub fn half(&self) -> Arc<KernelHalf> {
+        self.half.clone()
+    }
+
     pub fn usage(&self, code: Digest) -> KernelUsage {
         self.half.usage(&code).unwrap()
     }

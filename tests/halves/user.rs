@@ -93,6 +93,13 @@ impl User {
         }
     }
 
+    /// Lets somebody work with the node.
+    pub fn control<R>(&mut self, now: u64, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
+        let done = work(&mut self.node, &mut Turn { now, runtime: &mut self.runtime, out: &mut self.out });
+        self.settle(now);
+        done
+    }
+
     /// A frame comes in by a port.
     pub fn put(&mut self, now: u64, port: u16, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);

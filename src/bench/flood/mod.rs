@@ -22,10 +22,10 @@ use super::compile::{KernelPrograms, Programs};
 use super::dialogue::Dialogue;
 use super::gateway::sleeps_of;
 use super::guests::packet_to;
-use super::line::{ANEP_PORT, D_MAC, D0, IP_UDP, Line, S0, destination, frame};
+use super::line::{ANEP_PORT, D_MAC, D0, INGRESS, IP_UDP, Line, S0, destination, frame};
 use super::place::{Cpus, Site, launch};
 use crate::code::bundle::Bundle;
-use crate::wire::Addr;
+use crate::wire::{Addr, udp};
 pub(crate) use rounds::{Flood, ROUTER_AND_NODE_CPU, ROUTER_CPU};
 pub(crate) use variant::Variant;
 
@@ -53,12 +53,17 @@ pub(crate) struct Stream {
     pub(crate) codes: u16,
     /// Whether they are capsules; else UDP to a port that is nobody's.
     pub(crate) capsules: bool,
+    /// Whether those to nobody's port have a checksum.
+    pub(crate) summed: bool,
     /// Whether several packets leave for one that comes in.
     pub(crate) copied: bool,
 }
 
 /// "discard" of the registry of ports.
-const NO_CAPSULES: u16 = 9;
+pub(crate) const NO_CAPSULES: u16 = 9;
+
+/// Where the UDP header of a frame begins.
+pub(crate) const UDP_HEADER: usize = 34;
 
 /// How batches follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +103,26 @@ pub(crate) struct Flow {
 impl Stream {
     /// One flow of one code.
     pub(crate) const fn plain(size: usize, batch: u32) -> Stream {
-        Stream { size, batch, rhythm: Rhythm::Flood, destinations: 1, codes: 1, capsules: true, copied: false }
+        Stream {
+            size,
+            batch,
+            rhythm: Rhythm::Flood,
+            destinations: 1,
+            codes: 1,
+            capsules: true,
+            summed: false,
+            copied: false,
+        }
     }
 
     /// One flow of packets that no active node looks into.
     pub(crate) const fn ordinary(size: usize, batch: u32) -> Stream {
         Stream { capsules: false, ..Stream::plain(size, batch) }
+    }
+
+    /// The same with checksums, as hosts send them.
+    pub(crate) const fn summed(self) -> Stream {
+        Stream { summed: true, ..self }
     }
 
     /// One flow of which several copies leave.
@@ -134,7 +153,14 @@ impl Stream {
     /// One round of frames: every destination and every code is in it, equally often.
     fn frames(&self, bundles: &[Bundle]) -> Vec<Vec<u8>> {
         if !self.capsules {
-            return vec![frame(destination(0), NO_CAPSULES, &vec![0x5a; self.size - IP_UDP])];
+            let mut bytes = frame(destination(0), NO_CAPSULES, &vec![0x5a; self.size - IP_UDP]);
+            let ends = [INGRESS.peer, destination(0)].map(|addr| Addr::from(IpAddr::V4(addr)));
+            if let Ok(mut datagram) = udp::PacketMut::new_checked(&mut bytes[UDP_HEADER..])
+                && self.summed
+            {
+                datagram.fill_checksum(ends[0], ends[1]);
+            }
+            return vec![bytes];
         }
         let codes = usize::from(self.codes).min(bundles.len());
         let period = lcm(usize::from(self.destinations), codes);
@@ -219,6 +245,12 @@ impl Channel {
             Rhythm::Fair => self.dialogue.ask(&format!("pace {count} {batch} {INTERVAL_NS}"))?,
         };
         parse(&line).ok_or(Error::Protocol(line))
+    }
+
+    /// The same with so much time between the begins of batches.
+    pub(crate) fn offer(&mut self, count: u32, batch: u32, interval_ns: u32) -> Result<Flow, Error> {
+        let line = self.dialogue.ask(&format!("pace {count} {batch} {interval_ns}"))?;
+        parse(&line).map(|(flow, _)| flow).ok_or(Error::Protocol(line))
     }
 
     /// Frames of a probe: each that takes turns is among them.

@@ -209,7 +209,7 @@ impl<'a> Variant<'a> {
     pub(crate) fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         match &self.way {
             _ if self.copies > 1 => is_child(sent, arrived),
-            Way::Node(gateway) if is_capsule(sent) => gateway.check(sent, arrived),
+            Way::Node(gateway) if is_capsule(sent) || gateway.cuts_through() => gateway.check(sent, arrived),
             _ => unchanged(sent, arrived),
         }
     }
