@@ -19,6 +19,8 @@ fn main() -> ExitCode {
         println!("cargo::rerun-if-changed={watched}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
+    // Trusted environments in the node's process call the functions of the C library, which is part of the program.
+    println!("cargo::rustc-link-arg=-Wl,--export-dynamic-symbol=an_*");
     match compile_all() {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

@@ -7,7 +7,7 @@ use anode1::memory::{Geometry, Memory};
 use anode1::ring::{Cells, Consumer, Producer};
 use std::sync::atomic::Ordering;
 
-const SMALL: Geometry = Geometry { up: 4, down: 4, buffers_node: 4, buffers_process: 4, buffer_bytes: 128 };
+const SMALL: Geometry = Geometry { up: 4, down: 4, buffers_node: 4, buffers_process: 4, buffer_bytes: 128, threads: 1 };
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let (memory, _) = Memory::make(SMALL).unwrap();

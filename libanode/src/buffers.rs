@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 use crate::memory::{HEADROOM, Memory};
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What is known of a buffer: whether it holds a packet, for which time it is used, where the packet begins and its octets.
@@ -57,9 +57,24 @@ pub struct Extent {
     pub length: u16,
 }
 
+/// A buffer of the node's own process: where it is now, and its octets.
+#[derive(Default)]
+struct Room {
+    base: AtomicPtr<u8>,
+    size: AtomicUsize,
+}
+
+/// Where buffers are.
+enum Rooms {
+    /// In memory shared with the node.
+    Shared(Arc<Memory>),
+    /// In this process, which is the node's.
+    Here(Box<[Room]>),
+}
+
 /// The buffers of one session.
 pub struct Buffers {
-    memory: Arc<Memory>,
+    rooms: Rooms,
     states: Vec<AtomicU64>,
     free: Mutex<Vec<u16>>,
 }
@@ -72,17 +87,52 @@ impl Buffers {
         let own = geometry.buffers_node as usize..geometry.buffers();
         let free = own.rev().map(|buffer| buffer as u16).collect();
         let states = (0..geometry.buffers()).map(|_| AtomicU64::new(state)).collect();
-        Buffers { memory, states, free: Mutex::new(free) }
+        Buffers { rooms: Rooms::Shared(memory), states, free: Mutex::new(free) }
+    }
+
+    /// So many in the node's own process, all empty: the node says what is in each ([`Buffers::put`]).
+    pub fn here(count: u16, first: u32) -> Buffers {
+        let state = State { live: false, generation: first & GENERATIONS, start: 0, length: 0 }.word();
+        let rooms = (0..count).map(|_| Room::default()).collect();
+        let states = (0..count).map(|_| AtomicU64::new(state)).collect();
+        Buffers { rooms: Rooms::Here(rooms), states, free: Mutex::default() }
     }
 
     /// Octets of a buffer.
-    pub fn size(&self) -> usize {
-        self.memory.geometry().buffer_bytes as usize
+    pub fn size(&self, buffer: u16) -> usize {
+        match &self.rooms {
+            Rooms::Shared(memory) => memory.geometry().buffer_bytes as usize,
+            Rooms::Here(rooms) => rooms.get(usize::from(buffer)).map_or(0, |room| room.size.load(Acquire)),
+        }
     }
 
     /// Whether a buffer is of the node's share.
     pub fn is_nodes(&self, buffer: u16) -> bool {
-        u32::from(buffer) < self.memory.geometry().buffers_node
+        match &self.rooms {
+            Rooms::Shared(memory) => u32::from(buffer) < memory.geometry().buffers_node,
+            Rooms::Here(_) => true,
+        }
+    }
+
+    /// Puts a packet of the node's own process into a buffer: `size` octets at `base`, which stay there until the packet is claimed.
+    #[inline]
+    pub fn put(&self, buffer: u16, (base, size): (*mut u8, usize), start: u16, length: u16) -> Option<Packet> {
+        let Rooms::Here(rooms) = &self.rooms else { return None };
+        let room = rooms.get(usize::from(buffer))?;
+        room.base.store(base, Relaxed);
+        room.size.store(size, Release);
+        self.revive(buffer, start, length)
+    }
+
+    /// Puts a packet of the node's own process back into its buffer, under the name that it had before it was claimed.
+    pub fn put_again(&self, packet: Packet, (base, size): (*mut u8, usize), extent: Extent) {
+        if let Rooms::Here(rooms) = &self.rooms
+            && let Some(room) = rooms.get(usize::from(packet.buffer))
+        {
+            room.base.store(base, Relaxed);
+            room.size.store(size, Release);
+            self.unclaim(packet, extent);
+        }
     }
 
     /// An empty packet in a buffer of the process's, or nothing if all are in use.
@@ -101,12 +151,12 @@ impl Buffers {
     /// A packet that came in a buffer.
     pub fn revive(&self, buffer: u16, start: u16, length: u16) -> Option<Packet> {
         let word = self.states.get(usize::from(buffer))?;
-        if usize::from(start) + usize::from(length) > self.size() {
+        if usize::from(start) + usize::from(length) > self.size(buffer) {
             return None;
         }
         let before = State::of(word.load(Acquire));
         let generation = before.generation.wrapping_add(1) & GENERATIONS;
-        word.store(State { live: true, generation, start, length }.word(), core::sync::atomic::Ordering::Release);
+        word.store(State { live: true, generation, start, length }.word(), Release);
         Some(Packet { buffer, generation })
     }
 
@@ -128,7 +178,7 @@ impl Buffers {
             let (word, state) = self.state(packet)?;
             let Extent { start, length } =
                 change(Extent { start: state.start, length: state.length }).ok_or(Error::Invalid)?;
-            if usize::from(start) + usize::from(length) > self.size() {
+            if usize::from(start) + usize::from(length) > self.size(packet.buffer) {
                 return Err(Error::Invalid);
             }
             let new = State { start, length, ..state };
@@ -153,13 +203,19 @@ impl Buffers {
     pub fn unclaim(&self, packet: Packet, extent: Extent) {
         let Extent { start, length } = extent;
         let state = State { live: true, generation: packet.generation, start, length };
-        self.states[usize::from(packet.buffer)].store(state.word(), core::sync::atomic::Ordering::Release);
+        self.states[usize::from(packet.buffer)].store(state.word(), Release);
     }
 
     /// Where the octets of a packet are.
     pub fn data(&self, packet: Packet) -> Result<*mut u8, Error> {
         let extent = self.extent(packet)?;
-        self.memory.address(packet.buffer.into(), extent.start.into()).ok_or(Error::Stale)
+        match &self.rooms {
+            Rooms::Shared(memory) => memory.address(packet.buffer.into(), extent.start.into()).ok_or(Error::Stale),
+            Rooms::Here(rooms) => {
+                let room = rooms.get(usize::from(packet.buffer)).ok_or(Error::Stale)?;
+                Ok(room.base.load(Acquire).wrapping_add(extent.start.into()))
+            }
+        }
     }
 }
 
@@ -191,7 +247,7 @@ mod tests {
     fn a_packet_stays_within_its_buffer() {
         let buffers = buffers();
         let packet = buffers.alloc().unwrap();
-        let longest = (buffers.size() - HEADROOM) as u16;
+        let longest = (buffers.size(packet.buffer) - HEADROOM) as u16;
         buffers.set_extent(packet, |extent| Some(Extent { length: longest, ..extent })).unwrap();
         let longer = |extent: Extent| Some(Extent { length: longest + 1, ..extent });
         assert_eq!(buffers.set_extent(packet, longer), Err(Error::Invalid));

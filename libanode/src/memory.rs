@@ -6,6 +6,7 @@
 //! up       node → process   packets and events
 //! down     process → node   packets to send
 //! back     process → node   buffers of the node's that are free again; holds all of them, so it never is full
+//! threads  a word for each thread of the process: which domain it works for, and whether a function runs (odd) or it rests
 //! buffers  the node's, filled for `up`; behind them the process's, filled for `down`
 //! ```
 //!
@@ -33,6 +34,12 @@ pub const BUFFERS_MAX: usize = 1 << 16;
 /// Entries of a ring, at most.
 const RING_MAX: usize = 1 << 16;
 
+/// Threads of a session, at most.
+const THREADS_MAX: u32 = 1024;
+
+/// Words between those of two threads: each has a cache line.
+const THREAD_WORDS: usize = 8;
+
 /// Octets of a page: where the buffers begin.
 const PAGE: usize = 4096;
 
@@ -49,11 +56,13 @@ pub struct Geometry {
     pub buffers_process: u32,
     /// Octets of a buffer: a multiple of 64.
     pub buffer_bytes: u32,
+    /// Threads of the process that can work at the same time.
+    pub threads: u32,
 }
 
 impl Default for Geometry {
     fn default() -> Geometry {
-        Geometry { up: 1024, down: 1024, buffers_node: 512, buffers_process: 512, buffer_bytes: 2048 }
+        Geometry { up: 1024, down: 1024, buffers_node: 512, buffers_process: 512, buffer_bytes: 2048, threads: 128 }
     }
 }
 
@@ -65,7 +74,8 @@ impl Geometry {
         let octets = self.buffer_bytes as usize;
         let fits = octets.is_multiple_of(64) && octets > HEADROOM && octets <= BUFFER_BYTES_MAX;
         let rings = ring(self.up) && ring(self.down) && ring(self.buffers_node);
-        (rings && fits && buffers <= BUFFERS_MAX as u64).then_some(self)
+        let threads = (1..=THREADS_MAX).contains(&self.threads);
+        (rings && fits && threads && buffers <= BUFFERS_MAX as u64).then_some(self)
     }
 
     /// All buffers.
@@ -89,9 +99,17 @@ impl Geometry {
         Place { base: down.base + words(down.capacity), capacity: self.buffers_node as usize }
     }
 
+    /// The word of a thread, if there is one with this number.
+    pub fn thread(&self, number: u16) -> Option<usize> {
+        let back = self.back();
+        let first = back.base + words(back.capacity);
+        (u32::from(number) < self.threads).then_some(first + usize::from(number) * THREAD_WORDS)
+    }
+
     fn first_buffer(&self) -> usize {
         let back = self.back();
-        ((back.base + words(back.capacity)) * size_of::<u64>()).next_multiple_of(PAGE)
+        let threads = self.threads as usize * THREAD_WORDS;
+        ((back.base + words(back.capacity) + threads) * size_of::<u64>()).next_multiple_of(PAGE)
     }
 
     /// Octets of it all.
@@ -295,6 +313,7 @@ mod tests {
             Geometry { buffers_process: u32::MAX, ..Geometry::default() },
             Geometry { buffer_bytes: 65, ..Geometry::default() },
             Geometry { buffer_bytes: 64, ..Geometry::default() },
+            Geometry { threads: 0, ..Geometry::default() },
         ] {
             assert_eq!(bad.checked(), None);
         }

@@ -266,7 +266,7 @@ record! {
 
 impl Field for Geometry {
     fn put(&self, into: &mut Vec<u8>) {
-        let all = [self.up, self.down, self.buffers_node, self.buffers_process, self.buffer_bytes];
+        let all = [self.up, self.down, self.buffers_node, self.buffers_process, self.buffer_bytes, self.threads];
         all.iter().for_each(|number| number.put(into));
     }
 
@@ -278,6 +278,7 @@ impl Field for Geometry {
             buffers_node: next()?,
             buffers_process: next()?,
             buffer_bytes: next()?,
+            threads: next()?,
         };
         geometry.checked()
     }

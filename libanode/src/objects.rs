@@ -7,9 +7,9 @@
 use crate::crew::{Channel, Event, ProcessDomain};
 use crate::error::Error;
 use crate::heap::Heap;
+use crate::numbers::Numbers;
 use crate::session::Session;
 use core::ffi::c_void;
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Octets of the memory that stands for an object in the explicit model, and their alignment. Only its address is used.
@@ -132,7 +132,7 @@ pub enum PlainKind {
 
 #[derive(Default)]
 struct Registry {
-    objects: HashMap<u64, Object>,
+    objects: Numbers<u64, Object>,
     serial: u64,
 }
 
@@ -232,6 +232,11 @@ fn gone(name: *const c_void) -> Error {
 /// The name of a packet: of which session (by its slot), in which buffer, for which time.
 pub fn packet_name(slot: u8, packet: crate::buffers::Packet) -> *mut c_void {
     (TAG | u64::from(slot) << 48 | u64::from(packet.generation) << 16 | u64::from(packet.buffer)) as *mut c_void
+}
+
+/// The name of a thread, which is no object and only to be compared.
+pub fn thread_name(number: u64) -> *mut c_void {
+    (OBJECTS | 1 << 61 | number) as *mut c_void
 }
 
 /// The slot and the packet that a name speaks of.

@@ -28,6 +28,12 @@
  * (deliver functions and so on) are run by the threads of their domain: at most maxthreads at the same time. A domain's threads should
  * not wait for long: while they do, the domain's packets wait, and are dropped when there are too many.
  *
+ * In the node's process. The same program, built as a shared object (cc -shared -fPIC -I sdk ee.c -o ee.so), is run by a node that trusts
+ * it ([[ee]] with library): its main function by a thread of its own, and the functions that it wants called by the node's thread, one at
+ * a time: they get packets as they came, without a copy, and the node works at nothing else until they return. They make no call about
+ * files (AN_EINVAL), and an_outchanSend() says at once why a packet cannot go. Only functions of an_threadCreate() have threads of the
+ * domain's. an_nodeConnect() without a path, by the thread that runs main, connects to that node. When main returns all ends.
+ *
  * Units. Octets, milliseconds, nanoseconds as named. Ports are in the host's byte order, addresses in the network's.
  */
 #ifndef ANODE_NODEOS_H
@@ -99,6 +105,8 @@ typedef struct an_OutChan *an_OutChan_t;
 typedef struct an_CutChan *an_CutChan_t;
 /** A packet in its buffer. */
 typedef struct an_PacketBuffer *an_PacketBuffer_t;
+/** A thread that works for a domain; no object, and taken by no call. */
+typedef struct an_Thread *an_Thread_t;
 /** Something to come at a time. */
 typedef struct an_Event *an_Event_t;
 /** An open file. */
@@ -265,6 +273,12 @@ int an_threadCreate(an_Domain_t domain, an_ThreadFunc func, void *arg);
 /** Lends the calling thread to a domain for so many milliseconds, or until the domain has ended (-1), which gives AN_ESTALE.
  * AN_ELIMIT: it has maxthreads already. AN_EINVAL: the caller is a thread of a domain. */
 int an_threadEnter(an_Domain_t domain, int64_t milliseconds);
+/** The calling thread's name, only to be compared with others: as long as it works for a domain no other thread has it. AN_EINVAL:
+ * it works for none. */
+an_Thread_t an_threadSelf(void);
+/** Has the calling thread leave its domain when the function that it runs has returned; the domain has a place for another then
+ * (an_threadEnter()). AN_EINVAL: it works for none, or is the node's own. */
+int an_threadExit(void);
 /** Lets other threads go first. */
 void an_threadYield(void);
 
@@ -305,7 +319,8 @@ int an_pktbufFree(an_PacketBuffer_t packet);
 void *an_pktbufData(an_PacketBuffer_t packet);
 /** How many there are, into *length. */
 int an_pktbufLength(an_PacketBuffer_t packet, size_t *length);
-/** Changes that at the end. What is new holds anything. AN_EINVAL: more than the buffer has (2048 with what is before the packet). */
+/** Changes that at the end. What is new holds anything. AN_EINVAL: more than the buffer has (2048 with what is before the packet; in
+ * the node's process 1952). */
 int an_pktbufResize(an_PacketBuffer_t packet, size_t length);
 /** Moves the beginning: octets > 0 takes them off, < 0 makes room before it; 64 are there. AN_EINVAL: fewer are. */
 int an_pktbufTrim(an_PacketBuffer_t packet, int64_t octets);
@@ -327,7 +342,8 @@ an_OutChan_t an_outchanCreate(void *mem, an_Domain_t domain, const char *protspe
 int an_outchanDestroy(an_OutChan_t chan);
 /** Sends a packet as the payload of the channel's last protocol; to: where, if the channel leaves it open, or 0. On AN_OK the packet is
  * gone. Otherwise the caller still has it: AN_EAGAIN: the ring to the node is full. What the node cannot send later it drops and
- * counts (an_domainUsage()). */
+ * counts (an_domainUsage()); in the node's process it says so: AN_EMSGSIZE, AN_ENOENT: no route, AN_EINVAL: no destination. What a
+ * deliver function sends goes when it returns, or before. */
 int an_outchanSend(an_OutChan_t chan, const struct an_End *to, an_PacketBuffer_t packet);
 
 /** Joins two channels of one domain: packets go from one to the other without the program; both stay objects. AN_EEXIST: from

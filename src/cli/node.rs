@@ -4,7 +4,7 @@ use crate::code::bundle::Kind;
 use crate::kernel::Pins;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
-use crate::manage::management::Environment;
+use crate::manage::management::{Environment, Program};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::limits::OverBudget;
 use crate::nodeos::reason::Reason;
@@ -155,11 +155,12 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
         describe_role(role);
     }
     for environment in file.environments(&config.roles)? {
-        let Environment { name, command, role, restart, data_bytes, .. } = environment;
-        println!(
-            "  environment {name} in the role {role}, restarted {restart:?}, {data_bytes} B of its own: {}",
-            command.join(" ")
-        );
+        let Environment { name, program, role, restart } = environment;
+        let (what, words) = match program {
+            Program::Process(process) => (format!("{} B of its own", process.data_bytes), process.command),
+            Program::Object(words) => ("in this process".into(), words),
+        };
+        println!("  environment {name} in the role {role}, restarted {restart:?}, {what}: {}", words.join(" "));
     }
     if let Some(path) = &file.files {
         println!("  files of domains are kept in {}", path.display());

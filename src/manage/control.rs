@@ -111,9 +111,14 @@ impl Handle {
         Handle { cpu: Some(cpu), ..self }
     }
 
-    /// The same with the management environment, and the files of domains if there are any.
-    pub fn with_management(self, management: Arc<Management>, files: Option<Arc<Files>>) -> Handle {
-        Handle { management: Some(management), files, ..self }
+    /// The same with the management environment.
+    pub fn with_management(self, management: Arc<Management>) -> Handle {
+        Handle { management: Some(management), ..self }
+    }
+
+    /// The same with the files of domains, if there are any.
+    pub fn with_files(self, files: Option<Arc<Files>>) -> Handle {
+        Handle { files, ..self }
     }
 
     /// The management environment.

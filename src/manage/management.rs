@@ -8,17 +8,20 @@
 //!
 //! Its domain is a child of the root (PLAN on OSKit, figure 4.5; Snow on Silk, §1), and every environment of the configuration
 //! gets a domain below it, in the role that the security module ([`Roles::environment`]) lets it have. The environments themselves are processes
-//! (`process`): one ends with its domain, and a domain with its process. A process that ends is started again as its
+//! (`process`), or shared objects that the role trusts with this process (`object`): one ends with its domain, and a domain with it. What ends is started again as its
 //! `restart` says, later each time it fails soon. One thread does all this; the worker is only asked to create and end domains.
 //!
 //! [`Roles::environment`]: crate::trust::Roles::environment
 
+mod being;
+mod object;
 mod process;
 mod supervisor;
 
 pub use process::{ARGUMENT, serve};
 pub use supervisor::{BACK_OFF_MAX, State};
 
+use super::ee::ObjectHost;
 use crate::nodeos::domain::DomainId;
 use crate::sys::poll::Waker;
 use crate::sys::process::group_of;
@@ -54,12 +57,28 @@ pub enum Restart {
 pub struct Environment {
     /// Its name, which is also that of its name space of files.
     pub name: String,
-    /// The program and its arguments.
-    pub command: Vec<String>,
+    /// What is run.
+    pub program: Program,
     /// What its domain may use.
     pub role: String,
     /// When it is started again.
     pub restart: Restart,
+}
+
+/// What an environment is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A process of its own.
+    Process(Process),
+    /// A shared object in the node's process, with the words that its main function gets: its path is the first.
+    Object(Vec<String>),
+}
+
+/// A program in a process of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The program and its arguments.
+    pub command: Vec<String>,
     /// What it may read besides the system's programs and libraries.
     pub reads: Vec<PathBuf>,
     /// Octets that it may hold in its own memory.
@@ -113,6 +132,8 @@ pub trait Domains: Send + 'static {
     fn with_files(&self) -> Option<Vec<DomainId>>;
     /// Closes the files of a domain that has ended.
     fn without_files(&self, domain: DomainId);
+    /// What an object of the node's process connects by, in a domain and a role.
+    fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ObjectHost>, String>;
 }
 
 /// What the supervisor tells others.

@@ -24,6 +24,7 @@ pub mod resolver;
 pub mod sockets;
 pub mod worker;
 
+use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
 use crate::kernel::{KernelHalf, Steering};
@@ -115,9 +116,14 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
         clock,
     })?;
     listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
-    let domains = NodeDomains { handle: handle.clone(), roles: roles.clone(), files: files.clone() };
+    let domains = NodeDomains {
+        handle: handle.clone().with_files(files.clone()),
+        clock,
+        roles: roles.clone(),
+        files: files.clone(),
+    };
     let management = Arc::new(Management::start(environments, dir.clone(), domains)?);
-    let handle = handle.with_management(management.clone(), files);
+    let handle = handle.with_management(management.clone()).with_files(files);
     let control_path = dir.join("control.sock");
     control::serve(&control_path, handle.clone())
         .with_context(|| format!("cannot listen at {}", control_path.display()))?;
@@ -182,6 +188,7 @@ fn open_files(path: &Path) -> Result<Files> {
 /// What the management environment asks of this node.
 struct NodeDomains {
     handle: Handle,
+    clock: Clock,
     roles: Arc<Roles>,
     files: Option<Arc<Files>>,
 }
@@ -206,6 +213,14 @@ impl Domains for NodeDomains {
         if let Some(files) = &self.files {
             files.leave(domain);
         }
+    }
+
+    fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ee::ObjectHost>, String> {
+        let role = self.roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
+        if !role.representations.has(Kind::Native) {
+            return Err(format!("the role {} does not include native code", role.name));
+        }
+        Ok(Arc::new(ee::ObjectHost::new(self.handle.clone(), self.clock, domain, role.clone())))
     }
 
     fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>> {

@@ -191,7 +191,8 @@ impl Node {
                     self.look_after_pools(turn);
                     return self.refuse_packet(turn, domain, upcall);
                 }
-                environment.upcall(&mut self.os(turn, domain), domain, upcall);
+                let caller = environment.acts_for(domain);
+                environment.upcall(&mut self.os(turn, caller), domain, upcall);
                 self.hosts.give_back(host, environment);
             }
             // It is being called already, or gone: its own packets do not call it again.

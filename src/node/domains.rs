@@ -5,7 +5,8 @@
 
 use super::Node;
 use super::codes::Code;
-use super::os::Ended;
+use super::hosts::Environment;
+use super::os::{Ended, title_of};
 use super::output::Turn;
 use crate::nodeos::channel::Traffic;
 use crate::nodeos::domain::{DomainId, Usage};
@@ -93,9 +94,15 @@ impl Node {
         self.end_domain(turn, domain, true)
     }
 
-    /// A process of an environment has connected: it runs the environment's domain, and what is created below that. One more
+    /// A program of an environment has connected, in a process of its own or `here`: it runs the environment's domain, and what is created below that. One more
     /// connection of the same environment gets a domain of its own below it, in the role it asks for as far as that reaches.
-    pub fn join(&mut self, top: DomainId, spec: &DomainSpec) -> Result<(HostId, DomainId), Error> {
+    pub fn join(
+        &mut self,
+        top: DomainId,
+        spec: &DomainSpec,
+        here: Option<Box<dyn Environment>>,
+    ) -> Result<(HostId, DomainId), Error> {
+        let title = title_of(&spec.title)?;
         let env = self.env.as_deref_mut().ok_or(Error::Stale)?;
         let domain = env.domains.of(top).ok_or(Error::Ended)?;
         let role = domain.role.clone();
@@ -103,20 +110,20 @@ impl Node {
             return Err(Error::Limit);
         }
         if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
-            let host = self.hosts.add_remote().ok_or(Error::Full)?;
+            let host = self.hosts.enter(here).ok_or(Error::Full)?;
             domain.host = host;
             domain.grants.threads = spec.threads.max_threads;
             return Ok((host, top));
         }
         let room = env.domains.has_room(top);
         let role =
-            self.roles.domain(&self.name, &spec.title, &role, spec.role.as_deref()).map_err(|_| Error::Denied)?;
+            self.roles.domain(&self.name, &title, &role, spec.role.as_deref()).map_err(|refused| refused.error())?;
         if !room {
             return Err(Error::Limit);
         }
-        let host = self.hosts.add_remote().ok_or(Error::Full)?;
+        let host = self.hosts.enter(here).ok_or(Error::Full)?;
         let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
-        let added = self.add_domain(top, spec.title.clone(), host, (&role, grants), None);
+        let added = self.add_domain(top, title, host, (&role, grants), None);
         if added.is_err() {
             self.hosts.remove(host);
         }

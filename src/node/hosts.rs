@@ -6,10 +6,19 @@ use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
 /// Hosts of one node at the same time.
 pub const HOSTS_MAX: usize = 1024;
 
-/// An execution environment in the node's process: it is called on the packet path and must not wait for anything.
+/// An execution environment in the node's process: it is called on the packet path and must not wait for anything. It goes with the last of its
+/// domains.
 pub trait Environment: Send {
     /// Something has happened to one of its domains; `os` acts for that domain.
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall);
+
+    /// One of its domains has ended, and it has others.
+    fn ended(&mut self, _domain: DomainId) {}
+
+    /// In whose name it acts when it is called for a domain.
+    fn acts_for(&self, domain: DomainId) -> DomainId {
+        domain
+    }
 }
 
 enum Host {
@@ -59,6 +68,14 @@ impl Hosts {
         self.add(Host::Local(Some(environment)))
     }
 
+    /// One in the node's process, or in one of its own.
+    pub fn enter(&mut self, here: Option<Box<dyn Environment>>) -> Option<HostId> {
+        match here {
+            Some(environment) => self.add_local(environment),
+            None => self.add_remote(),
+        }
+    }
+
     /// Another environment in the place of one of this process.
     pub fn replace(&mut self, host: HostId, environment: Box<dyn Environment>) -> bool {
         match self.0.get_mut(host.0 as usize) {
@@ -87,6 +104,13 @@ impl Hosts {
     /// Whether it is in a process of its own.
     pub fn is_remote(&self, host: HostId) -> bool {
         matches!(self.0.get(host.0 as usize), Some(Host::Remote))
+    }
+
+    /// Tells one of this process that a domain has ended, unless it is being called: then it knows.
+    pub fn tell_end(&mut self, host: HostId, domain: DomainId) {
+        if let Some(Host::Local(Some(environment))) = self.0.get_mut(host.0 as usize) {
+            environment.ended(domain);
+        }
     }
 
     #[inline]

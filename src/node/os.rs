@@ -10,16 +10,16 @@ use super::{Node, channels};
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::channel::{InChan, Target};
-use crate::nodeos::domain::{Domain, Usage};
+use crate::nodeos::domain::Domain;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
-    OutChanId, PoolId, Upcall,
+    OutChanId, PoolId, Upcall, Usage,
 };
 use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Frame, PortId};
-use crate::trust::{Role, RoleRefused};
+use crate::trust::Role;
 use crate::wire::anep;
 use std::sync::Arc;
 
@@ -271,13 +271,16 @@ impl Node {
                 }
             } else if !self.runs_any(domain.host) {
                 self.hosts.remove(domain.host);
+            } else if tell {
+                self.hosts.tell_end(domain.host, id);
             }
         }
         ended
     }
 }
 
-fn title_of(title: &str) -> Result<String, Error> {
+/// A title that people can read.
+pub(super) fn title_of(title: &str) -> Result<String, Error> {
     let fits = !title.is_empty() && title.chars().count() <= TITLE_MAX && !title.chars().any(char::is_control);
     if fits { Ok(title.to_owned()) } else { Err(Error::Invalid) }
 }
@@ -302,14 +305,6 @@ impl Os<'_, '_> {
     pub fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
         let domain = self.node.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain).map(|()| domain)
-    }
-
-    /// What a domain has used, and the octets of memory that it holds.
-    pub fn usage(&self, domain: DomainId) -> Result<(Usage, u64), Error> {
-        self.may(domain)?;
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage();
-        Ok((usage, self.node.pools.held_by(domain)))
     }
 
     /// Charges memory that the node holds for a domain, until that ends.
@@ -349,10 +344,7 @@ impl Os<'_, '_> {
         let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
         let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
         let role = self.node.roles.domain(&self.node.name, title, creator, spec.role.as_deref());
-        let role = role.map_err(|refused| match refused {
-            RoleRefused::Unknown { .. } => Error::Unknown,
-            RoleRefused::Exceeds { .. } => Error::Denied,
-        })?;
+        let role = role.map_err(|refused| refused.error())?;
         if spec.threads.max_threads > role.grants.threads || !env.domains.has_room(parent) {
             return Err(Error::Limit);
         }
@@ -399,6 +391,13 @@ impl NodeOs for Os<'_, '_> {
         }
         self.node.end_domain(self.turn, domain, domain != self.caller);
         Ok(())
+    }
+
+    fn domain_usage(&self, domain: DomainId) -> Result<(Usage, u64), Error> {
+        self.may(domain)?;
+        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
+        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage();
+        Ok((usage, self.node.pools.held_by(domain)))
     }
 
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {

@@ -6,10 +6,10 @@
 //! one call. [`NodeOs`] is the binding for environments in the node's process; `sdk/anode/nodeos.h` is the same for C, through a
 //! socket and shared memory. `docs/nodeos.md` is the reference.
 
-pub use super::domain::DomainId;
+pub use super::domain::{DomainId, Usage};
 use crate::object_name;
 use crate::port::Frame;
-use core::fmt;
+pub use libanode::error::Error;
 
 object_name! {
     /// Names a memory pool.
@@ -40,65 +40,6 @@ impl HostId {
 /// Names an event that has been scheduled and not come yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub u64);
-
-macro_rules! errors {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $name:literal, $help:literal;)+) => {
-        /// Why a call was refused. The numbers are those of `sdk/anode/nodeos.h`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Error { $($(#[doc = $doc])+ $variant = $code,)+ }
-
-        impl Error {
-            /// All of them.
-            pub const ALL: &'static [Error] = &[$(Error::$variant,)+];
-
-            /// Its name in C.
-            pub fn name(self) -> &'static str {
-                match self { $(Error::$variant => $name,)+ }
-            }
-
-            /// What it means.
-            pub fn help(self) -> &'static str {
-                match self { $(Error::$variant => $help,)+ }
-            }
-        }
-    };
-}
-
-errors! {
-    /// An argument has no meaning.
-    Invalid = 1, "AN_EINVAL", "an argument is outside what the call takes";
-    /// The object does not exist any more, or never has.
-    Stale = 2, "AN_ESTALE", "the object has been destroyed, or its domain has ended";
-    /// The object is another domain's.
-    Denied = 3, "AN_EACCES", "the object belongs to a domain outside the caller's subtree, or the role lacks the right";
-    /// The domain has used up what it was granted.
-    Limit = 4, "AN_ELIMIT", "the domain has all it was granted of this";
-    /// Another has it already.
-    Exists = 5, "AN_EEXIST", "another channel has this address and key, or a file of this name exists";
-    /// There is nothing by that name.
-    Unknown = 6, "AN_ENOENT", "no interface, route or file of this name";
-    /// The node has no more of it, whoever asks.
-    Full = 7, "AN_ENOSPC", "the node itself has no more of this";
-    /// A packet does not fit.
-    TooBig = 8, "AN_EMSGSIZE", "the packet is larger than the link carries";
-    /// Too much at once; later it may go.
-    Again = 9, "AN_EAGAIN", "the channel's bandwidth or queue is used up for now";
-    /// Not offered here.
-    Unsupported = 10, "AN_ENOSYS", "this node, or this protocol, does not offer it";
-    /// The node is gone, or has ended the domain.
-    Ended = 11, "AN_ESHUTDOWN", "the connection to the node has ended, and all objects with it";
-    /// The system below failed.
-    Io = 12, "AN_EIO", "the file system below failed";
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name(), self.help())
-    }
-}
-
-impl core::error::Error for Error {}
 
 /// The threads of a domain: at most so many of its packets, events and exceptions are worked on at the same time. They exist as
 /// threads only where they need stacks of their own, in the processes of environments.
@@ -237,6 +178,8 @@ pub trait NodeOs {
     fn domain_create(&mut self, parent: DomainId, spec: &DomainSpec) -> Result<DomainId, Error>;
     /// Ends a domain and all below it. When it returns no packet, event or call reaches them, and all that they owned is gone.
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error>;
+    /// What a domain has used, and the octets of memory that it holds.
+    fn domain_usage(&self, domain: DomainId) -> Result<(Usage, u64), Error>;
     /// Creates a memory pool for the caller's subtree.
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error>;
     /// Destroys a memory pool that no domain uses.

@@ -171,6 +171,26 @@ impl Frame {
         &mut self.buffer[HEADROOM..]
     }
 
+    /// Where the packet begins in its buffer, and its octets.
+    #[inline]
+    pub fn extent(&self) -> (usize, usize) {
+        (self.start, self.end - self.start)
+    }
+
+    /// Says where the packet begins in its buffer, and its octets; nothing if they are not there.
+    #[inline]
+    pub fn set_extent(&mut self, start: usize, length: usize) -> Option<()> {
+        let end = start.checked_add(length).filter(|end| *end <= self.buffer.len())?;
+        (self.start, self.end) = (start, end);
+        Some(())
+    }
+
+    /// The whole buffer: what is before the packet, the packet, and what is behind it.
+    #[inline]
+    pub fn buffer_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
     /// Makes room for `count` octets in front and gives them, or nothing if the headroom is used up.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {

@@ -15,6 +15,7 @@ use super::role::{Form, Kinds, NODE, Role, Roles};
 use crate::code::bundle::{self, Kind};
 use crate::nodeos::domain::Limits;
 use crate::nodeos::grants::Grants;
+use crate::nodeos::interface::Error;
 use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -70,6 +71,16 @@ pub enum RoleRefused {
         /// In what.
         what: String,
     },
+}
+
+impl RoleRefused {
+    /// What a call says that is refused for it.
+    pub fn error(&self) -> Error {
+        match self {
+            RoleRefused::Unknown { .. } => Error::Unknown,
+            RoleRefused::Exceeds { .. } => Error::Denied,
+        }
+    }
 }
 
 impl fmt::Display for RoleRefused {

@@ -11,6 +11,8 @@ pub enum Linked {
     Static,
     /// Beside itself.
     Shared,
+    /// In the node, whose process it is for: a shared object.
+    Here,
 }
 
 /// Where the library is: beside the programs of the tests.
@@ -24,13 +26,17 @@ pub fn library() -> PathBuf {
 /// Builds the program of a file into a folder.
 pub fn build(source: &str, into: &Path, flags: &[&str], linked: Linked) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = into.join(Path::new(source).file_stem().unwrap());
+    let mut program = into.join(Path::new(source).file_stem().unwrap());
+    if linked == Linked::Here {
+        program.set_extension("so");
+    }
     let library = library();
     let mut command = Command::new("cc");
     command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root.join("sdk")).args(flags);
     command.arg("-o").arg(&program).arg(root.join(source));
     match linked {
         Linked::Static => command.arg(library.join("libanode1.a")).args(["-lpthread", "-ldl", "-lm"]),
+        Linked::Here => command.args(["-shared", "-fPIC", "-DHERE"]),
         Linked::Shared => {
             command.arg("-L").arg(&library).arg("-lanode1").arg(format!("-Wl,-rpath,{}", library.display()))
         }

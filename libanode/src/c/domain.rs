@@ -103,12 +103,12 @@ pub unsafe extern "C" fn an_domainCreate(
         let call = Call::DomainCreate { parent: parent.name, spec: spec_ };
         session.call_then(&call, |answer| {
             let Answer::Object { name } = answer else { return Err(Error::Ended) };
-            let mut domain = ProcessDomain::new(session.clone(), name, Some(parent.name), threads.max_threads);
+            let mut domain = ProcessDomain::new(session.clone(), name, Some(parent.name), &threads, !own);
             domain.ends = ends;
             let domain = Arc::new(domain);
             let handle = objects::add(place, Object::Domain(domain.clone()))?;
             let _ = domain.handle.set(handle as usize);
-            session.desk().open(&domain, !own, threads.stack_bytes as usize)?;
+            session.desk().open(&domain)?;
             Ok(handle)
         })
     };
@@ -226,10 +226,26 @@ pub extern "C" fn an_threadEnter(domain: *mut c_void, milliseconds: i64) -> c_in
         if crew::is_of_a_crew() || milliseconds < -1 {
             return Err(Error::Invalid);
         }
+        if domain.starts && domain.session.link().is_here() {
+            // The node's own thread is as many as there can be.
+            return domain.living().and(Err(Error::Limit));
+        }
         let time = u64::try_from(milliseconds).ok().map(|time| Duration::from_millis(time.min(DELAY_MS_MAX)));
         domain.session.desk().serve(&domain, time.map(|time| Instant::now() + time))
     };
     code(enter())
+}
+
+/// The calling thread's name, if it works for a domain.
+#[unsafe(no_mangle)]
+pub extern "C" fn an_threadSelf() -> *mut c_void {
+    object(crew::thread_self().map(objects::thread_name).ok_or(Error::Invalid))
+}
+
+/// Has the calling thread leave its domain when the function that it runs has returned.
+#[unsafe(no_mangle)]
+pub extern "C" fn an_threadExit() -> c_int {
+    code(if crew::leave() { Ok(()) } else { Err(Error::Invalid) })
 }
 
 /// Lets other threads go first.

@@ -4,6 +4,7 @@ use super::domain::CThreadPoolSpec;
 use super::{code, object, put, spec, text};
 use crate::crew::ProcessDomain;
 use crate::error::Error;
+use crate::here;
 use crate::message::{Call, DomainSpec, VERSION};
 use crate::objects::{self, Credential, Object, Place};
 use crate::session::Session;
@@ -26,6 +27,18 @@ pub struct CNodeSpec {
 /// Microseconds of the longest busy polling.
 const BUSY_POLL_US_MAX: c_uint = 1_000_000;
 
+/// Where the node is.
+///
+/// # Safety
+/// `path` is NULL or a string.
+unsafe fn path_of(path: *const c_char) -> Result<PathBuf, Error> {
+    if path.is_null() {
+        return Ok(std::env::var_os("ANODE_NODEOS").ok_or(Error::Unknown)?.into());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { text(path) }.map(PathBuf::from)
+}
+
 /// Connects to a node.
 ///
 /// # Safety
@@ -43,12 +56,6 @@ pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNode
         };
         // SAFETY: the header asks for NULL or a specification.
         let given = if nodespec.is_null() { none } else { unsafe { spec(nodespec) }? };
-        let path: PathBuf = if given.path.is_null() {
-            std::env::var_os("ANODE_NODEOS").ok_or(Error::Unknown)?.into()
-        } else {
-            // SAFETY: the header asks for a string.
-            unsafe { text(given.path) }?.into()
-        };
         // SAFETY: the header asks for NULL or a string.
         let title = if given.title.is_null() { "process".into() } else { unsafe { text(given.title) }? };
         let role = match given.credential.is_null() {
@@ -61,15 +68,26 @@ pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNode
             return Err(Error::Invalid);
         }
         let domain = DomainSpec { title, threads: threads.clone(), pool: None, role };
-        let hello = Call::Hello { version: VERSION, domain };
-        let session = Session::connect(&path, &hello, Duration::from_micros(given.busy_poll_us.into()))?;
+        // Who names a socket means that.
+        let session = match here::host().filter(|_| given.path.is_null()) {
+            Some(host) => {
+                let (domain, link) = host.connect(&domain)?;
+                Session::begin(domain, link)?
+            }
+            None => {
+                let busy_poll = Duration::from_micros(given.busy_poll_us.into());
+                // SAFETY: the caller's promise.
+                let path = unsafe { path_of(given.path) }?;
+                Session::connect(&path, &Call::Hello { version: VERSION, domain }, busy_poll)?
+            }
+        };
         let begin = || {
-            let domain = ProcessDomain::new(session.clone(), session.domain(), None, threads.max_threads);
+            let domain = ProcessDomain::new(session.clone(), session.domain(), None, &threads, !own);
             let domain = Arc::new(domain);
             let handle = objects::add(Place::of(core::ptr::null_mut())?, Object::Domain(domain.clone()))?;
             let _ = domain.handle.set(handle as usize);
             session.set_first(handle as usize);
-            session.desk().open(&domain, !own, threads.stack_bytes as usize)?;
+            session.desk().open(&domain)?;
             objects::add(place, Object::Node(session.clone()))
         };
         begin().inspect_err(|_| session.disconnect())

@@ -20,7 +20,7 @@ pub extern "C" fn an_pktbufAlloc(domain: *mut c_void) -> *mut c_void {
     let alloc = || {
         let domain = objects::find::<ProcessDomain>(domain)?;
         domain.living()?;
-        Ok(objects::packet_name(domain.session.slot(), domain.session.alloc()?))
+        Ok(objects::packet_name(domain.session.slot(), domain.session.alloc(domain.name)?))
     };
     object(alloc())
 }

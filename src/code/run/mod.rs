@@ -8,6 +8,7 @@ mod calls;
 pub mod native;
 mod native_calls;
 pub mod service;
+pub mod trusted;
 pub mod wasm;
 
 use crate::code::bundle::Kind;

@@ -1,7 +1,8 @@
 //! Execution environments of a configuration: `[[ee]]`.
 
 use super::{ConfigError, NodeFile, wrong};
-use crate::manage::management::{COMMAND_WORDS_MAX, Environment, Restart};
+use crate::code::bundle::Kind;
+use crate::manage::management::{COMMAND_WORDS_MAX, Environment, Process, Program, Restart};
 use crate::nodeos::file::check_holder;
 use crate::trust::{ANYONE, Role, Roles};
 use serde::Deserialize;
@@ -18,8 +19,12 @@ const THREAD_BYTES: u64 = 8 << 20;
 pub struct EnvironmentFile {
     /// Its name: 1 to 32 letters, digits, '-', '_' or '.'. Its files are kept under it.
     pub name: String,
-    /// The program and its arguments.
+    /// The program and its arguments, in a process of its own.
+    #[serde(default)]
     pub command: Vec<String>,
+    /// A shared object instead, in the node's process, and its arguments: only in roles that have native code.
+    #[serde(default)]
+    pub library: Vec<String>,
     /// The role of its domain.
     #[serde(default = "anyone")]
     pub role: String,
@@ -50,6 +55,39 @@ impl EnvironmentFile {
                 "[[ee]] name = '{name}': 1 to 32 letters, digits, '-', '_' or '.', and does not begin with '.'"
             ));
         }
+        let Some(role) = roles.iter().find(|role| role.name == self.role) else {
+            return wrong(format!("ee {name}: role = \"{}\": no such [[role]]", self.role));
+        };
+        let program = if self.library.is_empty() {
+            Program::Process(self.process(role)?)
+        } else {
+            Program::Object(self.object(role)?)
+        };
+        Ok(Environment { name: name.clone(), program, role: self.role.clone(), restart: self.restart })
+    }
+
+    /// A shared object, if the role trusts it with the node.
+    fn object(&self, role: &Role) -> Result<Vec<String>, ConfigError> {
+        let name = &self.name;
+        if !self.command.is_empty() || !self.reads.is_empty() {
+            return wrong(format!("ee {name}: library: in the node's process there is neither command nor reads"));
+        }
+        if !self.library[0].starts_with('/') {
+            return wrong(format!("ee {name}: library: '{}' is not absolute", self.library[0]));
+        }
+        if !role.representations.has(Kind::Native) {
+            return wrong(format!(
+                "ee {name}: library: the role {} does not include native code; it needs representations = [\"native\"]",
+                role.name
+            ));
+        }
+        check_words(name, "library", &self.library)?;
+        Ok(self.library.clone())
+    }
+
+    /// A program, for a process.
+    fn process(&self, role: &Role) -> Result<Process, ConfigError> {
+        let name = &self.name;
         let Some(program) = self.command.first().filter(|program| !program.is_empty()) else {
             return wrong(format!(
                 "ee {name}: command: the program and its arguments, as in [\"/usr/bin/program\", \"-v\"]"
@@ -60,24 +98,19 @@ impl EnvironmentFile {
                 "ee {name}: command: '{program}' is neither absolute nor a name to be found in PATH"
             ));
         }
-        if self.command.len() > COMMAND_WORDS_MAX || self.command.iter().any(|word| word.contains('\0')) {
-            return wrong(format!("ee {name}: command: at most {COMMAND_WORDS_MAX} words, without NUL"));
-        }
+        check_words(name, "command", &self.command)?;
         if let Some(path) = self.reads.iter().find(|path| !path.is_absolute()) {
             return wrong(format!("ee {name}: reads: {} is not absolute", path.display()));
         }
-        let Some(role) = roles.iter().find(|role| role.name == self.role) else {
-            return wrong(format!("ee {name}: role = \"{}\": no such [[role]]", self.role));
-        };
-        Ok(Environment {
-            name: name.clone(),
-            command: self.command.clone(),
-            role: self.role.clone(),
-            restart: self.restart,
-            reads: self.reads.clone(),
-            data_bytes: data_bytes(role),
-        })
+        Ok(Process { command: self.command.clone(), reads: self.reads.clone(), data_bytes: data_bytes(role) })
     }
+}
+
+fn check_words(name: &str, key: &str, words: &[String]) -> Result<(), ConfigError> {
+    if words.len() > COMMAND_WORDS_MAX || words.iter().any(|word| word.contains('\0')) {
+        return wrong(format!("ee {name}: {key}: at most {COMMAND_WORDS_MAX} words, without NUL"));
+    }
+    Ok(())
 }
 
 /// What a process in a role may hold in memory of its own.
@@ -101,8 +134,9 @@ mod tests {
     #[test]
     fn an_environment_is_planned_from_its_table() {
         let all = plan("name = \"f\"\ncommand = [\"sh\", \"-c\", \"x\"]\nrole = \"ee\"\nrestart = \"always\"").unwrap();
-        assert_eq!((all[0].role.as_str(), all[0].restart, all[0].command.len()), ("ee", Restart::Always, 3));
-        assert_eq!(all[0].data_bytes, (64 << 20) + (1 << 20) + (8 << 20));
+        assert_eq!((all[0].role.as_str(), all[0].restart), ("ee", Restart::Always));
+        let Program::Process(process) = &all[0].program else { panic!("{:?}", all[0]) };
+        assert_eq!((process.command.len(), process.data_bytes), (3, (64 << 20) + (1 << 20) + (8 << 20)));
         assert_eq!(plan("name = \"f\"\ncommand = [\"x\"]").unwrap()[0].role, ANYONE);
     }
 
@@ -117,7 +151,11 @@ mod tests {
             ("name = \"f\"\ncommand = [\"x\"]\nreads = [\"here\"]", "here is not absolute"),
             ("name = \"f\"\ncommand = [\"x\"]\nrestart = \"often\"", "on-failure"),
             ("name = \"f\"\ncommand = [\"x\"]\n[[ee]]\nname = \"f\"\ncommand = [\"x\"]", "[[ee]] name: f stands twice"),
-            ("name = \"f\"", "missing field `command`"),
+            ("name = \"f\"", "ee f: command: the program and its arguments"),
+            ("name = \"f\"\nlibrary = [\"/f.so\"]\nrole = \"ee\"", "the role ee does not include native code"),
+            ("name = \"f\"\nlibrary = [\"/f.so\"]", "the role anyone does not include native code"),
+            ("name = \"f\"\nlibrary = [\"f.so\"]\nrole = \"ee\"", "'f.so' is not absolute"),
+            ("name = \"f\"\nlibrary = [\"/f.so\"]\ncommand = [\"x\"]", "neither command nor reads"),
         ] {
             let why = plan(rest).unwrap_err().to_string();
             assert!(why.contains(part), "{why:?} and not {part:?}");

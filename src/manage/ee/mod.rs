@@ -9,16 +9,18 @@ mod calls;
 mod desk;
 mod files;
 mod half;
+mod object;
 
 pub use desk::Desk;
 pub use half::Half;
+pub use object::{Entrance, ObjectHost};
 
 use super::control::Handle;
 use super::worker::Order;
 use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
-use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, Upcall};
+use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, NodeOs, Upcall};
 use crate::sys::clock::Clock;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
@@ -81,7 +83,7 @@ impl Door {
         let join = spec.clone();
         let connect = move |node: &mut Node, turn: &mut Turn<'_>| {
             let (host, domain) = match own {
-                Some(domain) => node.join(domain, &join)?,
+                Some(domain) => node.join(domain, &join, None)?,
                 None => node.connect(&title, &role)?,
             };
             let charged = node.os(turn, domain).charge(domain, geometry.bytes() as u64);
@@ -148,7 +150,7 @@ fn answer(connection: &SeqPacket, number: u32, answer: &Answer) -> io::Result<()
 
 fn refuse(connection: &SeqPacket, number: u32, error: Error) {
     // It may have gone already.
-    let _ = answer(connection, number, &Answer::Refused { error: calls::coded(error) });
+    let _ = answer(connection, number, &Answer::Refused { error });
 }
 
 /// The session of one process; with it ends what it had.
@@ -217,7 +219,7 @@ impl Session {
     }
 
     fn execute(&mut self, call: Call) -> Answer {
-        let refused = |error: Error| Answer::Refused { error: calls::coded(error) };
+        let refused = |error: Error| Answer::Refused { error };
         if !files::is_about_files(&call) {
             let above = if let Call::DomainCreate { parent, .. } = call { Some(DomainId(parent)) } else { None };
             let settles = calls::changes_channels(&call);
@@ -231,7 +233,7 @@ impl Session {
             return answer;
         }
         let allowed = match files::in_name_of(&call) {
-            Some(domain) => self.with_os(move |os| os.usage(domain).map(drop)).unwrap_or(Err(Error::Ended)),
+            Some(domain) => self.with_os(move |os| os.domain_usage(domain).map(drop)).unwrap_or(Err(Error::Ended)),
             None => Ok(()),
         };
         allowed.and_then(|()| self.opened.execute(&call)).unwrap_or_else(refused)

@@ -3,7 +3,7 @@
 //! The node starts this program anew, which gives away what an environment has not ([`crate::sys::confine`]) and becomes the
 //! environment's program. So nothing runs between fork and exec but what the standard library does, and nothing of the node is inherited.
 
-use super::Environment;
+use super::Process;
 use crate::sys::confine::{self, Confinement};
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ const SOCKET: &str = "nodeos.sock";
 const PASSED: [&str; 3] = ["PATH", "LANG", "TZ"];
 
 /// Starts the process of an environment, in a process group of its own. What it says comes by its standard error.
-pub(super) fn start(environment: &Environment, run_dir: &Path) -> io::Result<Child> {
+pub(super) fn start(environment: &Process, run_dir: &Path) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(ARGUMENT).arg(std::process::id().to_string()).arg(environment.data_bytes.to_string());
     command.args(reads(environment)).arg(SEPARATOR).args(&environment.command);
@@ -43,7 +43,7 @@ pub(super) fn start(environment: &Environment, run_dir: &Path) -> io::Result<Chi
 }
 
 /// What it may read: what the configuration says, and where its program is.
-fn reads(environment: &Environment) -> Vec<PathBuf> {
+fn reads(environment: &Process) -> Vec<PathBuf> {
     let program = environment.command.first().map(Path::new);
     let own = program.filter(|program| program.is_absolute()).and_then(Path::parent).map(Path::to_path_buf);
     environment.reads.iter().cloned().chain(own).collect()

@@ -1,18 +1,16 @@
 //! The thread that starts environments, hears what they say, and sees them end.
 
-use super::process;
+use super::being::{Being, End};
 use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::domain::DomainId;
 use crate::sys::poll::{Poll, Ready, Waker};
-use crate::sys::process::{signal_group, watch};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ExitStatus};
+use std::process::ChildStderr;
 use std::sync::PoisonError;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -62,9 +60,9 @@ pub(super) enum Order {
     Stop,
 }
 
-/// A process that lives.
+/// A process or an object that lives.
 struct Running {
-    child: Child,
+    being: Being,
     watch: OwnedFd,
     said: Option<ChildStderr>,
     line: Vec<u8>,
@@ -213,7 +211,7 @@ impl Supervisor {
                     for running in self.places.iter_mut().filter_map(|place| place.running.as_mut()) {
                         if domains.contains(&running.domain) {
                             running.unwanted = true;
-                            kill(&running.child);
+                            running.being.kill();
                         }
                     }
                 }
@@ -235,29 +233,30 @@ impl Supervisor {
         let board = self.board.clone();
         // Whoever asks who a process is waits until that is known.
         let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = process::start(&place.environment, &self.run_dir).and_then(|child| self.watch(at, child, domain));
+        let started = Being::start(&place.environment, domain, &*self.domains, &self.run_dir);
+        let started = started.and_then(|being| self.watch(at, being, domain));
         match started {
             Ok(running) => {
                 let place = &mut self.places[at];
-                let pid = running.child.id();
+                let pid = running.being.pid();
                 tracing::info!(environment = place.environment.name, pid, "environment runs");
                 let status = &mut place.status;
-                (status.state, status.pid, status.domain) = (State::Running, Some(pid), Some(domain.0));
+                (status.state, status.pid, status.domain) = (State::Running, pid, Some(domain.0));
                 board[at] = status.clone();
                 place.running = Some(running);
             }
             Err(error) => {
                 drop(board);
                 self.domains.end(domain);
-                self.failed(at, format!("cannot start {:?}: {error}", self.places[at].environment.command), false);
+                self.failed(at, format!("cannot start {:?}: {error}", self.places[at].environment.program), false);
             }
         }
     }
 
-    fn watch(&self, at: usize, mut child: Child, domain: DomainId) -> io::Result<Running> {
-        let said = child.stderr.take();
+    fn watch(&self, at: usize, mut being: Being, domain: DomainId) -> io::Result<Running> {
+        let said = being.take_said();
         let token = 2 * at as u64;
-        let watched = watch(child.id()).and_then(|watch| {
+        let watched = being.watch().and_then(|watch| {
             self.poll.add(&watch, token)?;
             said.iter().try_for_each(|said| self.poll.add(said, token + 1))?;
             Ok(watch)
@@ -265,12 +264,11 @@ impl Supervisor {
         match watched {
             Ok(watch) => {
                 let since = Instant::now();
-                Ok(Running { child, watch, said, line: Vec::new(), hushed: false, domain, since, unwanted: false })
+                Ok(Running { being, watch, said, line: Vec::new(), hushed: false, domain, since, unwanted: false })
             }
             Err(error) => {
-                kill(&child);
-                // It has been killed, so this does not wait for long.
-                let _ = child.wait();
+                being.kill();
+                being.end();
                 Err(error)
             }
         }
@@ -294,8 +292,8 @@ impl Supervisor {
         }
         let Some(mut running) = place.running.take() else { return };
         // What it has started ends too; the group is its own until its leader is waited for.
-        kill(&running.child);
-        let status = running.child.wait();
+        running.being.kill();
+        let ended = running.being.end();
         let _ = self.poll.remove(&running.watch);
         if let Some(said) = running.said.as_ref().filter(|_| !running.hushed) {
             let _ = self.poll.remove(said);
@@ -305,11 +303,7 @@ impl Supervisor {
             place.back_off = BACK_OFF;
         }
         self.domains.end(running.domain);
-        let done = status.as_ref().is_ok_and(ExitStatus::success);
-        let how = match &status {
-            Ok(status) => describe(*status),
-            Err(error) => error.to_string(),
-        };
+        let End { done, how } = ended.unwrap_or_else(|| End { done: false, how: "unknown".into() });
         if running.unwanted {
             let status = &mut self.places[at].status;
             (status.state, status.ended) = (State::Killed, Some("its domain was ended".into()));
@@ -361,7 +355,7 @@ impl Supervisor {
         let asked = all.clone();
         let Some(living) = self.domains.living(all) else { return };
         let living: HashSet<_> = living.into_iter().collect();
-        running().filter(|running| !living.contains(&running.domain)).for_each(|running| kill(&running.child));
+        running().filter(|running| !living.contains(&running.domain)).for_each(|running| running.being.kill());
         let ended = asked.into_iter().filter(|domain| !living.contains(domain));
         ended.for_each(|domain| self.domains.without_files(domain));
     }
@@ -372,7 +366,7 @@ impl Supervisor {
         for running in running.iter_mut().flatten() {
             // What they say now nobody hears. One that cannot be asked is killed below.
             running.said = None;
-            let _ = signal_group(running.child.id(), false);
+            running.being.ask();
         }
         let mut living = running.iter().flatten().count();
         let end = Instant::now() + GRACE;
@@ -390,29 +384,13 @@ impl Supervisor {
             }
         }
         for mut running in running.into_iter().flatten() {
-            kill(&running.child);
-            // It has been killed.
-            let _ = running.child.wait();
+            running.being.kill();
+            running.being.end();
             self.domains.end(running.domain);
         }
         self.places.iter_mut().for_each(|place| {
             (place.status.state, place.status.pid, place.status.domain) = (State::Ended, None, None);
         });
         self.publish();
-    }
-}
-
-/// Kills a process and all it has started.
-fn kill(child: &Child) {
-    if let Err(error) = signal_group(child.id(), true) {
-        tracing::error!(pid = child.id(), %error, "an environment cannot be ended");
-    }
-}
-
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("status {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "unknown".into(),
     }
 }

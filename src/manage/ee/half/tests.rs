@@ -7,7 +7,7 @@ use libanode::ring::Cells;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const SMALL: Geometry = Geometry { up: 8, down: 8, buffers_node: 4, buffers_process: 4, buffer_bytes: 256 };
+const SMALL: Geometry = Geometry { up: 8, down: 8, buffers_node: 4, buffers_process: 4, buffer_bytes: 256, threads: 1 };
 
 fn half() -> (Half, Arc<Memory>) {
     let (memory, _) = Memory::make(SMALL).unwrap();

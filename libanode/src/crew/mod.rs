@@ -1,0 +1,374 @@
+//! The threads that run a program's functions: deliver functions, events, exceptions.
+//!
+//! Each domain has a crew of at most so many threads. All crews of a session share what comes from the node: one thread at a time
+//! *leads*, that is, waits for it. What it takes out is queued with the crews of its domains; then it leaves the lead to a thread that has
+//! nothing to do, if there is one, and works itself. So in an environment with one thread a packet passes
+//! no other thread, and a domain whose threads all work keeps nobody else's from leading. What is taken at a time is a batch, and the node is woken
+//! behind a batch: a wake-up costs more than a packet.
+//!
+//! In the node's own process nobody leads: the node's thread calls the functions ([`Desk::perform_here`]), and crews have threads only for
+//! what a program wants run besides ([`Desk::run`]).
+//!
+//! A queue is bounded by what can be in it: packets by the node's buffers, events by those scheduled.
+
+mod parts;
+mod serve;
+
+pub use parts::{
+    Argument, CEnd, CEnds, Channel, Event, ObjectFunction, Overrun, OverrunFunction, ProcessDomain, ReceiveFunction,
+    RunFunction,
+};
+
+use crate::buffers::Packet;
+use crate::error::Error;
+use crate::numbers::Numbers;
+use crate::session::Session;
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::sync::atomic::Ordering;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Threads of one crew, at most.
+pub const THREADS_MAX: usize = 64;
+
+/// Functions that wait for a thread of a crew because a program asked for it.
+const RUNS_MAX: usize = 1024;
+
+/// What a thread of a crew is to do.
+enum Job {
+    Packet(Arc<Channel>, Packet, CEnds),
+    Event(Arc<Event>),
+    Overrun(Overrun, u64),
+    Run(RunFunction, Argument),
+}
+
+/// A domain's queue and threads.
+struct Crew {
+    domain: Arc<ProcessDomain>,
+    jobs: VecDeque<Job>,
+    /// Threads in it, and those of them that wait at its bell.
+    threads: usize,
+    waiting: usize,
+    /// Whether it stands on the bench: somebody of it waits.
+    listed: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether a thread waits for what comes from the node; in the node's process always.
+    leading: bool,
+    crews: Numbers<u32, Crew>,
+    channels: Numbers<u32, (Arc<Channel>, u16)>,
+    events: Numbers<u64, Arc<Event>>,
+    pools: Numbers<u32, Overrun>,
+    bench: Vec<u32>,
+    /// Threads that wait for a channel to be quiet or a domain to end.
+    watchers: usize,
+    /// Numbers of threads that are free again, and how many were given out.
+    free: Vec<u16>,
+    numbered: u16,
+}
+
+/// The desk of a session: who waits, who leads, and what is to do.
+#[derive(Default)]
+pub struct Desk {
+    state: Mutex<State>,
+    /// Rung when a channel is quiet or a domain has ended, if somebody watches.
+    quiet: Condvar,
+}
+
+/// The number of the node's own thread, when it calls functions in its process.
+const NODES: u64 = 0;
+
+/// For whom a thread works.
+#[derive(Clone, Copy)]
+struct Works {
+    slot: u8,
+    domain: u32,
+    /// The thread's own number, which is no other's that works.
+    thread: u64,
+}
+
+thread_local! {
+    static WORKS_FOR: Cell<Option<Works>> = const { Cell::new(None) };
+    /// Whether the thread leaves its crew when its function has returned.
+    static LEAVES: Cell<bool> = const { Cell::new(false) };
+    /// Whether it runs a deliver function.
+    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The domain of this session for which the calling thread works, if it is one of a crew.
+pub fn works_for(session: &Session) -> Option<u32> {
+    WORKS_FOR.get().filter(|works| works.slot == session.slot()).map(|works| works.domain)
+}
+
+/// Whether the calling thread is one of a crew.
+pub fn is_of_a_crew() -> bool {
+    WORKS_FOR.get().is_some()
+}
+
+/// Whether the calling thread runs a deliver function: the node is told of what that sends when it has returned.
+pub fn delivers() -> bool {
+    DELIVERS.get()
+}
+
+/// The number of the calling thread, if it is one of a crew: no other thread has it as long as this one works.
+pub fn thread_self() -> Option<u64> {
+    WORKS_FOR.get().map(|works| works.thread)
+}
+
+/// The calling thread leaves its crew when the function that it runs has returned; false if it is of none, or the node's.
+pub fn leave() -> bool {
+    let leaves = WORKS_FOR.get().is_some_and(|works| works.thread != NODES);
+    LEAVES.set(leaves);
+    leaves
+}
+
+impl State {
+    /// The next thing to do for a crew, as far as its channels allow.
+    fn next(&mut self, domain: u32) -> Option<Job> {
+        let crew = self.crews.get_mut(&domain)?;
+        let channels = &mut self.channels;
+        let at = crew.jobs.iter().position(|job| match job {
+            Job::Packet(channel, ..) => match channels.get_mut(&channel.name) {
+                Some((channel, running)) if *running >= channel.threads => false,
+                Some((_, running)) => {
+                    *running += 1;
+                    true
+                }
+                None => true,
+            },
+            _ => true,
+        })?;
+        crew.jobs.remove(at)
+    }
+
+    /// Whether there is more to do for a crew.
+    fn has_more(&self, domain: u32) -> bool {
+        self.crews.get(&domain).is_some_and(|crew| !crew.jobs.is_empty())
+    }
+
+    /// Gives a job to the crew of a domain, and wakes somebody of it who waits, unless the caller is of it and looks himself.
+    fn give(&mut self, domain: u32, job: Job, own: Option<u32>) -> Result<(), Job> {
+        let Some(crew) = self.crews.get_mut(&domain) else { return Err(job) };
+        crew.jobs.push_back(job);
+        if own != Some(domain) && crew.waiting > 0 {
+            crew.domain.bell.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Wakes somebody who has nothing to do, so that he may lead.
+    fn call_leader(&mut self) {
+        while let Some(domain) = self.bench.pop() {
+            let Some(crew) = self.crews.get_mut(&domain) else { continue };
+            crew.listed = false;
+            if crew.waiting > 0 {
+                return crew.domain.bell.notify_one();
+            }
+        }
+    }
+
+    /// A number for a thread.
+    fn number(&mut self) -> u16 {
+        self.free.pop().unwrap_or_else(|| {
+            self.numbered = self.numbered.saturating_add(1);
+            self.numbered - 1
+        })
+    }
+}
+
+impl Desk {
+    /// The desk of a session in the node's process, where functions are called by the node's thread.
+    pub fn of_node() -> Desk {
+        Desk { state: Mutex::new(State { leading: true, ..State::default() }), ..Desk::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a domain, and starts its threads unless the program brings them itself.
+    pub fn open(&self, domain: &Arc<ProcessDomain>) -> Result<(), Error> {
+        let crew = Crew { domain: domain.clone(), jobs: VecDeque::new(), threads: 0, waiting: 0, listed: false };
+        self.lock().crews.insert(domain.name, crew);
+        let starts = domain.starts && !domain.session.link().is_here();
+        (0..if starts { domain.threads } else { 0 }).try_for_each(|_| start_thread(domain))
+    }
+
+    /// The program's name of a domain.
+    pub fn handle_of(&self, name: u32) -> Option<usize> {
+        self.lock().crews.get(&name)?.domain.handle.get().copied()
+    }
+
+    /// Lets packets of a channel come.
+    pub fn add_channel(&self, channel: &Arc<Channel>) {
+        self.lock().channels.insert(channel.name, (channel.clone(), 0));
+        channel.session.link().opened(channel);
+    }
+
+    /// Lets no more packets of a channel come, and waits until none is worked on; a thread of a crew does not wait.
+    pub fn remove_channel(&self, session: &Session, name: u32) {
+        session.link().closed(name);
+        let mut state = self.lock();
+        while !is_of_a_crew() && state.channels.get(&name).is_some_and(|(_, running)| *running > 0) {
+            state = self.watch(state);
+        }
+        state.channels.remove(&name);
+        let mut dropped = Vec::new();
+        for crew in state.crews.values_mut() {
+            let goes = |job: &Job| matches!(job, Job::Packet(channel, ..) if channel.name == name);
+            let (gone, kept) = core::mem::take(&mut crew.jobs).into_iter().partition::<VecDeque<_>, _>(goes);
+            crew.jobs = kept;
+            dropped.extend(gone);
+        }
+        drop(state);
+        dropped.into_iter().for_each(|job| give_back(session, job));
+    }
+
+    /// Lets an event come, under the number it was scheduled with.
+    pub fn add_event(&self, number: u64, event: &Arc<Event>) {
+        self.lock().events.insert(number, event.clone());
+    }
+
+    /// Lets an event not come any more; false if it has.
+    pub fn remove_event(&self, event: &Arc<Event>) -> bool {
+        let mut state = self.lock();
+        let before = state.events.len();
+        state.events.retain(|_, other| !Arc::ptr_eq(other, event));
+        let waiting = |job: &Job| matches!(job, Job::Event(other) if Arc::ptr_eq(other, event));
+        let mut found = state.events.len() < before;
+        if let Some(crew) = state.crews.get_mut(&event.domain) {
+            found |= crew.jobs.iter().any(waiting);
+            crew.jobs.retain(|job| !waiting(job));
+        }
+        found
+    }
+
+    /// Says who is told when a pool is over its limit.
+    pub fn add_pool(&self, name: u32, overrun: Overrun) {
+        self.lock().pools.insert(name, overrun);
+    }
+
+    /// Tells nobody any more.
+    pub fn remove_pool(&self, name: u32) {
+        self.lock().pools.remove(&name);
+    }
+
+    /// Has a thread of a crew run a function.
+    pub fn run(&self, domain: &Arc<ProcessDomain>, function: RunFunction, argument: Argument) -> Result<(), Error> {
+        let mut state = self.lock();
+        let crew = state.crews.get(&domain.name).ok_or(Error::Stale)?;
+        if crew.jobs.len() >= RUNS_MAX {
+            return Err(Error::Again);
+        }
+        let idle = crew.waiting > 0;
+        state.give(domain.name, Job::Run(function, argument), None).map_err(|_| Error::Stale)?;
+        drop(state);
+        if idle {
+            return Ok(());
+        }
+        if domain.session.link().is_here() {
+            // In the node's process threads are for such functions alone.
+            let started = domain.started.lock().unwrap_or_else(PoisonError::into_inner).len();
+            let grows = domain.starts && started < usize::from(domain.threads);
+            return if grows { start_thread(domain) } else { Ok(()) };
+        }
+        // It may be this crew's only thread that leads.
+        domain.session.nudge();
+        Ok(())
+    }
+
+    /// Waits until a domain has ended.
+    pub fn wait_for_end(&self, domain: &ProcessDomain) {
+        let mut state = self.lock();
+        while domain.living().is_ok() {
+            state = self.watch(state);
+        }
+    }
+
+    /// Waits until something is quiet or has ended.
+    fn watch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.watchers += 1;
+        let mut state = self.quiet.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.watchers -= 1;
+        state
+    }
+
+    /// Ends a domain and those below it here: no function of theirs begins any more. Gives the domains that have ended.
+    pub fn close(&self, session: &Session, domain: u32) -> Vec<Arc<ProcessDomain>> {
+        let mut state = self.lock();
+        let (mut open, mut ended) = (vec![domain], Vec::new());
+        while let Some(name) = open.pop() {
+            let below = |crew: &&Crew| crew.domain.parent == Some(name);
+            open.extend(state.crews.values().filter(below).map(|crew| crew.domain.name));
+            ended.extend(state.crews.remove(&name));
+        }
+        let gone: Vec<u32> = ended.iter().map(|crew| crew.domain.name).collect();
+        state.channels.retain(|_, (channel, _)| !gone.contains(&channel.domain));
+        state.events.retain(|_, event| !gone.contains(&event.domain));
+        for crew in &ended {
+            crew.domain.ended.store(true, Ordering::Release);
+            crew.domain.bell.notify_all();
+        }
+        self.quiet.notify_all();
+        drop(state);
+        session.nudge();
+        let mut domains = Vec::new();
+        for crew in ended {
+            crew.jobs.into_iter().for_each(|job| give_back(session, job));
+            if let (Some((function, argument)), Some(handle)) = (crew.domain.ends, crew.domain.handle.get()) {
+                function(*handle as *mut c_void, argument.pointer());
+            }
+            domains.push(crew.domain);
+        }
+        domains
+    }
+
+    /// Ends all domains here.
+    pub fn close_all(&self, session: &Session) -> Vec<Arc<ProcessDomain>> {
+        let names: Vec<u32> = self.lock().crews.keys().copied().collect();
+        let closed = names.iter().flat_map(|name| self.close(session, *name)).collect();
+        let mut state = self.lock();
+        let watchers = state.watchers;
+        *state = State { watchers, ..State::default() };
+        closed
+    }
+}
+
+/// Starts a thread of a domain's.
+fn start_thread(domain: &Arc<ProcessDomain>) -> Result<(), Error> {
+    let (session, works_for) = (domain.session.clone(), domain.clone());
+    let mut builder = std::thread::Builder::new().name("anode-crew".into());
+    if domain.stack_bytes > 0 {
+        builder = builder.stack_size(domain.stack_bytes.max(64 << 10));
+    }
+    let thread = builder.spawn(move || {
+        // The domain may have ended before its thread began.
+        let _ = session.desk().serve(&works_for, None);
+    });
+    let thread = thread.map_err(|_| Error::Full)?;
+    domain.started.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    Ok(())
+}
+
+/// Waits until the threads of domains that have ended are gone; a thread of a crew does not wait.
+pub fn join(domains: Vec<Arc<ProcessDomain>>) {
+    for domain in domains {
+        let threads = core::mem::take(&mut *domain.started.lock().unwrap_or_else(PoisonError::into_inner));
+        if !is_of_a_crew() {
+            for thread in threads {
+                // A thread that panicked has said so.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// A job that nobody does: its packet goes back.
+fn give_back(session: &Session, job: Job) {
+    if let Job::Packet(_, packet, _) = job {
+        let _ = session.free(packet);
+    }
+}

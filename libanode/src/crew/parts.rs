@@ -1,0 +1,172 @@
+//! What a program has besides memory: its domains and channels, events to come, and the functions that it wants called.
+
+use crate::entry::End;
+use crate::error::Error;
+use crate::message::Threads;
+use crate::session::Session;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+
+/// A program's pointer, handed back to it and never followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argument(pub usize);
+
+impl Argument {
+    /// That of a pointer.
+    pub fn of(pointer: *mut c_void) -> Argument {
+        Argument(pointer as usize)
+    }
+
+    pub(super) fn pointer(self) -> *mut c_void {
+        self.0 as *mut c_void
+    }
+}
+
+/// The address and port of one end of a packet, as programs see it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CEnd {
+    /// IPv6, or IPv4 in mapped form.
+    pub address: [u8; 16],
+    /// The port, in the host's order.
+    pub port: u16,
+    /// Whether the channel's protocols say it.
+    pub known: u16,
+}
+
+/// Both ends of a packet, as programs see them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CEnds {
+    /// Who sent it.
+    pub source: CEnd,
+    /// To whom.
+    pub destination: CEnd,
+}
+
+impl CEnds {
+    /// Those of a packet, as far as they are known.
+    pub fn of(source: Option<End>, destination: Option<End>) -> CEnds {
+        CEnds { source: CEnd::of(source), destination: CEnd::of(destination) }
+    }
+}
+
+impl CEnd {
+    fn of(end: Option<End>) -> CEnd {
+        end.map_or_else(CEnd::default, |(address, port)| CEnd { address, port, known: 1 })
+    }
+}
+
+/// Gets the packets of a channel.
+pub type ReceiveFunction = extern "C" fn(*mut c_void, *mut c_void, *const CEnds, *mut c_void);
+/// Is called with an object's name: when an event is due, or a domain has ended.
+pub type ObjectFunction = extern "C" fn(*mut c_void, *mut c_void);
+/// Is called when a memory pool is over its limit.
+pub type OverrunFunction = extern "C" fn(*mut c_void, u64, *mut c_void);
+/// Is run by a thread of a crew.
+pub type RunFunction = extern "C" fn(*mut c_void);
+
+/// A domain that this process runs.
+pub struct ProcessDomain {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// The node's name of it.
+    pub name: u32,
+    /// The domain above it, if that is of this process too.
+    pub parent: Option<u32>,
+    /// The program's name of it.
+    pub handle: OnceLock<usize>,
+    /// Told when it ends.
+    pub ends: Option<(ObjectFunction, Argument)>,
+    /// Threads that may work for it at the same time.
+    pub threads: u16,
+    /// Octets of their stacks; 0: as many as threads usually have.
+    pub(super) stack_bytes: usize,
+    /// Whether the library starts them.
+    pub starts: bool,
+    /// Whether it has ended.
+    pub(super) ended: AtomicBool,
+    /// Rung when there is something to do for its threads.
+    pub(super) bell: Condvar,
+    /// Threads that the library has started for it.
+    pub(super) started: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+impl ProcessDomain {
+    /// A domain that lives.
+    pub fn new(
+        session: Arc<Session>,
+        name: u32,
+        parent: Option<u32>,
+        threads: &Threads,
+        starts: bool,
+    ) -> ProcessDomain {
+        ProcessDomain {
+            session,
+            name,
+            parent,
+            handle: OnceLock::new(),
+            ends: None,
+            threads: threads.max_threads,
+            stack_bytes: threads.stack_bytes as usize,
+            starts,
+            ended: AtomicBool::new(false),
+            bell: Condvar::new(),
+            started: Mutex::default(),
+        }
+    }
+
+    /// Refuses if it has ended.
+    pub fn living(&self) -> Result<(), Error> {
+        if self.session.has_ended() {
+            return Err(Error::Ended);
+        }
+        if self.ended.load(Ordering::Acquire) { Err(Error::Stale) } else { Ok(()) }
+    }
+}
+
+/// An incoming channel.
+pub struct Channel {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// Its domain.
+    pub domain: u32,
+    /// The node's name of it.
+    pub name: u32,
+    /// The program's name of it.
+    pub handle: OnceLock<usize>,
+    /// Gets its packets.
+    pub function: ReceiveFunction,
+    /// Goes with it.
+    pub argument: Argument,
+    /// Packets worked on at the same time.
+    pub threads: u16,
+}
+
+/// An event to come.
+pub struct Event {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// Its domain.
+    pub domain: u32,
+    /// The node's name of it.
+    pub name: OnceLock<u64>,
+    /// The program's name of it.
+    pub handle: OnceLock<usize>,
+    /// Is called.
+    pub function: ObjectFunction,
+    /// Goes with it.
+    pub argument: Argument,
+}
+
+/// Who is told that a memory pool is over its limit.
+#[derive(Clone, Copy)]
+pub struct Overrun {
+    /// The program's name of the pool.
+    pub handle: usize,
+    /// Is called.
+    pub function: OverrunFunction,
+    /// Goes with it.
+    pub argument: Argument,
+}

@@ -1,0 +1,489 @@
+//! Execution environments in the node's own process: trusted shared objects.
+//!
+//! They are programs of the same header as those in processes, and their calls are carried out by the same code ([`super::calls`],
+//! [`super::files`]); what differs is the way. Functions that a program wants called are called by the worker, on the packet path, with the
+//! frame that came in; what they ask is done at once, with the node that is lent to them ([`crate::code::run::trusted`]). What other threads of
+//! the program ask is done by the worker between two batches, and they wait for it.
+
+use super::calls;
+use super::files::{self, Opened};
+use crate::code::run::trusted;
+use crate::manage::control::Handle;
+use crate::manage::worker::Order;
+use crate::node::hosts::Environment;
+use crate::node::{Node, Turn};
+use crate::nodeos::file::Quota;
+use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId, Upcall};
+use crate::port::Frame;
+use crate::port::frame::HEADROOM;
+use crate::sys::clock::Clock;
+use crate::trust::Role;
+use crate::wire::Addr;
+use libanode::buffers::{Buffers, Extent, Packet};
+use libanode::crew::{CEnds, Channel};
+use libanode::entry::{End, Message};
+use libanode::here::Host;
+use libanode::link::Link;
+use libanode::message::{Answer, Call, DomainSpec};
+use libanode::ring::Nonsense;
+use libanode::session::{Session, first_generation};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// Packets that one connection can have at the same time: so many that came, and so many of its own, as a process.
+const PACKETS_MAX: u16 = 512;
+
+/// Octets before a packet that a program may use; those before them are for the headers of the way out.
+const ROOM: usize = libanode::memory::HEADROOM;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a program of this process connects by.
+pub struct ObjectHost {
+    /// The way to the worker.
+    pub handle: Handle,
+    /// The node's clock.
+    pub clock: Clock,
+    /// The domain of its environment.
+    pub domain: DomainId,
+    /// Its role.
+    pub role: Arc<Role>,
+    /// Its connections.
+    sessions: Mutex<Vec<Weak<Session>>>,
+}
+
+impl ObjectHost {
+    /// For the program of an environment.
+    pub fn new(handle: Handle, clock: Clock, domain: DomainId, role: Arc<Role>) -> ObjectHost {
+        ObjectHost { handle, clock, domain, role, sessions: Mutex::default() }
+    }
+
+    /// Ends what the program has not: when this returns none of its functions runs, nor any thread of a domain's.
+    pub fn finish(&self) {
+        let domain = self.domain;
+        // A node that goes down has ended it.
+        let _ = self.handle.with_node(move |node, turn| node.end_environment(turn, domain));
+        let sessions = core::mem::take(&mut *lock(&self.sessions));
+        sessions.iter().filter_map(Weak::upgrade).for_each(|session| session.disconnect());
+    }
+}
+
+/// The host as programs' threads know it, with a way to note their connections.
+pub struct Entrance(pub Arc<ObjectHost>);
+
+impl Host for Entrance {
+    fn connect(&self, spec: &DomainSpec) -> Result<(u32, Box<dyn Link>), Error> {
+        let host = &self.0;
+        let spec = calls::domain_spec(spec);
+        if spec.pool.is_some() || spec.threads.max_threads == 0 {
+            return Err(Error::Invalid);
+        }
+        if spec.threads.max_threads > host.role.grants.threads {
+            return Err(Error::Limit);
+        }
+        let quota = Quota::from(&host.role.grants);
+        let shared = Arc::new(Shared {
+            host: host.clone(),
+            domain: OnceLock::new(),
+            buffers: Buffers::here(2 * PACKETS_MAX, first_generation()),
+            lane: Mutex::new(Lane::default()),
+            changes: Mutex::default(),
+            changed: AtomicBool::new(false),
+            opened: Mutex::new(Opened::new(host.handle.files().cloned(), quota)),
+            session: OnceLock::new(),
+        });
+        let (own, told) = (host.domain, Told { shared: shared.clone(), session: None, channels: Vec::new() });
+        let join = move |node: &mut Node, _: &mut Turn<'_>| node.join(own, &spec, Some(Box::new(told)));
+        let (_, domain) = host.handle.with_node(join).unwrap_or(Err(Error::Ended))?;
+        // Nobody else sets it.
+        let _ = shared.domain.set(domain);
+        if own != domain {
+            lock(&shared.opened).inherit(domain, own);
+        }
+        Ok((domain.0, Box::new(Near(shared))))
+    }
+}
+
+/// The packets that a program has: each in a place, with the domain that pays for it.
+#[derive(Default)]
+struct Lane {
+    places: Vec<Option<Held>>,
+    free: Vec<u16>,
+    came: u16,
+    own: u16,
+}
+
+/// A packet.
+struct Held {
+    frame: Frame,
+    domain: DomainId,
+    /// Whether the program has made it.
+    own: bool,
+}
+
+impl Lane {
+    fn count(&mut self, own: bool) -> &mut u16 {
+        if own { &mut self.own } else { &mut self.came }
+    }
+
+    fn put(&mut self, held: Held) -> Result<u16, Held> {
+        if *self.count(held.own) >= PACKETS_MAX {
+            return Err(held);
+        }
+        *self.count(held.own) += 1;
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            (self.places.len() - 1) as u16
+        });
+        self.places[usize::from(at)] = Some(held);
+        Ok(at)
+    }
+
+    fn take(&mut self, at: u16) -> Option<Held> {
+        let held = self.places.get_mut(usize::from(at))?.take()?;
+        *self.count(held.own) -= 1;
+        self.free.push(at);
+        Some(held)
+    }
+
+    /// Puts back what was just taken.
+    fn put_back(&mut self, at: u16, held: Held) -> Result<(), Held> {
+        if self.free.pop() != Some(at) {
+            return Err(held);
+        }
+        *self.count(held.own) += 1;
+        self.places[usize::from(at)] = Some(held);
+        Ok(())
+    }
+}
+
+/// The part of a frame's buffer that a program may use, and where the packet is in it. The octets stay where they are when the frame moves.
+#[inline]
+fn room_of(frame: &mut Frame) -> ((*mut u8, usize), Extent) {
+    let (start, length) = frame.extent();
+    let before = start.saturating_sub(ROOM);
+    let room = &mut frame.buffer_mut()[before..];
+    ((room.as_mut_ptr(), room.len()), Extent { start: (start - before) as u16, length: length as u16 })
+}
+
+/// A change of channels, for the worker.
+enum Change {
+    Opened(Arc<Channel>),
+    Closed(u32),
+}
+
+/// A connection: what the program's threads and the worker have in common. Only the worker locks `lane`: whoever else wants
+/// something done with a packet has the worker do it.
+struct Shared {
+    host: Arc<ObjectHost>,
+    domain: OnceLock<DomainId>,
+    buffers: Buffers,
+    lane: Mutex<Lane>,
+    changes: Mutex<Vec<Change>>,
+    changed: AtomicBool,
+    opened: Mutex<Opened>,
+    session: OnceLock<Weak<Session>>,
+}
+
+impl Shared {
+    fn domain(&self) -> DomainId {
+        self.domain.get().copied().unwrap_or(self.host.domain)
+    }
+
+    /// Does something in the name of the program: at once if this is the worker calling it, else by the worker.
+    fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut dyn NodeOs) -> R + Send + 'static) -> Result<R, Error> {
+        trusted::with_lent(work).or_else(|work| {
+            if trusted::is_barred() {
+                return Err(Error::Ended);
+            }
+            let domain = self.domain();
+            let done = self.host.handle.with_node(move |node, turn| work(&mut node.os(turn, domain)));
+            done.map_err(|_| Error::Ended)
+        })
+    }
+
+    /// Gives a frame a name that the program knows it by, or back if it has too many.
+    #[inline]
+    fn house(&self, mut frame: Frame, domain: DomainId, own: bool) -> Result<Packet, Frame> {
+        let (room, extent) = room_of(&mut frame);
+        let mut lane = lock(&self.lane);
+        let at = lane.put(Held { frame, domain, own }).map_err(|held| held.frame)?;
+        match self.buffers.put(at, room, extent.start, extent.length) {
+            Some(packet) => Ok(packet),
+            // A frame of more than 64 KiB.
+            None => Err(lane.take(at).map_or_else(|| Frame::with_capacity(0), |held| held.frame)),
+        }
+    }
+
+    /// Takes the frame of a packet that was claimed.
+    #[inline]
+    fn evict(&self, packet: Packet, extent: Extent) -> Option<Held> {
+        let mut held = lock(&self.lane).take(packet.buffer)?;
+        let before = held.frame.extent().0.saturating_sub(ROOM);
+        // What the program says of the packet was checked when it said it.
+        held.frame.set_extent(before + usize::from(extent.start), extent.length.into())?;
+        Some(held)
+    }
+
+    /// Sends a packet that was claimed; it is the program's again if that fails.
+    fn send(&self, os: &mut dyn NodeOs, (packet, extent): (Packet, Extent), way: &Way) -> Result<(), Error> {
+        let Held { frame, domain: payer, own } = self.evict(packet, extent).ok_or(Error::Stale)?;
+        let (frame, domain, error) = if payer == way.domain {
+            match os.outchan_send(way.channel, way.to, frame) {
+                Ok(()) => return Ok(()),
+                Err((frame, error)) => (frame, payer, error),
+            }
+        } else {
+            // Who sends pays, so one of the sender's is taken, and one of the other's given back.
+            match os.packet_alloc(way.domain) {
+                Err(error) => (frame, payer, error),
+                Ok(spare) => {
+                    os.packet_free(payer, spare);
+                    match os.outchan_send(way.channel, way.to, frame) {
+                        Ok(()) => return Ok(()),
+                        Err((frame, error)) => (frame, way.domain, error),
+                    }
+                }
+            }
+        };
+        self.keep(os, packet, Held { frame, domain, own });
+        Err(error)
+    }
+
+    /// A packet that could not be sent stays the program's, under its name.
+    #[cold]
+    fn keep(&self, os: &mut dyn NodeOs, packet: Packet, mut held: Held) {
+        let (room, extent) = room_of(&mut held.frame);
+        // It was taken a moment ago, and this is the only thread that takes and puts.
+        match lock(&self.lane).put_back(packet.buffer, held) {
+            Ok(()) => self.buffers.put_again(packet, room, extent),
+            Err(held) => os.packet_free(held.domain, held.frame),
+        }
+    }
+
+    fn change(&self, change: Change) {
+        lock(&self.changes).push(change);
+        self.changed.store(true, Ordering::Release);
+    }
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy)]
+struct Way {
+    channel: OutChanId,
+    domain: DomainId,
+    to: Destination,
+}
+
+/// The link of a program to the node that it is in.
+struct Near(Arc<Shared>);
+
+impl Link for Near {
+    fn began(&self, session: &Arc<Session>) -> Result<(), Error> {
+        lock(&self.0.host.sessions).push(Arc::downgrade(session));
+        self.0.session.set(Arc::downgrade(session)).map_err(|_| Error::Invalid)
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    fn call(&self, call: &Call) -> Result<Answer, Error> {
+        let shared = &self.0;
+        if files::is_about_files(call) {
+            return Ok(self.file_call(call).unwrap_or_else(|error| Answer::Refused { error }));
+        }
+        let asked = call.clone();
+        let answer = shared.with_os(move |os| calls::execute(os, &asked))?;
+        // The worker tells the ports itself as soon as the function that it calls has returned.
+        if calls::changes_channels(call) && !trusted::is_lent() {
+            shared.host.handle.settle().map_err(|_| Error::Ended)?;
+        }
+        if let (Call::DomainCreate { parent, .. }, Answer::Object { name }) = (call, &answer) {
+            lock(&shared.opened).inherit(DomainId(*name), DomainId(*parent));
+        }
+        Ok(answer)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.host.clock.now()
+    }
+
+    fn buffers(&self) -> &Buffers {
+        &self.0.buffers
+    }
+
+    fn alloc(&self, domain: u32) -> Result<Packet, Error> {
+        let (shared, domain) = (self.0.clone(), DomainId(domain));
+        self.0.with_os(move |os| {
+            let mut frame = os.packet_alloc(domain)?;
+            // Room for headers, and before the packet for the program.
+            frame.set_extent(HEADROOM + ROOM, 0).ok_or(Error::Limit)?;
+            shared.house(frame, domain, true).map_err(|frame| {
+                os.packet_free(domain, frame);
+                Error::Limit
+            })
+        })?
+    }
+
+    fn free(&self, packet: Packet) -> Result<(), Error> {
+        let extent = self.0.buffers.claim(packet)?;
+        let shared = self.0.clone();
+        let free = move |os: &mut dyn NodeOs| {
+            if let Some(held) = shared.evict(packet, extent) {
+                os.packet_free(held.domain, held.frame);
+            }
+        };
+        if let Err(free) = trusted::with_lent(free) {
+            let domain = self.0.domain();
+            let command = move |node: &mut Node, turn: &mut Turn<'_>| free(&mut node.os(turn, domain));
+            // With the node all packets have gone.
+            let _ = self.0.host.handle.order(Order::Do(Box::new(command)));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&self, packet: Packet, channel: u32, domain: u32, to: Option<End>) -> Result<(), Error> {
+        let way = Way {
+            channel: OutChanId(channel),
+            domain: DomainId(domain),
+            to: to.map(|(address, port)| (Addr(address), port)),
+        };
+        let claimed = (packet, self.0.buffers.claim(packet)?);
+        let shared = &self.0;
+        match trusted::with_lent(|os| shared.send(os, claimed, &way)) {
+            Ok(sent) => sent,
+            Err(_) => {
+                let shared = shared.clone();
+                self.0.with_os(move |os| shared.send(os, claimed, &way))?
+            }
+        }
+    }
+
+    fn take(&self, _: &mut Vec<Message>, _: Option<Duration>, _: &dyn Fn() -> bool) -> Result<(), Nonsense> {
+        // Nobody leads here: the worker calls.
+        Ok(())
+    }
+
+    fn opened(&self, channel: &Arc<Channel>) {
+        self.0.change(Change::Opened(channel.clone()));
+    }
+
+    fn closed(&self, channel: u32) {
+        self.0.change(Change::Closed(channel));
+    }
+
+    fn end(&self) {
+        let domain = self.0.domain();
+        // It may have ended already.
+        let _ = self.0.with_os(move |os| os.domain_terminate(domain));
+    }
+}
+
+impl Near {
+    /// Files are on disks, for which the worker never waits.
+    fn file_call(&self, call: &Call) -> Result<Answer, Error> {
+        if trusted::is_lent() || trusted::is_barred() {
+            return Err(Error::Invalid);
+        }
+        if let Some(domain) = files::in_name_of(call) {
+            self.0.with_os(move |os| os.domain_usage(domain).map(drop))??;
+        }
+        lock(&self.0.opened).execute(call)
+    }
+}
+
+/// The environment that the worker calls.
+struct Told {
+    shared: Arc<Shared>,
+    session: Option<Arc<Session>>,
+    /// Channels by their places.
+    channels: Vec<Option<Arc<Channel>>>,
+}
+
+impl Told {
+    /// Takes in which channels there are now.
+    #[cold]
+    fn renew(&mut self) {
+        let changes = core::mem::take(&mut *lock(&self.shared.changes));
+        for change in changes {
+            match change {
+                Change::Opened(channel) => {
+                    let at = crate::nodeos::interface::InChanId(channel.name).index();
+                    self.channels.resize(self.channels.len().max(at + 1), None);
+                    self.channels[at] = Some(channel);
+                }
+                Change::Closed(name) => {
+                    self.channels.iter_mut().filter(|place| is(place, name)).for_each(|place| *place = None);
+                }
+            }
+        }
+        if self.session.is_none() {
+            self.session = self.shared.session.get().and_then(Weak::upgrade);
+        }
+    }
+
+    fn packet(&self, os: &mut dyn NodeOs, session: &Session, domain: DomainId, name: u32, frame: Frame, ends: CEnds) {
+        let at = crate::nodeos::interface::InChanId(name).index();
+        let housed = match self.channels.get(at).filter(|place| is(place, name)) {
+            Some(Some(channel)) => self.shared.house(frame, domain, false).map(|packet| (channel, packet)),
+            _ => Err(frame),
+        };
+        match housed {
+            Ok((channel, packet)) => trusted::lend(os, || session.desk().deliver_here(session, channel, packet, ends)),
+            Err(frame) => os.packet_free(domain, frame),
+        }
+    }
+}
+
+fn is(place: &Option<Arc<Channel>>, name: u32) -> bool {
+    place.as_ref().is_some_and(|channel| channel.name == name)
+}
+
+impl Environment for Told {
+    fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
+        if self.shared.changed.swap(false, Ordering::Acquire) || self.session.is_none() {
+            self.renew();
+        }
+        let Some(session) = &self.session else {
+            if let Upcall::Packet { frame, .. } = upcall {
+                os.packet_free(domain, frame);
+            }
+            return;
+        };
+        let message = match upcall {
+            Upcall::Packet { channel, frame, ends } => {
+                let end = |end: Option<(Addr, u16)>| end.map(|(address, port)| (address.0, port));
+                let ends = CEnds::of(end(ends.source), end(ends.destination));
+                return self.packet(os, session, domain, channel.0, frame, ends);
+            }
+            Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },
+            Upcall::Overrun { pool, deadline } => Message::Overrun { domain: domain.0, pool: pool.0, deadline },
+            Upcall::Ended => Message::Ended { domain: domain.0 },
+        };
+        trusted::lend(os, || session.desk().perform_here(session, &message));
+    }
+
+    fn ended(&mut self, domain: DomainId) {
+        if let Some(session) = &self.session {
+            trusted::bar(|| session.desk().perform_here(session, &Message::Ended { domain: domain.0 }));
+        }
+    }
+
+    fn acts_for(&self, _: DomainId) -> DomainId {
+        self.shared.domain()
+    }
+}
+
+impl Drop for Told {
+    /// All its domains have ended: the program learns it, and its main function returns.
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take().or_else(|| self.shared.session.get().and_then(Weak::upgrade)) {
+            trusted::bar(|| session.ended_by_node());
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! An environment in the node's process, from its file to the end of its main function.
+
+use crate::code::run::trusted::Program;
+use crate::manage::ee::{Entrance, ObjectHost};
+use crate::sys::poll::Waker;
+use libanode::here;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Octets of the largest object.
+const OBJECT_BYTES_MAX: u64 = 64 << 20;
+
+/// How an object has ended: its status, or why it did not begin.
+pub(super) type Outcome = Result<i32, String>;
+
+/// An object that was started.
+pub(super) struct Object {
+    ended: Waker,
+    outcome: Arc<Mutex<Option<Outcome>>>,
+}
+
+impl Object {
+    /// Loads an object and runs its main function, in a thread of its own.
+    pub fn start(words: &[String], host: Arc<ObjectHost>) -> io::Result<Object> {
+        let object = Object { ended: Waker::new()?, outcome: Arc::default() };
+        let (words, ended, outcome) = (words.to_vec(), object.ended.clone(), object.outcome.clone());
+        std::thread::Builder::new().name("anode-object".into()).spawn(move || {
+            let done = load(&words[0]).map(|program| {
+                let status = here::within(Arc::new(Entrance(host.clone())), || program.run(&words));
+                // Before the program goes, nobody may be in it any more.
+                host.finish();
+                status
+            });
+            *outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+            ended.wake();
+        })?;
+        Ok(object)
+    }
+
+    /// What can be read when it has ended.
+    pub fn watch(&self) -> io::Result<std::os::fd::OwnedFd> {
+        self.ended.descriptor()
+    }
+
+    /// How it has ended, if it has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn load(path: &str) -> Result<Program, String> {
+    let size = std::fs::metadata(path).map_err(|error| format!("{path}: {error}"))?.len();
+    if size > OBJECT_BYTES_MAX {
+        return Err(format!("{path}: {size} octets, {OBJECT_BYTES_MAX} at most"));
+    }
+    let octets = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    Program::load(&octets).map_err(|why| format!("{path}: {why}"))
+}
