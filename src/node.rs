@@ -41,7 +41,7 @@ use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
 use crate::topology::resolve::Resolver;
-use crate::topology::{Gauge, Neighbour, Neighbours, Routes, Topology};
+use crate::topology::{Flow, Gauge, Neighbour, Neighbours, Router, Routes, Topology};
 use crate::trust::Roles;
 use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
@@ -380,7 +380,7 @@ impl Node {
             self.env = Some(env);
             return self.drop_in(turn, frame, reason, code.domain);
         }
-        let way = env.topology.way(header.destination);
+        let way = env.topology.way_of(&flow_of(&frame, source.is_none(), header));
         let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
         env.packet = Some(Packet {
@@ -505,7 +505,7 @@ impl Node {
             return self.drop_in(turn, frame, Reason::Source, domain);
         }
         let Some(env) = self.env.as_deref_mut() else { return };
-        let way = env.topology.way(after.destination);
+        let way = env.topology.way_of(&flow_of(&frame, before.previous.is_unspecified(), &after));
         if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
         }
@@ -570,10 +570,10 @@ impl Node {
         self.applications.remove(&port);
     }
 
-    /// New routes.
-    pub fn set_routes(&mut self, routes: Arc<Routes>) {
+    /// New routes; while there is a router it is asked in their place.
+    pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
         if let Some(env) = self.env.as_deref_mut() {
-            env.topology.set_routes(routes);
+            env.topology.set_routes(routes, router);
         }
     }
 
@@ -676,6 +676,13 @@ struct Done {
     /// The node's address that the code saw.
     here: Addr,
     domain: DomainId,
+}
+
+/// What the way of a capsule in its frame may depend on; `injected`: it begins here.
+#[inline]
+fn flow_of(frame: &Frame, injected: bool, header: &capsule::Header) -> Flow {
+    let Envelope { service, direct, .. } = frame.envelope;
+    Flow { to: header.destination, from: header.source, port: (!injected).then_some(frame.port), service, direct }
 }
 
 fn set_bound(frame: &mut Frame, bound: u32) {

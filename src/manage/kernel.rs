@@ -48,7 +48,6 @@ pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -
         }
     }
     half.settle()?;
-    set_routes(&half, config, &config.routes)?;
     Ok(Some(Arc::new(half)))
 }
 
@@ -62,12 +61,9 @@ pub fn left(half: &KernelHalf, store: &Store) -> Result<(Vec<Neighbour>, Vec<Dig
     Ok((neighbours, codes))
 }
 
-/// Tells the kernel half the node's routes and addresses, and what it does not obey.
-pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes) -> std::io::Result<()> {
-    let rules = netlink::rules()?;
-    if half.set_rules(rules) && rules > 0 {
-        tracing::warn!(rules, "rules of policy routing are not obeyed: capsules go by the main tables alone");
-    }
+/// Tells the kernel half the node's routes and addresses, and whether rules have a say.
+pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes, ruled: bool) -> std::io::Result<()> {
+    half.set_ruled(ruled)?;
     half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
