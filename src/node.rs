@@ -104,8 +104,9 @@ pub struct Node {
     name: String,
     /// Whether a kernel half works for the node.
     kernel: bool,
-    /// Changes of the neighbours that it has been told.
+    /// Changes of the neighbours that it has been told, and when it may be told of more before the next sweep.
     told: u64,
+    next_tell: u64,
     /// Codes that run there and are to be prepared here.
     adopted: Vec<Digest>,
     /// Away only while it is called.
@@ -176,6 +177,7 @@ impl Node {
             name,
             kernel,
             told: 0,
+            next_tell: 0,
             adopted: Vec::new(),
             plan: None,
             plan_principals: Arc::default(),
@@ -286,6 +288,7 @@ impl Node {
             Ok(found) => found,
             Err(reason) => return self.drop(turn, frame, reason),
         };
+        self.tell_new_neighbours(turn);
         if header.previous != source.addr {
             header.previous = source.addr;
             set_previous(&mut frame, source.addr);

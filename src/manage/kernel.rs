@@ -86,6 +86,13 @@ impl Messenger {
         Messenger { half }
     }
 
+    /// Makes ready what the first order needs.
+    pub fn warm_up(&self) {
+        if let Err(error) = self.half.warm_up() {
+            tracing::warn!(%error, "the kernel half has no loader yet");
+        }
+    }
+
     /// Carries an order out; gives what the node is to be told of it.
     pub fn carry_out(&self, order: KernelOrder) -> Option<(Digest, Linked)> {
         match order {

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod apps;
+mod archive;
 pub mod client;
 pub mod config;
 pub mod control;
