@@ -137,7 +137,8 @@ INLINE int forward(struct xdp *ctx, const struct current *now, const struct know
     if (!is_equal(from, now->source) && !is_equal(from, known->hop.own))
         return 0;
     u32 octets = now->bytes + form - (u32)sizeof(struct ethernet);
-    if (LIKELY(is_equal(to, known->to) && is_v4(from) == (form < BEHIND_IPV6)))
+    int other_way = UNLIKELY(node()->ruled) && !is_equal(from, now->source);
+    if (LIKELY(is_equal(to, known->to) && is_v4(from) == (form < BEHIND_IPV6) && !other_way))
         return octets > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to);
     if (is_v4(to) != is_v4(from) || is_v4(to) != (form < BEHIND_IPV6))
         return 0;

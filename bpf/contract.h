@@ -56,7 +56,9 @@ struct node {
     /* For the node alone: version of this contract. */
     u32 neighbours, version;
     /* Entries of map `known` for each CPU, a power of two. */
-    u32 known, zero;
+    u32 known;
+    /* Whether rules of policy routing have a say: then a way is that of one packet, and not believed for another. */
+    u32 ruled;
 };
 
 /* Map `ports`, by interface index. */

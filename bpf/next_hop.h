@@ -24,8 +24,8 @@ _Static_assert(sizeof(struct fib) == 64, "the kernel's structure");
 
 enum { INET = 2, INET6 = 10 };
 
-/* BPF_FIB_LOOKUP_DIRECT, BPF_FIB_LOOKUP_TBID and RT_TABLE_MAIN: rules of policy routing are not asked, since the user half knows the
- * routes of the main tables alone. */
+/* BPF_FIB_LOOKUP_DIRECT, BPF_FIB_LOOKUP_TBID and RT_TABLE_MAIN: where there are no rules of policy routing but those that every host
+ * has, the main tables say all, also to the user half. */
 enum { IN_TABLE = 1 | 8, MAIN = 254 };
 
 /* Whether an address is one of the node's own: the main tables do not say. */
@@ -47,10 +47,25 @@ INLINE void take_macs(u16 macs[6], const struct fib *fib)
     macs[5] = fib->own_mac[2];
 }
 
+/* What rules look at beside addresses and interface, as it is when the packet leaves: src/kernel/routes.rs says the same. */
+INLINE void fill_flow(const struct xdp *ctx, struct fib *fib, int v4)
+{
+    const u8 *data = packet(ctx);
+    const struct ipv4 *ip = (const void *)(data + sizeof(struct ethernet));
+    const struct ipv6 *ip6 = (const void *)ip;
+
+    if (data + BEHIND_IPV6 > packet_end(ctx))
+        return;
+    fib->protocol = v4 ? ip->protocol : ip6->next;
+    fib->service = v4 ? ip->service : ip6->word & be32(0x0ff00000);
+    if (fib->protocol == UDP)
+        fib->source_port = fib->destination_port = be16(PORT);
+}
+
 /* Asks the kernel. False if the way leads nowhere, to this host, or out of what the node knows. */
 INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to[2])
 {
-    int v4 = is_v4(to);
+    int v4 = is_v4(to), ruled = node()->ruled != 0;
     struct fib fib = {0};
 
     fib.family = v4 ? INET : INET6;
@@ -65,8 +80,11 @@ INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to
         fib.destination[2] = (u32)to[1];
         fib.destination[3] = (u32)(to[1] >> 32);
     }
-    fib.table = MAIN;
-    if (is_own(to) || fib_lookup(ctx, &fib, sizeof(fib), IN_TABLE))
+    if (UNLIKELY(ruled))
+        fill_flow(ctx, &fib, v4);
+    else
+        fib.table = MAIN;
+    if (is_own(to) || fib_lookup(ctx, &fib, sizeof(fib), ruled ? 0 : IN_TABLE))
         return 0;
     u32 interface = fib.interface;
     struct port *port = map_lookup(ports_map, &interface);
@@ -113,7 +131,7 @@ INLINE struct next_hop *find_next(struct xdp *ctx, const u64 from[2], const u64 
         return 0;
     copy(next->to, to);
     next->generation = generation;
-    next->until = now + TICKS;
+    next->until = UNLIKELY(node()->ruled) ? now : now + TICKS;
     return next;
 }
 

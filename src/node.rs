@@ -44,7 +44,7 @@ use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
 use crate::topology::resolve::Resolver;
-use crate::topology::{Gauge, Neighbour, Neighbours, Routes, Topology};
+use crate::topology::{Flow, Gauge, Neighbour, Neighbours, Router, Routes, Topology};
 use crate::trust::Roles;
 use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
@@ -109,8 +109,9 @@ pub struct Node {
     name: String,
     /// Whether a kernel half works for the node.
     kernel: bool,
-    /// Changes of the neighbours that it has been told.
+    /// Changes of the neighbours that it has been told, and when it may be told of more before the next sweep.
     told: u64,
+    next_tell: u64,
     /// Codes that run there and are to be prepared here.
     adopted: Vec<Digest>,
     /// Away only while it is called.
@@ -182,6 +183,7 @@ impl Node {
             name,
             kernel,
             told: 0,
+            next_tell: 0,
             adopted: Vec::new(),
             plan: None,
             plan_principals: Arc::default(),
@@ -309,6 +311,7 @@ impl Node {
             Ok(found) => found,
             Err(reason) => return self.drop(turn, frame, reason),
         };
+        self.tell_new_neighbours(turn);
         if header.previous != source.addr {
             header.previous = source.addr;
             set_previous(&mut frame, source.addr);
@@ -403,7 +406,7 @@ impl Node {
             self.env = Some(env);
             return self.drop_in(turn, frame, reason, code.domain);
         }
-        let way = env.topology.way(header.destination);
+        let way = env.topology.way_of(&flow_of(&frame, source.is_none(), header));
         let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
         env.packet = Some(Packet {
@@ -528,7 +531,7 @@ impl Node {
             return self.drop_in(turn, frame, Reason::Source, domain);
         }
         let Some(env) = self.env.as_deref_mut() else { return };
-        let way = env.topology.way(after.destination);
+        let way = env.topology.way_of(&flow_of(&frame, before.previous.is_unspecified(), &after));
         if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
         }
@@ -593,10 +596,10 @@ impl Node {
         self.applications.remove(&port);
     }
 
-    /// New routes.
-    pub fn set_routes(&mut self, routes: Arc<Routes>) {
+    /// New routes; while there is a router it is asked in their place.
+    pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
         if let Some(env) = self.env.as_deref_mut() {
-            env.topology.set_routes(routes);
+            env.topology.set_routes(routes, router);
         }
     }
 
@@ -705,6 +708,13 @@ struct Done {
     /// The node's address that the code saw.
     here: Addr,
     domain: DomainId,
+}
+
+/// What the way of a capsule in its frame may depend on; `injected`: it begins here.
+#[inline]
+fn flow_of(frame: &Frame, injected: bool, header: &capsule::Header) -> Flow {
+    let Envelope { service, direct, .. } = frame.envelope;
+    Flow { to: header.destination, from: header.source, port: (!injected).then_some(frame.port), service, direct }
 }
 
 fn set_bound(frame: &mut Frame, bound: u32) {

@@ -38,7 +38,9 @@ macro_rules! place {
 fn a_capsule_is_forwarded_alike() {
     let mut place = place!();
     let code = place.add_guest("forward");
-    for direct in [false, true] {
+    // Rules that every host has say the same whether they are asked or not.
+    for (ruled, direct) in [(false, false), (false, true), (true, false), (true, true)] {
+        place.rule(ruled);
         for length in [0, 1, 7, 100, 1300] {
             let (user, kernel) = both(&mut place, &frame(&header(code), &vec![7; length], direct));
             assert!(matches!(kernel, Came::Sent(..)), "{kernel:?}");
@@ -46,7 +48,7 @@ fn a_capsule_is_forwarded_alike() {
         }
     }
     let counts = place.usage(code);
-    assert_eq!((counts.packets, counts.forwarded, counts.passed_up), (10, 10, 0));
+    assert_eq!((counts.packets, counts.forwarded, counts.passed_up), (20, 20, 0));
 }
 
 #[test]

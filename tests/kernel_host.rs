@@ -38,27 +38,157 @@ fn all_come_back_by_the_kernel(net: &Running, to: &str, size: &str) {
     assert_eq!(forwarded(net) - before, 40, "{}", net.status("r"));
 }
 
-#[test]
-fn rules_of_policy_routing_are_shown_and_obeyed_by_neither_half() {
-    let Some(net) = Running::up_with("rules", LINE, &in_kernel) else { return };
-    warm_up(&net, &[B, B6]);
-    let rules = |verb: &str| {
-        let rule = |family, to| format!("ip {family} rule {verb} pref 100 to {to} iif to-a blackhole");
-        net.shell("r", &format!("{}; {}", rule("-4", "10.0.2.0/24"), rule("-6", "fd00:0:2::/64")));
+/// Two ways from r to b: the first by the main tables, the second only by rules.
+const TWO_WAYS: &str = r#"
+name = "t"
+nodes.a.active = true
+nodes.r.active = true
+nodes.b.active = true
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.3.0/24", "fd00:0:3::/64"]
+"#;
+
+/// The interfaces of b.
+const FIRST: &str = "to-r";
+const SECOND: &str = "to-r-2";
+
+/// Packets that came to node b by each of its two interfaces while 20 pings from a went there; none if not all came back.
+fn ways(net: &Running, to: &str) -> [u64; 2] {
+    let received = || -> Vec<u64> {
+        let links: Value = serde_json::from_str(&net.shell("b", "ip -j -s link show")).unwrap();
+        let of = |name: &str| {
+            let link = links.as_array().unwrap().iter().find(|link| link["ifname"] == name).unwrap();
+            link["stats64"]["rx"]["packets"].as_u64().unwrap()
+        };
+        vec![of(FIRST), of(SECOND)]
     };
-    let shown = |count: u64| move |status: &Value| status["kernel"]["rules_not_obeyed"] == count;
-    rules("add");
-    net.await_status("r", shown(2));
-    for to in [B, B6] {
-        all_come_back_by_the_kernel(&net, to, "64");
+    let before = received();
+    let pinged = net.anode("a", &["ping", "-c", "20", "-i", "0.005", to]);
+    if pinged["summary"]["received"] != 20 {
+        return [0; 2];
     }
+    let after = received();
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+/// Rules that send what comes from a by the second way, in both families, by this condition.
+fn rules_by(net: &Running, verb: &str, v4: &str, v6: &str) {
+    net.shell(
+        "r",
+        &format!(
+            "ip -4 rule {verb} pref 100 {v4} to 10.0.9.0/24 lookup 77; ip -6 rule {verb} pref 100 {v6} to fd00:0:9::/64 lookup 77"
+        ),
+    );
+}
+
+/// Waits until pings take this way alone, then says of more pings how many ran in the kernel half.
+fn await_way(net: &Running, to: &str, second: bool) {
+    let takes = |_: &Value| {
+        let [first, other] = ways(net, to);
+        // Some packets of address resolution may be among those of the other way.
+        if second { other >= 20 && first < 20 } else { first >= 20 && other < 20 }
+    };
+    net.await_status("r", takes);
+}
+
+/// A lab where b has addresses behind both ways, with the rules' table filled and rules absent.
+fn two_ways(name: &str, adjust: running::Adjust<'_>) -> Option<Running> {
+    let mut net = Running::build(name, TWO_WAYS)?;
+    net.shell("b", &format!("ip addr add 10.0.9.9/32 dev {SECOND}; ip addr add fd00:0:9::9/128 dev {SECOND} nodad"));
+    net.shell(
+        "r",
+        "ip route add 10.0.9.0/24 via 10.0.2.2; ip route add fd00:0:9::/64 via fd00:0:2::2;
+         ip route add 10.0.9.0/24 via 10.0.3.2 table 77; ip -6 route add fd00:0:9::/64 via fd00:0:3::2 table 77",
+    );
+    net.shell("a", "ip route add 10.0.9.0/24 via 10.0.1.2; ip route add fd00:0:9::/64 via fd00:0:1::2");
+    net.start(adjust);
+    Some(net)
+}
+
+/// Rules that come and go while capsules pass are obeyed.
+fn rules_are_obeyed(net: &Running, in_the_kernel: bool) {
+    let shown = |count: u64| move |status: &Value| status["rules"]["obeyed"] == count;
+    for to in ["10.0.9.9", "fd00:0:9::9"] {
+        await_way(net, to, false);
+        for (v4, v6) in [
+            ("from 10.0.1.1", "from fd00:0:1::1"),
+            ("iif to-a", "iif to-a"),
+            ("ipproto udp dport 3322", "ipproto udp dport 3322"),
+        ] {
+            rules_by(net, "add", v4, v6);
+            net.await_status("r", shown(2));
+            await_way(net, to, true);
+            if in_the_kernel {
+                let more = |_: &Value| {
+                    let before = forwarded(net);
+                    let [first, other] = ways(net, to);
+                    other >= 20 && first < 20 && forwarded(net) - before == 40
+                };
+                net.await_status("r", more);
+            }
+            rules_by(net, "del", v4, v6);
+            net.await_status("r", shown(0));
+            await_way(net, to, false);
+        }
+        // Rules that hold for nothing of this.
+        rules_by(net, "add", "from 10.0.77.0/24", "from fd00:0:77::/64");
+        net.await_status("r", shown(2));
+        await_way(net, to, false);
+        rules_by(net, "del", "from 10.0.77.0/24", "from fd00:0:77::/64");
+        net.await_status("r", shown(0));
+    }
+    // One that leads nowhere.
+    net.shell("r", "ip rule add pref 100 from 10.0.1.1 to 10.0.9.0/24 blackhole");
+    let drops = |status: &Value| status["drops"]["no-route"].as_u64().unwrap_or(0);
+    net.await_status("r", |status| {
+        let lost = net.anode("a", &["ping", "-c", "1", "-t", "0.2", "10.0.9.9"])["summary"]["received"] == 0;
+        lost && drops(status) > 0
+    });
+    net.shell("r", "ip rule del pref 100");
+    await_way(net, "10.0.9.9", false);
+}
+
+#[test]
+fn rules_of_policy_routing_are_obeyed_by_the_kernel_half() {
+    let Some(net) = two_ways("rules", &in_kernel) else { return };
+    warm_up(&net, &["10.0.9.9", "fd00:0:9::9"]);
+    rules_are_obeyed(&net, true);
+}
+
+#[test]
+fn rules_of_policy_routing_are_obeyed_by_the_user_half() {
+    let Some(net) = two_ways("rulesu", &|_, _| {}) else { return };
+    rules_are_obeyed(&net, false);
+}
+
+#[test]
+fn rules_for_marked_packets_are_shown() {
+    let Some(net) = two_ways("rulesm", &in_kernel) else { return };
+    net.shell(
+        "r",
+        "ip rule add pref 100 fwmark 7 lookup 77; ip rule add pref 101 not fwmark 7 to 10.0.9.0/24 lookup 77",
+    );
+    let shown = |status: &Value| status["rules"] == serde_json::json!({"obeyed": 1, "not_obeyed": 1});
+    net.await_status("r", shown);
+    await_way(&net, "10.0.9.9", true);
     let text = Command::new(ANODE).args(["node", "status"]).arg(net.dir("r")).output().unwrap().stdout;
-    assert!(String::from_utf8(text).unwrap().contains("2 rules of policy routing not obeyed"));
-    // The user half alone, which has no code in the kernel.
-    assert!(net.anode("a", &["trace", B])["trace"].to_string().contains(B));
-    assert!(net.log("r").contains("rules of policy routing are not obeyed"));
-    rules("del");
-    net.await_status("r", shown(0));
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("1 rules for marked packets not obeyed"), "{text}");
+    assert!(net.log("r").contains("rules for marked packets are not obeyed"));
+    // Without the rule that every host has, the main tables say nothing.
+    net.shell("r", "ip rule del pref 101; ip rule del pref 100; ip rule del pref 32766");
+    net.await_status("r", |status| status["rules"]["obeyed"] == 1);
+    let lost = |_: &Value| net.anode("a", &["ping", "-c", "1", "-t", "0.2", "10.0.9.9"])["summary"]["received"] == 0;
+    net.await_status("r", lost);
+    net.shell("r", "ip rule add pref 32766 lookup main");
+    await_way(&net, "10.0.9.9", false);
 }
 
 #[test]

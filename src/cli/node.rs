@@ -368,6 +368,7 @@ fn describe(status: &Value) -> String {
                 writeln!(text, "    {kind} in the role {role}, signed by {principal}{}", refused.unwrap_or_default());
         }
     }
+    describe_rules(&mut text, &status["rules"]);
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
     items("xdp").iter().for_each(|port| describe_sockets(&mut text, port));
     let fetch = &status["fetch"];
@@ -412,6 +413,18 @@ fn describe_sockets(text: &mut String, port: &Value) {
     );
 }
 
+/// Rules of policy routing beside those that every host has.
+fn describe_rules(text: &mut String, rules: &Value) {
+    let number = |key: &str| rules[key].as_u64().unwrap_or(0);
+    if number("obeyed") > 0 {
+        let _ = writeln!(text, "  {} rules of policy routing: the kernel is asked for each way", number("obeyed"));
+    }
+    if number("not_obeyed") > 0 {
+        let _ =
+            writeln!(text, "  {} rules for marked packets not obeyed: nothing here is marked", number("not_obeyed"));
+    }
+}
+
 /// What runs in the kernel half, and what does not and why.
 fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
     let list = |key: &str| kernel[key].as_array().cloned().unwrap_or_default();
@@ -424,13 +437,6 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
             port["port"],
             port["mode"].as_str().unwrap_or("?")
         );
-    }
-    match number(kernel, "rules_not_obeyed") {
-        0 => {}
-        rules => {
-            let _ =
-                writeln!(text, "  kernel half: {rules} rules of policy routing not obeyed, only the main tables are");
-        }
     }
     for code in list("codes") {
         let usage = &code["usage"];

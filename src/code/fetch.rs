@@ -116,7 +116,7 @@ impl Fetch {
 
     /// Whether this code is on its way.
     pub fn is_pending(&self, code: &Digest) -> bool {
-        self.pending.iter().any(|pending| pending.code == *code)
+        self.pending.iter().any(|pending| pending.is_of(code))
     }
 
     /// Capsules that wait.
@@ -133,7 +133,7 @@ impl Fetch {
     /// the frames that had to give way to it: those of the oldest search, or itself if all others are near their end.
     pub fn wait(&mut self, code: Digest, frame: Option<Frame>, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
         let mut displaced = Vec::new();
-        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(&code)) {
             if let Some(source) = source
                 && !pending.sources.contains(&source)
                 && pending.sources.len() < SOURCES_MAX
@@ -152,20 +152,27 @@ impl Fetch {
             };
             displaced.extend(self.pending.remove(oldest).into_iter().flat_map(|oldest| oldest.waiting));
         }
-        self.pending.push_back(Pending {
-            code,
-            stage: Stage::LookingUp(code, None),
-            optional: false,
-            absent: 0,
-            sources: source.into_iter().collect(),
-            nonce: None,
-            tries: 0,
-            turn: 0,
-            failures: 0,
-            deadline: u64::MAX,
-            waiting: frame.into_iter().collect(),
-        });
+        let mut pending = Pending::new(code, source.into_iter().collect(), Stage::LookingUp(code, None));
+        pending.waiting.extend(frame);
+        self.pending.push_back(pending);
         (Some(Step::LookUp(code)), displaced)
+    }
+
+    /// Another object of a code on its way, from where the others come; nothing waits for it. No step: there are as many codes on
+    /// their way as can be.
+    pub fn beside(&mut self, code: Digest, digest: Digest, length: u32) -> Option<Step> {
+        if self.pending.len() == PENDING_MAX {
+            return None;
+        }
+        let sources = self.pending.iter().find(|pending| pending.is_of(&code))?.sources.clone();
+        let pending = Pending::new(code, sources, Stage::LookingUp(digest, Some(length)));
+        self.pending.push_back(Pending { beside: true, ..pending });
+        Some(Step::LookUp(digest))
+    }
+
+    /// What was fetched beside a code is here, or not wanted any more.
+    pub fn end_beside(&mut self, code: &Digest) {
+        self.pending.retain(|pending| !(pending.beside && pending.code == *code));
     }
 
     /// The next object of a code whose last one has been understood: the representation its manifest
@@ -181,7 +188,7 @@ impl Fetch {
     }
 
     fn look_for(&mut self, code: Digest, digest: Digest, length: Option<u32>, optional: bool) -> Option<Step> {
-        let pending = self.pending.iter_mut().find(|pending| pending.code == code)?;
+        let pending = self.pending.iter_mut().find(|pending| pending.is_of(&code))?;
         pending.stage = Stage::LookingUp(digest, length);
         (pending.optional, pending.absent) = (optional, 0);
         Some(Step::LookUp(digest))
@@ -189,32 +196,20 @@ impl Fetch {
 
     /// All objects of the code are here; it is being prepared to run.
     pub fn preparing(&mut self, code: Digest) {
-        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.code == code) {
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(&code)) {
             pending.stage = Stage::Preparing;
         }
     }
 
     /// Whether all objects of the code are here and it is being prepared.
     pub fn is_preparing(&self, code: &Digest) -> bool {
-        self.pending.iter().any(|pending| pending.code == *code && matches!(pending.stage, Stage::Preparing))
+        self.pending.iter().any(|pending| pending.is_of(code) && matches!(pending.stage, Stage::Preparing))
     }
 
     /// The code can run, or never will: gives the capsules that waited for it.
     pub fn settle(&mut self, code: Digest) -> impl Iterator<Item = Frame> + use<> {
-        let at = self.pending.iter().position(|pending| pending.code == code);
+        let at = self.pending.iter().position(|pending| pending.is_of(&code));
         at.and_then(|at| self.pending.remove(at)).into_iter().flat_map(|pending| pending.waiting)
-    }
-
-    /// The code can run: gives the capsules that waited for it. Another object of it is fetched on, from
-    /// where the others came, while nothing waits for that.
-    pub fn settle_and_fetch(&mut self, code: Digest, digest: Digest, length: u32) -> (VecDeque<Frame>, Option<Step>) {
-        let step = self.next_object(code, digest, length);
-        let pending = self.pending.iter_mut().find(|pending| pending.code == code);
-        let waiting = pending.map(|pending| {
-            pending.failures = 0;
-            core::mem::take(&mut pending.waiting)
-        });
-        (waiting.unwrap_or_default(), step)
     }
 
     /// The store's answer about `digest`. Absent objects are asked for at the previous hop; a code
@@ -222,6 +217,7 @@ impl Fetch {
     pub fn looked_up(&mut self, now: u64, digest: Digest, found: Option<&[u8]>) -> (Vec<Step>, Vec<Given>) {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
         let mut orphans = Vec::new();
+        self.pending.retain(|pending| found.is_some() || !pending.is_lost_beside(&digest));
         for pending in &mut self.pending {
             let Stage::LookingUp(wanted, length) = pending.stage else { continue };
             if wanted != digest {

@@ -27,6 +27,11 @@ impl KernelHalf {
         adopted.map(|held| held.entry.name).collect()
     }
 
+    /// Makes ready what the first code needs.
+    pub fn warm_up(&self) -> io::Result<()> {
+        self.loader.start()
+    }
+
     /// Links and loads code in a form; it may use `limits`. Its capsules run here from [`KernelHalf::activate`] on.
     /// Gives its soft state.
     pub fn add_code(

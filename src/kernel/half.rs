@@ -69,8 +69,8 @@ pub(super) struct State {
     ports: Vec<Attached>,
     pub(super) slots: Slots,
     routes: HashMap<Prefix, Option<NextHop>>,
-    /// Rules of policy routing, which are not obeyed.
-    rules: usize,
+    /// Whether rules of policy routing have a say.
+    ruled: bool,
     generation: u64,
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
@@ -138,7 +138,8 @@ impl KernelHalf {
             ports: Vec::new(),
             slots: Slots::new(held),
             routes,
-            rules: 0,
+            // The next look at the host says. Until then every way is asked for.
+            ruled: true,
             generation,
             origin,
             neighbours: Vec::new(),
@@ -315,7 +316,7 @@ impl KernelHalf {
     }
 
     fn tell_node(&self, state: &State) -> io::Result<()> {
-        self.maps.set_node(state.generation, &self.name, state.origin, state.told)
+        self.maps.set_node(state.generation, &self.name, state.origin, state.told, state.ruled)
     }
 
     /// Tells the routes of the node, for `an_route`, and its own addresses.
@@ -335,9 +336,10 @@ impl KernelHalf {
         self.raise_generation()
     }
 
-    /// Takes down for the status how many rules of policy routing there are; says whether that is new.
-    pub fn set_rules(&self, rules: usize) -> bool {
-        core::mem::replace(&mut self.state().rules, rules) != rules
+    /// Says whether rules of policy routing have a say in where packets go; else the main tables say it all.
+    pub fn set_ruled(&self, ruled: bool) -> io::Result<()> {
+        let mut state = self.state();
+        if core::mem::replace(&mut state.ruled, ruled) == ruled { Ok(()) } else { self.renew(&mut state) }
     }
 
     /// The interface of a port, if it is one of the kernel half's.
@@ -399,7 +401,6 @@ impl KernelHalf {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
             counts: self.counts_of(&state),
-            rules_not_obeyed: state.rules,
             pinned: self.pinned.is_some(),
         }
     }

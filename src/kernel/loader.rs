@@ -63,6 +63,15 @@ impl Loader {
         Loader { program, process: Mutex::new(None) }
     }
 
+    /// Starts the process, so that the first program does not wait for that.
+    pub fn start(&self) -> io::Result<()> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if process.is_none() {
+            *process = Some(Process::start(&self.program)?);
+        }
+        Ok(())
+    }
+
     /// Has a program verified and loaded. An error carries the verifier's words.
     pub fn load(&self, wanted: &Wanted<'_>) -> io::Result<Program> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);

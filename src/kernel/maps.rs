@@ -141,7 +141,14 @@ impl Maps {
     }
 
     /// Tells what the node is, and that what was found out of routes so far is not to be believed.
-    pub fn set_node(&self, generation: u64, name: &[u8; 16], origin: u64, neighbours: u32) -> io::Result<()> {
+    pub fn set_node(
+        &self,
+        generation: u64,
+        name: &[u8; 16],
+        origin: u64,
+        neighbours: u32,
+        ruled: bool,
+    ) -> io::Result<()> {
         let mut value = [0; NODE];
         value[..8].copy_from_slice(&generation.to_ne_bytes());
         value[8..24].copy_from_slice(name);
@@ -149,6 +156,7 @@ impl Maps {
         value[32..36].copy_from_slice(&neighbours.to_ne_bytes());
         value[36..40].copy_from_slice(&VERSION.to_ne_bytes());
         value[40..44].copy_from_slice(&known()?.to_ne_bytes());
+        value[44..].copy_from_slice(&u32::from(ruled).to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 

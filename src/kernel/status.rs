@@ -11,8 +11,6 @@ pub struct Status {
     pub codes: Vec<CodeStatus>,
     /// Capsules at the ingress.
     pub counts: KernelCounts,
-    /// Rules of policy routing that the host has: the node goes by the main tables alone.
-    pub rules_not_obeyed: usize,
     /// Whether it outlives the node's process.
     pub pinned: bool,
 }

@@ -283,8 +283,16 @@ impl NodeFile {
         Ok((config, plans))
     }
 
-    /// The routing table: static routes first, then the kernel's, then what is on the links.
-    pub fn routes(&self, config: &NodeConfig, plans: &[Plan]) -> Result<Routes, ConfigError> {
+    /// What no kernel knows: static routes, and neighbours on overlays.
+    pub fn fixed_routes(&self, config: &NodeConfig) -> Result<Routes, ConfigError> {
+        let mut all = self.given_routes(config)?;
+        for (at, _) in config.ports.iter().enumerate().filter(|(_, port)| port.link == Link::Overlay) {
+            all.extend(on_overlay(config, PortId(at as u16)));
+        }
+        Ok(Routes::new(all))
+    }
+
+    fn given_routes(&self, config: &NodeConfig) -> Result<Vec<(Prefix, NextHop)>, ConfigError> {
         let mut all = Vec::new();
         for route in &self.static_routes {
             let Some(port) = port_towards(config, route.via) else {
@@ -295,6 +303,12 @@ impl NodeFile {
             };
             all.push((route.to, NextHop { port, via: route.via }));
         }
+        Ok(all)
+    }
+
+    /// The routing table: static routes first, then the kernel's, then what is on the links.
+    pub fn routes(&self, config: &NodeConfig, plans: &[Plan]) -> Result<Routes, ConfigError> {
+        let mut all = self.given_routes(config)?;
         if self.routes == RouteSource::Kernel {
             let kernel = netlink::routes()
                 .map_err(|error| ConfigError(format!("cannot read the kernel's routes by netlink: {error}")))?;
@@ -317,15 +331,17 @@ impl NodeFile {
                     let hop = NextHop { port: id, via: Addr::UNSPECIFIED };
                     all.extend(port.addresses.iter().map(|(_, subnet)| (*subnet, hop)));
                 }
-                // On an overlay there is nobody but the neighbours.
-                Link::Overlay => {
-                    let known = config.neighbours.iter().filter(|neighbour| neighbour.port == id);
-                    all.extend(known.map(|n| (Prefix::host(n.addr), NextHop { port: id, via: n.addr })));
-                }
+                Link::Overlay => all.extend(on_overlay(config, id)),
             }
         }
         Ok(Routes::new(all))
     }
+}
+
+/// On an overlay there is nobody but the neighbours.
+fn on_overlay(config: &NodeConfig, port: PortId) -> impl Iterator<Item = (Prefix, NextHop)> {
+    let known = config.neighbours.iter().filter(move |neighbour| neighbour.port == port);
+    known.map(move |near| (Prefix::host(near.addr), NextHop { port, via: near.addr }))
 }
 
 impl PortFile {

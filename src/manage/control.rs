@@ -88,6 +88,7 @@ pub struct Handle {
     half: Option<Arc<KernelHalf>>,
     sockets: Option<Arc<Report>>,
     cpu: Option<Arc<super::cpu::Report>>,
+    rules: Option<Arc<super::follow::Report>>,
     keep_kernel: Arc<AtomicBool>,
     management: Option<Arc<Management>>,
     files: Option<Arc<Files>>,
@@ -98,7 +99,8 @@ impl Handle {
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
-        Handle { orders, waker, shelf, half, sockets: None, cpu: None, keep_kernel, management: None, files: None }
+        let (sockets, cpu, rules, management, files) = (None, None, None, None, None);
+        Handle { orders, waker, shelf, half, sockets, cpu, rules, keep_kernel, management, files }
     }
 
     /// The same with what is known of the node's AF_XDP sockets.
@@ -109,6 +111,11 @@ impl Handle {
     /// The same with what is known of the worker's CPU.
     pub fn with_cpu(self, cpu: Arc<super::cpu::Report>) -> Handle {
         Handle { cpu: Some(cpu), ..self }
+    }
+
+    /// The same with what is known of the host's rules of policy routing, if its routes are followed.
+    pub fn with_rules(self, rules: Option<Arc<super::follow::Report>>) -> Handle {
+        Handle { rules, ..self }
     }
 
     /// The same with the management environment.
@@ -190,6 +197,9 @@ impl Handle {
         if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
             let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
             tree.insert("xdp".into(), sockets);
+        }
+        if let (Some(report), Some(tree)) = (&self.rules, status.as_object_mut()) {
+            tree.insert("rules".into(), json!(report.rules()));
         }
         if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
             let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;

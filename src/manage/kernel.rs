@@ -49,7 +49,6 @@ pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -
         }
     }
     half.settle()?;
-    set_routes(&half, config, &config.routes)?;
     Ok(Some(Arc::new(half)))
 }
 
@@ -79,12 +78,9 @@ pub fn channels(
     with_half.into_iter().chain(alone).filter_map(made).collect()
 }
 
-/// Tells the kernel half the node's routes and addresses, and what it does not obey.
-pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes) -> std::io::Result<()> {
-    let rules = netlink::rules()?;
-    if half.set_rules(rules) && rules > 0 {
-        tracing::warn!(rules, "rules of policy routing are not obeyed: capsules go by the main tables alone");
-    }
+/// Tells the kernel half the node's routes and addresses, and whether rules have a say.
+pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes, ruled: bool) -> std::io::Result<()> {
+    half.set_ruled(ruled)?;
     half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
@@ -105,6 +101,13 @@ impl Messenger {
     /// One for this kernel half.
     pub fn new(half: Arc<KernelHalf>) -> Messenger {
         Messenger { half }
+    }
+
+    /// Makes ready what the first order needs.
+    pub fn warm_up(&self) {
+        if let Err(error) = self.half.warm_up() {
+            tracing::warn!(%error, "the kernel half has no loader yet");
+        }
     }
 
     /// Carries an order out; gives what the node is to be told of it.

@@ -65,6 +65,7 @@ fn serve(
     outbox: &Sender<Loaded>,
     waker: &Waker,
 ) {
+    messenger.warm_up();
     let mut links: VecDeque<KernelOrder> = VecDeque::new();
     let mut pace = Pace { left: BURST, since: Instant::now(), rest: Duration::ZERO };
     let mut listened = Instant::now();

@@ -1,8 +1,10 @@
 //! What the worker must not wait for: the code store on disk, the wasm compiler, and public-key operations.
 //!
 //! One thread takes the worker's effects in order and sends results back. Its queue is bounded by
-//! what a node can have on its way; a worker that finds it full treats the store as empty.
+//! what a node can have on its way; a worker that finds it full treats the store as empty. What concerns the kernel half goes past it to
+//! a thread of its own ([`super::linker`]), and so does what is to be written to disk ([`super::archive`]).
 
+use super::archive::Archive;
 use super::kernel::Messenger;
 use super::linker::Linker;
 use super::resolver::Resolver;
@@ -63,6 +65,10 @@ enum Job {
 pub struct Loader {
     jobs: SyncSender<Job>,
     results: Receiver<Loaded>,
+    linker: Option<Linker>,
+    /// For answers that nobody else gives.
+    own: Sender<Loaded>,
+    waker: Waker,
 }
 
 /// The end of those who add and remove code.
@@ -84,10 +90,13 @@ impl Loader {
         let (outbox, results) = channel();
         let resolver = Resolver::start(outbox.clone(), waker.clone())?;
         let linker = kernel.map(|kernel| Linker::start(kernel, outbox.clone(), waker.clone())).transpose()?;
+        let store = Arc::new(store);
+        let helpers = (Archive::start(store.clone())?, resolver);
+        let (own, wakes) = (outbox.clone(), waker.clone());
         std::thread::Builder::new()
             .name("anode-loader".into())
-            .spawn(move || serve(store, &compiler, &policy, (linker, resolver), &inbox, &outbox, &waker))?;
-        Ok(Loader { jobs, results })
+            .spawn(move || serve(&store, &compiler, &policy, &helpers, &inbox, &outbox, &wakes))?;
+        Ok(Loader { jobs, results, linker, own, waker })
     }
 
     /// For threads that add and remove code.
@@ -97,6 +106,14 @@ impl Loader {
 
     /// Hands an effect over; gives it back if the queue is full or the thread is gone.
     pub fn submit(&self, effect: Effect) -> Result<(), Effect> {
+        if let Effect::Kernel(order) = effect {
+            if let Some((code, why)) = self.linker.as_ref().and_then(|linker| linker.submit(order).err()) {
+                // The other end is this value's.
+                let _ = self.own.send(Loaded::Linked(code, Err(why)));
+                self.waker.wake();
+            }
+            return Ok(());
+        }
         match self.jobs.try_send(Job::Effect(effect)) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(Job::Effect(effect)) | TrySendError::Disconnected(Job::Effect(effect))) => {
@@ -123,22 +140,19 @@ impl Shelf {
 }
 
 fn serve(
-    store: Store,
+    store: &Store,
     compiler: &Compiler,
     policy: &Policy,
-    helpers: (Option<Linker>, Resolver),
+    (archive, resolver): &(Archive, Resolver),
     inbox: &Receiver<Job>,
     outbox: &Sender<Loaded>,
     waker: &Waker,
 ) {
-    let (linker, resolver) = helpers;
     while let Ok(job) = inbox.recv() {
         let result = match job {
             Job::Effect(Effect::LookUp(digest)) => Some(Loaded::Found(digest, store.object(&digest))),
             Job::Effect(Effect::Store(bytes)) => {
-                if let Err(error) = store.put(bytes) {
-                    tracing::warn!(%error, "code is kept in memory only");
-                }
+                archive.put(&bytes);
                 None
             }
             Job::Effect(Effect::Prepare(prepare)) => {
@@ -149,15 +163,12 @@ fn serve(
                 let result = guarded("the reader of credentials", || policy.decide(&claim));
                 Some(Loaded::Authorised(claim.code, Box::new(result)))
             }
-            Job::Effect(Effect::Kernel(order)) => {
-                let refused = linker.as_ref().and_then(|linker| linker.submit(order).err());
-                refused.map(|(code, why)| Loaded::Linked(code, Err(why)))
-            }
-            Job::Effect(Effect::Channel { .. }) => None,
+            Job::Effect(Effect::Kernel(_) | Effect::Channel { .. }) => None,
             Job::Effect(Effect::Resolve(name)) => resolver.submit(name).err().map(|name| Loaded::Resolved(name, None)),
             Job::Request(request, reply) => {
+                archive.settle();
                 // Whoever asked may have gone away meanwhile.
-                let _ = reply.send(fulfil(&store, request));
+                let _ = reply.send(fulfil(store, request));
                 None
             }
         };

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod apps;
+mod archive;
 pub mod client;
 pub mod config;
 pub mod control;
@@ -13,6 +14,7 @@ pub mod cpu;
 mod domains;
 pub mod ee;
 pub mod files;
+mod follow;
 pub mod kernel;
 pub mod linker;
 pub mod loader;
@@ -49,9 +51,6 @@ use worker::{FIRST_APP, Order, Parts, Worker};
 
 /// Period of the clock that stops code which runs too long.
 const TICK: Duration = Duration::from_millis(5);
-
-/// Changes of the kernel's tables are gathered for this long before they are read.
-const GATHER: Duration = Duration::from_millis(20);
 
 /// A node that has been set up and can be run.
 pub struct Assembled {
@@ -91,7 +90,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let (orders, inbox) = channel();
     let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
     let cpu = cpu::Cpu::new(&file.cpu);
-    let handle = handle.with_cpu(cpu.report());
+    let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
+    let handle = handle.with_cpu(cpu.report()).with_rules(followed.clone());
     if let Some((neighbours, codes)) = left {
         let take_over: worker::Command = Box::new(move |node, turn| node.take_over(turn, neighbours, codes));
         handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
@@ -134,8 +134,9 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     sockets.push(nodeos_path);
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
-    if file.routes == RouteSource::Kernel {
-        follow_routes(file.clone(), routing, following, handle.clone(), half.clone())?;
+    if let Some(report) = followed {
+        let (file, handle, half) = (file.clone(), handle.clone(), half.clone());
+        follow::Follower { file, config: routing, plans: following, handle, half, report, asker: None }.follow()?;
     }
     Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets })
 }
@@ -266,41 +267,6 @@ fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             compiler.tick();
-        }
-    })?;
-    Ok(())
-}
-
-/// Follows the kernel's routes as long as the node lives.
-fn follow_routes(
-    file: NodeFile,
-    config: crate::node::NodeConfig,
-    plans: Vec<config::Plan>,
-    handle: Handle,
-    half: Option<Arc<KernelHalf>>,
-) -> Result<()> {
-    let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
-    std::thread::Builder::new().name("anode-routes".into()).spawn(move || {
-        // The first look finds what changed before the watch began.
-        let mut changed = Ok(());
-        while changed.is_ok() {
-            match file.routes(&config, &plans) {
-                Ok(routes) => {
-                    let routes = Arc::new(routes);
-                    if let Some(Err(error)) = half.as_deref().map(|half| kernel::set_routes(half, &config, &routes)) {
-                        tracing::error!(%error, "the kernel half is not told of new routes");
-                    }
-                    let command = Box::new(move |node: &mut crate::node::Node, _: &mut crate::node::Turn<'_>| {
-                        node.set_routes(routes);
-                    });
-                    if handle.order(Order::Do(command)).is_err() {
-                        return;
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "routes not followed"),
-            }
-            changed = watch.wait();
-            std::thread::sleep(GATHER);
         }
     })?;
     Ok(())

@@ -15,7 +15,7 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
@@ -33,9 +33,8 @@ const ANSWER: usize = 64 << 10;
 /// address, IPv4 route, IPv4 rule, IPv6 address, IPv6 route, IPv6 rule.
 const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
 
-/// Tables (`RT_TABLE_*`) and priorities of the rules that every host has: local, main, default.
-const USUAL_TABLES: [u32; 3] = [255, MAIN, 253];
-const USUAL_PRIORITIES: [u32; 3] = [0, 32766, 32767];
+/// Tables (`RT_TABLE_*`) and priorities of the rules that every host has: local, main, default; the last for IPv4 alone.
+const USUAL: [(u32, u32); 3] = [(255, 0), (MAIN, 32766), (253, 32767)];
 
 /// An interface of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,31 +123,56 @@ pub fn routes() -> io::Result<Vec<KernelRoute>> {
     Ok(found)
 }
 
-/// How many rules of policy routing there are beside those that every host has, IPv4 and IPv6.
-pub fn rules() -> io::Result<usize> {
-    let mut unusual = 0;
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+/// Rules of policy routing, IPv4 and IPv6, that make a host's other than every host's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Rules {
+    /// Those beside what every host has, and those that every host has and this one has not.
+    pub obeyed: usize,
+    /// Those for marked packets alone: nobody has marked what the node takes before the Linux stack has seen it.
+    pub not_obeyed: usize,
+}
+
+/// The rules that this host has.
+pub fn rules() -> io::Result<Rules> {
+    let mut rules = Rules::default();
+    for (family, expected) in [(AddressFamily::Inet, 3), (AddressFamily::Inet6, 2)] {
         let mut request = RuleMessage::default();
         request.header.family = family;
+        let mut usual = 0;
         for message in dump(RouteNetlinkMessage::GetRule(request))? {
-            if let RouteNetlinkMessage::NewRule(rule) = message {
-                unusual += usize::from(!is_usual(&rule));
+            let RouteNetlinkMessage::NewRule(rule) = message else { continue };
+            match () {
+                () if is_usual(&rule) => usual += 1,
+                () if is_for_marked(&rule) => rules.not_obeyed += 1,
+                () => rules.obeyed += 1,
             }
         }
+        rules.obeyed += usize::saturating_sub(expected, usual);
     }
-    Ok(unusual)
+    Ok(rules)
 }
 
 fn is_usual(rule: &RuleMessage) -> bool {
     let header = &rule.header;
-    (header.src_len, header.dst_len, header.tos, header.action) == (0, 0, 0, RuleAction::ToTable)
-        && rule.attributes.iter().all(|attribute| match attribute {
-            RuleAttribute::Table(table) => USUAL_TABLES.contains(table),
-            RuleAttribute::Priority(priority) => USUAL_PRIORITIES.contains(priority),
-            RuleAttribute::SuppressPrefixLen(length) => *length == u32::MAX,
-            RuleAttribute::Protocol(_) => true,
-            _ => false,
-        })
+    let (mut table, mut priority) = (u32::from(header.table), 0);
+    let plain = rule.attributes.iter().all(|attribute| {
+        match attribute {
+            RuleAttribute::Table(number) => table = *number,
+            RuleAttribute::Priority(number) => priority = *number,
+            RuleAttribute::SuppressPrefixLen(length) => return *length == u32::MAX,
+            RuleAttribute::Protocol(_) => {}
+            _ => return false,
+        }
+        true
+    });
+    let matches_all = (header.src_len, header.dst_len, header.tos, header.action) == (0, 0, 0, RuleAction::ToTable);
+    // Without conditions but turned round a rule holds for nothing.
+    plain && matches_all && !header.flags.contains(RuleFlags::Invert) && USUAL.contains(&(table, priority))
+}
+
+fn is_for_marked(rule: &RuleMessage) -> bool {
+    let marked = |attribute: &RuleAttribute| matches!(attribute, RuleAttribute::FwMark(mark) if *mark != 0);
+    !rule.header.flags.contains(RuleFlags::Invert) && rule.attributes.iter().any(marked)
 }
 
 /// Tells of changes.

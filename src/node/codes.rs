@@ -39,6 +39,17 @@ pub enum Code {
     },
 }
 
+impl Code {
+    /// The bpf representation that the kernel half is to run.
+    pub fn bpf(&self) -> Option<Digest> {
+        match self {
+            Code::Coming(coming) => coming.bpf.map(|(digest, _)| digest),
+            Code::Ready(ready) => ready.bpf,
+            Code::Refused { .. } => None,
+        }
+    }
+}
+
 /// Code whose manifest is here.
 #[derive(Clone, Debug)]
 pub struct Coming {
@@ -50,6 +61,8 @@ pub struct Coming {
     pub representation: Option<(Kind, Digest)>,
     /// The bpf representation and its octets, if a kernel half is to run it.
     pub bpf: Option<(Digest, u32)>,
+    /// What the kernel half has made of that already.
+    pub linked: Option<super::output::Linked>,
 }
 
 /// Code that can run.
@@ -190,9 +203,18 @@ impl Codes {
         self.table.remove(name)
     }
 
-    /// Forgets codes on their way that nobody waits for any more.
-    pub fn forget_coming(&mut self, wanted: impl Fn(&Digest) -> bool) {
-        self.table.retain(|name, code| !matches!(code, Code::Coming(_)) || wanted(name));
+    /// Forgets codes on their way that nobody waits for any more; gives those that a kernel half may have.
+    pub fn forget_coming(&mut self, wanted: impl Fn(&Digest) -> bool) -> Vec<Digest> {
+        let mut linked = Vec::new();
+        self.table.retain(|name, code| {
+            let Code::Coming(coming) = code else { return true };
+            let stays = wanted(name);
+            if !stays && coming.bpf.is_some() {
+                linked.push(*name);
+            }
+            stays
+        });
+        linked
     }
 
     /// All entries, in the order of their names.
@@ -233,7 +255,7 @@ mod tests {
         let layer = Layer { kind: Kind::Wasm, digest: name(0), size: 1 };
         let manifest = Arc::new(Manifest::new("t", 0, vec![layer]).unwrap());
         let claim = Claim { code: name(0), manifest, credentials: None };
-        let coming = Coming { claim, grant: None, representation: None, bpf: None };
+        let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
         let grant = Grant::of_anyone(&Roles::default());
         Code::Ready(Box::new(Ready::new(coming, (Kind::Wasm, grant), SlotId::default(), DomainId(0), now)))
     }

@@ -140,17 +140,31 @@ impl Node {
         }
     }
 
-    /// The bpf representation of code that is ready has come.
+    /// The bpf representation of code that is ready, or will be, has come.
     pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>) {
-        let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
-        let (window, role) = (ready.window as u32, ready.grant.role.clone());
+        let (window, role) = match self.codes.of(&code) {
+            Some(Code::Ready(ready)) => (ready.window as u32, ready.grant.role.clone()),
+            Some(Code::Coming(coming)) => match &coming.grant {
+                Some(grant) => (coming.claim.manifest.window(), grant.role.clone()),
+                None => return,
+            },
+            _ => return,
+        };
         turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role }));
     }
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its
     /// capsules may run there.
     pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Linked) {
-        let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
+        let ready = match self.codes.of_mut(&code) {
+            Some(Code::Ready(ready)) => ready,
+            // When it is ready here too.
+            Some(Code::Coming(coming)) => {
+                coming.linked = Some(result);
+                return;
+            }
+            _ => return self.unlink(turn, code),
+        };
         match &result {
             Ok(shared) => {
                 tracing::info!(node = self.name, code = %code.short(), "code runs in the kernel");
@@ -169,6 +183,16 @@ impl Node {
             Err(why) => tracing::info!(node = self.name, code = %code.short(), why, "code stays in user space"),
         }
         self.codes.set_kernel(&code, result.map(drop));
+    }
+
+    /// Tells the kernel half of a new neighbour at once, since its capsules wait for that; of many together in the next sweep.
+    #[inline]
+    pub(super) fn tell_new_neighbours(&mut self, turn: &mut Turn<'_>) {
+        let changed = |told| self.env.as_deref().is_some_and(|env| env.topology.neighbours.changes() != told);
+        if self.kernel && turn.now >= self.next_tell && changed(self.told) {
+            self.next_tell = turn.now + super::SWEEP;
+            self.tell_neighbours(turn);
+        }
     }
 
     /// Tells the kernel half who the neighbours are, if that has changed.

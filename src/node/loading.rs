@@ -62,8 +62,7 @@ impl Node {
                 }
                 Step::Without { code } => self.take_credentials(turn, code, None),
                 Step::Abandon(code) => {
-                    let fetch = &self.fetch;
-                    self.codes.forget_coming(|code| fetch.is_pending(code));
+                    self.forget_coming(turn);
                     self.unlink(turn, code);
                 }
                 Step::Object { code, digest, bytes } => {
@@ -111,9 +110,9 @@ impl Node {
                 self.fetch.preparing(code);
                 turn.out.effects.push(Effect::Prepare(prepare));
             }
-            Some(Code::Ready(ready)) if ready.bpf == Some(digest) => {
+            Some(entry) if entry.bpf() == Some(digest) => {
                 self.keep_object(turn, digest, bytes.clone());
-                self.fetch.settle(code).for_each(|frame| turn.out.pool.give(frame));
+                self.fetch.end_beside(&code);
                 self.take_bpf(turn, code, bytes);
             }
             _ => self.refuse(turn, code, "its manifest was forgotten while it came".into()),
@@ -146,18 +145,16 @@ impl Node {
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
-        let (slot, bpf) = (turn.runtime.install(program), coming.bpf);
+        let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
         tracing::info!(node = self.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
         turn.out.event(0, EventKind::Ready(code));
-        let (waiting, next) = match bpf {
-            Some((digest, length)) => self.fetch.settle_and_fetch(code, digest, length),
-            None => (self.fetch.settle(code).collect(), None),
-        };
-        for frame in waiting {
+        if let Some(result) = linked {
+            self.linked(turn, code, result);
+        }
+        for frame in self.fetch.settle(code) {
             self.process_again(turn, frame);
         }
-        self.take_steps(turn, next);
         self.want_adopted(turn);
     }
 
@@ -165,8 +162,16 @@ impl Node {
     /// against it; the next capsule begins anew.
     pub fn unprepared(&mut self, turn: &mut Turn<'_>, code: Digest) {
         self.forgotten(turn, code);
+        self.forget_coming(turn);
+    }
+
+    /// Forgets codes that nobody waits for any more, in both halves.
+    fn forget_coming(&mut self, turn: &mut Turn<'_>) {
         let fetch = &self.fetch;
-        self.codes.forget_coming(|code| fetch.is_pending(code));
+        for code in self.codes.forget_coming(|code| fetch.is_pending(code)) {
+            self.fetch.end_beside(&code);
+            self.unlink(turn, code);
+        }
     }
 
     /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.
@@ -235,8 +240,7 @@ impl Node {
             any = true;
         }
         if any {
-            let fetch = &self.fetch;
-            self.codes.forget_coming(|code| fetch.is_pending(code));
+            self.forget_coming(turn);
         }
     }
 
@@ -244,6 +248,7 @@ impl Node {
         tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
         let reason = Reason::CodeRefused;
         self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
+        self.fetch.end_beside(&code);
         self.unlink(turn, code);
         for frame in self.fetch.settle(code) {
             self.drop(turn, frame, Reason::CodeRefused);
@@ -257,12 +262,11 @@ impl Node {
     }
 
     fn end(&mut self, turn: &mut Turn<'_>, name: &Digest, code: Code) {
+        if code.bpf().is_some() {
+            turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
+            self.fetch.end_beside(name);
+        }
         if let (Code::Ready(ready), Some(env)) = (code, self.env.as_deref_mut()) {
-            if ready.bpf.is_some() {
-                turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
-                // Its other representation may still be on its way; nothing waits for that.
-                self.fetch.settle(*name).for_each(|frame| turn.out.pool.give(frame));
-            }
             env.state.forget(&mut env.domains, ready.domain);
             env.domains.end(ready.domain);
             turn.runtime.release(ready.slot);

@@ -13,7 +13,7 @@ use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame, PeerId, PortId};
 use crate::topology::resolve::Waiting;
-use crate::topology::{Link, NextHop, Port};
+use crate::topology::{Flow, Link, NextHop, Port};
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{Addr, anep, arp, icmp, ipv4, ipv6, udp};
 use core::ops::Range;
@@ -57,7 +57,7 @@ impl Node {
         let next = if near {
             Some(NextHop { port: to.port, via: to.addr })
         } else {
-            self.env.as_deref().and_then(|env| env.topology.routes().next_hop(to.addr))
+            self.env.as_deref_mut().and_then(|env| env.topology.way(to.addr).next)
         };
         let Some(next) = next else {
             return self.drop(turn, frame, Reason::NoRoute);
@@ -80,7 +80,9 @@ impl Node {
             },
         };
         let Some(env) = self.env.as_deref_mut() else { return };
-        let way = *env.topology.way(destination);
+        let Envelope { service, direct, .. } = envelope;
+        let way =
+            *env.topology.way_of(&Flow { to: destination, from: source, port: Some(frame.port), service, direct });
         if way.here {
             return self.drop(turn, frame, Reason::UnknownType);
         }

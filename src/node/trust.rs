@@ -23,7 +23,7 @@ impl Node {
         self.keep_object(turn, code, bytes);
         let signed = manifest.is_signed();
         let claim = Claim { code, manifest, credentials: None };
-        let coming = Coming { claim, grant: None, representation: None, bpf: None };
+        let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
         self.enter(turn, code, Code::Coming(Box::new(coming)));
         if signed {
             let next = self.fetch.optional_object(code, CredentialSet::name_for(&code));
@@ -111,6 +111,15 @@ impl Node {
         }
         let next = self.fetch.next_object(code, layer.digest, layer.size);
         self.take_steps(turn, next);
+        // The kernel half is made ready meanwhile.
+        if let Some((digest, length)) = bpf {
+            match self.fetch.beside(code, digest, length) {
+                Some(step) => self.take_steps(turn, [step]),
+                None => {
+                    self.linked(turn, code, Err("too many codes were on their way: it runs in the user half".into()))
+                }
+            }
+        }
     }
 
     /// Asks anew for the roles that credentials have given: they end, and roots and checks may say something else now.

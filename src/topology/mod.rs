@@ -12,8 +12,15 @@ pub use gauge::Gauge;
 pub use neighbours::{Link, Neighbour, Neighbours, Port};
 pub use routes::{NextHop, Routes};
 use std::sync::Arc;
-pub use way::Way;
-use way::Ways;
+pub use way::{Flow, Way};
+use way::{RuledWays, Ways};
+
+/// Who says where packets go when that depends on more than their destination: rules of policy routing, which only the kernel knows to
+/// the last. It is asked on the packet path and must not wait.
+pub trait Router: Send + Sync + core::fmt::Debug {
+    /// Where packets of this flow go next.
+    fn next_hop(&self, flow: &Flow) -> Option<NextHop>;
+}
 
 /// Ports, neighbours and routes of one node.
 #[derive(Clone, Debug)]
@@ -25,12 +32,14 @@ pub struct Topology {
     routes: Arc<Routes>,
     ways: Ways,
     changes: u32,
+    /// In the place of routes and ways, while rules decide.
+    ruled: Option<RuledWays>,
 }
 
 impl Topology {
     /// What is known at the start. Overlay neighbours stay what they are; Ethernet ones can be added.
     pub fn new(ports: Vec<Port>, neighbours: Neighbours, routes: Arc<Routes>) -> Topology {
-        Topology { ports, neighbours, routes, ways: Ways::default(), changes: 0 }
+        Topology { ports, neighbours, routes, ways: Ways::default(), ruled: None, changes: 0 }
     }
 
     /// The routing table.
@@ -38,10 +47,11 @@ impl Topology {
         &self.routes
     }
 
-    /// Control replaces the routing table.
-    pub fn set_routes(&mut self, routes: Arc<Routes>) {
+    /// Control replaces the routing table, and says who is asked in its place, if somebody is.
+    pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
         self.routes = routes;
         self.ways.clear();
+        self.ruled = router.map(RuledWays::new);
         self.changes = self.changes.wrapping_add(1);
     }
 
@@ -51,9 +61,34 @@ impl Topology {
         self.changes
     }
 
-    /// What the node knows of a destination.
+    /// What the node knows of the way of a packet.
+    #[inline]
+    pub fn way_of(&mut self, flow: &Flow) -> &Way {
+        if self.ruled.is_some() { self.ruled_way(flow) } else { self.way_to(flow.to) }
+    }
+
+    /// What the node knows of the way of its own packets to a destination.
     #[inline]
     pub fn way(&mut self, to: Addr) -> &Way {
+        if self.ruled.is_some() { self.ruled_way(&Flow::of_node(to)) } else { self.way_to(to) }
+    }
+
+    #[cold]
+    fn ruled_way(&mut self, flow: &Flow) -> &Way {
+        let Some(mut ruled) = self.ruled.take() else { return self.way_to(flow.to) };
+        let place = ruled.place(flow);
+        if place.as_ref().is_none_or(|(known, _)| known != flow) {
+            let here = self.is_own(flow.to);
+            let next = if here { None } else { ruled.router().next_hop(flow) };
+            let way = self.way_by(flow.to, here, next);
+            *ruled.place(flow) = Some((*flow, way));
+        }
+        let place = self.ruled.insert(ruled).place(flow);
+        &place.get_or_insert_with(|| (*flow, Way::nowhere(flow.to))).1
+    }
+
+    #[inline]
+    fn way_to(&mut self, to: Addr) -> &Way {
         if self.ways.place(to).as_ref().is_none_or(|way| way.to != to) {
             let way = self.find_way(to);
             *self.ways.place(to) = Some(way);
@@ -63,9 +98,12 @@ impl Topology {
 
     #[cold]
     fn find_way(&self, to: Addr) -> Way {
-        let next = self.routes.next_hop(to);
+        self.way_by(to, self.is_own(to), self.routes.next_hop(to))
+    }
+
+    fn way_by(&self, to: Addr, here: bool, next: Option<NextHop>) -> Way {
         let peer = next.map_or(PeerId::NONE, |next| self.peer(next, to));
-        Way { to, here: self.is_own(to), own: self.address_towards(to), next, peer }
+        Way { to, here, own: self.address_by(next, to), next, peer }
     }
 
     /// The overlay peer behind a next hop towards `to`.
@@ -89,11 +127,16 @@ impl Topology {
 
     /// The node's address towards `peer`: that of the outgoing port, or the first one of the family.
     pub fn address_towards(&self, peer: Addr) -> Addr {
-        let routed = self.routes.next_hop(peer).and_then(|next| self.port(next.port));
-        match routed.or(self.ports.first()) {
-            Some(port) => port.address_towards(peer),
-            None => Addr::UNSPECIFIED,
-        }
+        let next = match &self.ruled {
+            Some(ruled) => ruled.router().next_hop(&Flow::of_node(peer)),
+            None => self.routes.next_hop(peer),
+        };
+        self.address_by(next, peer)
+    }
+
+    fn address_by(&self, next: Option<NextHop>, peer: Addr) -> Addr {
+        let routed = next.and_then(|next| self.port(next.port));
+        routed.or(self.ports.first()).map_or(Addr::UNSPECIFIED, |port| port.address_towards(peer))
     }
 }
 
@@ -119,7 +162,7 @@ mod tests {
             |n| Arc::new(Routes::new([("10.0.0.0/24".parse().unwrap(), NextHop { port: PortId(0), via: addr(n) })]));
         let mut topology = Topology::new(vec![port], neighbours, via(2));
         for (n, peer) in [(2, PeerId(0)), (3, PeerId(1))] {
-            topology.set_routes(via(n));
+            topology.set_routes(via(n), None);
             for _ in 0..2 {
                 for to in 1..=255 {
                     let way = topology.way(addr(to));
@@ -129,5 +172,45 @@ mod tests {
             }
         }
         assert_eq!(topology.way(Addr::v4([9, 9, 9, 9])).next, None);
+    }
+
+    /// Sends by the port that the last octet of the source says, and counts who asks.
+    #[derive(Debug, Default)]
+    struct BySource(core::sync::atomic::AtomicUsize);
+
+    impl Router for BySource {
+        fn next_hop(&self, flow: &Flow) -> Option<NextHop> {
+            self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            Some(NextHop { port: PortId(flow.from.0[15].into()), via: flow.from })
+        }
+    }
+
+    #[test]
+    fn where_rules_decide_each_flow_has_its_way_and_is_asked_for_once() {
+        let addr = |n: u8| Addr::v4([10, 0, 0, n]);
+        let port = |n: u8| Port {
+            name: "p".into(),
+            link: Link::Overlay,
+            addresses: vec![(Addr::v4([10, 0, n, 1]), Prefix::new(Addr::v4([10, 0, n, 0]), 120))],
+            mtu: 1500,
+            bits_per_second: 0,
+        };
+        let mut topology = Topology::new(vec![port(0), port(1)], Neighbours::default(), Arc::default());
+        let router = Arc::new(BySource::default());
+        topology.set_routes(Arc::default(), Some(router.clone()));
+        for _ in 0..3 {
+            for from in [0, 1] {
+                let flow = Flow { from: addr(from), port: Some(PortId(1)), ..Flow::of_node(addr(9)) };
+                let way = *topology.way_of(&flow);
+                assert_eq!(way.next, Some(NextHop { port: PortId(from.into()), via: addr(from) }));
+                assert_eq!(way.own, Addr::v4([10, 0, from, 1]), "the address of that side");
+            }
+        }
+        assert_eq!(router.0.load(core::sync::atomic::Ordering::Relaxed), 2);
+        let own = Flow { from: addr(1), ..Flow::of_node(Addr::v4([10, 0, 1, 1])) };
+        assert!(topology.way_of(&own).here && topology.way_of(&own).next.is_none());
+        topology.set_routes(Arc::default(), None);
+        assert_eq!(topology.way_of(&own).next, None);
+        assert_eq!(router.0.load(core::sync::atomic::Ordering::Relaxed), 2, "nobody asks any more");
     }
 }

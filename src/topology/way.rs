@@ -5,12 +5,35 @@
 //! each in the one place its address falls on, until the routes change. Two destinations that fall
 //! on the same place displace each other and cost what they would have cost without.
 
-use super::NextHop;
-use crate::port::PeerId;
+use super::{NextHop, Router};
+use crate::port::{PeerId, PortId};
 use crate::wire::Addr;
+use std::sync::Arc;
 
 /// Destinations remembered.
 const WAYS_MAX: usize = 64;
+
+/// What the way of a packet may depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Where it goes.
+    pub to: Addr,
+    /// Where it is from; unspecified if that is open yet.
+    pub from: Addr,
+    /// The port by which it came; nothing: it begins here.
+    pub port: Option<PortId>,
+    /// Type of service, or traffic class.
+    pub service: u8,
+    /// ANEP right behind the IP header, without UDP.
+    pub direct: bool,
+}
+
+impl Flow {
+    /// That of the node's own packets.
+    pub fn of_node(to: Addr) -> Flow {
+        Flow { to, from: Addr::UNSPECIFIED, port: None, service: 0, direct: false }
+    }
+}
 
 /// What a node knows of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,5 +82,36 @@ impl Ways {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.places.fill(None);
+    }
+}
+
+/// Ways where more than the destination decides, remembered until the routes change.
+#[derive(Clone, Debug)]
+pub(super) struct RuledWays {
+    router: Arc<dyn Router>,
+    places: Box<[Option<(Flow, Way)>; WAYS_MAX]>,
+}
+
+impl RuledWays {
+    /// None yet.
+    pub(super) fn new(router: Arc<dyn Router>) -> RuledWays {
+        RuledWays { router, places: Box::new([None; WAYS_MAX]) }
+    }
+
+    /// Who says where packets go.
+    pub(super) fn router(&self) -> &dyn Router {
+        &*self.router
+    }
+
+    /// The place where the way of `flow` is if it is remembered.
+    pub(super) fn place(&mut self, flow: &Flow) -> &mut Option<(Flow, Way)> {
+        let half = |addr: Addr| {
+            let wide = u128::from_be_bytes(addr.0);
+            (wide >> 64) as u64 ^ wide as u64
+        };
+        let rest = u64::from(flow.port.map_or(u16::MAX, |port| port.0)) << 8 | u64::from(flow.service);
+        let mixed = half(flow.to) ^ half(flow.from).rotate_left(32) ^ rest.rotate_left(16);
+        let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.places[(mixed >> (64 - WAYS_MAX.ilog2())) as usize]
     }
 }

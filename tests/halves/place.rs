@@ -253,6 +253,11 @@ impl Place {
         (Came::of(bytes, made), late)
     }
 
+    /// Lets rules of policy routing have a say in the kernel half, or not.
+    pub fn rule(&self, ruled: bool) {
+        self.half.set_ruled(ruled).unwrap();
+    }
+
     /// Who has been heard in the kernel half since somebody asked.
     pub fn heard(&self) -> Vec<(u32, Addr)> {
         self.half.heard().unwrap()
@@ -340,6 +345,7 @@ fn open() -> (KernelHalf, [u32; 2]) {
     half.set_neighbours(neighbours).unwrap();
     let own = config().ports.into_iter().flat_map(|port| port.addresses).map(|(addr, _)| addr);
     half.set_routes(&config().routes, own).unwrap();
+    half.set_ruled(false).unwrap();
     (half, interfaces)
 }
 

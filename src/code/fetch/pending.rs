@@ -18,6 +18,8 @@ pub(super) enum Stage {
 
 pub(super) struct Pending {
     pub(super) code: Digest,
+    /// Another object of a code, fetched while the code is prepared or runs: nothing waits for it.
+    pub(super) beside: bool,
     pub(super) stage: Stage,
     /// Whether the code can do without the object.
     pub(super) optional: bool,
@@ -35,10 +37,39 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    pub(super) fn new(code: Digest, sources: VecDeque<Source>, stage: Stage) -> Pending {
+        Pending {
+            code,
+            beside: false,
+            stage,
+            optional: false,
+            absent: 0,
+            sources,
+            nonce: None,
+            tries: 0,
+            turn: 0,
+            failures: 0,
+            deadline: u64::MAX,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Whether this is the way of `code` itself.
+    pub(super) fn is_of(&self, code: &Digest) -> bool {
+        self.code == *code && !self.beside
+    }
+
+    /// Whether an object beside a code is looked up that is not here, and nobody can be asked for it.
+    pub(super) fn is_lost_beside(&self, digest: &Digest) -> bool {
+        let looked_up = matches!(self.stage, Stage::LookingUp(wanted, _) if wanted == *digest);
+        self.beside && looked_up && self.sources.is_empty()
+    }
+
     /// Whether only this node is to be waited for, since code and manifest are known to be good. Such code gives way to no
     /// other, or a flood of many codes would never get one ready.
     pub(super) fn is_near_its_end(&self) -> bool {
         match self.stage {
+            _ if self.beside => false,
             Stage::LookingUp(_, length) => length.is_some() || self.optional,
             Stage::Fetching(_) => false,
             Stage::Preparing => true,

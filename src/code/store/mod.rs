@@ -144,22 +144,34 @@ impl Store {
     /// ([`Error::digest`] is then some), it is in memory all the same.
     pub fn put(&self, bytes: impl Into<Arc<[u8]>>) -> Result<Digest, Error> {
         let bytes = bytes.into();
+        let (digest, on_disk) = self.keep(&bytes)?;
+        if on_disk { self.write(&digest, &bytes).map(|()| digest) } else { Ok(digest) }
+    }
+
+    /// The first half of [`Store::put`]: keeps an object in memory. Gives its name, and whether there is a disk to write it to.
+    pub fn keep(&self, bytes: &Arc<[u8]>) -> Result<(Digest, bool), Error> {
         if bytes.len() > OBJECT_MAX {
             return Err(Error::TooLong { bytes: bytes.len() });
         }
-        let digest = object_name(&bytes);
+        let digest = object_name(bytes);
         let mut memory = self.memory();
         memory.stats.puts += 1;
         let fits = memory.objects.insert(digest, bytes.len() as u64, bytes.clone()).is_some();
-        drop(memory);
-        let Some(disk) = &self.disk else {
-            return if fits { Ok(digest) } else { Err(Error::NoRoom { digest, path: None }) };
-        };
-        let (result, evictions) = disk.write(&digest, &bytes);
+        if fits || self.disk.is_some() {
+            Ok((digest, self.disk.is_some()))
+        } else {
+            Err(Error::NoRoom { digest, path: None })
+        }
+    }
+
+    /// The second half: keeps it on disk, which takes its time.
+    pub fn write(&self, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let (result, evictions) = disk.write(digest, bytes);
         let mut memory = self.memory();
         memory.stats.evictions += evictions;
         memory.stats.disk_errors += u64::from(result.is_err());
-        result.map(|()| digest)
+        result
     }
 
     /// Forgets an object, pinned or not; whether it was here.

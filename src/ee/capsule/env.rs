@@ -254,7 +254,7 @@ impl Env {
         let mut child = self.pool.take();
         child.fill(packet.frame.bytes());
         child.trace = self.next_trace;
-        child.envelope = packet.frame.envelope;
+        (child.envelope, child.port) = (packet.frame.envelope, packet.frame.port);
         self.next_trace += 1;
         let bytes = child.bytes_mut();
         if let Some(place) = bytes.get_mut(capsule::LOCKED..capsule::LOCKED + window.len()) {

@@ -222,6 +222,24 @@ impl Program {
         Ok(Link(descriptor(fd)))
     }
 
+    /// Runs an XDP program on octets, at least 14 and for no interface, which it may change; gives what it returned.
+    pub fn run_on(&self, octets: &mut [u8]) -> io::Result<u32> {
+        let (length, at) = (octets.len() as u32, octets.as_mut_ptr() as u64);
+        let mut attr = TestRun {
+            program: self.0.as_raw_fd() as u32,
+            size_in: length,
+            size_out: length,
+            data_in: at,
+            data_out: at,
+            repeat: 1,
+            ..TestRun::default()
+        };
+        // SAFETY: both addresses are of `octets`, which the kernel reads before it writes, and which outlive the call and have the
+        // length given.
+        unsafe { call(command::TEST_RUN, &mut attr)? };
+        Ok(attr.returned)
+    }
+
     /// Runs an XDP program on a packet that came in by `interface`; gives what it returned and left
     /// of the packet.
     pub fn test_run(&self, packet: &[u8], interface: u32) -> io::Result<(u32, Vec<u8>)> {

@@ -1,0 +1,109 @@
+//! The kernel's answer to where a packet goes, with all rules of policy routing, for the user half (`bpf/route.bpf.c`).
+//!
+//! It is the call that the kernel half makes (`bpf/next_hop.h`), with the same words, so both halves have one answer. It takes no lock
+//! of the routing tables and waits for nothing.
+
+use super::object;
+use crate::code::link;
+use crate::port::PortId;
+use crate::sys::bpf::{Hook, Program};
+use crate::topology::{Flow, NextHop, Router, Routes};
+use crate::wire::{Addr, anep, udp};
+use std::io;
+use std::sync::Arc;
+
+static ROUTE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
+
+/// Octets of `struct bpf_fib_lookup`, and families.
+const QUESTION: usize = 64;
+const INET: u8 = 2;
+const INET6: u8 = 10;
+
+/// The loopback interface of any namespace: what begins here comes by it, for rules.
+const LOOPBACK: u32 = 1;
+
+/// `BPF_FIB_LKUP_RET_SUCCESS`; the same without forwarding on the interface by which the packet came.
+const FOUND: u32 = 0;
+const NOT_FORWARDING: u32 = 5;
+
+/// What asks the kernel.
+#[derive(Debug)]
+pub struct Asker(Program);
+
+impl Asker {
+    /// Loads the program.
+    pub fn open() -> io::Result<Asker> {
+        let linked = link::alone(&object::program(ROUTE, "route")?).map_err(io::Error::other)?;
+        Ok(Asker(Program::load(Hook::Xdp, "anode_route", &linked.bytes(), &[], None)?))
+    }
+}
+
+/// The kernel's routes and rules, as a node's ports see them.
+#[derive(Debug)]
+pub struct RuledRoutes {
+    /// What asks.
+    pub asker: Arc<Asker>,
+    /// The interface of each port, 0 if it has none.
+    pub interfaces: Vec<u32>,
+    /// What the kernel does not know: static routes and overlays. They come first.
+    pub fixed: Routes,
+    /// The main tables, for a host that does not forward and cannot be asked.
+    pub main: Arc<Routes>,
+}
+
+impl Router for RuledRoutes {
+    fn next_hop(&self, flow: &Flow) -> Option<NextHop> {
+        if let Some(next) = self.fixed.next_hop(flow.to) {
+            return Some(next);
+        }
+        let interface = flow.port.and_then(|port| self.interfaces.get(usize::from(port.0))).filter(|index| **index > 0);
+        let mut octets = question(flow, interface.copied().unwrap_or(LOOPBACK));
+        match self.asker.0.run_on(&mut octets) {
+            Ok(FOUND) => self.answer(flow, &octets),
+            Ok(NOT_FORWARDING) | Err(_) => self.main.next_hop(flow.to),
+            Ok(_) => None,
+        }
+    }
+}
+
+impl RuledRoutes {
+    /// The port and next router of an answer; nothing: it is none of the node's, or by the other family.
+    fn answer(&self, flow: &Flow, octets: &[u8; QUESTION]) -> Option<NextHop> {
+        let v4 = flow.to.is_v4();
+        let interface = u32::from_ne_bytes(*octets[8..].first_chunk()?);
+        let port = PortId(self.interfaces.iter().position(|index| *index == interface)? as u16);
+        if octets[0] != if v4 { INET } else { INET6 } {
+            return None;
+        }
+        let to: [u8; 16] = *octets[32..].first_chunk()?;
+        let via = if v4 { Addr::v4([to[0], to[1], to[2], to[3]]) } else { Addr(to) };
+        Some(NextHop { port, via: if via == flow.to { Addr::UNSPECIFIED } else { via } })
+    }
+}
+
+/// `struct bpf_fib_lookup` of a packet of this flow that came by an interface.
+fn question(flow: &Flow, interface: u32) -> [u8; QUESTION] {
+    let mut octets = [0; QUESTION];
+    let v4 = flow.to.is_v4();
+    octets[0] = if v4 { INET } else { INET6 };
+    octets[1] = if flow.direct { anep::IP_PROTOCOL } else { udp::IP_PROTOCOL };
+    if !flow.direct {
+        octets[2..4].copy_from_slice(&anep::UDP_PORT.to_be_bytes());
+        octets[4..6].copy_from_slice(&anep::UDP_PORT.to_be_bytes());
+    }
+    octets[8..12].copy_from_slice(&interface.to_ne_bytes());
+    if v4 {
+        octets[12] = flow.service;
+    } else {
+        octets[12..16].copy_from_slice(&(u32::from(flow.service) << 20).to_be_bytes());
+    }
+    for (at, addr) in [(16, flow.from), (32, flow.to)] {
+        match addr.octets_v4().filter(|_| v4) {
+            Some(four) => octets[at..at + 4].copy_from_slice(&four),
+            // An address of the other family is none.
+            None if v4 || addr.is_v4() => {}
+            None => octets[at..at + 16].copy_from_slice(&addr.0),
+        }
+    }
+    octets
+}
