@@ -1,13 +1,15 @@
 //! That `bpf/contract.h` and `bpf/sockets.h` say the same as the Rust that reads and writes their maps.
 
-use super::layout::{CODES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS};
+use super::layout::{
+    CHILDREN, CODES, FLOWS, LAYOUT, LINES, LINK_BITS, LINKS, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS,
+};
 use crate::ee::capsule::env::CONTEXT;
 
 const HEADERS: [&str; 2] = [include_str!("../../bpf/contract.h"), include_str!("../../bpf/sockets.h")];
 
 /// Structures that are not the values of a map in `LAYOUT`: octets of each. State is in a map of its code's, and its size is
 /// checked when that is made.
-const OTHERS: [(&str, usize); 4] = [("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
+const OTHERS: [(&str, usize); 4] = [("prefix", 20), ("set", 328), ("passed_up", 104), ("context", CONTEXT)];
 
 /// What the headers assert of the sizes of structures.
 fn sizes() -> Vec<(&'static str, usize)> {
@@ -67,6 +69,10 @@ fn maps_have_as_many_entries_and_programs_stand_where_both_say() {
         ("PORTS", PORTS),
         ("SOCKETS", SOCKETS),
         ("FLOWS", FLOWS),
+        ("CHILDREN", CHILDREN),
+        ("LINES", LINES),
+        ("LINK_BITS", LINK_BITS),
+        ("LINKS", LINKS),
     ] {
         assert_eq!(number(name), value as usize, "{name}");
     }

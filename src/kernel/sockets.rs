@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
-const MAPS: [&str; 5] = ["ports_map", "transmit_map", "sockets_map", "punts_map", "lifted_map"];
+const MAPS: [&str; 4] = ["ports_map", "sockets_map", "punts_map", "lifted_map"];
 
 /// Words of `struct punts`, and where tickets and what is done stand.
 const PUNTS: usize = 16;
@@ -75,7 +75,7 @@ impl Steering {
         if port.interface >= PORTS {
             return Err(io::Error::other(format!("interface index {} is beyond the {PORTS} known", port.interface)));
         }
-        maps.set_port(port)?;
+        maps.set_port(port, false)?;
         let (link, mode) = match program.attach_xdp(port.interface, XdpMode::Native) {
             Ok(link) => (link, XdpMode::Native),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {

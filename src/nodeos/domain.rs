@@ -11,6 +11,7 @@ use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
+use super::record::SharedRecords;
 use super::share::{OtherHalf, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
@@ -71,6 +72,8 @@ pub struct Domain {
     pub usage: Usage,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
+    /// What its packets have done in the kernel half, to be gone on with here.
+    pub records: Option<Arc<dyn SharedRecords>>,
     /// Who runs its code.
     pub host: HostId,
     /// Channels it has.
@@ -110,6 +113,7 @@ impl Domain {
             bandwidth: None,
             usage: Usage::default(),
             shared: None,
+            records: None,
             host: HostId::NODE,
             channels: 0,
             role: Role::of_node(),
