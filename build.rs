@@ -38,7 +38,10 @@ fn compile_all() -> Result<(), String> {
         None => toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?,
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    for name in ["guard", "raise", "route", "filter", "ingress", "learn", "runner", "act", "sockets", "cut"] {
+    for name in [
+        "guard", "raise", "route", "filter", "ingress", "learn", "runner", "sender", "act", "family", "later",
+        "egress", "sockets", "cut",
+    ] {
         let (source, object) = (format!("bpf/{name}.bpf.c"), out.join(format!("{name}.bpf.o")));
         run(&clang, KERNEL.iter().chain(&["-c", &source]), &object.to_string_lossy())?;
     }

@@ -49,6 +49,11 @@ struct multicast {
     u8 reserved[8];
 };
 
+// For the kernel's verifier, which goes through a loop once for every number that it knows: a zero that it does not know, to be
+// added to what is counted; and the place in a loop, which must stay a number that it knows, and not become part of a key.
+#define UNKNOWN_ZERO(ctx) ((ctx)->reserved[0])
+#define KNOWN(i) __asm__("" : "+r"(i))
+
 // A branch in soft state: half[0..3] the neighbour, zero for this node's own subscriber;
 // half[4] the subscriber's application port, 0 for a neighbour.
 #define PORT 4
@@ -89,7 +94,8 @@ AN_INLINE int join(const struct an_context *ctx, struct multicast_window *w)
 {
     struct an_value branch, put;
     u64 key = group_key(&w->payload);
-    u32 keep = an_be32(w->payload.keep_ms), place = BRANCHES, free = BRANCHES, others = 0;
+    u32 keep = an_be32(w->payload.keep_ms), zero = UNKNOWN_ZERO(ctx);
+    u32 place = BRANCHES + zero, free = BRANCHES + zero, others = zero;
 
     an_zero(&put, sizeof(put));
     if (ctx->flags & AN_INJECTED) {
@@ -102,11 +108,12 @@ AN_INLINE int join(const struct an_context *ctx, struct multicast_window *w)
             put.half[i] = from.word[i];
     }
     for (u32 i = 0; i < BRANCHES; i++) {
+        KNOWN(i);
         if (an_state_get(key + i, &branch) != 0) {
             if (free == BRANCHES)
-                free = i;
+                free = i + zero;
         } else if (an_equal(&branch, &put, 16)) {
-            place = i;
+            place = i + zero;
         } else {
             others++;
         }
@@ -168,11 +175,12 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
 {
     struct an_value branch;
     u64 key = group_key(&w->payload);
-    u32 left = 0, port = 0;
+    u32 left = UNKNOWN_ZERO(ctx), port = left;
 
     if (seen_before(&w->payload, key))
         return an_drop();
     for (u32 i = 0; i < BRANCHES; i++) {
+        KNOWN(i);
         if (an_state_get(key + i, &branch) != 0)
             continue;
         if (branch.half[PORT])
@@ -184,7 +192,10 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
     if (share == 0)
         share = 1;
     for (u32 i = 0; i < BRANCHES; i++) {
-        if (left == 0 || an_state_get(key + i, &branch) != 0 || branch.half[PORT])
+        KNOWN(i);
+        if (left == 0)
+            break;
+        if (an_state_get(key + i, &branch) != 0 || branch.half[PORT])
             continue;
         for (u32 k = 0; k < 4; k++)
             w->destination.word[k] = branch.half[k];

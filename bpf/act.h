@@ -13,8 +13,9 @@
 
 enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
 
-/* Gives a packet whose code has run to the user half, which goes on where this stopped. */
-INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict)
+/* Gives a packet whose code has run to the user half, which goes on where this stopped: with what is in a record, if there is one. */
+INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict, const struct record *record,
+                   u32 at, u64 links)
 {
     if (xdp_adjust_head(ctx, -(int)sizeof(struct passed_up)))
         return XDP_ABORTED;
@@ -33,13 +34,17 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct know
     ethernet->type = be16(PASSED_UP);
     up->ethertype = type;
     up->zero = 0;
-    up->more = 0;
     up->verdict = verdict;
     up->bound = now->bound;
     copy(up->code, capsule->code);
     copy(up->code + 2, capsule->code + 2);
     copy(up->source, now->source);
     copy(up->here, known->hop.own);
+    up->children = record ? (u16)record->sends : 0;
+    up->lines = record ? (u16)record->lines : 0;
+    up->record = at;
+    up->number = record ? record->number : 0;
+    up->links = links;
     u32 interface = ctx->ingress_ifindex;
     const struct port *port = map_lookup(ports_map, &interface);
     return port ? to_user(ctx, port, flow_place(now->source, known->to), 0) : XDP_PASS;
@@ -98,13 +103,11 @@ INLINE void sum_udp6(u8 *data, const u8 *end)
     udp->checksum = checksum ? checksum : 0xffff;
 }
 
-/* Sends the packet, whose capsule header is within it, by a next hop. */
-INLINE int send(const struct current *now, u8 *data, const u8 *end, struct capsule *capsule, const struct hop *hop,
-                const u64 from[2], const u64 to[2])
+/* Makes of a frame, whose capsule header is within it, a packet to a next hop, with so much of the bound. */
+INLINE void address(u8 *data, const u8 *end, struct capsule *capsule, u32 form, u32 bound, const struct hop *hop, const u64 from[2],
+                    const u64 to[2])
 {
-    u32 form = now->offset;
-
-    capsule->bound = be32(now->bound - 1);
+    capsule->bound = be32(bound - 1);
     copy(capsule->previous.half, hop->own);
     if (LIKELY(form < BEHIND_IPV6))
         put_ipv4((void *)(data + sizeof(struct ethernet)), (u32)(from[1] >> 32), (u32)(to[1] >> 32));
@@ -118,6 +121,13 @@ INLINE int send(const struct current *now, u8 *data, const u8 *end, struct capsu
     }
     *(u64 *)data = *(const u64 *)hop->macs;
     *(u32 *)(data + 8) = *(const u32 *)(hop->macs + 4);
+}
+
+/* Sends the packet, whose capsule header is within it, by a next hop. */
+INLINE int send(const struct current *now, u8 *data, const u8 *end, struct capsule *capsule, const struct hop *hop,
+                const u64 from[2], const u64 to[2])
+{
+    address(data, end, capsule, now->offset, now->bound, hop, from, to);
     return (int)redirect_map(transmit_map, hop->interface, 0);
 }
 
@@ -168,7 +178,7 @@ INLINE int conclude(struct xdp *ctx, const struct current *now, const struct kno
         return XDP_DROP;
     }
     usage->passed_up++;
-    return pass_up(ctx, now, known, verdict);
+    return pass_up(ctx, now, known, verdict, 0, 0, 0);
 }
 
 INLINE void charge_for(const struct current *now)

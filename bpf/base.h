@@ -29,6 +29,7 @@ enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
 #define MAP(name) extern const char name[]
 
 static void *(*const map_lookup)(const void *map, const void *key) = (void *)1;
+static long (*const map_update)(const void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
 static u32 (*const get_prandom_u32)(void) = (void *)7;
 static long (*const tail_call)(void *ctx, const void *map, u32 index) = (void *)12;
@@ -39,6 +40,8 @@ static void (*const spin_unlock)(void *lock) = (void *)94;
 static long (*const fib_lookup)(void *ctx, void *params, int size, u32 flags) = (void *)69;
 static u32 (*const smp_processor_id)(void) = (void *)8;
 static u64 (*const xdp_get_buff_len)(void *ctx) = (void *)188;
+static long (*const xdp_load_bytes)(void *ctx, u32 offset, void *to, u32 length) = (void *)189;
+static long (*const xdp_store_bytes)(void *ctx, u32 offset, const void *from, u32 length) = (void *)190;
 static u64 (*const jiffies)(void) = (void *)118;
 
 INLINE u8 *packet(const struct xdp *ctx) { return (u8 *)(long)ctx->data; }

@@ -24,7 +24,7 @@ enum {
 enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62, BEHIND_UDP6 = 70 };
 
 /* Map `stations`: programs of our own that others jump to. */
-enum { ACT, LEARN, STATIONS };
+enum { ACT, LEARN, FAMILY, LATER, STATIONS };
 
 /* Map `doors`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
 enum { CUT, LOOK, DOORS };
@@ -42,7 +42,7 @@ struct context {
     u32 payload_length, window_length;
     u32 flags, in_port;
     u32 from, bound;
-    u32 app_port, reserved;
+    u32 app_port, neighbours;
     u64 more[2];
 };
 
@@ -55,10 +55,10 @@ struct node {
     u64 origin;
     /* For the node alone: version of this contract. */
     u32 neighbours, version;
-    /* Entries of map `known` for each CPU, a power of two. */
-    u32 known;
+    /* Entries of maps `known` and `records` for each CPU, powers of two. */
+    u32 known, records;
     /* Whether rules of policy routing have a say: then a way is that of one packet, and not believed for another. */
-    u32 ruled;
+    u32 ruled, zero;
 };
 
 /* Map `ports`, by interface index. */
@@ -69,7 +69,9 @@ struct port {
     u32 mac;
     u16 mac_end;
     /* AF_XDP sockets of its first receive queues: how many, and the number of the first (sockets.h). */
-    u16 sockets, first_socket, zero;
+    u16 sockets, first_socket;
+    /* Whether frames that come in by it can be copied: its program stands in the driver. */
+    u16 copies;
     /* The node's address on it for each family; zero: none. */
     u64 v4[2], v6[2];
 };
@@ -103,8 +105,10 @@ struct hop {
     u64 own[2];
     /* Destination, then source. */
     u16 macs[6];
+    /* HERE: it is this node. */
     u16 interface, mtu;
 };
+enum { HERE = 0 };
 
 /* Map `next_hops`, for each CPU: each destination has two places next to each other. */
 struct next_hop {
@@ -216,16 +220,83 @@ enum { PASSED_UP = 0x88b5 };
 
 struct passed_up {
     u16 ethertype, zero;
-    u32 verdict, bound, more;
+    u32 verdict, bound, record;
     u64 code[4], source[2], here[2];
+    /* What the code has sent and written into the log, in the record with this number. */
+    u64 number;
+    /* The set of links that its copies would leave by, if only that is missing here. */
+    u64 links;
+    u16 children, lines, zeroes[2];
 };
 
-_Static_assert(sizeof(struct node) == 48 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
+/* What code does beside its verdict is written down while it runs: children that it sends, lines for the log. Afterwards the packet and
+ * its children leave as copies of one frame, or the packet goes up and the node does what is written. The packet itself is one more send.
+ *
+ * A frame that is to be copied has this type (IEEE 802, local experiments) until a program at each interface makes each copy a packet
+ * (egress.bpf.c), and number and place of its record where link addresses are. */
+enum { COPIED = 0x88b6 };
+enum { CHILDREN = 16, SENDS = CHILDREN + 1, LINES = 4, WINDOW_OCTETS = 32 + 512 };
+
+/* Map `records`, a part for each CPU. */
+struct record {
+    /* Which of the packets that have had it. */
+    u64 number;
+    /* When it came into use, on the kernel's clock of ticks. */
+    u64 since;
+    /* Copies that have not left yet, as bits; UP: the node has it, and writes 0 when done. 0: it is free. */
+    u32 left;
+    /* How many it holds. */
+    u32 sends, lines;
+    /* Of the packet: the code's slot, its form, octets of its window with its two addresses. */
+    u32 slot;
+    u16 form, octets, zero[2];
+    /* Where each send leaves. */
+    u16 interfaces[20];
+};
+enum { UP = 1u << 31 };
+
+/* Map `sends`, by record: what leaves, as it was when the code sent it. */
+struct send {
+    u32 bound, zero;
+    struct hop hop;
+    u64 window[WINDOW_OCTETS / 8];
+};
+
+/* Map `lines`, by record. */
+struct line {
+    u64 value;
+    u32 tag, zero;
+};
+
+/* Map `window`, for each CPU, one entry: where code runs that can send. */
+struct window {
+    struct send send;
+    /* The record for the next packet; whether there is one. */
+    u32 record, ready;
+};
+
+/* Map `sets`: device maps for copies, by the links that they leave by: of port n so many as six bits from bit 6n say. */
+enum { LINK_BITS = 6, LINKS = 10 };
+
+/* Map `broods`, for each CPU, by slot: of code that sends or logs. */
+struct brood {
+    /* Children that left from here; packets that left with them. */
+    u64 children, packets;
+    /* Packets that went up with what is written of them, and before their code ran since all records were in use. */
+    u64 up, later;
+    /* Copies dropped because their record had become another packet's (in slot 0). */
+    u64 lost, zero[3];
+};
+
+_Static_assert(sizeof(struct node) == 56 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
 _Static_assert(sizeof(struct near) == 32 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 128, "contract");
-_Static_assert(sizeof(struct usage) == 64 && sizeof(struct current) == 128 && sizeof(struct passed_up) == 80, "contract");
+_Static_assert(sizeof(struct usage) == 64 && sizeof(struct current) == 128 && sizeof(struct passed_up) == 104, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
 _Static_assert(sizeof(struct context) == 64 && sizeof(struct budget) == 72 && sizeof(struct account) == 128, "contract");
+
+_Static_assert(sizeof(struct record) == 80 && sizeof(struct send) == 584 && sizeof(struct line) == 16, "contract");
+_Static_assert(sizeof(struct window) == 592 && sizeof(struct brood) == 64, "contract");
 
 MAP(ports_map);
 MAP(codes_map);
@@ -243,6 +314,12 @@ MAP(doors_map);
 MAP(routes_map);
 MAP(neighbours_map);
 MAP(state_map);
+MAP(records_map);
+MAP(sends_map);
+MAP(lines_map);
+MAP(window_map);
+MAP(sets_map);
+MAP(broods_map);
 
 /* The one entry of map `node`; one of map `zero`, which is key 0 of all others. */
 extern struct node node_value;

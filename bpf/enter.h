@@ -24,9 +24,9 @@ INLINE void describe(struct current *now, const struct capsule *capsule, const s
 
     copy(context->here, known->hop.own);
     *(u64 *)&context->payload_length = payload | (u64)known->window << 32;
-    *(u64 *)&context->flags = (u64)known->in_port << 32;
+    *(u64 *)&context->flags = (u64)known->in_port << 32 | (known->hop.mtu == HERE);
     *(u64 *)&context->from = known->from | (u64)bound << 32;
-    *(u64 *)&context->app_port = be16(capsule->app_port);
+    *(u64 *)&context->app_port = be16(capsule->app_port) | (u64)node()->neighbours << 32;
     context->more[0] = context->more[1] = 0;
     now->bound = bound;
     copy(now->source, capsule->source.half);

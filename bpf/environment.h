@@ -12,8 +12,9 @@
 #include "contract.h"
 
 /* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload octets in
- * its window, offset of the capsule header, sets of its soft state less 1, longest keep time in milliseconds. */
-enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003, SETS = 0x5e1f0004, KEEP = 0x5e1f0005 };
+ * its window, offset of the capsule header, sets of its soft state less 1, longest keep time in milliseconds, children
+ * that a packet of its may send. */
+enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };
 
 #define constant(which)                                                                                        \
     ({                                                                                                         \
@@ -90,5 +91,54 @@ CALL int an_route(const u32 *to, u64 *next)
 }
 
 #include "state.h"
+
+/* The record of the packet whose code runs; its place in the map. Only code that sends or logs has one. */
+INLINE struct record *record_of(u32 *at)
+{
+    const struct window *own = map_lookup(window_map, zero_value);
+
+    if (!own)
+        return 0;
+    *at = own->record;
+    return map_lookup(records_map, at);
+}
+
+CALL int an_send(u32 bound)
+{
+    struct current *now = map_lookup(current_map, zero_value);
+    struct window *own = map_lookup(window_map, zero_value);
+    u32 at;
+    struct record *record = record_of(&at);
+
+    if (!now || !own || !record)
+        return -5;
+    if (!bound || bound > now->bound)
+        return -4;
+    u32 sends = record->sends;
+    if (sends >= constant(MOST))
+        return -3;
+    own->send.bound = bound;
+    at = at * SENDS + sends;
+    if (map_update(sends_map, &at, own, 0))
+        return -3;
+    record->sends = sends + 1;
+    now->bound -= bound;
+    return 0;
+}
+
+CALL int an_log(u32 tag, u64 value)
+{
+    struct line line = {value, tag, 0};
+    u32 at;
+    struct record *record = record_of(&at);
+
+    if (!record || record->lines >= LINES)
+        return -3;
+    at = at * LINES + record->lines;
+    if (map_update(lines_map, &at, &line, 0))
+        return -3;
+    record->lines++;
+    return 0;
+}
 
 #endif

@@ -79,12 +79,18 @@ INLINE struct known *find_out(struct xdp *ctx, const struct port *port, const st
         learn_flow(port, capsule, code, near, form, known);
     }
     struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
-    if (!next) {
+    if (next) {
+        known->hop = next->hop;
+        known->until = next->until;
+    } else if (is_own(capsule->destination.half)) {
+        /* The code runs here too; where it goes is for the node to say, unless the code sends it elsewhere. */
+        known->hop = (struct hop){.mtu = HERE};
+        copy(known->hop.own, capsule->destination.half);
+        known->until = jiffies() + TICKS;
+    } else {
         known->until = 0;
         return 0;
     }
-    known->hop = next->hop;
-    known->until = next->until;
     known->generation = generation;
     return known;
 }

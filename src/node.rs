@@ -114,6 +114,8 @@ pub struct Node {
     next_tell: u64,
     /// Codes that run there and are to be prepared here.
     adopted: Vec<Digest>,
+    /// How often it is asked to let copies leave by other links.
+    links_wanted: TokenBucket,
     /// Away only while it is called.
     plan: Option<Box<plan::Speaker>>,
     plan_principals: Arc<[(String, String)]>,
@@ -185,6 +187,7 @@ impl Node {
             told: 0,
             next_tell: 0,
             adopted: Vec::new(),
+            links_wanted: halves::links_wanted(),
             plan: None,
             plan_principals: Arc::default(),
         }
@@ -418,6 +421,7 @@ impl Node {
             from,
             bound: header.bound,
             app_port: header.app_port,
+            neighbours: env.topology.neighbours.len() as u32,
             window: code.window,
             frame,
         });

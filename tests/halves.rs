@@ -6,6 +6,8 @@
 
 #[path = "halves/budget.rs"]
 mod budget;
+#[path = "halves/children.rs"]
+mod children;
 #[path = "halves/draft.rs"]
 mod draft;
 #[path = "halves/place.rs"]
@@ -103,12 +105,9 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
         edit(&mut bytes);
         assert_eq!(place.kernel(&bytes), Came::Up(bytes), "{what}");
     }
-    let here = capsule::Header { destination: OWN_LEFT, ..header(code) };
     let nowhere = capsule::Header { destination: anode::wire::Addr::v4([192, 0, 2, 1]), ..header(code) };
-    for header in [here, nowhere] {
-        let bytes = frame(&header, b"payload", false);
-        assert_eq!(place.kernel(&bytes), Came::Up(bytes));
-    }
+    let bytes = frame(&nowhere, b"payload", false);
+    assert_eq!(place.kernel(&bytes), Came::Up(bytes));
 }
 
 #[test]
@@ -155,13 +154,38 @@ fn without_bound_or_with_another_verdict_the_user_half_goes_on() {
 }
 
 #[test]
+fn what_is_for_this_node_runs_in_the_kernel_and_goes_on_in_the_user_half() {
+    let mut place = place!();
+    for user in [&mut place.alone, &mut place.above] {
+        user.open(&[5]);
+    }
+    for guest in ["forward", "acts"] {
+        let code = place.add_guest(guest);
+        for (destination, verdict) in [(OWN_LEFT, 1), (anode::wire::Addr::v4([10, 0, 2, 254]), 1), (OWN_LEFT, 2)] {
+            let header = capsule::Header { destination, ..header(code) };
+            let payload = [&u32::to_be_bytes(verdict)[..], &[0; 120]].concat();
+            let (user, kernel) = both(&mut place, &frame(&header, &payload, false));
+            assert!(matches!(kernel, Came::UpRun(_)), "{kernel:?}");
+            assert!(matches!(user, Came::Delivered(5, _)), "{user:?}");
+            assert_eq!(user, place.resume(&kernel), "{guest}, {destination}");
+        }
+    }
+    // A ping turns round without the user half.
+    let code = place.add_guest("ping");
+    let header = capsule::Header { destination: OWN_LEFT, ..header(code) };
+    let (user, kernel) = both(&mut place, &frame(&header, &[0; 16], false));
+    assert!(matches!(kernel, Came::Sent(_)), "{kernel:?}");
+    assert_eq!(user, kernel);
+}
+
+#[test]
 fn what_code_writes_into_its_context_is_neither_believed_nor_kept() {
     let mut place = place!();
     let code = place.add_guest("forge");
     for _ in 0..2 {
         let (user, kernel) = both(&mut place, &frame(&header(code), &[0; 8], false));
         let Came::UpRun(up) = &kernel else { panic!("{kernel:?}") };
-        let payload = 14 + 80 + 28 + anep::HEADER + capsule::HEADER;
+        let payload = 14 + 104 + 28 + anep::HEADER + capsule::HEADER;
         assert_eq!(up[payload..payload + 4], [0; 4], "nothing of the packet before");
         assert_eq!(user, Came::DroppedFor(Reason::Source));
         assert_eq!(user, place.resume(&kernel));
@@ -211,7 +235,7 @@ fn shipped_capsules_do_the_same_in_both() {
         }
     }
     let names: Vec<_> = loaded.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["ping", "cache", "heavy"]);
+    assert_eq!(names, ["ping", "cache", "heavy", "multicast"]);
     for (name, code) in loaded {
         for (source, destination) in [(LEFT, FAR), (LEFT, RIGHT)] {
             let header = capsule::Header { source, destination, ..header(code) };

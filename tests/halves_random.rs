@@ -27,11 +27,12 @@ use place::{Place, shipped};
 
 /// The programs of tests/guests that cases are made for, and their weights; those of shipped applications are 20 each.
 /// Not `symbols`, which puts chance into its packets.
-const GUESTS: [(&str, &str, usize); 8] = [
+const GUESTS: [(&str, &str, usize); 9] = [
     ("forward", "forward", 6),
     ("state", "state", 6),
     ("calls", "calls", 4),
     ("acts", "acts", 4),
+    ("sends", "sends", 4),
     ("loop", "loop", 3),
     ("guest-ping", "ping", 3),
     ("deliver", "deliver", 1),
@@ -55,11 +56,11 @@ fn pair(seed: u64, mix: Mix) -> Option<(Pair, Generator)> {
     let mut subjects = vec![];
     for (title, code) in shipped() {
         let refused = place.add_app(title).err();
-        subjects.push(Subject { title, code, weight: 20, refused });
+        subjects.push(Subject { title, code, sends: title == "multicast", weight: 20, refused });
     }
     for (title, file, weight) in GUESTS {
         let (code, added) = place.try_guest(file);
-        subjects.push(Subject { title, code, weight, refused: added.err() });
+        subjects.push(Subject { title, code, sends: title == "sends", weight, refused: added.err() });
     }
     let mut generator = Generator::new(seed, subjects.clone(), mix);
     let mut pair = Pair::new(place, subjects);
@@ -106,6 +107,7 @@ fn report(pair: &Pair) -> (Share, Share) {
 }
 
 fn settle(pair: &mut Pair) -> (Share, Share) {
+    assert_eq!(pair.place.alone.log(), pair.place.above.log());
     let entries = pair.compare_state();
     let shares = report(pair);
     assert!(pair.differences.is_empty(), "{}", pair.differences.join("\n"));

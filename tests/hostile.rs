@@ -106,6 +106,7 @@ fn what_runs_does_no_more_than_it_may() {
         let bytes = frame(&header(bundle.name()), &[0x55; 30], false);
         // What comes of it if its code does nothing but forward; also, the user half has the code from then on.
         let Came::Sent(plain) = place.user(&bytes) else { panic!("{}: it is not forwarded", sample.name()) };
+        place.share_state(1, bundle.name());
         let kernel = place.kernel(&bytes);
         let came = place.resume(&kernel);
         let became = match (&kernel, &came) {

@@ -8,7 +8,7 @@
 use crate::code::bundle::{Insn, Program};
 use crate::code::check;
 use crate::code::link::{
-    Constants, Environment, Function, KEEP, LinkError, OFFSET, Reference, SETS, SLOT, WINDOW, link,
+    Constants, Environment, Function, KEEP, LinkError, MOST, OFFSET, Reference, SETS, SLOT, WINDOW, link,
 };
 
 /// Opcodes of RFC 9669, appendix A, groups base32, base64, divmul32 and divmul64, that mobile code may have; without
@@ -109,7 +109,7 @@ pub fn second_opinion(bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Constants as for a code in a node.
-const CONSTANTS: Constants = Constants { slot: 7, window: 16, offset: 50, sets: 256, keep_ms: 300_000 };
+const CONSTANTS: Constants = Constants { slot: 7, window: 16, offset: 50, sets: 256, keep_ms: 300_000, children: 16 };
 
 /// Any program to the scanner, and what it accepts to the linker: what comes of it, if it can be linked. It has
 /// no call that the linker did not make.
@@ -131,9 +131,10 @@ pub fn linked(environment: &Environment, program: &Program) -> Option<Vec<Insn>>
 
 /// The mobile code in a linked program is what it was but for its symbols, and around it is the environment.
 pub fn only_calls_of_the_linker(environment: &Environment, program: &Program, linked: &[Insn]) -> Result<(), String> {
-    let entry = environment.runner.code.len();
+    let runner = environment.runner_of(program);
+    let entry = runner.code.len();
     let mut end = entry + program.code.len();
-    same(&environment.runner, linked.get(..entry).ok_or("too short")?)?;
+    same(runner, linked.get(..entry).ok_or("too short")?)?;
     let mut starts = vec![];
     for symbol in &program.symbols {
         let call = environment.calls.iter().find(|call| call.name == *symbol).ok_or("a call that does not exist")?;
@@ -174,7 +175,7 @@ fn same(function: &Function, linked: &[Insn]) -> Result<(), String> {
             Reference::Map(_) => 5,
             Reference::Value(_) => 6,
         });
-        let constant = [SLOT, WINDOW, OFFSET, SETS, KEEP].contains(&before.imm);
+        let constant = [SLOT, WINDOW, OFFSET, SETS, KEEP, MOST].contains(&before.imm);
         let masked = |insn: &Insn| Insn { src: 0, imm: 0, ..*insn };
         let right = match (source, constant) {
             (Some(source), _) => masked(before) == masked(after) && after.src == source,

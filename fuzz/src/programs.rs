@@ -6,9 +6,9 @@
 use crate::code::bundle::{Insn, Program};
 use crate::code::link::{Environment, Function, Reference, SETS, SLOT};
 
-/// Symbols that programs call, sorted: those that the kernel half has, and one that it has not.
-const SYMBOLS: [&str; 10] = [
-    "an_log",
+/// Symbols that programs call: those that the kernel half has, and first one that it has not.
+const SYMBOLS: [&str; 12] = [
+    "an_load",
     "an_neighbour",
     "an_neighbours",
     "an_node_name",
@@ -18,6 +18,9 @@ const SYMBOLS: [&str; 10] = [
     "an_state_add",
     "an_state_get",
     "an_state_put",
+    // Not sorted among the others: their places are in what follows.
+    "an_send",
+    "an_log",
 ];
 
 /// Fragments of one program.
@@ -81,7 +84,7 @@ pub fn program(bytes: &[u8]) -> Program {
 fn finish(mut code: Vec<Insn>) -> Program {
     let index = |insn: &Insn| (insn.opcode == 0x85 && insn.src == 14).then_some(insn.imm as usize);
     let mut used: Vec<usize> = code.iter().filter_map(index).filter(|at| *at < SYMBOLS.len()).collect();
-    used.sort_unstable();
+    used.sort_unstable_by_key(|at| SYMBOLS[*at]);
     used.dedup();
     for insn in &mut code {
         if let Some(place) = index(insn).and_then(|at| used.iter().position(|used| *used == at)) {
@@ -100,10 +103,8 @@ pub fn environment() -> Environment {
         function(name, code, vec![(0, Reference::Map("state_map".into()))])
     };
     let runner = vec![insn(0xb7, 1, 0, 0, SLOT), insn(0x85, 0, 1, 0, -1), exit];
-    Environment {
-        runner: function("runner", runner, vec![(1, Reference::Code)]),
-        calls: SYMBOLS[1..].iter().map(call).collect(),
-    }
+    let runner = |name: &str| function(name, runner.clone(), vec![(1, Reference::Code)]);
+    Environment { runner: runner("runner"), sender: runner("sender"), calls: SYMBOLS[1..].iter().map(call).collect() }
 }
 
 /// Some instructions that belong together.
@@ -111,7 +112,7 @@ fn fragment(bytes: &mut Bytes<'_>, code: &mut Vec<Insn>) {
     const NUMBERS: [u8; 2] = [8, 9];
     let (dst, src) = (bytes.pick(&NUMBERS), bytes.pick(&NUMBERS));
     let constant = i32::from(bytes.next() as i8);
-    match bytes.below(13) {
+    match bytes.below(14) {
         0 => {
             let opcode = bytes.pick(&[0x07, 0x17, 0x27, 0x47, 0x57, 0xa7, 0xb7, 0x04, 0x14, 0x24, 0x54, 0xb4]);
             code.push(insn(opcode, dst, 0, 0, constant));
@@ -157,6 +158,7 @@ fn fragment(bytes: &mut Bytes<'_>, code: &mut Vec<Insn>) {
             code.extend([insn(0xb7, 3, 0, 0, constant), symbol(bytes.pick(&[1, 6, 8, 8, 9, 9, 0]))]);
         }
         11 => code.extend([insn(0xbf, 1, 7, 0, 0), symbol(3)]),
+        12 => code.extend([insn(0xbf, 1, dst, 0, 0), insn(0xbf, 2, src, 0, 0), symbol(bytes.pick(&[10, 10, 11]))]),
         _ => unlikely(bytes, code, dst, constant),
     }
 }

@@ -105,8 +105,10 @@ struct an_context {
     u32 bound;
     /** The application port of the capsule header, 0 to 65535. */
     u32 app_port;
+    /** How many neighbours this node has: an_neighbours() without a call. */
+    u32 neighbours;
     /** Zero. */
-    u32 reserved[5];
+    u32 reserved[4];
 };
 
 _Static_assert(sizeof(struct an_addr) == 16, "an address is 16 bytes");

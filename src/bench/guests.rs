@@ -77,7 +77,7 @@ pub(crate) fn with_native_role() -> String {
 /// Code that sends so many children in the place of each packet, to the destinations after the next hop.
 pub(crate) fn sending(count: u32) -> Result<Bundle, Error> {
     let source = format!("#define COUNT {count}\n{}", include_str!("../../benches/guests/children.c"));
-    let options = Options { key: Some(signer()), only: Some(Kind::Wasm), ..Options::default() };
+    let options = Options { key: Some(signer()), ..Options::default() };
     granted(compile("children", &source, &options)?)
 }
 

@@ -442,10 +442,11 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
         let usage = &code["usage"];
         let _ = writeln!(
             text,
-            "  kernel half {:.8}…  {} packets, {} forwarded, {} passed up, {} over budget, {} µs",
+            "  kernel half {:.8}…  {} packets, {} forwarded, {} children, {} passed up, {} over budget, {} µs",
             code["name"].as_str().unwrap_or("?"),
             usage["packets"],
             usage["forwarded"],
+            usage["children"],
             usage["passed_up"],
             usage["dropped_over_budget"],
             number(usage, "time_ns") / 1000

@@ -50,6 +50,12 @@ pub const SETS: i32 = 0x5e1f_0004;
 /// The immediate that stands for the longest keep time of soft state, in milliseconds.
 pub const KEEP: i32 = 0x5e1f_0005;
 
+/// The immediate that stands for the children that a packet may send.
+pub const MOST: i32 = 0x5e1f_0006;
+
+/// The calls that are written down while code runs, and done afterwards: code with one of them has another runner.
+const RECORDED: [&str; 2] = ["an_send", "an_log"];
+
 /// What an instruction of the environment refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
@@ -77,6 +83,8 @@ pub struct Function {
 pub struct Environment {
     /// The entry, which calls the code.
     pub runner: Function,
+    /// The same for code that sends or logs.
+    pub sender: Function,
     /// The calls, by symbol name.
     pub calls: Vec<Function>,
 }
@@ -94,6 +102,16 @@ pub struct Constants {
     pub sets: u32,
     /// Longest keep time of its soft state, in milliseconds.
     pub keep_ms: u32,
+    /// Children that a packet may send.
+    pub children: u32,
+}
+
+impl Environment {
+    /// What stands around this program.
+    pub fn runner_of(&self, program: &Program) -> &Function {
+        let recorded = program.symbols.iter().any(|symbol| RECORDED.contains(&symbol.as_str()));
+        if recorded { &self.sender } else { &self.runner }
+    }
 }
 
 /// Whose a function of a linked program is.
@@ -157,8 +175,9 @@ pub fn alone(function: &Function) -> Result<Linked, LinkError> {
 /// Links checked `program` with `environment`.
 pub fn link(environment: &Environment, program: &Program, constants: Constants) -> Result<Linked, LinkError> {
     let mut linked = Linked::default();
-    let entry = environment.runner.code.len();
-    linked.append(&environment.runner, Owner::Runner, entry, constants)?;
+    let runner = environment.runner_of(program);
+    let entry = runner.code.len();
+    linked.append(runner, Owner::Runner, entry, constants)?;
 
     let calls = program.symbols.iter().map(|name| {
         let found = environment.calls.iter().find(|call| call.name == *name);
@@ -196,6 +215,7 @@ impl Linked {
                 (SET | ADD, OFFSET) => constants.offset as i32,
                 (SET | ADD, SETS) => constants.sets.saturating_sub(1) as i32,
                 (SET | ADD, KEEP) => constants.keep_ms as i32,
+                (SET | ADD, MOST) => constants.children as i32,
                 (_, imm) => imm,
             };
             self.code.push(Insn { imm: value, ..*insn });
@@ -273,7 +293,7 @@ mod tests {
     }
 
     fn constants() -> Constants {
-        Constants { slot: 7, window: 12, offset: 42, sets: 4, keep_ms: 1000 }
+        Constants { slot: 7, window: 12, offset: 42, sets: 4, keep_ms: 1000, children: 3 }
     }
 
     fn environment() -> Environment {
@@ -282,6 +302,7 @@ mod tests {
         let map = Insn { opcode: CONSTANT, dst: 1, ..Insn::default() };
         Environment {
             runner: function("runner", vec![set(SLOT), call(LOCAL, -1), EXIT], vec![(1, Reference::Code)]),
+            sender: function("sender", vec![set(MOST), call(LOCAL, -1), EXIT], vec![(1, Reference::Code)]),
             calls: vec![
                 function("an_now", vec![set(WINDOW), EXIT], vec![]),
                 function("an_log", vec![map, Insn::default(), EXIT], vec![(0, Reference::Map("log".into()))]),
@@ -298,7 +319,7 @@ mod tests {
     fn only_the_calls_that_are_used_are_appended_and_found() {
         let linked = linked(&["an_log"], vec![call(SYMBOL, 0), call(LOCAL, 1), EXIT, EXIT]).unwrap();
         assert_eq!(linked.functions, [(0, Owner::Runner), (3, Owner::Entry), (6, Owner::Code), (7, Owner::Call)]);
-        assert_eq!((linked.code[0].imm, linked.code[1]), (7, call(LOCAL, 1)));
+        assert_eq!((linked.code[0].imm, linked.code[1]), (3, call(LOCAL, 1)), "the runner of code that logs");
         assert_eq!((linked.code[3], linked.code[4]), (call(LOCAL, 3), call(LOCAL, 1)));
         assert_eq!((linked.code[7].src, linked.code[7].imm, &linked.maps[..]), (MAP, 0, &["log".to_owned()][..]));
         assert_eq!(linked.code.len(), 10);
@@ -307,7 +328,7 @@ mod tests {
     #[test]
     fn constants_are_those_of_the_code() {
         let linked = linked(&["an_now"], vec![call(SYMBOL, 0), EXIT]).unwrap();
-        assert_eq!(linked.code[5].imm, 12);
+        assert_eq!((linked.code[0].imm, linked.code[5].imm), (7, 12));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};
-use super::layout::OFFSETS;
+use super::layout::{CHILDREN, OFFSETS};
 use super::loader::{self, Wanted};
 use super::maps::{CodeEntry, Maps};
 use super::pins::state_of;
@@ -42,6 +42,9 @@ impl KernelHalf {
         form: Form,
         limits: &Limits,
     ) -> Result<Arc<CodeState>, LoadError> {
+        if sends(code) && limits.children_per_packet > CHILDREN {
+            return Err(LoadError::TooManyChildren(limits.children_per_packet));
+        }
         if code.code.len() > CODE_MAX {
             return Err(LoadError::TooLong(code.code.len()));
         }
@@ -74,7 +77,8 @@ impl KernelHalf {
             Some(kept) => kept.clone(),
             None => Arc::new(CodeState::create(entries, keep_ms)?),
         };
-        let linked = self.link(code, &held.entry, &kept)?;
+        let linked = self.link(code, &held.entry, &kept, limits.children_per_packet)?;
+        self.set_sender(&held.entry.name, sends(code))?;
         let entry = CodeEntry { made_of: made_of(&linked, form), ..held.entry };
         let spent = self.accounts.slot(entry.slot).user();
         self.maps.set_budget(entry.slot, [limits.packets_per_second, limits.steps_per_second], spent)?;
@@ -99,9 +103,9 @@ impl KernelHalf {
     }
 
     /// Links code: a program for each place of a capsule in a frame.
-    fn link(&self, code: &Code, entry: &CodeEntry, state: &CodeState) -> Result<Vec<Linked>, LoadError> {
+    fn link(&self, code: &Code, entry: &CodeEntry, state: &CodeState, children: u32) -> Result<Vec<Linked>, LoadError> {
         let (slot, window, sets, keep_ms) = (entry.slot, entry.window.into(), state.sets(), state.keep_ms());
-        let constants = |offset| Constants { slot, window, offset, sets, keep_ms };
+        let constants = |offset| Constants { slot, window, offset, sets, keep_ms, children };
         let link = |offset| link::link(&self.environment, code, constants(offset));
         Ok(OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>()?)
     }
@@ -139,7 +143,8 @@ impl KernelHalf {
             pinned.set.forget(&state_of(name))?;
         }
         state.slots.release(entry.slot);
-        Ok(())
+        drop(state);
+        self.set_sender(name, false)
     }
 
     /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
@@ -151,6 +156,11 @@ impl KernelHalf {
         })?;
         self.renew(state)
     }
+}
+
+/// Whether code sends children.
+fn sends(code: &Code) -> bool {
+    code.symbols.iter().any(|symbol| symbol == "an_send")
 }
 
 /// The codes that a process before this one has left, each with its state; and those that have none and must go.

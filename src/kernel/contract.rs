@@ -1,7 +1,8 @@
 //! That `bpf/contract.h` and `bpf/sockets.h` say the same as the Rust that reads and writes their maps.
 
 use super::layout::{
-    ALLOWANCES, CODES, CUT_LAYOUT, CUTS, FLOW_PLACES, FLOWS, LAYOUT, OFFSETS, PORTS, PROBES, PROGRAMS, SOCKETS,
+    ALLOWANCES, CHILDREN, CODES, CUT_LAYOUT, CUTS, FLOW_PLACES, FLOWS, LAYOUT, LINES, LINK_BITS, LINKS, OFFSETS, PORTS,
+    PROBES, PROGRAMS, SOCKETS,
 };
 use crate::ee::capsule::env::CONTEXT;
 
@@ -15,7 +16,7 @@ const HEADERS: [&str; 4] = [
 /// Structures that are not the values of a map in `LAYOUT`: octets of each. State is in a map of its code's, and its size is
 /// checked when that is made.
 const OTHERS: [(&str, usize); 6] =
-    [("pattern", 48), ("plain", 48), ("prefix", 20), ("set", 328), ("passed_up", 80), ("context", CONTEXT)];
+    [("pattern", 48), ("plain", 48), ("prefix", 20), ("set", 328), ("passed_up", 104), ("context", CONTEXT)];
 
 /// What the headers assert of the sizes of structures.
 fn sizes() -> Vec<(&'static str, usize)> {
@@ -80,6 +81,10 @@ fn maps_have_as_many_entries_and_programs_stand_where_both_say() {
         ("CUTS", CUTS),
         ("ALLOWANCES", ALLOWANCES),
         ("FLOW_PLACES", FLOW_PLACES),
+        ("CHILDREN", CHILDREN),
+        ("LINES", LINES),
+        ("LINK_BITS", LINK_BITS),
+        ("LINKS", LINKS),
     ] {
         assert_eq!(number(name), value as usize, "{name}");
     }

@@ -1,6 +1,6 @@
 //! Why code does not run in the kernel.
 
-use super::layout::PROGRAMS;
+use super::layout::{CHILDREN, PROGRAMS};
 use crate::code::link::LinkError;
 use std::fmt;
 use std::io;
@@ -15,6 +15,8 @@ pub enum LoadError {
     TooLong(usize),
     /// It needs a call that is not there.
     Link(LinkError),
+    /// A packet of its may send so many children, and that is too many.
+    TooManyChildren(u32),
     /// Other codes stand at its places.
     Taken,
     /// All slots are in use.
@@ -32,6 +34,11 @@ impl fmt::Display for LoadError {
                 write!(f, "{found} instructions, and the kernel half takes {CODE_MAX}: the code runs in the user half")
             }
             LoadError::Link(error) => error.fmt(f),
+            LoadError::TooManyChildren(found) => write!(
+                f,
+                "its packets may send {found} children each, and the kernel half takes {CHILDREN} (children_per_packet): \
+                 it runs in the user half"
+            ),
             LoadError::Taken => f.write_str("other codes have its places in the kernel half: it runs in the user half"),
             LoadError::Full => {
                 write!(f, "the kernel half has its {} codes: the code runs in the user half", PROGRAMS - 1)

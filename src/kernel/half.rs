@@ -9,11 +9,13 @@
 use super::account::{Account, Accounts};
 use super::channels::Doors;
 use super::codes::adopt_codes;
+use super::copies::{self, Copies};
 use super::layout::PORTS;
 use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::pins::{Pins, Set};
+use super::records::Records;
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
 use crate::code::link::{self, Environment, Function};
@@ -33,10 +35,15 @@ static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
 static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
+/// The runner of code that sends or logs, what acts for it, what comes before it, and what stands where copies leave.
+static SENDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sender.bpf.o"));
+static FAMILY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
+static LATER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/later.bpf.o"));
+static EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/egress.bpf.o"));
 
 /// What mobile code is linked with for the kernel half.
 pub fn environment() -> io::Result<Environment> {
-    object::environment(RUNNER)
+    object::environment(RUNNER, SENDER)
 }
 
 /// A port of the kernel half.
@@ -68,6 +75,7 @@ pub struct Opening {
 pub(super) struct State {
     ports: Vec<Attached>,
     pub(super) slots: Slots,
+    pub(super) copies: Copies,
     routes: HashMap<Prefix, Option<NextHop>>,
     /// Whether rules of policy routing have a say.
     ruled: bool,
@@ -82,8 +90,13 @@ pub(super) struct State {
 
 impl State {
     /// The interface of a port of the kernel half.
-    fn interface(&self, port: u32) -> Option<u32> {
+    pub(super) fn interface(&self, port: u32) -> Option<u32> {
         self.ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
+    }
+
+    /// The interfaces of all ports.
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> {
+        self.ports.iter().map(|attached| attached.port.interface)
     }
 }
 
@@ -93,7 +106,10 @@ pub struct KernelHalf {
     pub(super) maps: Maps,
     pub(super) accounts: Accounts,
     doors: Arc<Doors>,
+    records: Records,
     ingress: Program,
+    /// Behind the ways out while there is code that sends.
+    pub(super) egress: Program,
     /// What stands around code.
     pub(super) environment: Environment,
     pub(super) loader: Loader,
@@ -121,7 +137,10 @@ impl KernelHalf {
             Some(before) => before,
             None => (0, origin, 0),
         };
-        maps.set_stations(&[load(ACT, "act", &maps)?, load(LEARN, "learn", &maps)?])?;
+        let stations = [(ACT, "act"), (LEARN, "learn"), (FAMILY, "family"), (LATER, "later")];
+        let [act, learn, family, later] = stations.map(|(file, name)| load(file, name, &maps));
+        maps.set_stations(&[act?, learn?, family?, later?])?;
+        let egress = load_for(Hook::XdpEgress, EGRESS, "egress", |name| maps.descriptor(name))?;
         let doors = Arc::new(Doors::new()?);
         let ingress = load_with(INGRESS, "ingress", |name| match name {
             "doors_map" => Ok(doors.as_fd()),
@@ -133,10 +152,13 @@ impl KernelHalf {
         }
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
+        let sent = pinned.as_ref().is_some_and(|pinned| pinned.set.open(copies::PIN).is_ok());
+        let copies = Copies::adopted(sent, held.iter().map(|held| held.entry.name));
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
         let state = State {
             ports: Vec::new(),
             slots: Slots::new(held),
+            copies,
             routes,
             // The next look at the host says. Until then every way is asked for.
             ruled: true,
@@ -145,11 +167,13 @@ impl KernelHalf {
             neighbours: Vec::new(),
             told,
         };
-        let environment = object::environment(RUNNER)?;
+        let environment = environment()?;
         let loader = Loader::new(program);
-        let accounts = Accounts::of(&maps)?;
+        let (accounts, records) = (Accounts::of(&maps)?, Records::of(&maps)?);
+        let state = Mutex::new(state);
         let half =
-            KernelHalf { maps, accounts, doors, ingress, environment, loader, name, pinned, state: Mutex::new(state) };
+            KernelHalf { maps, accounts, doors, records, ingress, egress, environment, loader, name, pinned, state };
+        half.forget_links(&mut half.state())?;
         lost.iter().try_for_each(|entry| half.show(&mut half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
@@ -174,7 +198,13 @@ impl KernelHalf {
                 port.interface
             )));
         }
-        self.maps.set_port(&port)?;
+        let mut state = self.state();
+        if self.maps.port_number(port.interface)? != Some(port.number) {
+            // Sets of links go by numbers.
+            self.forget_links(&mut state)?;
+        }
+        self.maps.set_port(&port, false)?;
+        self.set_way_out(&state, port.interface)?;
         let attached = match self.stand(port.interface) {
             Ok((link, mode, why)) => Attached { port, mode, why, _link: link },
             Err(error) => {
@@ -183,7 +213,8 @@ impl KernelHalf {
             }
         };
         let mode = attached.mode;
-        let mut state = self.state();
+        // In the stack copies share their octets.
+        self.maps.set_port(&port, mode == XdpMode::Native)?;
         state.ports.push(attached);
         self.renew(&mut state)?;
         Ok(mode)
@@ -362,6 +393,16 @@ impl KernelHalf {
         self.ingress.test_run(frame, interface)
     }
 
+    /// The same, and the frame goes where that says: out by other interfaces, or on into the stack.
+    pub fn live_run(&self, frame: &[u8], interface: u32) -> io::Result<()> {
+        self.ingress.live_run(frame, interface)
+    }
+
+    /// What code has done here beside its verdict, of packets that go on in the user half.
+    pub fn records(&self) -> Records {
+        self.records.clone()
+    }
+
     /// What became of the packets of a code here.
     pub fn usage(&self, name: &Digest) -> Option<KernelUsage> {
         let slot = self.state().slots.of(name)?.entry.slot;
@@ -438,8 +479,17 @@ pub(super) fn load_with<'a>(
     name: &str,
     find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>,
 ) -> io::Result<Program> {
+    load_for(Hook::Xdp, file, name, find)
+}
+
+fn load_for<'a>(
+    hook: Hook,
+    file: &[u8],
+    name: &str,
+    find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>,
+) -> io::Result<Program> {
     let function: Function = object::program(file, name)?;
     let linked = link::alone(&function).map_err(io::Error::other)?;
     let used = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
-    Program::load(Hook::Xdp, &format!("anode_{name}"), &linked.bytes(), &used, None)
+    Program::load(hook, &format!("anode_{name}"), &linked.bytes(), &used, None)
 }

@@ -29,6 +29,23 @@ const KNOWN_SIZE: usize = 64 << 20;
 pub const SOCKETS: u32 = 128;
 pub const FLOWS: u32 = 256;
 
+/// Records of what code has sent: for each CPU at most, and octets for all CPUs at most.
+const RECORDS: u32 = 128;
+const RECORDS_SIZE: usize = 32 << 20;
+/// Children of a packet, and it itself; lines for the log.
+pub const CHILDREN: u32 = 16;
+pub const SENDS: u32 = CHILDREN + 1;
+pub const LINES: u32 = 4;
+/// Octets of `struct record`, `struct send` and `struct line`.
+pub const RECORD: usize = 80;
+pub const SEND: usize = 584;
+pub const LINE: usize = 16;
+/// Bits for each link in the name of a set of them, and links.
+pub const LINK_BITS: u32 = 6;
+pub const LINKS: u32 = 10;
+/// Sets of links that copies leave by.
+pub const SETS: u32 = 256;
+
 /// The map of what each half has spent, shared with the programs.
 pub const ACCOUNTS: &str = "accounts_map";
 
@@ -37,7 +54,7 @@ pub const BUDGETS: &str = "budgets_map";
 pub const BUDGET: usize = 72;
 
 /// Octets of `struct node`.
-pub const NODE: usize = 48;
+pub const NODE: usize = 56;
 
 /// The map that says by its content whether a process listens: never pinned, so the kernel empties it when the process is gone.
 pub const RAISE: &str = "raise_map";
@@ -45,8 +62,13 @@ pub const RAISE: &str = "raise_map";
 /// The map with a part for each CPU.
 const KNOWN_FLOWS: &str = "known_map";
 
-/// Name and shape of each.
-pub const LAYOUT: [(&str, MapShape); 21] = [
+/// The interfaces that packets leave by, and maps of those that copies leave by: each entry an interface and a program behind it.
+pub const TRANSMIT: &str = "transmit_map";
+pub const SETS_OF_LINKS: &str = "sets_map";
+pub const DEVICES: MapShape = shape(MapKind::Devices, 4, 8, PORTS);
+
+/// Name and shape of each; of those for children the part of one record.
+pub const LAYOUT: [(&str, MapShape); 27] = [
     ("node_map", shape(MapKind::Array, 4, NODE, 1)),
     ("zero_map", shape(MapKind::Array, 4, 4, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
@@ -58,9 +80,15 @@ pub const LAYOUT: [(&str, MapShape); 21] = [
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
     (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
     ("current_map", shape(MapKind::PerCpuArray, 4, 128, 1)),
-    ("stations_map", shape(MapKind::Programs, 4, 4, 2)),
+    ("stations_map", shape(MapKind::Programs, 4, 4, 4)),
     ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32)),
-    ("transmit_map", shape(MapKind::Devices, 4, 4, PORTS)),
+    (TRANSMIT, DEVICES),
+    (SETS_OF_LINKS, shape(MapKind::Sets, 8, 4, SETS)),
+    ("records_map", shape(MapKind::SharedArray, 4, RECORD, 1)),
+    ("sends_map", shape(MapKind::SharedArray, 4, SEND, SENDS)),
+    ("lines_map", shape(MapKind::SharedArray, 4, LINE, LINES)),
+    ("window_map", shape(MapKind::PerCpuArray, 4, 592, 1)),
+    ("broods_map", shape(MapKind::PerCpuArray, 4, 64, PROGRAMS)),
     ("routes_map", shape(MapKind::Prefixes, 20, 24, ROUTES)),
     ("neighbours_map", shape(MapKind::Array, 4, 16, NEIGHBOURS_MAX as u32)),
     ("sockets_map", shape(MapKind::Sockets, 4, 4, SOCKETS)),
@@ -105,10 +133,18 @@ const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShap
 /// Name and shape of each, on this machine.
 pub fn layout() -> io::Result<impl Iterator<Item = (&'static str, MapShape)>> {
     let (cpus, known) = (possible_cpus()? as u32, known()?);
+    let records = records()? * cpus;
     Ok(LAYOUT.into_iter().map(move |(name, shape)| match name {
         KNOWN_FLOWS => (name, MapShape { entries: known * cpus, ..shape }),
+        "records_map" | "sends_map" | "lines_map" => (name, MapShape { entries: records * shape.entries, ..shape }),
         _ => (name, shape),
     }))
+}
+
+/// Records of what code has sent for each CPU, a power of two.
+pub fn records() -> io::Result<u32> {
+    let fit = (RECORDS_SIZE / (SEND * SENDS as usize) / possible_cpus()?).max(16) as u32;
+    Ok(RECORDS.min(1 << fit.ilog2()))
 }
 
 /// Places for known flows for each CPU, a power of two.

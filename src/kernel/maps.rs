@@ -1,7 +1,8 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
 use super::layout::{
-    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, RAISE, known, layout,
+    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, DEVICES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, RAISE,
+    SETS_OF_LINKS, TRANSMIT, known, layout, records,
 };
 use super::types;
 use crate::sys::bpf::{Map, MapShape, Types, possible_cpus};
@@ -51,6 +52,8 @@ pub struct CodeEntry {
 pub struct KernelUsage {
     /// Packets its program ran on.
     pub packets: u64,
+    /// Children that left from here.
+    pub children: u64,
     /// Their octets.
     pub bytes: u64,
     /// Sent on to a next hop.
@@ -156,7 +159,8 @@ impl Maps {
         value[32..36].copy_from_slice(&neighbours.to_ne_bytes());
         value[36..40].copy_from_slice(&VERSION.to_ne_bytes());
         value[40..44].copy_from_slice(&known()?.to_ne_bytes());
-        value[44..].copy_from_slice(&u32::from(ruled).to_ne_bytes());
+        value[44..48].copy_from_slice(&records()?.to_ne_bytes());
+        value[48..52].copy_from_slice(&u32::from(ruled).to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 
@@ -168,22 +172,70 @@ impl Maps {
         Ok((version == VERSION).then(|| (word64(&value, 0), word64(&value, 24), neighbours)))
     }
 
-    /// Tells of an interface, and lets capsules leave by it.
-    pub fn set_port(&self, port: &PortEntry) -> io::Result<()> {
+    /// Tells of an interface; says whether frames that come in by it can be copied.
+    pub fn set_port(&self, port: &PortEntry, copies: bool) -> io::Result<()> {
         let mut value = [0; 56];
         let words = [1, port.number, port.mtu];
         value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
         value[12..18].copy_from_slice(&port.mac.0);
+        value[22] = copies.into();
         value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
         value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
-        self.set("ports_map", port.interface, &value)?;
-        self.set("transmit_map", port.interface, &port.interface.to_ne_bytes())
+        self.set("ports_map", port.interface, &value)
+    }
+
+    /// The number of the port that an interface was said to be, if it was.
+    pub fn port_number(&self, interface: u32) -> io::Result<Option<u32>> {
+        let mut value = [0; 56];
+        self.of("ports_map")?.get(&interface.to_ne_bytes(), &mut value)?;
+        let word = word64(&value, 0);
+        Ok((word as u32 != 0).then_some((word >> 32) as u32))
+    }
+
+    /// Lets capsules leave by an interface, behind a program if there is to be one.
+    pub fn set_way_out(&self, interface: u32, behind: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.set(TRANSMIT, interface, &device(interface, behind))
+    }
+
+    /// Makes a set of links that copies leave by: those of these interfaces, one or more times each, all behind a program.
+    pub fn set_links(&self, name: u64, interfaces: &[u32], behind: BorrowedFd<'_>) -> io::Result<()> {
+        let set = devices(interfaces.len() as u32)?;
+        for (at, interface) in (0u32..).zip(interfaces) {
+            set.set(&at.to_ne_bytes(), &device(*interface, Some(behind)))?;
+        }
+        self.of(SETS_OF_LINKS)?.set(&name.to_ne_bytes(), &set.as_fd().as_raw_fd().to_ne_bytes())
+    }
+
+    /// Takes a set of links away.
+    pub fn remove_links(&self, name: u64) -> io::Result<()> {
+        match self.of(SETS_OF_LINKS)?.remove(&name.to_ne_bytes()) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The names of all sets of links.
+    pub fn links(&self) -> io::Result<Vec<u64>> {
+        let (map, mut found, mut last) = (self.of(SETS_OF_LINKS)?, Vec::new(), None::<Vec<u8>>);
+        while let Some(key) = map.next_key(last.as_deref())? {
+            found.push(word64(&key, 0));
+            last = Some(key);
+        }
+        Ok(found)
+    }
+
+    /// Waits until every program that runs now has ended and its frames have left: the kernel does so when it changes a map
+    /// of maps.
+    pub fn wait(&self) -> io::Result<()> {
+        let (map, key) = (self.of(SETS_OF_LINKS)?, u64::MAX.to_ne_bytes());
+        map.set(&key, &devices(1)?.as_fd().as_raw_fd().to_ne_bytes())?;
+        map.remove(&key)
     }
 
     /// Takes an interface out again.
     pub fn remove_port(&self, interface: u32) -> io::Result<()> {
         self.set("ports_map", interface, &[0; 56])?;
-        remove_known(self.of("transmit_map")?, interface)
+        remove_known(self.of(TRANSMIT)?, interface)
     }
 
     /// Tells which code, if any, runs at a place, and how many stand behind it because it was taken.
@@ -223,8 +275,8 @@ impl Maps {
         Ok(())
     }
 
-    /// Puts in the programs that others jump to: what acts on verdicts, what looks closely.
-    pub fn set_stations(&self, programs: &[impl AsFd; 2]) -> io::Result<()> {
+    /// Puts in the programs that others jump to: what acts on verdicts, what looks closely, what acts on children, what comes before them.
+    pub fn set_stations(&self, programs: &[impl AsFd; 4]) -> io::Result<()> {
         let each = (0..).zip(programs).map(|(at, program)| (at, program.as_fd().as_raw_fd()));
         each.into_iter().try_for_each(|(at, program)| self.set("stations_map", at, &program.to_ne_bytes()))
     }
@@ -311,10 +363,12 @@ impl Maps {
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
         let [packets, bytes, passed_up, by_code, by_verdict, by_budget, time_ns, _] = self.sums("usage_map", slot)?;
+        let [children] = self.sums("broods_map", slot)?;
         // Read while packets pass: these may be newer than `packets`.
         let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
         Ok(KernelUsage {
             packets,
+            children,
             bytes,
             forwarded,
             passed_up,
@@ -327,8 +381,11 @@ impl Maps {
 
     /// Forgets what became of the packets of the code in a slot.
     pub fn clear_usage(&self, slot: u32) -> io::Result<()> {
-        let map = self.of("usage_map")?;
-        map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])
+        for name in ["usage_map", "broods_map"] {
+            let map = self.of(name)?;
+            map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])?;
+        }
+        Ok(())
     }
 
     /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
@@ -356,6 +413,9 @@ impl Maps {
 
 fn make((name, shape): (&'static str, MapShape)) -> io::Result<(&'static str, Map)> {
     let locked = [(BUDGETS, BUDGET), (ALLOWED, ALLOWANCE)].into_iter().find(|(known, _)| *known == name);
+    if name == SETS_OF_LINKS {
+        return Ok((name, Map::create_outer(name, shape, &devices(1)?)?));
+    }
     let Some((_, size)) = locked else { return Ok((name, Map::create(name, shape)?)) };
     let (types, of) = types::locked(size as u32);
     Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
@@ -439,4 +499,19 @@ mod tests {
             assert!(places.iter().all(|place| *place < entries));
         }
     }
+}
+
+/// A map of interfaces.
+fn devices(entries: u32) -> io::Result<Map> {
+    Map::create("links_map", MapShape { entries, ..DEVICES })
+}
+
+/// An entry of one.
+fn device(interface: u32, behind: Option<BorrowedFd<'_>>) -> [u8; 8] {
+    // 0 is no program: it is the descriptor of this process's input.
+    let behind = behind.map_or(0, |program| program.as_raw_fd());
+    let mut value = [0; 8];
+    value[..4].copy_from_slice(&interface.to_ne_bytes());
+    value[4..].copy_from_slice(&behind.to_ne_bytes());
+    value
 }

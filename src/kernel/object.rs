@@ -65,10 +65,10 @@ pub fn program(file: &[u8], name: &str) -> io::Result<Function> {
     found.ok_or_else(|| io::Error::other(format!("the program built into this binary has no function '{name}'")))
 }
 
-/// The runner and the calls around mobile code.
-pub fn environment(file: &[u8]) -> io::Result<Environment> {
-    let (runner, calls): (Vec<_>, Vec<_>) =
-        functions(file)?.into_iter().partition(|function| function.name == "runner");
-    let runner = runner.into_iter().next().ok_or_else(|| io::Error::other("the runner is not in this binary"))?;
-    Ok(Environment { runner, calls })
+/// What stands around mobile code: the two runners, and the calls, all of which are in the file of the second.
+pub fn environment(runner: &[u8], sender: &[u8]) -> io::Result<Environment> {
+    let (sender, calls): (Vec<_>, Vec<_>) =
+        functions(sender)?.into_iter().partition(|function| function.name == "sender");
+    let sender = sender.into_iter().next().ok_or_else(|| io::Error::other("the sender is not in this binary"))?;
+    Ok(Environment { runner: program(runner, "runner")?, sender, calls })
 }

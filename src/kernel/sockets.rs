@@ -94,7 +94,8 @@ impl Steering {
         if port.interface >= PORTS {
             return Err(io::Error::other(format!("interface index {} is beyond the {PORTS} known", port.interface)));
         }
-        maps.set_port(port)?;
+        maps.set_port(port, false)?;
+        maps.set_way_out(port.interface, None)?;
         let (link, mode) = match program.attach_xdp(port.interface, XdpMode::Native) {
             Ok(link) => (link, XdpMode::Native),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {

@@ -57,6 +57,7 @@ impl Total {
         let there = kernel.and_then(|kernel| kernel.codes.iter().find(|known| known.name == code.name));
         if let Some(kernel::KernelUsage {
             packets,
+            children,
             bytes,
             forwarded,
             passed_up: _,
@@ -69,7 +70,8 @@ impl Total {
             total.packets += packets + dropped_over_budget;
             total.bytes += bytes;
             total.steps += time_ns;
-            total.forwarded += forwarded;
+            total.forwarded += forwarded + children;
+            total.children += children;
             total.drops.count_many(Reason::Code, dropped_by_code);
             total.drops.count_many(Reason::Verdict, dropped_for_verdict);
             total.drops.count_many(Reason::Budget, dropped_over_budget);

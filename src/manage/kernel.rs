@@ -126,6 +126,11 @@ impl Messenger {
                     tracing::error!(%error, code = %code.short(), "code stays in the kernel half");
                 }
             }
+            KernelOrder::Links(links) => {
+                if let Err(error) = self.half.add_links(links) {
+                    tracing::warn!(%error, "packets with children go by the user half");
+                }
+            }
             KernelOrder::Neighbours(list) => {
                 let list = list.into_iter().map(|(port, addr)| (u32::from(port.0), addr)).collect();
                 if let Err(error) = self.half.set_neighbours(list) {
@@ -158,6 +163,6 @@ impl Messenger {
         let added = self.half.add_code(code, &program, window, role.kernel, &role.limits);
         let state = added.map_err(|error| error.to_string())?;
         let account = self.half.account(code).map(|account| Arc::new(account) as Arc<dyn SharedAccount>);
-        Ok(Shared { state, account })
+        Ok(Shared { state, account, records: Some(Arc::new(self.half.records())) })
     }
 }

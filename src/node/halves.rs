@@ -10,7 +10,12 @@ use super::output::{Effect, KernelOrder, Linked, Turn};
 use super::{Done, Node};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
+use crate::ee::capsule::env::CHILDREN_MAX;
+use crate::ee::capsule::log::Line;
+use crate::nodeos::bucket::TokenBucket;
+use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
+use crate::nodeos::record::Written;
 use crate::nodeos::share::OtherHalf;
 use crate::port::{Frame, PortId};
 use crate::topology::{Link, Neighbour};
@@ -28,7 +33,18 @@ const MACS: usize = 12;
 const ADOPTED_AT_ONCE: usize = 8;
 
 /// Octets of `struct passed_up`.
-const LENGTH: usize = 80;
+const LENGTH: usize = 104;
+
+/// Sets of links a second that the kernel half is asked for.
+const LINKS_PER_SECOND: u64 = 64;
+
+/// Lines for the log that a packet can have written there.
+const LINES_MAX: usize = 4;
+
+/// How often the kernel half may be asked for a set of links.
+pub(super) fn links_wanted() -> TokenBucket {
+    TokenBucket::new(LINKS_PER_SECOND, LINKS_PER_SECOND)
+}
 
 /// What the kernel half says of a capsule whose code has run there: `struct passed_up`.
 struct PassedUp {
@@ -40,6 +56,12 @@ struct PassedUp {
     source: Addr,
     /// The node's address that the code saw.
     here: Addr,
+    /// Where it is written what the code has sent and logged: so many children and lines.
+    written: Written,
+    children: usize,
+    lines: usize,
+    /// The set of links that is missing there to copy the packet; 0: it would not help.
+    links: u64,
 }
 
 impl PassedUp {
@@ -49,12 +71,18 @@ impl PassedUp {
         let told = bytes.get(ETHERNET..ETHERNET + LENGTH)?;
         let word = |at: usize| told.get(at..)?.first_chunk().map(|octets| u32::from_ne_bytes(*octets));
         let addr = |at: usize| told.get(at..)?.first_chunk().map(|octets| Addr(*octets));
+        let long = |at: usize| told.get(at..)?.first_chunk().map(|octets| u64::from_ne_bytes(*octets));
+        let short = |at: usize| told.get(at..)?.first_chunk().map(|octets| u16::from_ne_bytes(*octets));
         let up = PassedUp {
             verdict: Verdict::from_code(word(4)? as i32),
             bound: word(8)?,
             code: Digest(*told.get(16..)?.first_chunk()?),
             source: addr(48)?,
             here: addr(64)?,
+            written: Written { record: word(12)?, number: long(80)? },
+            links: long(88)?,
+            children: usize::from(short(96)?),
+            lines: usize::from(short(98)?),
         };
         bytes.copy_within(ETHERNET..ETHERNET + 2, LENGTH + MACS);
         bytes.copy_within(..MACS, LENGTH);
@@ -90,9 +118,57 @@ impl Node {
         let Some(Code::Ready(ready)) = self.codes.of(&up.code) else {
             return self.drop(turn, frame, Reason::CodeRefused);
         };
-        let done = Done { frame, bound: up.bound, here: up.here, domain: ready.domain };
+        let (domain, window) = (ready.domain, ready.window);
+        if up.children + up.lines > 0 && !self.take_written(turn, &frame, &up, domain, window) {
+            return self.drop_in(turn, frame, Reason::Forgotten, domain);
+        }
+        let done = Done { frame, bound: up.bound, here: up.here, domain };
         let before = capsule::Header { source: up.source, ..after };
         self.conclude(turn, done, &before, up.verdict);
+    }
+
+    /// Takes over what code has done in the kernel half beside its verdict: lines go into the log, children to those that wait
+    /// for the verdict. False if that is not known any more: then nothing has been done.
+    fn take_written(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parent: &Frame,
+        up: &PassedUp,
+        domain: DomainId,
+        window: usize,
+    ) -> bool {
+        let Some(env) = self.env.as_deref_mut() else { return false };
+        let Some(owner) = env.domains.of(domain) else { return false };
+        let Some(records) = owner.records.clone() else { return false };
+        let mut lines = [(0, 0); LINES_MAX];
+        let Some(lines) = lines.get_mut(..up.lines) else { return false };
+        let read = |(at, line): (usize, &mut _)| records.line(up.written, at).map(|found| *line = found).is_some();
+        let mut all = lines.iter_mut().enumerate().all(read);
+        for at in 0..up.children.min(CHILDREN_MAX) {
+            let mut child = turn.out.pool.take();
+            child.fill(parent.bytes());
+            child.envelope = parent.envelope;
+            let place = child.bytes_mut().get_mut(capsule::LOCKED..capsule::HEADER + window);
+            let bound = place.and_then(|place| records.send(up.written, at, place));
+            all &= bound.is_some();
+            env.add_child(child, bound.unwrap_or(0));
+        }
+        if !all {
+            env.children.drain(..).for_each(|child| turn.out.pool.give(child));
+            return false;
+        }
+        records.done(up.written);
+        let Some(owner) = env.domains.of(domain) else { return false };
+        owner.counts.children += up.children as u64;
+        for (tag, value) in lines.iter().copied() {
+            if owner.may_log(turn.now) {
+                env.log.write(Line { at: turn.now, code: up.code, tag, value });
+            }
+        }
+        if up.links != 0 && self.links_wanted.take(turn.now, 1) {
+            turn.out.effects.push(Effect::Kernel(KernelOrder::Links(up.links)));
+        }
+        true
     }
 
     /// The kernel half has been at work since a process that has gone: the node learns the neighbours that it knows,
@@ -176,6 +252,7 @@ impl Node {
                     if let Some(domain) = env.domains.of(ready.domain) {
                         domain.shared = Some(shared.state.clone());
                         domain.share_budget(shared.account.clone().map(OtherHalf::new));
+                        domain.records = shared.records.clone();
                     }
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));

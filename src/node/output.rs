@@ -7,6 +7,7 @@ use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::record::SharedRecords;
 use crate::nodeos::share::SharedAccount;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
@@ -96,6 +97,8 @@ pub struct Shared {
     pub state: Arc<dyn SharedState>,
     /// What its domain has spent.
     pub account: Option<Arc<dyn SharedAccount>>,
+    /// What its packets have done in the kernel half.
+    pub records: Option<Arc<dyn SharedRecords>>,
 }
 
 /// What the kernel half shall know.
@@ -115,6 +118,8 @@ pub enum KernelOrder {
     },
     /// Take this code out.
     Unlink(Digest),
+    /// Let copies of packets leave by this set of links.
+    Links(u64),
     /// These are the neighbours now, in the order of their numbers.
     Neighbours(Vec<(PortId, Addr)>),
     /// The node sends to this next hop: the system shall know its link address too.

@@ -11,6 +11,7 @@ use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
 use super::reason::{Drops, Reason};
+use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
@@ -119,6 +120,8 @@ pub struct Rest {
     pub counts: Counts,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
+    /// What its packets have done in the kernel half, to be gone on with here.
+    pub records: Option<Arc<dyn SharedRecords>>,
     /// Channels it has.
     pub channels: u32,
     /// What it was granted at its creation.
@@ -166,6 +169,7 @@ impl Domain {
             grants: Grants::default(),
             counts: Counts::default(),
             shared: None,
+            records: None,
             channels: 0,
             role: Role::of_node(),
             below: 0,

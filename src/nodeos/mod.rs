@@ -15,6 +15,7 @@ pub mod interface;
 pub mod limits;
 pub mod memory_pool;
 pub mod reason;
+pub mod record;
 pub mod share;
 pub mod state_store;
 pub mod table;

@@ -13,6 +13,8 @@ use anode::wire::{Addr, Digest, capsule};
 pub struct Subject {
     pub title: &'static str,
     pub code: Digest,
+    /// Whether it sends children.
+    pub sends: bool,
     /// Of how many cases it gets its share.
     pub weight: usize,
     /// Why the kernel half does not run it, if it does not.

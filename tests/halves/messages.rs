@@ -18,6 +18,7 @@ pub fn payload(title: &str, dice: &mut Dice, source: Addr, destination: Addr) ->
         "multicast" => multicast(dice, source, destination),
         "state" => state(dice),
         "acts" => acts(dice, source),
+        "sends" => sends(dice, source, destination),
         "calls" => dice.octets(104),
         "loop" => dice.octets(128),
         "guest-ping" => [&[0, 0, 0, 1, dice.below(2) as u8, 0, 0, 0][..], &[0; 8]].concat(),
@@ -108,6 +109,25 @@ fn state(dice: &mut Dice) -> Vec<u8> {
     let key = *dice.pick(&[0, 1, 2, 3, u64::MAX, 1 << 63, 0x1234_5678_9abc]);
     put(&mut bytes, 8, &key.to_le_bytes());
     put(&mut bytes, 24, &dice.octets(64));
+    bytes
+}
+
+fn sends(dice: &mut Dice, source: Addr, destination: Addr) -> Vec<u8> {
+    let mut bytes = vec![0; 144];
+    let verdict = *dice.pick(&[1, 1, 1, 1, 1, 0, 0, 0, 2, 2 | 6 << 16, 3, u32::MAX]);
+    put(&mut bytes, 0, &verdict.to_be_bytes());
+    bytes[4] = *dice.pick(&[0, 1, 1, 2, 2, 2, 3, 4, 5, 16, 18]);
+    bytes[5] = *dice.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5]);
+    bytes[7] = u8::from(dice.chance(100));
+    for at in 0..4 {
+        let bound = *dice.pick(&[1, 1, 1, 2, 5, 0, 200, u32::MAX]);
+        put(&mut bytes, 32 + 4 * at, &bound.to_be_bytes());
+        let (known, any) = (dice.known_addr(source.is_v4()), dice.any_addr());
+        let to = if dice.chance(970) { known } else { any };
+        put(&mut bytes, 48 + 16 * at, &to.0);
+    }
+    put(&mut bytes, 112, &dice.pick(&[source, source, source, source, OWN_LEFT]).0);
+    put(&mut bytes, 128, &destination.0);
     bytes
 }
 

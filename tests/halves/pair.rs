@@ -100,7 +100,7 @@ impl Pair {
         self.pass_time(case.steps * STEP);
         let went = self.alone(case.port, &case.bytes);
         let before = self.counts();
-        let (came, late) = self.place.kernel_at(self.now, case.port, &case.bytes);
+        let (came, late) = self.kernel(case);
         let told = self.above(case, &came, before.clone());
         if late > LATE_MAX {
             self.unjudged += 1;
@@ -111,7 +111,13 @@ impl Pair {
         if self.place.counts().dropped_forged == before.0 {
             self.shares.entry((case.subject, claimed, case.kind)).or_default().count(&came);
         }
-        let mut told = told;
+        let (mut went, mut told) = (went, told);
+        if self.subjects[case.subject].sends {
+            // Who waits for a link address comes behind others.
+            went.frames.sort();
+            told.frames.sort();
+            self.place.pass_links_on();
+        }
         self.overlook_time(case.subject, &went, &mut told);
         if went != told {
             self.differ(case, &came, &went, &told);
@@ -129,6 +135,23 @@ impl Pair {
         }
         self.place.alone.put(self.now, port, bytes);
         self.place.alone.take()
+    }
+
+    /// What the kernel half does with it, and how long that took: of code that sends really, so that there are copies.
+    fn kernel(&mut self, case: &Case) -> (Came, u64) {
+        if !self.subjects[case.subject].sends {
+            return self.place.kernel_at(self.now, case.port, &case.bytes);
+        }
+        let (mut left, late) = self.place.live_at(self.now, case.port, &case.bytes);
+        let came = match (left.sent.is_empty(), left.up.pop()) {
+            (true, None) => Came::Dropped,
+            (false, None) => Came::Left(left.sent),
+            (true, Some(up)) if up.get(12..14) == Some(&[0x88, 0xb5]) => Came::UpRun(up),
+            // Without its tag, if it had one.
+            (true, Some(_)) => Came::Up(case.bytes.clone()),
+            (false, Some(up)) => panic!("{}: {:?} left and {up:?} went up", case.what, left.sent),
+        };
+        (came, late)
     }
 
     /// What the kernel half counted of all subjects.
@@ -151,7 +174,8 @@ impl Pair {
                 let to = MACS.get(usize::from(port)).is_some_and(|mac| bytes[..6] == mac.0);
                 Went { frames: vec![(if to { port } else { u16::MAX }, bytes.clone())], ..Went::default() }
             }
-            Came::Dropped => {
+            Came::Dropped | Came::Left(_) => {
+                let frames = if let Came::Left(sent) = came { sent.clone() } else { Vec::new() };
                 let after = self.counts();
                 let mut drops = vec![];
                 for (before, after) in before.1.iter().zip(&after.1) {
@@ -160,10 +184,10 @@ impl Pair {
                     drops.push((Reason::Verdict, after.dropped_for_verdict - before.dropped_for_verdict));
                 }
                 drops.retain(|(_, count)| *count > 0);
-                if drops.is_empty() && after.0 != before.0 + 1 {
+                if drops.is_empty() && frames.is_empty() && after.0 != before.0 + 1 {
                     drops.push((Reason::Malformed, u64::MAX));
                 }
-                Went { drops, ..Went::default() }
+                Went { frames, drops, ..Went::default() }
             }
             came => panic!("{came:?}"),
         }

@@ -3,6 +3,8 @@
 
 #[path = "user.rs"]
 pub mod user;
+#[path = "wires.rs"]
+pub mod wires;
 
 use anode::apps;
 use anode::code::author::{self, Options};
@@ -78,6 +80,8 @@ route add fd00:9::/64 via fd00:2::1
 pub enum Came {
     /// It leaves, as it is then.
     Sent(Vec<u8>),
+    /// It and its children leave, or some of them, each by a port.
+    Left(Vec<(u16, Vec<u8>)>),
     /// It goes to the user half as it came.
     Up(Vec<u8>),
     /// It goes to the user half, its code having run.
@@ -104,6 +108,7 @@ pub struct Place {
     /// The user half that takes what comes up from the kernel half.
     pub above: User,
     states: HashMap<Digest, Arc<CodeState>>,
+    wires: Option<wires::Wires>,
 }
 
 impl Place {
@@ -138,6 +143,7 @@ impl Place {
             alone: user(false),
             above: user(true),
             states,
+            wires: None,
         })
     }
 
@@ -147,7 +153,9 @@ impl Place {
         self.above.keep(bundle);
         let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
         let (name, window) = (bundle.name(), bundle.manifest().window());
-        let state = self.half.add_code(&name, &program, window, self.form, &self.limits);
+        let (half, form, limits) = (&self.half, self.form, &self.limits);
+        let add = || half.add_code(&name, &program, window, form, limits);
+        let state = self.namespace.enter(add).unwrap();
         self.states.insert(name, state.map_err(|error| error.to_string())?);
         self.half.activate(&name).unwrap();
         Ok(())
@@ -176,17 +184,20 @@ impl Place {
     /// Loads a program and takes it out again, or says why it is refused.
     pub fn load(&self, program: &Program, window: u32) -> Result<(), String> {
         let name = Digest::of(&program.encode());
-        self.half
-            .add_code(&name, program, window, Form::Sandboxed, &Limits::default())
-            .map_err(|error| error.to_string())?;
-        self.half.remove_code(&name).map_err(|error| error.to_string())
+        let half = &self.half;
+        let load = || {
+            half.add_code(&name, program, window, Form::Sandboxed, &Limits::default())
+                .map_err(|error| error.to_string())?;
+            half.remove_code(&name).map_err(|error| error.to_string())
+        };
+        self.namespace.enter(load).unwrap()
     }
 
     /// Gives the user half above the state that the kernel half has for a code, as a running node does.
     pub fn share_state(&mut self, now: u64, code: Digest) {
         let state = self.states[&code].clone();
         let account = self.half.account(&code).map(|account| Arc::new(account) as Arc<dyn SharedAccount>);
-        self.above.linked(now, code, Ok(Shared { state, account }));
+        self.above.linked(now, code, Ok(Shared { state, account, records: Some(Arc::new(self.half.records())) }));
     }
 
     /// The soft state of a code that the kernel half runs.
@@ -201,6 +212,12 @@ impl Place {
 
     pub fn usage(&self, code: Digest) -> KernelUsage {
         self.half.usage(&code).unwrap()
+    }
+
+    /// How many packets of all codes were dropped in the kernel half, by the code and for its verdict.
+    pub fn drops(&self) -> [u64; 2] {
+        let used = self.states.keys().map(|code| self.usage(*code));
+        used.fold([0; 2], |[code, verdict], used| [code + used.dropped_by_code, verdict + used.dropped_for_verdict])
     }
 
     pub fn counts(&self) -> KernelCounts {
@@ -221,10 +238,25 @@ impl Place {
     /// Time goes on in the user half; codes that it takes out of the kernel half go there too.
     pub fn timer(&mut self, now: u64) {
         self.above.timer(now);
-        for code in self.above.unlinked.drain(..) {
-            self.half.remove_code(&code).unwrap();
-            self.states.remove(&code);
+        for code in std::mem::take(&mut self.above.unlinked) {
+            self.remove(&code);
         }
+    }
+
+    /// Takes a code out of the kernel half.
+    pub fn remove(&mut self, code: &Digest) {
+        let half = &self.half;
+        self.namespace.enter(|| half.remove_code(code)).unwrap().unwrap();
+        self.states.remove(code);
+    }
+
+    /// Lets copies leave by the links that the user half above has asked for; how many sets that were.
+    pub fn pass_links_on(&mut self) -> usize {
+        let wanted = std::mem::take(&mut self.above.links);
+        let half = &self.half;
+        let add = || wanted.iter().try_for_each(|links| half.add_links(*links));
+        self.namespace.enter(add).unwrap().unwrap();
+        wanted.len()
     }
 
     /// Whether the kernel half runs no code any more.

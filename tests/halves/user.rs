@@ -39,6 +39,8 @@ pub struct User {
     macs: [Mac; 2],
     /// The neighbours, if the node has told the kernel half of them since somebody looked.
     pub neighbours: Option<Vec<(PortId, Addr)>>,
+    /// Sets of links that the node wants copies to leave by.
+    pub links: Vec<u64>,
     /// Codes that the node has taken out of the kernel half.
     pub unlinked: Vec<Digest>,
     drops: Drops,
@@ -73,6 +75,7 @@ impl User {
             hosts,
             macs,
             neighbours: None,
+            links: Vec::new(),
             unlinked: Vec::new(),
             drops,
             went: Went::default(),
@@ -148,10 +151,21 @@ impl User {
     /// Takes away what the node's own table keeps for a code: key, value, milliseconds left; by key.
     pub fn drain_state(&mut self, now: u64, code: Digest) -> Vec<(u64, Value, u32)> {
         let recorder = Arc::new(Recorder::default());
-        self.linked(now, code, Ok(Shared { state: recorder.clone(), account: None }));
+        self.linked(now, code, Ok(Shared { state: recorder.clone(), account: None, records: None }));
         let mut entries = core::mem::take(&mut *recorder.0.lock().unwrap());
         entries.sort_unstable();
         entries
+    }
+
+    /// What code has written into the log: tag and value.
+    pub fn log(&self) -> Vec<(u32, u64)> {
+        self.node.log().into_iter().map(|line| (line.tag, line.value)).collect()
+    }
+
+    /// What the domain of a code has used.
+    pub fn usage(&self, code: Digest) -> Option<anode::nodeos::domain::Usage> {
+        let name = code.to_string();
+        self.node.status().codes.into_iter().find(|known| known.name == name)?.usage
     }
 
     /// Carries effects out and answers questions until there are none.
@@ -185,6 +199,7 @@ impl User {
                 self.node.prepared(&mut turn, prepare.code, compiled);
             }
             Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
+            Effect::Kernel(KernelOrder::Links(links)) => self.links.push(links),
             Effect::Kernel(KernelOrder::Unlink(code)) => self.unlinked.push(code),
             Effect::Kernel(_)
             | Effect::Channel { .. }

@@ -87,6 +87,11 @@ impl<'a> Variant<'a> {
         Variant { copies, by_process: true, ..Variant::node(gateway) }
     }
 
+    /// The same, whose kernel half sends so many children for each packet.
+    pub(crate) fn kernel_with_children(gateway: NodeGateway<'a>, copies: u32) -> Variant<'a> {
+        Variant { copies, ..Variant::node(gateway) }
+    }
+
     /// The same with GRO at the ingress, so that Linux sees what comes in whether or not there is a program.
     pub(crate) fn with_gro(self) -> Variant<'a> {
         Variant { gro: true, ..self }

@@ -70,6 +70,8 @@ pub struct Packet {
     pub bound: u32,
     /// The header's application port.
     pub app_port: u16,
+    /// How many neighbours the node has.
+    pub neighbours: u32,
     /// Payload octets in the window.
     pub window: usize,
 }
@@ -102,7 +104,7 @@ impl Packet {
             self.from,
             self.bound,
             u32::from(self.app_port),
-            0,
+            self.neighbours,
             0,
             0,
             0,
@@ -253,21 +255,25 @@ impl Env {
         }
         let mut child = self.pool.take();
         child.fill(packet.frame.bytes());
-        child.trace = self.next_trace;
         (child.envelope, child.port) = (packet.frame.envelope, packet.frame.port);
-        self.next_trace += 1;
-        let bytes = child.bytes_mut();
-        if let Some(place) = bytes.get_mut(capsule::LOCKED..capsule::LOCKED + window.len()) {
+        if let Some(place) = child.bytes_mut().get_mut(capsule::LOCKED..capsule::LOCKED + window.len()) {
             place.copy_from_slice(window);
-        }
-        // The hop to come is paid here, so that the sum over parent and child never grows.
-        if let Some(place) = bytes.get_mut(capsule::BOUND..capsule::BOUND + 4) {
-            place.copy_from_slice(&(bound - 1).to_be_bytes());
         }
         packet.bound -= bound;
         domain.counts.children += 1;
-        self.children.push(child);
+        self.add_child(child, bound);
         Ok(())
+    }
+
+    /// One more child, with so much of its packet's bound.
+    pub fn add_child(&mut self, mut child: Frame, bound: u32) {
+        child.trace = self.next_trace;
+        self.next_trace += 1;
+        // The hop to come is paid here, so that the sum over parent and child never grows.
+        if let Some(place) = child.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
+            place.copy_from_slice(&bound.saturating_sub(1).to_be_bytes());
+        }
+        self.children.push(child);
     }
 
     /// `an_log`.

@@ -19,6 +19,8 @@ pub enum MapKind {
     PerCpuArray = 6,
     /// Longest prefixes.
     Prefixes = 11,
+    /// Maps of numbers of 64 bits, by key.
+    Sets = 13,
     /// Interfaces, for redirects.
     Devices = 14,
     /// AF_XDP sockets, for redirects.
@@ -110,6 +112,12 @@ impl Map {
     /// Makes one.
     pub fn create(name: &str, shape: MapShape) -> io::Result<Map> {
         Map::make(MapCreate { name: short(name), ..shape.attributes() }, shape)
+    }
+
+    /// Makes one whose values are maps like `inner`.
+    pub fn create_outer(name: &str, shape: MapShape, inner: &Map) -> io::Result<Map> {
+        let inner = inner.fd.as_raw_fd() as u32;
+        Map::make(MapCreate { name: short(name), inner, ..shape.attributes() }, shape)
     }
 
     /// Makes an array whose values have a lock, as their type says; they are read and written under it.

@@ -10,6 +10,9 @@ const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL";
 /// `BPF_F_XDP_HAS_FRAGS`: the program knows that a frame may lie in several buffers, of which it sees the first.
 const SEVERAL_BUFFERS: u32 = 1 << 5;
 
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const LIVE_FRAMES: u32 = 1 << 1;
+
 /// Where a program can stand: program type and attach type of linux/bpf.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
@@ -17,6 +20,8 @@ pub enum Hook {
     TcIngress,
     /// `BPF_PROG_TYPE_XDP` at `BPF_XDP`.
     Xdp,
+    /// `BPF_PROG_TYPE_XDP` at `BPF_XDP_DEVMAP`: behind an entry of a map of interfaces.
+    XdpEgress,
     /// What a socket sees.
     SocketFilter,
 }
@@ -26,6 +31,7 @@ impl Hook {
         match self {
             Hook::TcIngress => (3, 46),
             Hook::Xdp => (6, 37),
+            Hook::XdpEgress => (6, 33),
             Hook::SocketFilter => (1, 0),
         }
     }
@@ -161,7 +167,7 @@ impl Program {
             instructions: (code.len() / 8) as u32,
             code: code.as_ptr() as u64,
             license: LICENSE.as_ptr() as u64,
-            flags: if hook == Hook::Xdp { SEVERAL_BUFFERS } else { 0 },
+            flags: if matches!(hook, Hook::Xdp | Hook::XdpEgress) { SEVERAL_BUFFERS } else { 0 },
             name: short(name),
             attach_type,
             types: types as u32,
@@ -238,6 +244,25 @@ impl Program {
         // length given.
         unsafe { call(command::TEST_RUN, &mut attr)? };
         Ok(attr.returned)
+    }
+
+    /// Runs an XDP program on a packet that came in by `interface`, and does what it says: the packet leaves, or goes on
+    /// into the stack.
+    pub fn live_run(&self, packet: &[u8], interface: u32) -> io::Result<()> {
+        let context = [0, packet.len() as u32, 0, interface, 0, 0];
+        let mut attr = TestRun {
+            program: self.0.as_raw_fd() as u32,
+            size_in: packet.len() as u32,
+            data_in: packet.as_ptr() as u64,
+            repeat: 1,
+            context_in_size: size_of_val(&context) as u32,
+            context_in: context.as_ptr() as u64,
+            flags: LIVE_FRAMES,
+            batch: 1,
+            ..TestRun::default()
+        };
+        // SAFETY: the addresses are of `packet` and `context`, which outlive the call and have the lengths given.
+        unsafe { call(command::TEST_RUN, &mut attr) }.map(drop)
     }
 
     /// Runs an XDP program on a packet that came in by `interface`; gives what it returned and left

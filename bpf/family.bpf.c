@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Acts on what code has done that can send or log: the packet and its children leave as copies of one frame, if all of them can
+ * leave from here; else the packet goes up, and the node does what is written in its record. The code has run, once, in both cases.
+ */
+#include "act.h"
+#include "children.h"
+
+static long (*const broadcast_map)(const void *map, u64 key, u64 flags) = (void *)51;
+
+/* BPF_F_BROADCAST. */
+enum { BROADCAST = 1 << 3 };
+
+enum { LOCKED = 56, ADDRESSES = 32 };
+
+/* What all sends of a packet have in common. */
+struct plan {
+    const struct current *now;
+    const struct known *known;
+    struct record *record;
+    u32 at, octets;
+    u64 links;
+};
+
+/* Says how a send leaves; 0 if that cannot be from here. */
+INLINE int plan_send(struct xdp *ctx, struct plan *plan, u32 i)
+{
+    u32 at = plan->at * SENDS + i, form = plan->now->offset;
+    struct send *send = map_lookup(sends_map, &at);
+
+    if (!send || i >= SENDS)
+        return 0;
+    const u64 *from = send->window, *to = send->window + 2;
+    if (!is_equal(from, plan->now->source) && !is_equal(from, plan->known->hop.own))
+        return 0;
+    if (is_v4(from) != (form < BEHIND_IPV6) || is_v4(to) != (form < BEHIND_IPV6))
+        return 0;
+    const struct hop *hop = &plan->known->hop;
+    if (!is_equal(to, plan->known->to)) {
+        const struct next_hop *next = find_next(ctx, from, to);
+        if (!next)
+            return 0;
+        hop = &next->hop;
+    }
+    u32 interface = hop->interface;
+    const struct port *port = map_lookup(ports_map, &interface);
+    if (!port || port->number >= LINKS || plan->octets > hop->mtu)
+        return 0;
+    send->hop = *hop;
+    plan->record->interfaces[i] = (u16)interface;
+    plan->links += 1ull << (port->number * LINK_BITS);
+    return 1;
+}
+
+/* Whether all sends leave from here: how many there are; else 0. */
+INLINE u32 plan_all(struct xdp *ctx, struct plan *plan, struct window *own)
+{
+    const struct current *now = plan->now;
+    u32 interface = ctx->ingress_ifindex, sends = plan->record->sends;
+    const struct port *port = map_lookup(ports_map, &interface);
+    u64 length = (u64)(packet_end(ctx) - packet(ctx));
+
+    if (plan->record->lines || !port || !port->copies || length > COPIED_MAX || xdp_get_buff_len(ctx) != length)
+        return 0;
+    if (now->verdict == VERDICT_FORWARD) {
+        u32 at = plan->at * SENDS + sends;
+        own->send.bound = now->bound;
+        if (!now->bound || map_update(sends_map, &at, own, 0))
+            return 0;
+        sends++;
+    } else if (now->verdict != VERDICT_DROP)
+        return 0;
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < SENDS; i++) {
+        if (i >= sends)
+            break;
+        if (!plan_send(ctx, plan, i))
+            return 0;
+    }
+    return sends;
+}
+
+/* Lets the copies leave. */
+INLINE int leave(struct xdp *ctx, const struct plan *plan, const void *set, u32 sends, struct window *own)
+{
+    struct record *record = plan->record;
+    u8 *data = packet(ctx);
+
+    if (data + sizeof(struct ethernet) > packet_end(ctx))
+        return XDP_ABORTED;
+    record->slot = plan->now->slot;
+    record->form = (u16)plan->now->offset;
+    record->octets = (u16)(plan->known->window + ADDRESSES);
+    record->since = jiffies();
+    record->left = (1u << (sends & 31)) - 1;
+    mark(data, plan->at, record->number);
+    prepare(own);
+    return (int)broadcast_map(set, 0, BROADCAST);
+}
+
+INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
+{
+    const struct current *now = plan->now;
+    u32 verdict = now->verdict, slot = now->slot, children = plan->record->sends;
+    struct usage *usage = map_lookup(usage_map, &slot);
+    struct brood *brood = map_lookup(broods_map, &slot);
+
+    if (!usage || !brood)
+        return XDP_ABORTED;
+    if (UNLIKELY(now->began))
+        charge_for(now);
+    if (verdict > VERDICT_FORWARD && (verdict & 0xffff) != VERDICT_DELIVER && !plan->record->lines) {
+        /* What a failed run has sent was never sent. */
+        plan->record->sends = 0;
+        usage->by_verdict++;
+        return XDP_DROP;
+    }
+    plan->octets = now->bytes + (now->offset & 127) - (u32)sizeof(struct ethernet);
+    u32 sends = plan_all(ctx, plan, own);
+    u64 links = sends ? plan->links : 0;
+    const void *set = sends ? map_lookup(sets_map, &links) : 0;
+    if (set) {
+        brood->children += children;
+        brood->packets++;
+        usage->by_code += verdict == VERDICT_DROP;
+        return leave(ctx, plan, set, sends, own);
+    }
+    usage->passed_up++;
+    brood->up++;
+    plan->record->since = jiffies();
+    plan->record->left = UP;
+    prepare(own);
+    return pass_up(ctx, now, plan->known, verdict, plan->record, plan->at, links);
+}
+
+SECTION("xdp") int family(struct xdp *ctx)
+{
+    struct current *now = map_lookup(current_map, zero_value);
+    struct window *own = map_lookup(window_map, zero_value);
+
+    if (!now || !own)
+        return XDP_ABORTED;
+    struct known *known = map_lookup(known_map, &now->known);
+    struct plan plan = {now, known, 0, own->record, 0, 0};
+    plan.record = map_lookup(records_map, &plan.at);
+    if (!known || !plan.record)
+        return XDP_ABORTED;
+    u32 octets = known->window + ADDRESSES;
+    if (octets > WINDOW_OCTETS || xdp_store_bytes(ctx, (now->offset & 127) + LOCKED, own->send.window, octets))
+        return XDP_ABORTED;
+    if (LIKELY(!plan.record->sends && !plan.record->lines))
+        return finish(ctx, now);
+    return finish_family(ctx, &plan, own);
+}

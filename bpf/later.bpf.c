@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Where a packet goes whose code wants a record and finds none: to its code again, if there is a free one after all; else to
+ * the user half as it came.
+ */
+#include "enter.h"
+#include "children.h"
+
+SECTION("xdp") int later(struct xdp *ctx)
+{
+    struct current *now = map_lookup(current_map, zero_value);
+    struct window *own = map_lookup(window_map, zero_value);
+
+    if (!now || !own)
+        return XDP_ABORTED;
+    u32 slot = now->slot;
+    if (!own->ready) {
+        prepare(own);
+        if (own->ready)
+            tail_call(ctx, programs_map, slot + number_of(now->offset) * PROGRAMS);
+    }
+    struct usage *usage = map_lookup(usage_map, &slot);
+    struct brood *brood = map_lookup(broods_map, &slot);
+    if (!usage || !brood)
+        return XDP_ABORTED;
+    usage->left++;
+    usage->packets--;
+    usage->bytes -= now->bytes;
+    brood->later++;
+    return lift(ctx, 1, 0);
+}

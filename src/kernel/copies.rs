@@ -1,0 +1,109 @@
+//! Copies of frames: the way out of packets whose code sends children.
+//!
+//! A broadcast to a set of links, one map for each set, makes copies of one frame; a program behind each entry makes each a packet
+//! (`bpf/egress.bpf.c`). Sets are made when packets want them. The kernel has one such program for all frames that wait for an
+//! interface, whatever map they came by: so while there is code that sends, it stands behind the way out of all packets.
+
+use super::half::KernelHalf;
+use super::half::State;
+use super::layout::{LINK_BITS, LINKS, SENDS, SETS};
+use crate::wire::Digest;
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::os::fd::AsFd;
+
+/// The name under which the program is pinned while it stands behind the ways out.
+pub(super) const PIN: &str = "egress";
+
+/// Who sends, and by which sets of links.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// Whether the program stands behind the ways out.
+    on: bool,
+    senders: HashSet<Digest>,
+    /// Oldest first.
+    sets: VecDeque<u64>,
+}
+
+impl Copies {
+    /// Those of codes that a process before this one has left, if it was on: any of them may send.
+    pub fn adopted(on: bool, codes: impl Iterator<Item = Digest>) -> Copies {
+        let senders: HashSet<Digest> = if on { codes.collect() } else { HashSet::new() };
+        Copies { on: !senders.is_empty(), senders, sets: VecDeque::new() }
+    }
+}
+
+impl KernelHalf {
+    /// Code sends, or does not, from now on. It must not run yet, or not any more.
+    pub(super) fn set_sender(&self, name: &Digest, sends: bool) -> io::Result<()> {
+        let mut state = self.state();
+        let changed = if sends { state.copies.senders.insert(*name) } else { state.copies.senders.remove(name) };
+        match (changed, sends, state.copies.on, state.copies.senders.is_empty()) {
+            (true, true, false, _) => self.turn_on(&mut state),
+            (true, false, true, true) => self.turn_off(&mut state),
+            _ => Ok(()),
+        }
+    }
+
+    fn turn_on(&self, state: &mut State) -> io::Result<()> {
+        state.copies.on = true;
+        self.set_ways_out(state)?;
+        if let Some(pinned) = &self.pinned {
+            pinned.set.keep(PIN, &self.egress)?;
+        }
+        // Frames that wait for an interface without the program behind them leave first.
+        self.maps.wait()
+    }
+
+    fn turn_off(&self, state: &mut State) -> io::Result<()> {
+        // Copies that are on their way leave first.
+        self.maps.wait()?;
+        state.copies.on = false;
+        self.forget_links(state)?;
+        self.set_ways_out(state)?;
+        self.pinned.as_ref().map_or(Ok(()), |pinned| pinned.set.forget(PIN))
+    }
+
+    fn set_ways_out(&self, state: &State) -> io::Result<()> {
+        state.interfaces().try_for_each(|interface| self.set_way_out(state, interface))
+    }
+
+    /// Lets capsules leave by an interface.
+    pub(super) fn set_way_out(&self, state: &State, interface: u32) -> io::Result<()> {
+        self.maps.set_way_out(interface, state.copies.on.then(|| self.egress.as_fd()))
+    }
+
+    /// Forgets all sets of links: packets want them anew.
+    pub(super) fn forget_links(&self, state: &mut State) -> io::Result<()> {
+        state.copies.sets.clear();
+        self.maps.links()?.into_iter().try_for_each(|name| self.maps.remove_links(name))
+    }
+
+    /// Packets want to leave by these links: lets them. The oldest set gives way if there are too many.
+    pub fn add_links(&self, name: u64) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.copies.on || state.copies.sets.contains(&name) {
+            return Ok(());
+        }
+        let none = || io::Error::other(format!("no such links: {name:x}"));
+        let mut interfaces = Vec::new();
+        for port in 0..LINKS {
+            let count = name >> (port * LINK_BITS) & ((1 << LINK_BITS) - 1);
+            if count > 0 {
+                let interface = state.interface(port).ok_or_else(none)?;
+                interfaces.extend((0..count).map(|_| interface));
+            }
+        }
+        if interfaces.is_empty() || interfaces.len() > SENDS as usize || name >> (LINKS * LINK_BITS) != 0 {
+            return Err(none());
+        }
+        if state.copies.sets.len() as u32 + 1 >= SETS
+            && let Some(oldest) = state.copies.sets.pop_front()
+        {
+            self.maps.remove_links(oldest)?;
+        }
+        self.maps.set_links(name, &interfaces, self.egress.as_fd())?;
+        state.copies.sets.push_back(name);
+        Ok(())
+    }
+}
