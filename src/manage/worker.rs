@@ -201,7 +201,8 @@ impl Worker {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
                 self.look_after_ports();
-                self.processes.look_after(&self.poll, PROCESSES);
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.processes.look_after(&mut self.node, &mut turn, &self.poll, PROCESSES);
             }
             if self.node.has_work() {
                 self.run_packets(now);

@@ -14,6 +14,7 @@ use super::reason::{Drops, Reason};
 use super::share::{OtherHalf, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
+use super::thread_pool::Activations;
 use crate::object_name;
 use crate::trust::Role;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub struct Usage {
     pub packets: u64,
     /// Octets of those packets, from the capsule header on.
     pub bytes: u64,
+    /// How often threads were activated for it.
+    pub activations: Activations,
     /// Steps its code has taken.
     pub steps: u64,
     /// Nanoseconds its packets took of the CPU, where a path scheduler measures them.

@@ -8,10 +8,10 @@ use libanode::message::{self, Answer, Call, Usage};
 
 /// A domain's specification as the node knows it.
 pub fn domain_spec(spec: &message::DomainSpec) -> DomainSpec {
-    let message::Threads { max_threads, stack_bytes } = spec.threads;
+    let message::Threads { max_threads, stack_bytes, hold_ms } = spec.threads;
     DomainSpec {
         title: spec.title.clone(),
-        threads: ThreadPoolSpec { max_threads, stack_bytes },
+        threads: ThreadPoolSpec { max_threads, stack_bytes, hold_ms },
         pool: spec.pool.map(PoolId),
         role: spec.role.clone(),
     }
@@ -59,7 +59,8 @@ fn attempt(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
         Call::DomainTerminate { domain } => os.domain_terminate(DomainId(*domain)).map(done),
         Call::DomainUsage { domain } => os.domain_usage(DomainId(*domain)).map(|(usage, memory_bytes)| {
             let (packets, bytes, forwarded) = (usage.packets, usage.bytes, usage.forwarded);
-            let usage = Usage { packets, bytes, forwarded, drops: usage.drops.total(), memory_bytes, cpu_ns: 0 };
+            let (drops, cpu_ns) = (usage.drops.total(), usage.cpu_ns);
+            let usage = Usage { packets, bytes, forwarded, drops, memory_bytes, cpu_ns };
             Answer::Used { usage }
         }),
         Call::PoolCreate { spec } => {
@@ -85,12 +86,7 @@ fn attempt(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
         }
         Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
         // Files are the session's business, and one begins but once.
-        Call::Hello { .. }
-        | Call::FileOpen { .. }
-        | Call::FileRead { .. }
-        | Call::FileWrite { .. }
-        | Call::FileClose { .. }
-        | Call::FileUnlink { .. } => Err(Error::Invalid),
+        _ => Err(Error::Invalid),
     }
 }
 

@@ -105,10 +105,14 @@ impl Desk {
         more
     }
 
-    /// Listens again to those that were not heard; to be called now and then.
-    pub fn look_after(&mut self, poll: &Poll, first: u64) {
+    /// Listens again to those that were not heard, and ends domains whose threads hang; to be called now and then.
+    pub fn look_after(&mut self, node: &mut Node, turn: &mut Turn<'_>, poll: &Poll, first: u64) {
         for (at, half) in self.halves.iter_mut().enumerate() {
             let Some(half) = half else { continue };
+            let own = half.domain;
+            for domain in half.look_at_threads(turn.now, |domain| node.thread_limit(own, domain)) {
+                node.end_hung(turn, domain);
+            }
             half.vain = 0;
             if half.deaf && poll.add_edge(half.waker(), first + at as u64).is_ok() {
                 (half.deaf, half.marked) = (false, true);

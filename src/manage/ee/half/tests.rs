@@ -33,7 +33,7 @@ fn books_are_right(half: &Half) {
 fn take_all(half: &mut Half, most: usize) -> usize {
     let mut frame = Frame::with_capacity(2048);
     let mut taken = 0;
-    while let Some(found) = half.take() {
+    while let Some(found) = half.take(true) {
         taken += 1;
         assert!(taken <= most, "more than a ring can hold between two looks");
         if let Taken::Sent(sent) = found {
@@ -108,7 +108,7 @@ fn a_process_that_writes_all_the_time_meanwhile_changes_nothing_but_its_own_pack
                 half = Half::new(memory.clone(), DomainId(7), Waker::new().unwrap(), connection);
             }
             half.tell(round, DomainId(1), packet(100));
-            if let Some(Taken::Sent(sent)) = half.take() {
+            if let Some(Taken::Sent(sent)) = half.take(true) {
                 let mut frame = Frame::with_capacity(2048);
                 assert!(half.copy(&sent, &mut frame));
                 half.done(&sent);
