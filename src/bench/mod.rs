@@ -22,6 +22,7 @@ mod micro;
 mod node;
 mod nodeos;
 mod overhead;
+mod paths;
 mod place;
 mod plan;
 mod plot;
@@ -72,6 +73,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         name: "nodeos",
         help: "a packet through channels and domains without I/O, few and many of them; how long a domain takes to end",
         run: nodeos::run,
+    },
+    Bench {
+        name: "paths",
+        help: "ways through the NodeOS: an environment in the node and in a process beside plain C, latency, throughput",
+        run: paths::run,
     },
     Bench {
         name: "presence",

@@ -262,15 +262,17 @@ impl Half {
         }
     }
 
-    /// The oldest entry that the process has put in; nothing if there is none, and then it writes to the waker with the next.
+    /// The oldest entry that the process has put in; nothing if there is none, and then it writes to the waker with the next, if
+    /// `wakes`.
     #[inline]
-    pub fn take(&mut self) -> Option<Taken> {
+    pub fn take(&mut self, wakes: bool) -> Option<Taken> {
         if self.broken {
             return None;
         }
         loop {
             match self.down.pop() {
                 Ok(Some(entry)) => return Some(self.understand(&entry)),
+                Ok(None) if !wakes => return None,
                 Ok(None) => match self.down.sleep() {
                     Ok(true) => return None,
                     Ok(false) => {}

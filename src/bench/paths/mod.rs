@@ -1,0 +1,26 @@
+//! `anode bench paths`: ways of packets through the NodeOS, beside what does the same without it (Snow on Silk §5: three paths,
+//! sizes from 1 to 1400 octets, latency and throughput).
+
+mod active;
+
+use super::series::Series;
+use super::{Error, Report, Settings};
+
+/// A part: it measures, and adds its targets and notes.
+type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
+
+/// All parts.
+const PARTS: &[Part] = &[active::run];
+
+/// What others are compared with.
+const BASELINES: &[&str] = active::BASELINES;
+
+/// Runs the benchmark.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
+    let mut all = Series::default();
+    for part in PARTS {
+        all.extend(part(settings, report)?);
+    }
+    report.rows = all.rows(BASELINES);
+    Ok(())
+}
