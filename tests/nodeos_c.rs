@@ -90,6 +90,11 @@ fn events_functions_and_files_do_what_the_header_says() {
 }
 
 #[test]
+fn a_thread_that_hangs_takes_its_domain_with_it_and_nothing_else() {
+    Node::start().run("threads", &["-O1"]);
+}
+
+#[test]
 fn calls_that_race_with_destruction_give_errors() {
     Node::start().run("race", &["-O1", "-pthread"]);
 }

@@ -57,7 +57,9 @@ impl Line {
     fn run(&self, example: &str, linked: Linked, arguments: &[&str]) -> Process {
         let program = build(&format!("examples/nodeos/{example}.c"), self.folder.path(), &["-O2"], linked);
         let mut command = self.net.lab.command("r", program.to_str().unwrap()).unwrap();
-        command.env("ANODE_NODEOS", self.path()).args(arguments).stdout(Stdio::piped());
+        // Else the library would be found beside the program of this build, where it may be that of another.
+        command.env("ANODE_NODEOS", self.path()).env_remove("LD_LIBRARY_PATH");
+        command.args(arguments).stdout(Stdio::piped());
         let mut process = Process(command.spawn().unwrap());
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -139,7 +141,9 @@ fn an_active_path_edits_payloads_with_several_threads() {
     lives(&a);
     assert_eq!(exchange(&a, b"as it is"), b"as it is");
     a.send(b"X").unwrap();
-    assert_eq!(exchange(&a, b"N")[1..], 4u64.to_be_bytes(), "the one that is dropped counts too");
+    // The one that is dropped counts too, before or behind: two threads may have them.
+    let first = u64::from_be_bytes(exchange(&a, b"N")[1..].try_into().unwrap());
+    assert!(matches!(first, 3 | 4), "{first}");
     // Bursts that fit into the buffers: nothing is lost, whatever the order in which threads work.
     let mut numbers: Vec<u64> = Vec::new();
     for _ in 0..20 {
@@ -243,7 +247,7 @@ struct Liar {
 impl Liar {
     fn connect(line: &Line) -> Liar {
         let socket = SeqPacket::connect(&line.path()).unwrap();
-        let threads = Threads { max_threads: 1, stack_bytes: 0 };
+        let threads = Threads { max_threads: 1, ..Threads::default() };
         let domain = DomainSpec { title: "liar".into(), threads, pool: None, role: Some("ee".into()) };
         let mut message = Vec::new();
         Call::Hello { version: VERSION, domain }.encode(0, &mut message);

@@ -11,6 +11,7 @@
 //   load BURST HEX               packets a burst, bytes of a packet (datagram payload or frame)   → ok
 //   also HEX                     one more packet of the same length, to be sent in turn with the others  → ok
 //   warm WHOLE MS                bursts until WHOLE in a row arrived, at most MS                  → warm 0|1
+//   pace PPS MS                  packets at a rate for so long  → pace SENT ARRIVED NS_TO_SEND_THEM
 //   run PID BURSTS TIMEOUT_MS    measures against the CPU clock of the gateway's process
 //        → run SENT ARRIVED LOST_BURSTS GATEWAY_CPU_NS OWN_CPU_NS WALL_NS SAMPLE_HEX
 // The last four bytes of each packet are overwritten by burst number and index: a late or doubled packet is never
@@ -139,6 +140,36 @@ static void warm(unsigned whole, unsigned ms)
 	printf("warm %d\n", row >= whole);
 }
 
+// Packets at a rate for so long, whatever becomes of them; then whatever is on its way has 100 ms.
+static void pace(uint64_t pps, uint64_t ms)
+{
+	uint64_t sent = 0, arrived = 0, total = pps * ms / 1000, began = clock_ns(CLOCK_MONOTONIC), last, took = 0;
+	last = began;
+	for (;;) {
+		uint64_t now = clock_ns(CLOCK_MONOTONIC);
+		if (sent < total) {
+			uint64_t due = (now - began) * pps / 1000000000u, most = burst < BATCH ? burst : BATCH;
+			due = due > total ? total : due;
+			if (due > sent) {
+				unsigned group = (unsigned)(due - sent > most ? most : due - sent);
+				int k = sendmmsg(out_fd, out, group, 0);
+				errno = 0;
+				sent += k > 0 ? (uint64_t)k : 1;
+				took = clock_ns(CLOCK_MONOTONIC) - began;
+				last = now;
+			}
+		}
+		int n = recvmmsg(sink_fd, in, BATCH, MSG_DONTWAIT, 0);
+		for (int i = 0; i < n; i++)
+			arrived += in[i].msg_len == length;
+		if (n > 0)
+			last = now;
+		else if (sent >= total && (arrived >= sent || now - last > 100000000u))
+			break;
+	}
+	printf("pace %llu %llu %llu\n", (unsigned long long)sent, (unsigned long long)arrived, (unsigned long long)took);
+}
+
 static void run(pid_t pid, unsigned bursts, int timeout_ms)
 {
 	clockid_t gateway_clock;
@@ -211,6 +242,8 @@ int main(int argc, char **argv)
 			puts("ok");
 		} else if (length && sscanf(line, "warm %u %u", &a, &b) == 2) {
 			warm(a, b);
+		} else if (length && sscanf(line, "pace %u %u", &a, &b) == 2) {
+			pace(a, b);
 		} else if (length && sscanf(line, "run %u %u %u", &a, &b, &c) == 3) {
 			run((pid_t)a, b, (int)c);
 		} else {

@@ -25,7 +25,7 @@ _object = ctypes.c_void_p
 
 
 class _ThreadPoolSpec(ctypes.Structure):
-    _fields_ = [("maxthreads", ctypes.c_int), ("stackbytes", ctypes.c_uint), ("own", ctypes.c_int)]
+    _fields_ = [("maxthreads", ctypes.c_int), ("stackbytes", ctypes.c_uint), ("own", ctypes.c_int), ("holdms", ctypes.c_uint)]
 
 
 class _NodeSpec(ctypes.Structure):
@@ -251,7 +251,7 @@ class Domain(_Object):
 
     def domain(self, threads=1):
         """A domain below this one."""
-        spec = _ThreadPoolSpec(threads, 0, 0)
+        spec = _ThreadPoolSpec(threads, 0, 0, 0)
         return Domain(self._lib, self._lib.an_domainCreate(None, self.handle, ctypes.byref(spec), None))
 
     def packet(self):
@@ -331,7 +331,7 @@ def connect(path=None, role=None, title="python", threads=1, busypoll_us=0, lib=
     """Connects to the node whose socket is at a path, or where ANODE_NODEOS says; in a role, or as anyone."""
     lib = lib or library()
     cred = lib.an_credCreate(None, role.encode()) if role else None
-    pool = _ThreadPoolSpec(threads, 0, 0)
+    pool = _ThreadPoolSpec(threads, 0, 0, 0)
     spec = _NodeSpec(os.fsencode(path) if path else None, title.encode(), cred, ctypes.pointer(pool), busypoll_us)
     try:
         return Node(lib, lib.an_nodeConnect(None, ctypes.byref(spec)))

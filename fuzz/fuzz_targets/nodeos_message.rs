@@ -1,17 +1,8 @@
-//! Any bytes as a call of a process and as an answer of the node: what decodes is encoded again to the same bytes.
+//! Any bytes as a call of a process and as an answer of the node; `libanode/tests/hostile.rs` runs the same from a seed.
 #![no_main]
 
-use anode1::message::{Answer, Call};
+#[path = "../../libanode/tests/hostile/harness.rs"]
+#[allow(dead_code)]
+mod harness;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let mut again = Vec::new();
-    if let Some((number, call)) = Call::decode(bytes) {
-        call.encode(number, &mut again);
-        assert_eq!(again, bytes);
-    }
-    again.clear();
-    if let Some((number, answer)) = Answer::decode(bytes) {
-        answer.encode(number, &mut again);
-        assert_eq!(again, bytes);
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| harness::message(bytes));

@@ -185,6 +185,8 @@ record! {
         max_threads: u16,
         /// Octets of a stack; 0 for the default.
         stack_bytes: u32,
+        /// Milliseconds that one may work at a time; 0: what the role grants.
+        hold_ms: u32,
     }
 }
 
@@ -327,6 +329,22 @@ messages! {
         19 FileClose { /** Which. */ file: u32 }
         /// Takes a name away.
         20 FileUnlink { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
+        /// Makes a file longer or shorter.
+        21 FileTruncate { /** Which. */ file: u32, /** Its octets from now on. */ size: u64 }
+        /// Waits until what was written to one is on the disk.
+        22 FileSync { /** Which. */ file: u32 }
+        /// Asks what is known of one.
+        23 FileStat { /** Which. */ file: u32 }
+        /// Asks what there is by a path.
+        24 FileStatPath { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
+        /// Makes a directory.
+        25 FileMakeDirectory { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
+        /// Gives a file another name.
+        26 FileRename { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ from: String, /** The other. */ to: String }
+        /// Asks for the name in a directory that comes behind another.
+        27 FileNext { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** The directory, if not the uppermost. */ path: Option<String>, /** Behind which. */ after: String }
+        /// Lets another holder use the name space.
+        28 FileShare { /** Whose. */ domain: u32, /** Who. */ with: String, /** 0 not, 1 read, 2 write. */ access: u8 }
     }
 }
 
@@ -345,6 +363,9 @@ messages! {
         132 Read { /** The octets. */ contents: Contents }
         /// So many octets were written.
         133 Written { /** How many. */ bytes: u32 }
+        /// What there is by a name: its octets, when it was written last (nanoseconds after 1970 began), whether it is a directory; in a list
+        /// its name.
+        135 Found { /** Its name. */ name: String, /** Octets. */ size: u64, /** When. */ modified_ns: u64, /** Whether it is one. */ directory: bool }
         /// The session has begun. With it come the memory and the descriptor that wakes the node.
         134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }
         /// The call was refused.

@@ -109,7 +109,7 @@ proptest! {
     fn a_side_that_writes_nonsense_is_noticed_or_harmless(
         scribbles in prop::collection::vec((0usize..1200, any::<u64>(), any::<bool>(), 0u8..4), 1..200)
     ) {
-        let geometry = Geometry { up: 4, down: 4, buffers_node: 4, buffers_process: 4, buffer_bytes: 128, threads: 1 };
+        let geometry = Geometry { up: 4, down: 4, buffers_node: 4, buffers_process: 4, buffer_bytes: 128, threads: 4 };
         let (memory, _fd) = Memory::make(geometry).unwrap();
         let mut producer = Producer::new(memory.clone(), geometry.up());
         let mut consumer = Consumer::new(memory.clone(), geometry.down());

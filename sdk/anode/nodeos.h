@@ -122,6 +122,10 @@ typedef struct an_ThreadPoolSpec {
     unsigned int stackbytes;
     /** 1: the program brings the threads itself, by an_threadEnter(); 0: the library starts them. */
     int own;
+    /** Milliseconds that a thread may work on one packet, event or exception; one that takes longer has its domain ended by the
+     * node, which looks every tenth of a second. 0: as many as the role grants (grants.thread_ms). Functions of an_threadCreate() may take as
+     * long as they like. */
+    unsigned int holdms;
 } const *an_ThreadPoolSpec_t;
 
 /** How to connect. */
@@ -164,7 +168,8 @@ struct an_Usage {
     uint64_t drops;
     /** Octets of memory it holds in the node. */
     uint64_t memory_bytes;
-    /** Nanoseconds of a processor it took in the node. */
+    /** Nanoseconds of a processor: what the node's path scheduler has measured of it ([cpu] scheduler other than fifo), and for the
+     * first domain of a process all that the process took. */
     uint64_t cpu_ns;
 };
 
@@ -366,6 +371,21 @@ int an_cutchanDestroy(an_CutChan_t chan);
 #define AN_FILE_TRUNCATE 16u
 #define AN_FILE_APPEND 32u
 
+/** What another holder may do in a name space: nothing, read and list, everything but to share it. */
+#define AN_ACCESS_NONE 0
+#define AN_ACCESS_READ 1
+#define AN_ACCESS_WRITE 2
+
+/** What is known of a file. */
+struct an_FileStat {
+    /** Octets; 0 of a directory. */
+    uint64_t size;
+    /** When it was written last: nanoseconds after 1970 began. */
+    uint64_t modified_ns;
+    /** 1 if it is a directory. */
+    int directory;
+};
+
 /** Opens a file of a name space: that of the holder of this name as far as it is shared, or the domain's own with 0. A path is names
  * with '/' between them. AN_ENOENT: no such file. AN_EEXIST: AN_FILE_EXCLUSIVE, and there is one. AN_EACCES: not shared so far.
  * AN_ELIMIT: no more files granted. AN_EINVAL: flags, or a path with an empty name, "." or "..". */
@@ -376,8 +396,26 @@ int an_fileRead(an_File_t file, uint64_t offset, void *into, size_t octets, size
 int an_fileWrite(an_File_t file, uint64_t offset, const void *from, size_t octets, size_t *done);
 /** Closes it. */
 int an_fileClose(an_File_t file);
-/** Takes a file's name away; whoever has it open keeps it. */
+/** Makes it longer, with zeros, or shorter. AN_EACCES: it was not opened to be written. AN_ELIMIT: the quota. */
+int an_fileTruncate(an_File_t file, uint64_t size);
+/** Waits until what was written is on the disk. */
+int an_fileSync(an_File_t file);
+/** What is known of an open file, into *stat. */
+int an_fileStat(an_File_t file, struct an_FileStat *stat);
+/** What there is by a path, into *stat. AN_ENOENT: nothing. */
+int an_fileStatPath(an_Domain_t domain, const char *space, const char *path, struct an_FileStat *stat);
+/** Takes a file's name away, or an empty directory; whoever has the file open keeps it. AN_EEXIST: the directory is not empty. */
 int an_fileUnlink(an_Domain_t domain, const char *space, const char *path);
+/** Makes a directory. AN_EEXIST: there is something of this name. AN_ELIMIT: no more files granted. */
+int an_fileMakeDirectory(an_Domain_t domain, const char *space, const char *path);
+/** Gives a file another name in its name space; a file that has it loses it in the same instant. */
+int an_fileRename(an_Domain_t domain, const char *space, const char *from, const char *to);
+/** The name in a directory (path; 0: the uppermost) that comes behind another in order (after; 0: the first), with NUL into the octets at
+ * name (256 hold every name), and what it is into *stat, which may be 0. AN_ENOENT: no name comes behind it. */
+int an_fileNext(an_Domain_t domain, const char *space, const char *path, const char *after, char *name, size_t octets,
+                struct an_FileStat *stat);
+/** Lets another holder (an [[ee]] by its name; "*": all) use the domain's name space: AN_ACCESS_… */
+int an_fileShare(an_Domain_t domain, const char *with, int access);
 
 #ifdef __cplusplus
 }

@@ -63,6 +63,12 @@ impl Generator {
         Ok(())
     }
 
+    /// Sends packets at a rate for so many milliseconds; whether all arrived, and could be sent so fast at all.
+    pub(crate) fn pace(&mut self, packets_per_second: u32, ms: u32) -> Result<bool, Error> {
+        let line = self.dialogue.ask(&format!("pace {packets_per_second} {ms}"))?;
+        parse_pace(&line, ms).ok_or(Error::Protocol(line))
+    }
+
     /// Sends bursts until `whole` in a row arrived; `false` if that took more than `limit_ms` milliseconds.
     pub(crate) fn warm(&mut self, whole: u32, limit_ms: u32) -> Result<bool, Error> {
         match self.dialogue.ask(&format!("warm {whole} {limit_ms}"))?.as_str() {
@@ -104,9 +110,24 @@ fn parse_run(line: &str) -> Option<(Slice, Vec<u8>)> {
     Some((slice, hex::decode(words.next()?).ok()?))
 }
 
+/// Whether all packets came, of a generator that took no more than a twentieth longer than it should.
+fn parse_pace(line: &str, ms: u32) -> Option<bool> {
+    let mut words = line.strip_prefix("pace ")?.split(' ').map(str::parse::<u64>);
+    let (sent, arrived, took_ns) = (words.next()?.ok()?, words.next()?.ok()?, words.next()?.ok()?);
+    Some(arrived >= sent && sent > 0 && took_ns <= u64::from(ms) * 1_050_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pace_is_kept_when_all_arrives_in_time() {
+        assert_eq!(parse_pace("pace 10 10 100000000", 100), Some(true));
+        assert_eq!(parse_pace("pace 10 9 100000000", 100), Some(false));
+        assert_eq!(parse_pace("pace 10 10 200000000", 100), Some(false));
+        assert_eq!(parse_pace("pace 10", 100), None);
+    }
 
     #[test]
     fn a_run_line_is_read_whole_or_not_at_all() {

@@ -22,6 +22,7 @@ use super::place::{Place, Site, Way, ip_length};
 use super::series::{Key, Series};
 use super::{Error, Settings};
 use crate::code::bundle::Bundle;
+use crate::sys::clock::process_cpu;
 
 /// Something that takes packets in at one end of a place and sends them out at the other.
 pub(crate) trait Gateway {
@@ -46,6 +47,8 @@ pub(crate) struct Running {
     log: PathBuf,
     /// What must not end before it.
     beside: Option<Box<Running>>,
+    /// Another process that works for it.
+    helper: Option<u32>,
 }
 
 /// What is sent: bursts of `burst` packets with this UDP payload. Its last four bytes are overwritten by burst and index.
@@ -152,7 +155,9 @@ fn one_round(
             // Forwards in even slices, backwards in odd ones, so that a drift in time meets all alike.
             let i = if (round + slice).is_multiple_of(2) { step } else { gateways.len() - 1 - step };
             let sleeps = started[i].sleeps();
+            let helped = started[i].helper_ns();
             sums[i].0 += places[i].generator.run(started[i].pid(), bursts)?.0;
+            sums[i].0.gateway_ns += started[i].helper_ns() - helped;
             sums[i].1 += started[i].sleeps() - sleeps;
         }
     }
@@ -176,13 +181,24 @@ fn push(series: &mut Series, variant: &str, regime: &str, load: &Load, sum: &Sli
 impl Running {
     /// Takes charge of a started process; `log` holds what it prints.
     pub(crate) fn new(child: Child, log: PathBuf) -> Running {
-        Running { child, log, beside: None }
+        Running { child, log, beside: None, helper: None }
     }
 
     /// The same with another that ends after it.
     pub(crate) fn beside(mut self, other: Running) -> Running {
         self.beside = Some(Box::new(other));
         self
+    }
+
+    /// The same with another process that works for it: what that takes of a CPU is in its figure.
+    pub(crate) fn helped_by(mut self, helper: u32) -> Running {
+        self.helper = Some(helper);
+        self
+    }
+
+    /// CPU time of the process that works for it so far.
+    fn helper_ns(&self) -> u64 {
+        self.helper.and_then(process_cpu).unwrap_or(0)
     }
 
     /// Its process.
@@ -205,7 +221,7 @@ impl Running {
     }
 
     /// Sends bursts until all arrive; `false` if the gateway has ended or takes too long.
-    fn wait_until_warm(&mut self, place: &mut Place) -> Result<bool, Error> {
+    pub(crate) fn wait_until_warm(&mut self, place: &mut Place) -> Result<bool, Error> {
         for _ in 0..WARM_TRIES {
             if place.generator.warm(WARM_BURSTS, WARM_MS)? {
                 return Ok(true);

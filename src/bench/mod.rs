@@ -76,7 +76,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "paths",
-        help: "ways of packets through the NodeOS beside Linux: cut-through of IP and of UDP, throughput without loss",
+        help: "ways through the NodeOS beside Linux and plain C: cut-through, an environment in the node, in a process",
         run: paths::run,
     },
     Bench {

@@ -192,6 +192,20 @@ impl Up {
         self.control.ask(&wanted).map(drop).map_err(failed)
     }
 
+    /// The process of its environment, once that runs.
+    pub(crate) fn environment_pid(&mut self) -> Result<u32, Error> {
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            let all = self.control.ask(&serde_json::json!({"do": "domains"})).map_err(failed)?;
+            let environment = &all["environments"][0];
+            match environment["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()) {
+                Some(pid) => return Ok(pid),
+                None if Instant::now() < limit && environment["state"] == "waiting" => std::thread::sleep(AGAIN),
+                None => return Err(Error::Node(format!("its environment does not run: {environment}"))),
+            }
+        }
+    }
+
     /// Puts code into its store.
     pub(crate) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
         self.control.add_code(bundle).map(drop).map_err(failed)

@@ -45,6 +45,8 @@ pub(crate) enum Way {
 pub(crate) struct Site {
     /// How packets come and go.
     pub(crate) way: Way,
+    /// The UDP port that frames are for.
+    pub(crate) port: u16,
     /// An empty folder for the gateway's files; removed with the site.
     pub(crate) scratch: Scratch,
     /// The namespaces, unless the way is loopback.
@@ -90,7 +92,7 @@ impl Site {
     }
 
     fn new(way: Way, line: Option<Line>, programs: &Programs, cpus: Cpus) -> Result<Site, Error> {
-        Ok(Site { way, scratch: Scratch::new()?, line, programs: programs.clone(), cpus })
+        Ok(Site { way, port: ANEP_PORT, scratch: Scratch::new()?, line, programs: programs.clone(), cpus })
     }
 
     /// Starts a gateway's program here: in the right namespace, on the right CPU, and bound to end with this process. What it
@@ -122,7 +124,7 @@ impl Site {
     pub(crate) fn dress(&self, payload: &[u8]) -> Vec<u8> {
         match &self.way {
             Way::Udp { .. } => payload.to_vec(),
-            Way::Packet { egress, .. } => frame(egress.peer, ANEP_PORT, payload),
+            Way::Packet { egress, .. } => frame(egress.peer, self.port, payload),
         }
     }
 }

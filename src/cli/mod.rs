@@ -104,6 +104,9 @@ pub fn run() -> ExitCode {
     let is_environment = std::env::args_os().nth(1).is_some_and(|first| first == management::ARGUMENT);
     let done = if is_environment {
         management::serve(std::env::args_os().skip(2)).map(|never| match never {}).map_err(Into::into)
+    } else if std::env::args_os().nth(1).is_some_and(|first| first == management::OBJECT_ARGUMENT) {
+        let status = management::run_object(std::env::args_os().skip(2));
+        status.map(|status| ExitCode::from(u8::try_from(status).unwrap_or(1))).map_err(Into::into)
     } else if std::env::args_os().nth(1).is_some_and(|first| first == loader::ARGUMENT) {
         std::io::stdin()
             .as_fd()

@@ -67,14 +67,16 @@ pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
 
 /// Ends a domain and all below it, its processes and its open files, and says what was freed.
 pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
+    let management = handle.management().cloned();
     let (ended, gone) = handle.with_node(move |node, turn| {
-        let below = node.domains_within(domain);
-        node.kill_domain(turn, domain).map(|ended| (ended, below))
+        let below = node.killable(domain)?;
+        // First whoever watches them, so that nobody takes it for a failure.
+        if let Some(management) = management {
+            management.ended(below.clone());
+        }
+        Ok::<_, String>((node.end_domain(turn, domain, true), below))
     })??;
     let files: usize = handle.files().map_or(0, |files| gone.iter().map(|domain| files.leave(*domain)).sum());
-    if let Some(management) = handle.management() {
-        management.ended(gone);
-    }
     let mut freed = serde_json::to_value(ended).map_err(|error| error.to_string())?;
     freed["files"] = files.into();
     Ok(freed)

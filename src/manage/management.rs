@@ -18,6 +18,7 @@ mod object;
 mod process;
 mod supervisor;
 
+pub use object::{ARGUMENT as OBJECT_ARGUMENT, run as run_object};
 pub use process::{ARGUMENT, serve};
 pub use supervisor::{BACK_OFF_MAX, State};
 

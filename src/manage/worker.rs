@@ -4,6 +4,8 @@
 //! and only then is the next batch looked at. Control reaches it by commands between batches, code
 //! by the loader; it waits for nothing but frames, and takes no lock.
 
+mod settle;
+
 use super::apps::Apps;
 use super::config::Plan;
 use super::cpu::Cpu;
@@ -11,10 +13,9 @@ use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::{Before, OpenPort, explain};
 use crate::code::run::Runtime;
-use crate::node::{Effect, Node, NodeConfig, Output, Turn};
+use crate::node::{Node, NodeConfig, Output, Turn};
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::interface::HostId;
-use crate::nodeos::reason::Reason;
 use crate::port::packet::AROUND;
 use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
@@ -166,16 +167,20 @@ impl Worker {
     pub fn run(&mut self) -> io::Result<()> {
         self.cpu.begin(self.clock.now())?;
         let mut ready: Vec<Ready> = Vec::new();
-        let mut busy = false;
+        let (mut busy, mut polling) = (false, false);
         // What was ordered before it runs comes before all packets.
         if self.take_orders() {
             return Ok(());
         }
         loop {
             let now = self.clock.now();
-            let polling = now < self.busy_until;
+            let polled = polling;
+            polling = now < self.busy_until;
             if polling {
                 self.ports.iter().for_each(OpenPort::poll_driver);
+            }
+            if polling || polled {
+                self.processes.listen(!polling);
             }
             let timer = self.node.next_timer().saturating_sub(now);
             let patience = if self.processes.waits() { timer.min(AGAIN) } else { timer };
@@ -203,7 +208,8 @@ impl Worker {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
                 self.node.timer(&mut turn);
                 self.look_after_ports();
-                self.processes.look_after(&self.poll, PROCESSES);
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.processes.look_after(&mut self.node, &mut turn, &self.poll, PROCESSES);
             }
             if self.node.has_work() {
                 self.run_packets(now);
@@ -325,119 +331,5 @@ impl Worker {
         }
         self.waker.wake();
         false
-    }
-
-    /// Does what the node wants done, until it wants nothing more.
-    fn settle(&mut self, now: u64) -> io::Result<()> {
-        let idle = |out: &Output| {
-            let (frames, told) = (out.frames.is_empty(), out.told.is_empty() && out.upcalls.is_empty());
-            out.deliveries.is_empty() && out.effects.is_empty() && frames && told
-        };
-        while !idle(&self.out) {
-            self.deliver(now);
-            self.tell(now);
-            self.carry_out(now);
-            self.queue_frames(now);
-        }
-        for at in 0..self.ports.len() {
-            let queue = self.ports[at].queue();
-            if queue.is_empty() {
-                continue;
-            }
-            let bytes = queue.bytes().min(u64::from(u32::MAX)) as u32;
-            if self.ports[at].blocked {
-                self.node.set_queue(PortId(at as u16), bytes);
-            } else {
-                self.send(at)?;
-            }
-        }
-        if !self.ports.iter().any(|port| port.blocked) {
-            self.ports.iter_mut().for_each(OpenPort::settled);
-        }
-        Ok(())
-    }
-
-    fn deliver(&mut self, now: u64) {
-        let mut deliveries = core::mem::take(&mut self.out.deliveries);
-        for delivery in deliveries.drain(..) {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            self.apps.deliver(delivery, &mut self.node, &mut turn);
-        }
-        self.out.deliveries = deliveries;
-        let mut told = core::mem::take(&mut self.out.told);
-        for (port, message) in told.drain(..) {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            self.apps.tell(port, &message, &mut self.node, &mut turn);
-        }
-        self.out.told = told;
-    }
-
-    /// Tells processes what happens to their domains.
-    fn tell(&mut self, now: u64) {
-        let mut upcalls = core::mem::take(&mut self.out.upcalls);
-        for (host, domain, upcall) in upcalls.drain(..) {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            self.processes.tell(host, domain, upcall, &mut self.node, &mut turn);
-        }
-        upcalls.append(&mut self.out.upcalls);
-        self.out.upcalls = upcalls;
-        self.processes.notify();
-    }
-
-    fn carry_out(&mut self, now: u64) {
-        let mut effects = core::mem::take(&mut self.out.effects);
-        for effect in effects.drain(..) {
-            if let Effect::Channel { filter, exists } = effect {
-                for (token, port) in (PORTS..).zip(&mut self.ports) {
-                    port.take_for(&filter, exists, &mut self.poll, token);
-                }
-                continue;
-            }
-            let Err(effect) = self.loader.submit(effect) else { continue };
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
-                Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
-                Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
-                // The kernel half is told again when something changes; until then capsules run here.
-                Effect::Resolve(name) => self.node.resolved(&mut turn, &name, None),
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
-            }
-        }
-        // What the answers have caused comes behind.
-        effects.append(&mut self.out.effects);
-        self.out.effects = effects;
-    }
-
-    fn queue_frames(&mut self, now: u64) {
-        let mut frames = core::mem::take(&mut self.out.frames);
-        for frame in frames.drain(..) {
-            let port = &mut self.ports[usize::from(frame.port.0)];
-            port.record_out(now, &frame);
-            if let Err(frame) = port.queue().push(frame) {
-                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.node.refused_outside(&mut turn, frame, Reason::QueueFull);
-            }
-        }
-        frames.append(&mut self.out.frames);
-        self.out.frames = frames;
-    }
-
-    /// Sends what a port has queued, and asks to be told when it can take the rest.
-    fn send(&mut self, at: usize) -> io::Result<()> {
-        let port = &mut self.ports[at];
-        port.flush(&mut self.out.pool, &mut self.refused);
-        let waiting = !port.queue().is_empty();
-        let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
-        if waiting != port.blocked {
-            self.poll.want_write(PORTS + at as u64, waiting);
-            port.blocked = waiting;
-        }
-        self.node.set_queue(PortId(at as u16), bytes);
-        for frame in self.refused.drain(..) {
-            let mut turn = Turn { now: self.clock.now(), runtime: &mut self.runtime, out: &mut self.out };
-            self.node.refused_outside(&mut turn, frame, Reason::NotSent);
-        }
-        Ok(())
     }
 }

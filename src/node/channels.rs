@@ -181,8 +181,13 @@ impl Node {
 
     /// Tells whoever runs a domain.
     pub(super) fn upcall(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        let host = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|domain| domain.host);
-        let Some(host) = host else { return self.take_back(turn, upcall) };
+        let Some(found) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) else {
+            return self.take_back(turn, upcall);
+        };
+        if !matches!(upcall, Upcall::Packet { .. }) {
+            found.counts.activations.count(&upcall);
+        }
+        let host = found.host;
         match self.hosts.lend(host) {
             super::hosts::Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
             super::hosts::Lent::Local(mut environment) => {

@@ -106,28 +106,42 @@ impl Node {
         let env = self.env.as_deref_mut().ok_or(Error::Stale)?;
         let domain = env.domains.of(top).ok_or(Error::Ended)?;
         let role = domain.role.clone();
-        if spec.threads.max_threads > role.grants.threads {
-            return Err(Error::Limit);
-        }
+        let granted = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
         if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
             let host = self.hosts.enter(here).ok_or(Error::Full)?;
             domain.host = host;
-            domain.grants.threads = spec.threads.max_threads;
+            domain.grants = granted;
             return Ok((host, top));
         }
         let room = env.domains.has_room(top);
         let role =
             self.roles.domain(&self.name, &title, &role, spec.role.as_deref()).map_err(|refused| refused.error())?;
-        if !room {
-            return Err(Error::Limit);
-        }
+        let grants = role.grants.with_threads(&spec.threads).filter(|_| room).ok_or(Error::Limit)?;
         let host = self.hosts.enter(here).ok_or(Error::Full)?;
-        let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
         let added = self.add_domain(top, title, host, (&role, grants), None);
         if added.is_err() {
             self.hosts.remove(host);
         }
         added.map(|domain| (host, domain))
+    }
+
+    /// For how long a thread of a process may work at a time for a domain, in nanoseconds; nothing if the domain is not within `top`.
+    pub fn thread_limit(&self, top: DomainId, domain: DomainId) -> Option<u64> {
+        let domains = &self.env.as_deref()?.domains;
+        let found = domains.by_id(domain).filter(|_| domains.is_within(domain, top))?;
+        Some(u64::from(found.grants.thread_ms) * 1_000_000)
+    }
+
+    /// Ends a domain one of whose threads has worked for too long at a time: no call ends a thread.
+    pub fn end_hung(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
+        let title = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|found| found.title.as_str());
+        tracing::warn!(
+            node = self.name,
+            domain = domain.0,
+            title,
+            "domain ended: a thread has worked for too long at a time"
+        );
+        self.end_domain(turn, domain, true)
     }
 
     /// Those of these domains that there still are.
@@ -137,15 +151,15 @@ impl Node {
         domains
     }
 
-    /// Ends a domain for an operator, and all below it; not the node's own.
-    pub fn kill_domain(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Result<Ended, String> {
+    /// The domains that end if an operator ends one: it and all below it; not the node's own.
+    pub fn killable(&self, domain: DomainId) -> Result<Vec<DomainId>, String> {
         let env = self.env.as_deref().ok_or("the node is busy")?;
         let found = env.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
         if [env.domains.root(), env.capsules, self.management].contains(&domain) {
             return Err(format!("{} is the node's own and ends with it", found.title));
         }
         tracing::warn!(node = self.name, domain = domain.0, title = found.title, "an operator ends a domain");
-        Ok(self.end_domain(turn, domain, true))
+        Ok(self.domains_within(domain))
     }
 
     /// A domain and all below it.

@@ -345,10 +345,8 @@ impl Os<'_, '_> {
         let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
         let role = self.node.roles.domain(&self.node.name, title, creator, spec.role.as_deref());
         let role = role.map_err(|refused| refused.error())?;
-        if spec.threads.max_threads > role.grants.threads || !env.domains.has_room(parent) {
-            return Err(Error::Limit);
-        }
-        let grants = Grants { threads: spec.threads.max_threads, ..role.grants };
+        let grants = role.grants.with_threads(&spec.threads).filter(|_| env.domains.has_room(parent));
+        let grants = grants.ok_or(Error::Limit)?;
         Ok((host, role, grants))
     }
 

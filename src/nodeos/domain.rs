@@ -15,6 +15,7 @@ use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
+use super::thread_pool::Activations;
 use crate::object_name;
 use crate::trust::Role;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Usage {
 /// What is not counted for every packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
+    /// How often threads were activated for it, beside for its packets.
+    pub activations: Activations,
     /// Packets its code delivered to applications.
     pub delivered: u64,
     /// Children its code sent.

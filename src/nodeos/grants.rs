@@ -4,6 +4,7 @@
 //! what its role grants. The defaults are for code of anyone: it runs and is paid for, but owns no channel, event, file or
 //! domain; a role for an execution environment says what that gets. Each number has its unit in its name, or counts things.
 
+use super::interface::ThreadPoolSpec;
 use super::thread_pool::THREADS_MAX;
 
 /// The heaviest weight.
@@ -14,6 +15,9 @@ pub const PRIORITY_MAX: u8 = 7;
 
 /// The longest deadline of a packet, in microseconds.
 pub const DEADLINE_US_MAX: u32 = 10_000_000;
+
+/// The longest that a thread may work at a time: an hour, in milliseconds.
+pub const THREAD_MS_MAX: u32 = 3_600_000;
 
 /// Octets that one domain can be granted, in memory.
 pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
@@ -44,6 +48,8 @@ pub struct Grants {
     pub memory_bytes: u64,
     /// Packets, events and exceptions of it that may be worked on at the same time.
     pub threads: u16,
+    /// Milliseconds that one of its threads, in a process, may work on a packet, an event or an exception; then it is ended.
+    pub thread_ms: u32,
     /// Channels it may own, of all kinds.
     pub channels: u16,
     /// Octets a second that it may send over all its channels.
@@ -69,6 +75,7 @@ impl Default for Grants {
             deadline_us: 0,
             memory_bytes: 1 << 20,
             threads: 1,
+            thread_ms: 10_000,
             channels: 0,
             bandwidth: 0,
             events: 0,
@@ -87,6 +94,7 @@ impl Grants {
             priority: PRIORITY_MAX,
             memory_bytes: MEMORY_BYTES_MAX,
             threads: THREADS_MAX,
+            thread_ms: THREAD_MS_MAX,
             channels: CHANNELS_MAX,
             bandwidth: u64::MAX,
             events: EVENTS_MAX,
@@ -99,12 +107,13 @@ impl Grants {
     }
 
     /// Every number that bounds something, by its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 11] {
+    pub fn numbers(&self) -> [(&'static str, u64); 12] {
         [
             ("weight", self.weight.into()),
             ("priority", self.priority.into()),
             ("memory_bytes", self.memory_bytes),
             ("threads", self.threads.into()),
+            ("thread_ms", self.thread_ms.into()),
             ("channels", self.channels.into()),
             ("bandwidth", self.bandwidth),
             ("events", self.events.into()),
@@ -126,12 +135,20 @@ impl Grants {
         if self.deadline_us > DEADLINE_US_MAX {
             return Err(format!("grants.deadline_us: {} are more than {DEADLINE_US_MAX}", self.deadline_us));
         }
-        for (name, given) in [("weight", self.weight), ("threads", self.threads.into())] {
+        for (name, given) in [("weight", self.weight), ("threads", self.threads.into()), ("thread_ms", self.thread_ms)]
+        {
             if given == 0 {
                 return Err(format!("grants.{name}: 0 would let nothing run; the least is 1"));
             }
         }
         Ok(())
+    }
+
+    /// The same with as many threads as are asked for, if they are granted, each for as long as is asked for.
+    pub fn with_threads(self, asked: &ThreadPoolSpec) -> Option<Grants> {
+        let thread_ms = if asked.hold_ms == 0 { self.thread_ms } else { asked.hold_ms };
+        let granted = asked.max_threads <= self.threads && thread_ms <= self.thread_ms;
+        granted.then_some(Grants { threads: asked.max_threads, thread_ms, ..self })
     }
 
     /// The first number in which these are more than others, with both; an earlier deadline is more than a later one.
@@ -161,6 +178,7 @@ mod tests {
             (Grants { deadline_us: u32::MAX, ..good }, "grants.deadline_us"),
             (Grants { threads: 0, ..good }, "grants.threads: 0"),
             (Grants { threads: 1025, ..good }, "grants.threads: 1025"),
+            (Grants { thread_ms: 0, ..good }, "grants.thread_ms: 0"),
             (Grants { memory_bytes: u64::MAX, ..good }, "grants.memory_bytes"),
             (Grants { channels: u16::MAX, ..good }, "grants.channels"),
             (Grants { events: u32::MAX, ..good }, "grants.events"),

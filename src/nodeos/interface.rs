@@ -49,11 +49,13 @@ pub struct ThreadPoolSpec {
     pub max_threads: u16,
     /// Octets of a stack; 0 for the default of whoever makes it.
     pub stack_bytes: u32,
+    /// Milliseconds that one may work on a packet, an event or an exception, before its domain is ended; 0: what the role grants.
+    pub hold_ms: u32,
 }
 
 impl Default for ThreadPoolSpec {
     fn default() -> ThreadPoolSpec {
-        ThreadPoolSpec { max_threads: 1, stack_bytes: 0 }
+        ThreadPoolSpec { max_threads: 1, stack_bytes: 0, hold_ms: 0 }
     }
 }
 

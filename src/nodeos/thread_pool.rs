@@ -1,140 +1,89 @@
-//! Thread pools: how much of a domain is worked on at the same time.
+//! Thread pools: how much of a domain is worked on at the same time, and for how long.
 //!
-//! Every domain has one, made with it. A packet, an event or an exception activates a thread, which runs end to end: it takes a slot and gives
-//! it back. In the node's own environments a slot is nothing but this account; in processes of environments it stands
-//! for a real thread. There is no call that ends a thread: one that keeps its slot for too long ends its domain, which is all the node can do
-//! about code that it does not run itself. Slots of processes come back over a socket, so a slot given twice, or never taken, is
-//! an error and moves nothing. Nothing allocates after creation.
+//! Every domain has one, made with it. A packet, an event or an exception activates a thread, which runs end to end. There is no call
+//! that ends a thread: one that works for too long at a time ends its domain, which is all the node can do
+//! about code that it does not run itself.
+//!
+//! In the node's process domains have one thread, the node's, and nothing but the account ([`Activations`]). In a process of its own each thread
+//! shows the node a number in shared memory: odd while it works, changed whenever it begins or is done, and for which domain. The node looks
+//! now and then ([`ThreadPool::look`]); who shows the same odd number for too long hangs. A process that shows what is not so keeps
+//! nobody from anything but its own threads from being seen.
 //! After PLAN on OSKit, §3.3.1; Snow on Silk, §2.4.
 
-use super::interface::Error;
+use super::domain::DomainId;
+use super::interface::Upcall;
 
 /// Threads of one domain, at most.
 pub const THREADS_MAX: u16 = 1024;
 
-/// The end of the list of free slots.
-const NONE: u16 = u16::MAX;
-
-/// Why a thread is activated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Activation {
-    /// A packet has come in.
-    Packet,
-    /// An event is due.
-    Event,
-    /// Something has gone wrong: memory is over its limit, a channel has gone.
-    Exception,
-}
-
-/// How often, by cause.
+/// How often threads were activated, by cause. Packets are counted as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Activations {
-    /// By packets.
-    pub packets: u64,
     /// By events.
     pub events: u64,
-    /// By exceptions.
+    /// By exceptions: memory over its limit, an end.
     pub exceptions: u64,
-    /// Not, because all threads were at work.
-    pub refused: u64,
 }
 
-/// A slot that is taken: where, and for the how-manieth time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// Which.
-    pub index: u16,
-    /// Of its uses.
-    pub turn: u32,
+impl Activations {
+    /// One more.
+    #[inline]
+    pub fn count(&mut self, upcall: &Upcall) {
+        match upcall {
+            Upcall::Packet { .. } => {}
+            Upcall::Event { .. } => self.events += 1,
+            Upcall::Overrun { .. } | Upcall::Ended => self.exceptions += 1,
+        }
+    }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// And the next one that is.
-    Free(u16),
-    /// Since then, in nanoseconds.
-    Busy(u64),
+/// What a thread shows: the number above, and its domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shown(u64);
+
+impl Shown {
+    fn works(self) -> bool {
+        self.0 >> 32 & 1 == 1
+    }
+
+    fn domain(self) -> DomainId {
+        DomainId(self.0 as u32)
+    }
 }
 
-/// The threads of one domain.
+/// The threads of one process, as they were seen.
 #[derive(Debug)]
 pub struct ThreadPool {
-    places: Box<[(Place, u32)]>,
-    free: u16,
-    busy: u16,
-    /// Nanoseconds a slot may be kept.
-    hold: u64,
-    activations: Activations,
+    seen: Box<[(Shown, u64)]>,
 }
 
 impl ThreadPool {
-    /// A pool of so many threads, each of which may be busy for so many milliseconds at a time.
-    pub fn new(threads: u16, hold_ms: u32) -> Result<ThreadPool, Error> {
-        if threads == 0 || threads > THREADS_MAX || hold_ms == 0 {
-            return Err(Error::Invalid);
-        }
-        let next = |at: u16| if at + 1 < threads { at + 1 } else { NONE };
-        let places = (0..threads).map(|at| (Place::Free(next(at)), 0)).collect();
-        let hold = u64::from(hold_ms) * 1_000_000;
-        Ok(ThreadPool { places, free: 0, busy: 0, hold, activations: Activations::default() })
+    /// So many threads, of which none has been seen at work.
+    pub fn new(threads: u16) -> ThreadPool {
+        ThreadPool { seen: vec![(Shown::default(), 0); usize::from(threads)].into() }
     }
 
-    /// Activates a thread, unless all are at work.
-    #[inline]
-    pub fn take(&mut self, now: u64, why: Activation) -> Result<Slot, Error> {
-        let index = self.free;
-        let Some((place, turn)) = self.places.get_mut(usize::from(index)) else {
-            self.activations.refused += 1;
-            return Err(Error::Again);
-        };
-        if let Place::Free(next) = *place {
-            self.free = next;
-        }
-        (*place, *turn) = (Place::Busy(now), turn.wrapping_add(1));
-        self.busy += 1;
-        match why {
-            Activation::Packet => self.activations.packets += 1,
-            Activation::Event => self.activations.events += 1,
-            Activation::Exception => self.activations.exceptions += 1,
-        }
-        Ok(Slot { index, turn: *turn })
-    }
-
-    /// A thread has come to its end.
-    #[inline]
-    pub fn give(&mut self, slot: Slot) -> Result<(), Error> {
-        match self.places.get_mut(usize::from(slot.index)) {
-            Some((place @ Place::Busy(_), turn)) if *turn == slot.turn => {
-                *place = Place::Free(self.free);
-                self.free = slot.index;
-                self.busy -= 1;
-                Ok(())
+    /// Looks at what threads show: the domains in which one has worked at the same for longer than `limit` says, in nanoseconds. A domain of which
+    /// that says nothing is not the process's.
+    pub fn look(
+        &mut self,
+        now: u64,
+        shown: impl Fn(u16) -> u64,
+        limit: impl Fn(DomainId) -> Option<u64>,
+    ) -> Vec<DomainId> {
+        let mut hung = Vec::new();
+        for (number, (before, since)) in self.seen.iter_mut().enumerate() {
+            let shows = Shown(shown(number as u16));
+            if *before != shows {
+                (*before, *since) = (shows, now);
+            } else if shows.works()
+                && limit(shows.domain()).is_some_and(|limit| now.saturating_sub(*since) > limit)
+                && !hung.contains(&shows.domain())
+            {
+                hung.push(shows.domain());
             }
-            Some(_) => Err(Error::Stale),
-            None => Err(Error::Invalid),
         }
-    }
-
-    /// Whether a thread has been at work for longer than one may: its domain is to be ended.
-    pub fn is_overdue(&self, now: u64) -> bool {
-        let late = |place: &Place| matches!(place, Place::Busy(since) if now.saturating_sub(*since) > self.hold);
-        self.busy > 0 && self.places.iter().any(|(place, _)| late(place))
-    }
-
-    /// Threads at work.
-    pub fn busy(&self) -> u16 {
-        self.busy
-    }
-
-    /// Threads there are.
-    pub fn threads(&self) -> u16 {
-        self.places.len() as u16
-    }
-
-    /// How often threads were activated.
-    pub fn activations(&self) -> Activations {
-        self.activations
+        hung
     }
 }
 
@@ -144,75 +93,43 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    #[test]
-    fn at_most_so_many_are_at_work_and_every_activation_is_counted() {
-        let mut pool = ThreadPool::new(2, 10).unwrap();
-        let (a, b) = (pool.take(0, Activation::Packet).unwrap(), pool.take(0, Activation::Event).unwrap());
-        assert_eq!(pool.take(0, Activation::Packet), Err(Error::Again));
-        assert_eq!((pool.busy(), pool.threads()), (2, 2));
-        pool.give(a).unwrap();
-        let c = pool.take(0, Activation::Exception).unwrap();
-        assert_eq!((c.index, pool.give(b), pool.give(c), pool.busy()), (a.index, Ok(()), Ok(()), 0));
-        assert_eq!(pool.activations(), Activations { packets: 1, events: 1, exceptions: 1, refused: 1 });
+    fn shows(turn: u64, domain: u64) -> u64 {
+        turn << 32 | domain
+    }
+
+    fn limit(domain: DomainId) -> Option<u64> {
+        (domain.0 < 10).then_some(10 * MS)
     }
 
     #[test]
-    fn slots_that_are_not_taken_cannot_be_given() {
-        let mut pool = ThreadPool::new(2, 10).unwrap();
-        let first = pool.take(0, Activation::Packet).unwrap();
-        for (slot, error) in [
-            (Slot { index: 1, turn: 0 }, Error::Stale),
-            (Slot { index: 0, turn: first.turn + 1 }, Error::Stale),
-            (Slot { index: 2, turn: 1 }, Error::Invalid),
-            (Slot { index: NONE, turn: 1 }, Error::Invalid),
-        ] {
-            assert_eq!(pool.give(slot), Err(error));
-        }
-        pool.give(first).unwrap();
-        let again = pool.take(0, Activation::Packet).unwrap();
-        assert_eq!((again.index, pool.give(first)), (first.index, Err(Error::Stale)), "taken by another meanwhile");
-        assert_eq!(pool.busy(), 1);
+    fn a_thread_that_works_at_the_same_for_too_long_is_found() {
+        let mut pool = ThreadPool::new(2);
+        let look =
+            |pool: &mut ThreadPool, now: u64, words: [u64; 2]| pool.look(now, |at| words[usize::from(at)], limit);
+        assert!(look(&mut pool, 5 * MS, [shows(1, 7), 0]).is_empty());
+        assert!(look(&mut pool, 15 * MS, [shows(1, 7), shows(3, 8)]).is_empty(), "ten milliseconds are granted");
+        assert_eq!(look(&mut pool, 15 * MS + 1, [shows(1, 7), shows(3, 8)]), [DomainId(7)]);
+        assert_eq!(look(&mut pool, 26 * MS, [shows(2, 7), shows(3, 8)]), [DomainId(8)]);
+        assert!(
+            look(&mut pool, u64::MAX, [shows(2, 7), shows(5, 8)]).is_empty(),
+            "one rests, one works at something new"
+        );
     }
 
     #[test]
-    fn a_thread_that_keeps_its_slot_is_found() {
-        let mut pool = ThreadPool::new(3, 10).unwrap();
-        let slow = pool.take(5 * MS, Activation::Packet).unwrap();
-        let quick = pool.take(14 * MS, Activation::Packet).unwrap();
-        assert!(!pool.is_overdue(15 * MS) && pool.is_overdue(15 * MS + 1));
-        pool.give(slow).unwrap();
-        assert!(!pool.is_overdue(24 * MS) && pool.is_overdue(25 * MS));
-        pool.give(quick).unwrap();
-        assert!(!pool.is_overdue(u64::MAX));
+    fn nobody_hangs_in_domains_of_others_and_each_is_named_once() {
+        let mut pool = ThreadPool::new(4);
+        let words = [shows(1, 10), shows(1, 3), shows(1, 3), u64::MAX];
+        let all = |at: u16| words[usize::from(at)];
+        assert!(pool.look(0, all, limit).is_empty());
+        assert_eq!(pool.look(u64::MAX, all, limit), [DomainId(3)]);
     }
 
     #[test]
-    fn the_books_balance_whatever_comes() {
-        let mut pool = ThreadPool::new(7, 1).unwrap();
-        let mut taken = Vec::new();
-        for step in 0..50_000u64 {
-            let mixed = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-            if mixed & 1 == 0 {
-                match pool.take(step, Activation::Packet) {
-                    Ok(slot) => taken.push(slot),
-                    Err(error) => assert_eq!((error, taken.len()), (Error::Again, 7)),
-                }
-            } else if mixed & 6 == 0 {
-                let wild = Slot { index: (mixed >> 3) as u16 % 9, turn: (mixed >> 12) as u32 & 15 };
-                assert_eq!(pool.give(wild).is_ok(), taken.contains(&wild));
-                taken.retain(|slot| *slot != wild);
-            } else if let Some(slot) = taken.pop() {
-                pool.give(slot).unwrap();
-            }
-            assert_eq!(usize::from(pool.busy()), taken.len());
-        }
-    }
-
-    #[test]
-    fn a_pool_has_a_size() {
-        for (threads, hold_ms) in [(0, 1), (1, 0), (THREADS_MAX + 1, 1), (u16::MAX, 1)] {
-            assert_eq!(ThreadPool::new(threads, hold_ms).err(), Some(Error::Invalid));
-        }
-        assert!(ThreadPool::new(THREADS_MAX, 1).is_ok());
+    fn activations_are_counted_by_their_cause() {
+        let mut activations = Activations::default();
+        activations.count(&Upcall::Ended);
+        activations.count(&Upcall::Event { event: crate::nodeos::interface::EventId(1), argument: 2 });
+        assert_eq!(activations, Activations { events: 1, exceptions: 1 });
     }
 }

@@ -104,12 +104,14 @@ int main(void)
     EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .busypoll_us = ~0u})));
     EXPECT(AN_EINVAL, made(an_nodeConnect(memory[0] + 8, 0)));
     for (int at = 0; at < 4; at++) {
-        struct an_ThreadPoolSpec threads[] = {{0, 0, 0}, {-1, 0, 0}, {65, 0, 0}, {1, 1u << 31, 0}};
+        struct an_ThreadPoolSpec threads[] = {{0, 0, 0, 0}, {-1, 0, 0, 0}, {65, 0, 0, 0}, {1, 1u << 31, 0, 0}};
         EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .threads = &threads[at]})));
     }
     struct an_ThreadPoolSpec many = {.maxthreads = 64}, two = {.maxthreads = 2}, own = {.maxthreads = 1, .own = 1};
-    EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.threads = &(struct an_ThreadPoolSpec){1, 0, 2}})));
+    EXPECT(AN_EINVAL, made(an_nodeConnect(0, &(struct an_NodeSpec){.threads = &(struct an_ThreadPoolSpec){1, 0, 2, 0}})));
     EXPECT(AN_ELIMIT, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .threads = &many})));
+    struct an_ThreadPoolSpec slow = {.maxthreads = 1, .holdms = ~0u};
+    EXPECT(AN_ELIMIT, made(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred, .threads = &slow})));
     an_Node_t node = GOOD(an_nodeConnect(memory[0], &(struct an_NodeSpec){.cred = cred, .threads = &two}));
     an_Node_t other_node = GOOD(an_nodeConnect(0, &(struct an_NodeSpec){.cred = cred}));
     an_Domain_t domain = GOOD(an_domainSelf(node)), other = GOOD(an_domainSelf(other_node));
@@ -164,6 +166,15 @@ int main(void)
     EACH_BAD(X, an_fileWrite(X, 0, room, sizeof room, &done));
     EACH_BAD(X, an_fileClose(X));
     EACH_BAD(X, an_fileUnlink(X, 0, "f"));
+    struct an_FileStat stat;
+    EACH_BAD(X, an_fileTruncate(X, 1));
+    EACH_BAD(X, an_fileSync(X));
+    EACH_BAD(X, an_fileStat(X, &stat));
+    EACH_BAD(X, an_fileStatPath(X, 0, "f", &stat));
+    EACH_BAD(X, an_fileMakeDirectory(X, 0, "d"));
+    EACH_BAD(X, an_fileRename(X, 0, "f", "g"));
+    EACH_BAD(X, an_fileNext(X, 0, 0, 0, room, sizeof room, 0));
+    EACH_BAD(X, an_fileShare(X, "*", AN_ACCESS_READ));
     EXPECT(AN_EINVAL, an_credDestroy(0));
     EXPECT(AN_ESTALE, an_credDestroy((an_Cred_t)room));
     EXPECT(AN_EINVAL, an_credDestroy((an_Cred_t)node));
@@ -171,8 +182,9 @@ int main(void)
     /* Domains. */
     EXPECT(AN_EINVAL, made(an_domainCreate(memory[0], domain, 0, 0)));
     EXPECT(AN_EINVAL, made(an_domainCreate(room + 1, domain, 0, 0)));
-    EXPECT(AN_EINVAL, made(an_domainCreate(0, domain, &(struct an_ThreadPoolSpec){0, 0, 0}, 0)));
+    EXPECT(AN_EINVAL, made(an_domainCreate(0, domain, &(struct an_ThreadPoolSpec){0, 0, 0, 0}, 0)));
     EXPECT(AN_ELIMIT, made(an_domainCreate(0, domain, &many, 0)));
+    EXPECT(AN_ELIMIT, made(an_domainCreate(0, domain, &slow, 0)));
     EXPECT(AN_EINVAL, made(an_domainCreate(0, domain, 0, &(struct an_DomainSpec){.title = long_text})));
     EXPECT(AN_EINVAL, made(an_domainCreate(0, domain, 0, &(struct an_DomainSpec){.title = "\xff\xfe"})));
     EXPECT(AN_EINVAL, made(an_domainCreate(0, domain, 0, &(struct an_DomainSpec){.pool = (void *)cred})));
@@ -313,6 +325,25 @@ int main(void)
     EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, 0, "f", 0)));
     EXPECT(AN_EINVAL, made(an_fileOpen(0, domain, long_text, "f", AN_FILE_READ)));
     EXPECT(AN_EINVAL, an_fileUnlink(domain, 0, 0));
+    EXPECT(AN_EINVAL, an_fileStatPath(domain, 0, 0, &stat));
+    EXPECT(AN_ENOENT, an_fileStatPath(domain, 0, "none", &stat));
+    EXPECT(AN_EINVAL, an_fileMakeDirectory(domain, 0, "a/../b"));
+    EXPECT(AN_EINVAL, an_fileRename(domain, 0, "a", 0));
+    EXPECT(AN_ENOENT, an_fileRename(domain, 0, "none", "some"));
+    EXPECT(AN_ENOENT, an_fileNext(domain, 0, 0, 0, room, sizeof room, 0));
+    EXPECT(AN_EINVAL, an_fileShare(domain, "a/b", AN_ACCESS_READ));
+    EXPECT(AN_EINVAL, an_fileShare(domain, "*", 3));
+    EXPECT(AN_EINVAL, an_fileShare(domain, "*", -1));
+    an_File_t file = GOOD(an_fileOpen(0, domain, 0, "a name", AN_FILE_READ | AN_FILE_WRITE | AN_FILE_CREATE));
+    EXPECT(AN_EINVAL, an_fileStat(file, 0));
+    EXPECT(AN_EINVAL, an_fileStatPath(domain, 0, "a name", 0));
+    EXPECT(AN_EINVAL, an_fileTruncate(file, UINT64_MAX));
+    EXPECT(AN_ELIMIT, an_fileTruncate(file, 1ull << 40));
+    EXPECT(AN_EINVAL, an_fileNext(domain, 0, 0, 0, room, 6, 0));
+    EXPECT(AN_EINVAL, an_fileNext(domain, 0, 0, 0, 0, 0, 0));
+    EXPECT(AN_OK, an_fileNext(domain, 0, 0, 0, room, 7, 0));
+    EXPECT(AN_OK, an_fileClose(file));
+    EXPECT(AN_OK, an_fileUnlink(domain, 0, "a name"));
 
     /* The end. */
     EXPECT(AN_OK, an_inchanDestroy(in));

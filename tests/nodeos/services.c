@@ -105,6 +105,31 @@ static void files(void)
     MUST(!an_fileOpen(0, domain, "somebody", "data", AN_FILE_READ));
 }
 
+/* Sizes, names and directories, and what others may see of them. */
+static void names(void)
+{
+    struct an_FileStat stat;
+    char name[256], all[64] = "";
+    an_File_t file;
+    MUST(an_fileMakeDirectory(domain, 0, "d") == AN_OK && an_fileMakeDirectory(domain, 0, "d") == AN_EEXIST);
+    MUST(file = an_fileOpen(0, domain, 0, "d/b", AN_FILE_READ | AN_FILE_WRITE | AN_FILE_CREATE));
+    MUST(an_fileTruncate(file, 5000) == AN_OK && an_fileSync(file) == AN_OK);
+    MUST(an_fileStat(file, &stat) == AN_OK && stat.size == 5000 && !stat.directory && stat.modified_ns > 1500000000ull << 30);
+    MUST(an_fileClose(file) == AN_OK);
+    MUST(file = an_fileOpen(0, domain, 0, "d/b", AN_FILE_READ));
+    MUST(an_fileTruncate(file, 1) == AN_EACCES && an_fileClose(file) == AN_OK);
+    MUST(file = an_fileOpen(0, domain, 0, "d/c", AN_FILE_WRITE | AN_FILE_CREATE));
+    MUST(an_fileClose(file) == AN_OK && an_fileRename(domain, 0, "d/c", "d/a") == AN_OK);
+    MUST(an_fileStatPath(domain, 0, "d", &stat) == AN_OK && stat.directory && stat.size == 0);
+    for (const char *after = 0; an_fileNext(domain, 0, "d", after, name, sizeof name, &stat) == AN_OK; after = name)
+        strcat(strcat(all, name), stat.size ? "+" : "-");
+    MUST(an_error() == AN_ENOENT && !strcmp(all, "a-b+"));
+    MUST(an_fileUnlink(domain, 0, "d") == AN_EEXIST);
+    MUST(an_fileUnlink(domain, 0, "d/a") == AN_OK && an_fileUnlink(domain, 0, "d/b") == AN_OK && an_fileUnlink(domain, 0, "d") == AN_OK);
+    MUST(an_fileNext(domain, 0, 0, 0, name, sizeof name, 0) == AN_ENOENT);
+    MUST(an_fileShare(domain, "somebody", AN_ACCESS_READ) == AN_OK && an_fileShare(domain, "somebody", AN_ACCESS_NONE) == AN_OK);
+}
+
 int main(void)
 {
     an_Cred_t cred = an_credCreate(0, "ee");
@@ -119,6 +144,7 @@ int main(void)
     while (atomic_load(&ran) < 100)
         an_threadYield();
     files();
+    names();
     /* The end of a domain takes its events with it, and its own end is told by whoever causes it. */
     an_Domain_t below = an_domainCreate(0, domain, 0, &(struct an_DomainSpec){.endfunc = on_end, .endarg = &ended});
     MUST(an_eventSchedule(0, domain, 3600000, on_never, 0) == 0);

@@ -23,6 +23,7 @@ pub struct CThreadPoolSpec {
     maxthreads: c_int,
     stackbytes: c_uint,
     own: c_int,
+    holdms: c_uint,
 }
 
 impl CThreadPoolSpec {
@@ -32,7 +33,7 @@ impl CThreadPoolSpec {
     /// The pointer is NULL or leads to a specification.
     pub unsafe fn read(from: *const CThreadPoolSpec) -> Result<(Threads, bool), Error> {
         if from.is_null() {
-            return Ok((Threads { max_threads: 1, stack_bytes: 0 }, false));
+            return Ok((Threads { max_threads: 1, ..Threads::default() }, false));
         }
         // SAFETY: the caller's promise.
         let given = unsafe { spec(from) }?;
@@ -40,7 +41,9 @@ impl CThreadPoolSpec {
         if !fits || !matches!(given.own, 0 | 1) {
             return Err(Error::Invalid);
         }
-        Ok((Threads { max_threads: given.maxthreads as u16, stack_bytes: given.stackbytes }, given.own == 1))
+        let threads =
+            Threads { max_threads: given.maxthreads as u16, stack_bytes: given.stackbytes, hold_ms: given.holdms };
+        Ok((threads, given.own == 1))
     }
 }
 

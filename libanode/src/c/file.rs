@@ -5,7 +5,9 @@ use crate::crew::ProcessDomain;
 use crate::error::Error;
 use crate::message::{Answer, Call, Contents, FILE_BYTES_MAX};
 use crate::objects::{self, Object, Place, Plain, PlainKind};
+use crate::session::Session;
 use core::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::CString;
 use std::sync::Arc;
 
 /// All flags there are.
@@ -130,6 +132,181 @@ pub extern "C" fn an_fileClose(file: *mut c_void) -> c_int {
         file.session.call(&Call::FileClose { file: file.name }).map(drop)
     };
     code(close())
+}
+
+/// What is known of a file.
+#[repr(C)]
+pub struct CFileStat {
+    size: u64,
+    modified_ns: u64,
+    directory: c_int,
+}
+
+/// Asks about a file, and puts the answer where the program wants it.
+///
+/// # Safety
+/// `into` is NULL or leads to memory for it; `name` to as many octets as `bytes` says, or there are none.
+unsafe fn ask_about(
+    session: &Session,
+    call: &Call,
+    into: *mut CFileStat,
+    name: Option<(*mut c_char, usize)>,
+) -> Result<(), Error> {
+    let Answer::Found { name: found, size, modified_ns, directory } = session.call(call)? else {
+        return Err(Error::Ended);
+    };
+    if let Some((to, bytes)) = name {
+        let octets = CString::new(found).map_err(|_| Error::Io)?.into_bytes_with_nul();
+        if to.is_null() || octets.len() > bytes {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: the caller's promise: `bytes` octets are there, and these are not more.
+        unsafe { core::ptr::copy_nonoverlapping(octets.as_ptr(), to.cast(), octets.len()) };
+    }
+    if into.is_null() && name.is_some() {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise.
+    unsafe { put(into, CFileStat { size, modified_ns, directory: directory.into() }) }
+}
+
+/// A domain that lives, by its name in the program.
+fn domain_of(domain: *mut c_void) -> Result<Arc<ProcessDomain>, Error> {
+    let domain = objects::find::<ProcessDomain>(domain)?;
+    domain.living().map(|()| domain)
+}
+
+/// Makes a file longer, with zeros, or shorter.
+#[unsafe(no_mangle)]
+pub extern "C" fn an_fileTruncate(file: *mut c_void, size: u64) -> c_int {
+    let truncate = || {
+        let file = objects::find_plain(file, PlainKind::File)?;
+        file.session.call(&Call::FileTruncate { file: file.name, size }).map(drop)
+    };
+    code(truncate())
+}
+
+/// Waits until what was written to a file is on the disk.
+#[unsafe(no_mangle)]
+pub extern "C" fn an_fileSync(file: *mut c_void) -> c_int {
+    let sync = || {
+        let file = objects::find_plain(file, PlainKind::File)?;
+        file.session.call(&Call::FileSync { file: file.name }).map(drop)
+    };
+    code(sync())
+}
+
+/// What is known of an open file.
+///
+/// # Safety
+/// `stat` is NULL or leads to memory for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_fileStat(file: *mut c_void, stat: *mut CFileStat) -> c_int {
+    let ask = || {
+        let file = objects::find_plain(file, PlainKind::File)?;
+        // SAFETY: the caller's promise.
+        unsafe { ask_about(&file.session, &Call::FileStat { file: file.name }, stat, None) }
+    };
+    code(ask())
+}
+
+/// What there is by a path.
+///
+/// # Safety
+/// `space` and `path` are NULL or strings, `stat` is NULL or leads to memory for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_fileStatPath(
+    domain: *mut c_void,
+    space: *const c_char,
+    path: *const c_char,
+    stat: *mut CFileStat,
+) -> c_int {
+    let ask = || {
+        let domain = domain_of(domain)?;
+        // SAFETY: the caller's promise.
+        let (space, path) = unsafe { (space_of(space)?, text(path)?) };
+        // SAFETY: as above.
+        unsafe { ask_about(&domain.session, &Call::FileStatPath { domain: domain.name, space, path }, stat, None) }
+    };
+    code(ask())
+}
+
+/// Makes a directory.
+///
+/// # Safety
+/// `space` and `path` are NULL or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_fileMakeDirectory(domain: *mut c_void, space: *const c_char, path: *const c_char) -> c_int {
+    let make = || {
+        let domain = domain_of(domain)?;
+        // SAFETY: the caller's promise.
+        let (space, path) = unsafe { (space_of(space)?, text(path)?) };
+        domain.session.call(&Call::FileMakeDirectory { domain: domain.name, space, path }).map(drop)
+    };
+    code(make())
+}
+
+/// Gives a file another name.
+///
+/// # Safety
+/// `space`, `from` and `to` are NULL or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_fileRename(
+    domain: *mut c_void,
+    space: *const c_char,
+    from: *const c_char,
+    to: *const c_char,
+) -> c_int {
+    let rename = || {
+        let domain = domain_of(domain)?;
+        // SAFETY: the caller's promise.
+        let (space, from, to) = unsafe { (space_of(space)?, text(from)?, text(to)?) };
+        domain.session.call(&Call::FileRename { domain: domain.name, space, from, to }).map(drop)
+    };
+    code(rename())
+}
+
+/// The name in a directory that comes behind another.
+///
+/// # Safety
+/// `space`, `path` and `after` are NULL or strings; `name` leads to `bytes` octets; `stat` is NULL or leads to memory for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_fileNext(
+    domain: *mut c_void,
+    space: *const c_char,
+    path: *const c_char,
+    after: *const c_char,
+    name: *mut c_char,
+    bytes: usize,
+    stat: *mut CFileStat,
+) -> c_int {
+    let next = || {
+        let domain = domain_of(domain)?;
+        // SAFETY: the caller's promise.
+        let (space, path) = unsafe { (space_of(space)?, space_of(path)?) };
+        // SAFETY: as above.
+        let after = if after.is_null() { String::new() } else { unsafe { text(after) }? };
+        let call = Call::FileNext { domain: domain.name, space, path, after };
+        // SAFETY: as above.
+        unsafe { ask_about(&domain.session, &call, stat, Some((name, bytes))) }
+    };
+    code(next())
+}
+
+/// Lets another holder use the domain's name space.
+///
+/// # Safety
+/// `with` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_fileShare(domain: *mut c_void, with: *const c_char, access: c_int) -> c_int {
+    let share = || {
+        let domain = domain_of(domain)?;
+        // SAFETY: the caller's promise.
+        let with = unsafe { text(with) }?;
+        let access = u8::try_from(access).map_err(|_| Error::Invalid)?;
+        domain.session.call(&Call::FileShare { domain: domain.name, with, access }).map(drop)
+    };
+    code(share())
 }
 
 /// Takes the name of a file away.

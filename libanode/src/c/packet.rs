@@ -2,16 +2,18 @@
 
 use super::{code, object, put};
 use crate::buffers::{Extent, Packet};
-use crate::crew::ProcessDomain;
+use crate::crew::{self, ProcessDomain};
 use crate::error::Error;
 use crate::objects;
 use crate::session::{Session, session_of};
 use core::ffi::{c_int, c_void};
-use std::sync::Arc;
 
-fn find(packet: *const c_void) -> Result<(Arc<Session>, Packet), Error> {
+/// Does something with a packet and the session that it is of.
+#[inline]
+fn with<R>(packet: *const c_void, work: impl Fn(&Session, Packet) -> Result<R, Error>) -> Result<R, Error> {
     let (slot, packet) = objects::packet_of(packet)?;
-    Ok((session_of(slot)?, packet))
+    // A thread that works for the session needs no look at the others.
+    crew::with_own(slot, |session| work(session, packet)).unwrap_or_else(|| work(&*session_of(slot)?, packet))
 }
 
 /// An empty packet.
@@ -28,13 +30,13 @@ pub extern "C" fn an_pktbufAlloc(domain: *mut c_void) -> *mut c_void {
 /// Gives a packet back.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_pktbufFree(packet: *mut c_void) -> c_int {
-    code(find(packet).and_then(|(session, packet)| session.free(packet)))
+    code(with(packet, |session, packet| session.free(packet)))
 }
 
 /// Where the octets of a packet are.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_pktbufData(packet: *mut c_void) -> *mut c_void {
-    object(find(packet).and_then(|(session, packet)| Ok(session.buffers().data(packet)?.cast())))
+    object(with(packet, |session, packet| Ok(session.buffers().data(packet)?.cast())))
 }
 
 /// How many there are.
@@ -43,30 +45,27 @@ pub extern "C" fn an_pktbufData(packet: *mut c_void) -> *mut c_void {
 /// `length` is NULL or leads to memory for a number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn an_pktbufLength(packet: *mut c_void, length: *mut usize) -> c_int {
-    let ask = || {
-        let (session, packet) = find(packet)?;
+    let ask = |session: &Session, packet| {
         // SAFETY: the caller's promise.
         unsafe { put(length, session.buffers().extent(packet)?.length.into()) }
     };
-    code(ask())
+    code(with(packet, ask))
 }
 
 /// Makes a packet longer or shorter at its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_pktbufResize(packet: *mut c_void, length: usize) -> c_int {
-    let resize = || {
-        let (session, packet) = find(packet)?;
+    let resize = |session: &Session, packet| {
         let length = u16::try_from(length).map_err(|_| Error::Invalid)?;
         session.buffers().set_extent(packet, |extent| Some(Extent { length, ..extent }))
     };
-    code(resize())
+    code(with(packet, resize))
 }
 
 /// Moves the beginning of a packet: forward by so many octets, or backward.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_pktbufTrim(packet: *mut c_void, octets: i64) -> c_int {
-    let trim = || {
-        let (session, packet) = find(packet)?;
+    let trim = |session: &Session, packet| {
         session.buffers().set_extent(packet, |Extent { start, length }| {
             Some(Extent {
                 start: i64::from(start).checked_add(octets)?.try_into().ok()?,
@@ -74,5 +73,5 @@ pub extern "C" fn an_pktbufTrim(packet: *mut c_void, octets: i64) -> c_int {
             })
         })
     };
-    code(trim())
+    code(with(packet, trim))
 }

@@ -25,6 +25,8 @@ use crate::numbers::Numbers;
 use crate::session::Session;
 use core::cell::Cell;
 use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -91,11 +93,45 @@ struct Works {
 }
 
 thread_local! {
+    /// Its session; whoever sets it holds that until it is set anew.
+    static SESSION: Cell<Option<NonNull<Session>>> = const { Cell::new(None) };
     static WORKS_FOR: Cell<Option<Works>> = const { Cell::new(None) };
     /// Whether the thread leaves its crew when its function has returned.
     static LEAVES: Cell<bool> = const { Cell::new(false) };
     /// Whether it runs a deliver function.
     static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// As long as it lives, the calling thread works for a domain of a session.
+struct Working<'a> {
+    before: (Option<NonNull<Session>>, Option<Works>),
+    /// Held meanwhile.
+    _session: PhantomData<&'a Session>,
+}
+
+impl<'a> Working<'a> {
+    fn begin(session: &'a Session, domain: u32, thread: u64) -> Working<'a> {
+        let works = Works { slot: session.slot(), domain, thread };
+        let before = (SESSION.replace(Some(NonNull::from(session))), WORKS_FOR.replace(Some(works)));
+        Working { before, _session: PhantomData }
+    }
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        SESSION.set(self.before.0);
+        WORKS_FOR.set(self.before.1);
+    }
+}
+
+/// Does something with the session in this slot if the calling thread works for it.
+#[inline]
+pub fn with_own<R>(slot: u8, work: impl FnOnce(&Session) -> R) -> Option<R> {
+    let session = SESSION.get()?;
+    // SAFETY: whoever has set it borrows the session until it is set anew, on this very thread.
+    let session = unsafe { session.as_ref() };
+    // The slot of one that has ended may be another's.
+    (session.slot() == slot && !session.has_ended()).then(|| work(session))
 }
 
 /// The domain of this session for which the calling thread works, if it is one of a crew.

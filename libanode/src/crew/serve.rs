@@ -1,8 +1,6 @@
 //! A thread at work for a domain: it leads, takes what is to be done, and does it.
 
-use super::{
-    Argument, CEnds, Channel, Crew, DELIVERS, Desk, Job, LEAVES, Overrun, ProcessDomain, State, WORKS_FOR, Works,
-};
+use super::{Argument, CEnds, Channel, Crew, DELIVERS, Desk, Job, LEAVES, Overrun, ProcessDomain, State, Working};
 use super::{NODES, give_back, works_for};
 use crate::buffers::Packet;
 use crate::entry::Message;
@@ -55,8 +53,7 @@ impl Desk {
         }
         let thread = THREADS.fetch_add(1, Ordering::Relaxed);
         let mut shift = Shift { number, turn: 0, untold: None };
-        let works = Works { slot: session.slot(), domain: domain.name, thread };
-        let before = WORKS_FOR.replace(Some(works));
+        let working = Working::begin(session, domain.name, thread);
         LEAVES.set(false);
         let mut batch = Vec::with_capacity(BATCH);
         let ended = loop {
@@ -67,36 +64,13 @@ impl Desk {
             if left == Some(Duration::ZERO) || LEAVES.get() {
                 break Ok(());
             }
-            if let Some(job) = state.next(domain.name) {
-                if !state.leading {
-                    state.call_leader();
-                }
-                drop(state);
-                shift.turns(session, domain.name);
-                let channel = perform(session, job);
-                shift.turns(session, domain.name);
-                state = self.lock();
-                self.done(&mut state, channel);
-                state = self.tell(session, state, domain, &mut shift);
-            } else if !state.leading {
-                state.leading = true;
-                drop(state);
-                let taken = session.take(&mut batch, left);
-                state = self.lock();
-                state.leading = false;
-                for message in batch.drain(..) {
-                    state = self.route(session, state, message);
-                }
-                if taken.is_err() {
-                    drop(state);
-                    session.end();
-                    state = self.lock();
-                }
-            } else {
-                state = self.wait(state, domain, left);
-            }
+            state = match state.next(domain.name) {
+                Some(job) => self.work(state, domain, &mut shift, job),
+                None if state.leading => self.wait(state, domain, left),
+                None => self.lead(state, session, &mut batch, left),
+            };
         };
-        WORKS_FOR.set(before);
+        drop(working);
         state.free.push(shift.number);
         if let Some(crew) = state.crews.get_mut(&domain.name) {
             crew.threads -= 1;
@@ -106,6 +80,57 @@ impl Desk {
         drop(state);
         session.link().tell();
         ended
+    }
+
+    /// Does a job.
+    fn work<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        domain: &ProcessDomain,
+        shift: &mut Shift,
+        job: Job,
+    ) -> MutexGuard<'a, State> {
+        let session = &domain.session;
+        if !state.leading {
+            state.call_leader();
+        }
+        drop(state);
+        // What a program wants run for itself may take as long as it likes.
+        let watched = !matches!(job, Job::Run(..));
+        if watched {
+            shift.turns(session, domain.name);
+        }
+        let channel = perform(session, job);
+        if watched {
+            shift.turns(session, domain.name);
+        }
+        let mut state = self.lock();
+        self.done(&mut state, channel);
+        self.tell(session, state, domain, shift)
+    }
+
+    /// Waits for what comes from the node, and gives it to whom it concerns.
+    fn lead<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        session: &Arc<Session>,
+        batch: &mut Vec<Message>,
+        left: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        state.leading = true;
+        drop(state);
+        let taken = session.take(batch, left);
+        let mut state = self.lock();
+        state.leading = false;
+        for message in batch.drain(..) {
+            state = self.route(session, state, message);
+        }
+        if taken.is_err() {
+            drop(state);
+            session.end();
+            state = self.lock();
+        }
+        state
     }
 
     /// More threads than the node can see work for the session: this one does not.
@@ -219,9 +244,8 @@ impl Desk {
 
     /// Has the calling thread, which is the node's, run the function that gets a packet.
     pub fn deliver_here(&self, session: &Session, channel: &Arc<Channel>, packet: Packet, ends: CEnds) {
-        let before = WORKS_FOR.replace(Some(Works { slot: session.slot(), domain: channel.domain, thread: NODES }));
+        let _working = Working::begin(session, channel.domain, NODES);
         deliver(session, channel, packet, &ends);
-        WORKS_FOR.set(before);
     }
 
     /// Has the calling thread, which is the node's, do what else comes of a message.
@@ -231,9 +255,8 @@ impl Desk {
             return;
         }
         let Some((domain, job)) = self.lock().job_of(message) else { return };
-        let before = WORKS_FOR.replace(Some(Works { slot: session.slot(), domain, thread: NODES }));
+        let _working = Working::begin(session, domain, NODES);
         perform(session, job);
-        WORKS_FOR.set(before);
     }
 }
 

@@ -1,6 +1,7 @@
 //! `anode bench paths`: ways of packets through the NodeOS, beside what does the same without it (Snow on Silk §5: three paths,
 //! sizes from 1 to 1400 octets, latency and throughput).
 
+mod active;
 mod cut;
 
 use super::series::Series;
@@ -10,10 +11,10 @@ use super::{Error, Report, Settings};
 type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
 
 /// All parts.
-const PARTS: &[Part] = &[cut::run];
+const PARTS: &[Part] = &[cut::run, active::run];
 
 /// What others are compared with.
-const BASELINES: &[&str] = cut::BASELINES;
+const BASELINES: &[&[&str]] = &[cut::BASELINES, active::BASELINES];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -21,6 +22,6 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     for part in PARTS {
         all.extend(part(settings, report)?);
     }
-    report.rows = all.rows(BASELINES);
+    report.rows = all.rows(&BASELINES.concat());
     Ok(())
 }

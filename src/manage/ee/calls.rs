@@ -8,10 +8,10 @@ use libanode::message::{self, Answer, Call, Usage};
 
 /// A domain's specification as the node knows it.
 pub fn domain_spec(spec: &message::DomainSpec) -> DomainSpec {
-    let message::Threads { max_threads, stack_bytes } = spec.threads;
+    let message::Threads { max_threads, stack_bytes, hold_ms } = spec.threads;
     DomainSpec {
         title: spec.title.clone(),
-        threads: ThreadPoolSpec { max_threads, stack_bytes },
+        threads: ThreadPoolSpec { max_threads, stack_bytes, hold_ms },
         pool: spec.pool.map(PoolId),
         role: spec.role.clone(),
     }
@@ -85,12 +85,7 @@ fn attempt(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
         }
         Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
         // Files are the session's business, and one begins but once.
-        Call::Hello { .. }
-        | Call::FileOpen { .. }
-        | Call::FileRead { .. }
-        | Call::FileWrite { .. }
-        | Call::FileClose { .. }
-        | Call::FileUnlink { .. } => Err(Error::Invalid),
+        _ => Err(Error::Invalid),
     }
 }
 

@@ -17,11 +17,18 @@ const TAKEN_MAX: usize = 64;
 const VAIN_MAX: u32 = 100;
 
 /// The halves of all processes, by their hosts.
-#[derive(Default)]
 pub struct Desk {
     halves: Vec<Option<Box<Half>>>,
     /// Those that were told something since they were notified last.
     told: Vec<HostId>,
+    /// Whether processes wake the node with what they send.
+    asleep: bool,
+}
+
+impl Default for Desk {
+    fn default() -> Desk {
+        Desk { halves: Vec::new(), told: Vec::new(), asleep: true }
+    }
 }
 
 impl Desk {
@@ -49,6 +56,12 @@ impl Desk {
         if let Some(Some(half)) = self.halves.get_mut(host as usize) {
             half.marked = true;
         }
+    }
+
+    /// Looks at all processes at the next turn; whether they are asked to wake the node with what comes later.
+    pub fn listen(&mut self, wakes: bool) {
+        self.asleep = wakes;
+        self.halves.iter_mut().flatten().for_each(|half| half.marked = true);
     }
 
     /// Whether something waits until a process has room for it.
@@ -94,8 +107,8 @@ impl Desk {
     pub fn take(&mut self, node: &mut Node, turn: &mut Turn<'_>, poll: &Poll) -> bool {
         let mut more = false;
         for half in self.halves.iter_mut().flatten().filter(|half| half.marked || half.deaf) {
-            let (taken, rest) = take_from(half, node, turn);
-            half.vain += u32::from(taken == 0 && half.marked);
+            let (taken, rest) = take_from(half, self.asleep, node, turn);
+            half.vain += u32::from(taken == 0 && half.marked && self.asleep);
             half.marked = rest;
             more |= rest;
             if half.vain > VAIN_MAX && !half.deaf {
@@ -105,10 +118,14 @@ impl Desk {
         more
     }
 
-    /// Listens again to those that were not heard; to be called now and then.
-    pub fn look_after(&mut self, poll: &Poll, first: u64) {
+    /// Listens again to those that were not heard, and ends domains whose threads hang; to be called now and then.
+    pub fn look_after(&mut self, node: &mut Node, turn: &mut Turn<'_>, poll: &Poll, first: u64) {
         for (at, half) in self.halves.iter_mut().enumerate() {
             let Some(half) = half else { continue };
+            let own = half.domain;
+            for domain in half.look_at_threads(turn.now, |domain| node.thread_limit(own, domain)) {
+                node.end_hung(turn, domain);
+            }
             half.vain = 0;
             if half.deaf && poll.add_edge(half.waker(), first + at as u64).is_ok() {
                 (half.deaf, half.marked) = (false, true);
@@ -118,9 +135,9 @@ impl Desk {
 }
 
 /// Takes a batch from one process: how many, and whether there may be more.
-fn take_from(half: &mut Half, node: &mut Node, turn: &mut Turn<'_>) -> (usize, bool) {
+fn take_from(half: &mut Half, wakes: bool, node: &mut Node, turn: &mut Turn<'_>) -> (usize, bool) {
     for taken in 0..TAKEN_MAX {
-        match half.take() {
+        match half.take(wakes) {
             Some(Taken::Sent(sent)) => send(half, &sent, node, turn),
             Some(Taken::Nonsense) => {
                 let frame = turn.out.pool.take();

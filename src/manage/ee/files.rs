@@ -4,7 +4,7 @@
 //! may be done there, is judged by [`super::super::files`].
 
 use crate::manage::files::Files;
-use crate::nodeos::file::{FileId, FileSpec, OpenFlags, Quota};
+use crate::nodeos::file::{Access, FileId, FileKind, FileSpec, FileStat, OpenFlags, Quota};
 use crate::nodeos::interface::{DomainId, Error};
 use libanode::message::{Answer, Call, Contents, FILE_BYTES_MAX};
 use std::collections::HashMap;
@@ -21,15 +21,29 @@ pub struct Opened {
 /// The domain in whose name a call opens or unlinks: the session has to see to it that it is its own.
 pub fn in_name_of(call: &Call) -> Option<DomainId> {
     match call {
-        Call::FileOpen { domain, .. } | Call::FileUnlink { domain, .. } => Some(DomainId(*domain)),
+        Call::FileOpen { domain, .. }
+        | Call::FileUnlink { domain, .. }
+        | Call::FileStatPath { domain, .. }
+        | Call::FileMakeDirectory { domain, .. }
+        | Call::FileRename { domain, .. }
+        | Call::FileNext { domain, .. }
+        | Call::FileShare { domain, .. } => Some(DomainId(*domain)),
         _ => None,
     }
 }
 
 /// Whether a call is about files.
 pub fn is_about_files(call: &Call) -> bool {
-    matches!(call, Call::FileRead { .. } | Call::FileWrite { .. } | Call::FileClose { .. })
-        || in_name_of(call).is_some()
+    let of_open = matches!(
+        call,
+        Call::FileRead { .. }
+            | Call::FileWrite { .. }
+            | Call::FileClose { .. }
+            | Call::FileTruncate { .. }
+            | Call::FileSync { .. }
+            | Call::FileStat { .. }
+    );
+    of_open || in_name_of(call).is_some()
 }
 
 impl Opened {
@@ -82,16 +96,52 @@ impl Opened {
                 self.open.remove(file);
                 files.close(domain, FileId(*file)).map(|()| Answer::Done {})
             }
-            Call::FileUnlink { domain, space, path } => {
-                files.unlink(DomainId(*domain), space.as_deref(), path).map(|()| Answer::Done {})
+            Call::FileTruncate { file, size } => {
+                files.truncate(self.owner(*file)?, FileId(*file), *size).map(|()| Answer::Done {})
             }
-            _ => Err(Error::Invalid),
+            Call::FileSync { file } => files.sync(self.owner(*file)?, FileId(*file)).map(|()| Answer::Done {}),
+            Call::FileStat { file } => {
+                files.stat(self.owner(*file)?, FileId(*file)).map(|stat| found(String::new(), &stat))
+            }
+            call => of_path(&files, call),
         }
     }
 
     fn owner(&self, file: u32) -> Result<DomainId, Error> {
         self.open.get(&file).copied().ok_or(Error::Stale)
     }
+}
+
+/// Carries out a call about a path.
+fn of_path(files: &Files, call: &Call) -> Result<Answer, Error> {
+    let done = |()| Answer::Done {};
+    match call {
+        Call::FileUnlink { domain, space, path } => files.unlink(DomainId(*domain), space.as_deref(), path).map(done),
+        Call::FileStatPath { domain, space, path } => {
+            files.stat_path(DomainId(*domain), space.as_deref(), path).map(|stat| found(String::new(), &stat))
+        }
+        Call::FileMakeDirectory { domain, space, path } => {
+            files.make_directory(DomainId(*domain), space.as_deref(), path).map(done)
+        }
+        Call::FileRename { domain, space, from, to } => {
+            files.rename(DomainId(*domain), space.as_deref(), from, to).map(done)
+        }
+        Call::FileNext { domain, space, path, after } => {
+            let list = files.list(DomainId(*domain), space.as_deref(), path.as_deref(), after)?;
+            let first = list.into_iter().next().ok_or(Error::Unknown)?;
+            Ok(found(first.name, &first.stat))
+        }
+        Call::FileShare { domain, with, access } => {
+            let access = [Access::None, Access::Read, Access::Write].get(usize::from(*access)).ok_or(Error::Invalid)?;
+            files.share(DomainId(*domain), with, *access).map(done)
+        }
+        _ => Err(Error::Invalid),
+    }
+}
+
+fn found(name: String, stat: &FileStat) -> Answer {
+    let directory = stat.kind == FileKind::Directory;
+    Answer::Found { name, size: stat.size, modified_ns: stat.modified_ns, directory }
 }
 
 impl Drop for Opened {

@@ -7,16 +7,18 @@
 
 use crate::nodeos::interface::{Destination, DomainId, Ends, OutChanId, Upcall};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::thread_pool::ThreadPool;
 use crate::port::Frame;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::Addr;
 use libanode::entry::{Message, Span};
 use libanode::memory::{HEADROOM, Memory};
-use libanode::ring::{Consumer, Nonsense, Producer};
+use libanode::ring::{Cells, Consumer, Nonsense, Producer};
 use rustix::net::{Shutdown, shutdown};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Nanoseconds that a process may take nothing while packets come for it: ten seconds.
 const HANG: u64 = 10_000_000_000;
@@ -64,6 +66,7 @@ pub struct Half {
     waker: Waker,
     connection: Arc<SeqPacket>,
     broken: bool,
+    threads: ThreadPool,
     /// How far the process was when it had no room for a packet first, and when that was.
     stuck: Option<(u64, u64)>,
 }
@@ -84,6 +87,7 @@ impl Half {
             free: (0..geometry.buffers_node as u16).rev().collect(),
             lent: vec![false; geometry.buffers_node as usize],
             waiting: VecDeque::new(),
+            threads: ThreadPool::new(geometry.threads as u16),
             memory,
             waker,
             connection,
@@ -202,6 +206,14 @@ impl Half {
         Reason::ChannelFull
     }
 
+    /// Looks at the threads of the process: those domains in which one has been at the same for longer than `limit` says. It says
+    /// nothing of domains that are not the process's.
+    pub fn look_at_threads(&mut self, now: u64, limit: impl Fn(DomainId) -> Option<u64>) -> Vec<DomainId> {
+        let (memory, geometry) = (&self.memory, self.memory.geometry());
+        let shown = |number: u16| geometry.thread(number).map_or(0, |at| memory.load(at, Ordering::Acquire));
+        self.threads.look(now, shown, limit)
+    }
+
     /// Takes back buffers that the process has freed. At most as many as there are: more it can only invent.
     fn take_back(&mut self) {
         for _ in 0..self.lent.len() {
@@ -250,15 +262,17 @@ impl Half {
         }
     }
 
-    /// The oldest entry that the process has put in; nothing if there is none, and then it writes to the waker with the next.
+    /// The oldest entry that the process has put in; nothing if there is none, and then it writes to the waker with the next, if
+    /// `wakes`.
     #[inline]
-    pub fn take(&mut self) -> Option<Taken> {
+    pub fn take(&mut self, wakes: bool) -> Option<Taken> {
         if self.broken {
             return None;
         }
         loop {
             match self.down.pop() {
                 Ok(Some(entry)) => return Some(self.understand(&entry)),
+                Ok(None) if !wakes => return None,
                 Ok(None) => match self.down.sleep() {
                     Ok(true) => return None,
                     Ok(false) => {}

@@ -20,11 +20,12 @@ use super::worker::Order;
 use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
+use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, NodeOs, Upcall};
-use crate::sys::clock::Clock;
+use crate::sys::clock::{Clock, process_cpu};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
-use crate::trust::{ANYONE, Roles};
+use crate::trust::{ANYONE, Role, Roles};
 use files::Opened;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
@@ -74,9 +75,10 @@ impl Door {
             None => spec.role.as_deref().unwrap_or(ANYONE),
         };
         let role = self.roles.environment(&self.node, &spec.title, role).map_err(|_| Error::Unknown)?;
-        if spec.threads.max_threads > role.grants.threads {
-            return Err(Error::Limit);
-        }
+        let grants = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
+        // How many threads a domain has says its creator; of the first one the role does.
+        let role = Arc::new(Role { grants: Grants { threads: role.grants.threads, ..grants }, ..(*role).clone() });
+        let process = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
         let geometry = affordable(role.grants.memory_bytes).ok_or(Error::Limit)?;
         let mut opened = Opened::new(self.handle.files().cloned(), Quota::from(&role.grants));
         let (own, title) = (member.as_ref().map(|member| member.domain), spec.title.clone());
@@ -100,7 +102,7 @@ impl Door {
             Some(own) if own != domain => opened.inherit(domain, own),
             Some(_) => {}
         }
-        Ok(Granted { host, domain, geometry, opened })
+        Ok(Granted { host, domain, process, geometry, opened })
     }
 }
 
@@ -159,6 +161,7 @@ struct Session {
     door: Door,
     host: HostId,
     domain: DomainId,
+    process: u32,
     opened: Opened,
 }
 
@@ -166,6 +169,7 @@ struct Session {
 struct Granted {
     host: HostId,
     domain: DomainId,
+    process: u32,
     geometry: Geometry,
     opened: Opened,
 }
@@ -182,8 +186,9 @@ impl Session {
             VERSION => door.grant(&connection, calls::domain_spec(&spec)),
             _ => Err(Error::Unsupported),
         };
-        let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
-        let session = Session { connection: Arc::new(connection), door, host, domain, opened };
+        let Granted { host, domain, process, geometry, opened } =
+            granted.map_err(|error| refuse(&connection, number, error))?;
+        let session = Session { connection: Arc::new(connection), door, host, domain, process, opened };
         session.welcome(number, geometry).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
             refuse(&session.connection, number, Error::Full);
@@ -223,7 +228,12 @@ impl Session {
         if !files::is_about_files(&call) {
             let above = if let Call::DomainCreate { parent, .. } = call { Some(DomainId(parent)) } else { None };
             let settles = calls::changes_channels(&call);
-            let answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
+            let own = matches!(&call, Call::DomainUsage { domain } if *domain == self.domain.0);
+            let mut answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
+            if let (true, Answer::Used { usage }) = (own, &mut answer) {
+                // Its threads, of whatever domain, are the process's.
+                usage.cpu_ns += process_cpu(self.process).unwrap_or(0);
+            }
             if settles && self.door.handle.settle().is_err() {
                 return refused(Error::Ended);
             }

@@ -81,9 +81,6 @@ impl Host for Entrance {
         if spec.pool.is_some() || spec.threads.max_threads == 0 {
             return Err(Error::Invalid);
         }
-        if spec.threads.max_threads > host.role.grants.threads {
-            return Err(Error::Limit);
-        }
         let quota = Quota::from(&host.role.grants);
         let shared = Arc::new(Shared {
             host: host.clone(),

@@ -4,11 +4,22 @@ use crate::code::run::trusted::Program;
 use crate::manage::ee::{Entrance, ObjectHost};
 use crate::sys::poll::Waker;
 use libanode::here;
+use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Octets of the largest object.
 const OBJECT_BYTES_MAX: u64 = 64 << 20;
+
+/// The first argument by which this program knows that it is to run an object as a process of its own.
+pub const ARGUMENT: &str = "object-as-process";
+
+/// Runs an object's main function in this process, as that of a process of its own: its status. The words are those behind [`ARGUMENT`].
+pub fn run(words: impl Iterator<Item = OsString>) -> io::Result<i32> {
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let path = words.first().ok_or(io::ErrorKind::InvalidInput)?;
+    load(path).map(|program| program.run(&words)).map_err(io::Error::other)
+}
 
 /// How an object has ended: its status, or why it did not begin.
 pub(super) type Outcome = Result<i32, String>;

@@ -7,7 +7,7 @@ use libanode::ring::Cells;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const SMALL: Geometry = Geometry { up: 8, down: 8, buffers_node: 4, buffers_process: 4, buffer_bytes: 256, threads: 1 };
+const SMALL: Geometry = Geometry { up: 8, down: 8, buffers_node: 4, buffers_process: 4, buffer_bytes: 256, threads: 4 };
 
 fn half() -> (Half, Arc<Memory>) {
     let (memory, _) = Memory::make(SMALL).unwrap();
@@ -33,7 +33,7 @@ fn books_are_right(half: &Half) {
 fn take_all(half: &mut Half, most: usize) -> usize {
     let mut frame = Frame::with_capacity(2048);
     let mut taken = 0;
-    while let Some(found) = half.take() {
+    while let Some(found) = half.take(true) {
         taken += 1;
         assert!(taken <= most, "more than a ring can hold between two looks");
         if let Taken::Sent(sent) = found {
@@ -108,7 +108,7 @@ fn a_process_that_writes_all_the_time_meanwhile_changes_nothing_but_its_own_pack
                 half = Half::new(memory.clone(), DomainId(7), Waker::new().unwrap(), connection);
             }
             half.tell(round, DomainId(1), packet(100));
-            if let Some(Taken::Sent(sent)) = half.take() {
+            if let Some(Taken::Sent(sent)) = half.take(true) {
                 let mut frame = Frame::with_capacity(2048);
                 assert!(half.copy(&sent, &mut frame));
                 half.done(&sent);
@@ -118,6 +118,59 @@ fn a_process_that_writes_all_the_time_meanwhile_changes_nothing_but_its_own_pack
         over.store(true, Ordering::Relaxed);
     });
     books_are_right(&half);
+}
+
+/// An entry for a packet of so many octets at the beginning of a buffer of the process's.
+fn sends(length: u16) -> libanode::ring::Entry {
+    let span = Span { buffer: SMALL.buffers_node as u16, offset: 0, length };
+    Message::Packet { span, channel: 1, domain: 0, source: None, destination: None }.entry()
+}
+
+#[test]
+fn a_length_that_is_changed_after_the_check_is_not_read_again() {
+    let (mut half, memory) = half();
+    let mut down = libanode::ring::Producer::new(memory.clone(), SMALL.down());
+    let mut frame = Frame::with_capacity(2048);
+    for number in 0..100 {
+        assert!(down.push(&sends(10)).unwrap());
+        let Some(Taken::Sent(sent)) = half.take(true) else { panic!("it is a packet") };
+        let first = SMALL.down().base + 48 + 8 * (number % SMALL.down as usize);
+        memory.store(first, sends(u16::MAX)[0], Ordering::SeqCst);
+        assert!(half.copy(&sent, &mut frame));
+        assert_eq!((frame.len(), sent.span.length), (10, 10));
+        half.done(&sent);
+    }
+}
+
+#[test]
+fn a_length_that_changes_all_the_time_is_good_or_nonsense_and_never_both() {
+    let (mut half, memory) = half();
+    let mut down = libanode::ring::Producer::new(memory.clone(), SMALL.down());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for at in 0..SMALL.down as usize {
+                    for length in [10, 256, 257, u16::MAX] {
+                        memory.store(SMALL.down().base + 48 + 8 * at, sends(length)[0], Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        let mut frame = Frame::with_capacity(2048);
+        for _ in 0..200_000 {
+            assert!(down.push(&sends(10)).unwrap());
+            match half.take(true) {
+                Some(Taken::Sent(sent)) => {
+                    assert!([10, 256].contains(&sent.span.length) && half.copy(&sent, &mut frame));
+                    assert_eq!(frame.len(), usize::from(sent.span.length));
+                }
+                Some(Taken::Nonsense) => {}
+                None => panic!("something was put in"),
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]
