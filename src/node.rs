@@ -110,7 +110,6 @@ pub struct Node {
     adopted: Vec<Digest>,
     /// Away only while it is called.
     plan: Option<Box<plan::Speaker>>,
-    plan_principals: Arc<[(String, String)]>,
 }
 
 impl Node {
@@ -178,7 +177,6 @@ impl Node {
             told: 0,
             adopted: Vec::new(),
             plan: None,
-            plan_principals: Arc::default(),
         }
     }
 

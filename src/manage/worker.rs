@@ -296,6 +296,8 @@ impl Worker {
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
                 Loaded::Heard(list) => self.node.heard(turn.now, &list),
                 Loaded::Resolved(name, addr) => self.node.resolved(&mut turn, &name, addr),
+                Loaded::Vouched(question, judged) => self.node.vouched(&mut turn, question, judged),
+                Loaded::Installed(digest, brought) => self.node.installed(&mut turn, digest, brought),
             }
         }
         for _ in 0..ORDERS_MAX {
@@ -398,7 +400,7 @@ impl Worker {
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
-                Effect::Resolve(name) => self.node.resolved(&mut turn, &name, None),
+                Effect::Plan(wish) => self.node.wished_in_vain(&mut turn, wish),
                 Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
             }
         }
