@@ -234,6 +234,10 @@ impl Node {
                 (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
             }
             Ok(wire::Message::Piece(_)) => None,
+            // Somebody looks for neighbours.
+            Ok(wire::Message::Routes(routes)) if routes.request && wire::is_everybody(native.destination) => {
+                (!self.is_near(from.port, from.addr)).then_some(Reason::Stranger)
+            }
             Ok(_) if own => Some(Reason::Stranger),
             Ok(_) => Some(Reason::DestinationMismatch),
             Err(_) => Some(Reason::Malformed),

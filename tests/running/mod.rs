@@ -12,6 +12,20 @@ use std::time::{Duration, Instant};
 /// The program.
 pub const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 
+/// Three nodes in a line, with addresses of both kinds: a is 10.0.1.1 and fd00:0:1::1, b 10.0.2.2 and fd00:0:2::2.
+pub const LINE: &str = r#"
+name = "t"
+nodes.a.active = true
+nodes.r.active = true
+nodes.b.active = true
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
+"#;
+
 /// For how long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
