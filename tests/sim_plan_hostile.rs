@@ -8,7 +8,7 @@ use anode::apps::plan::Script;
 use anode::ee::plan::Config;
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
-use anode::sim::{Line, SECOND};
+use anode::sim::{Line, SECOND, SendError};
 use anode::wire::{Addr, anep, plan as wire};
 use net::{Net, app, host, value};
 use plan::name::Name;
@@ -154,15 +154,26 @@ fn a_packet_without_bound_goes_nowhere_and_sends_nothing() {
     let mut net = Net::line(3, Line::default());
     let send = "fun main() = OnRemote(|print|(1), getSource(), getRB(), defaultRoute)";
     let chunk = Script::new("send", send).unwrap().chunk("main", []).unwrap();
-    // Evaluated where it is injected, it cannot send; on its way it ends.
+    // Evaluated where it is injected, it cannot send; for elsewhere it is not taken.
     net.inject(0, chunk.clone(), 0);
     net.sim.run_for(SECOND);
     assert!(net.sim.take_printed().concat().contains("raised NotEnoughRB on 10.0.0.1"));
-    let header = Header { destination: host(2), ..Header::injected(Host::default(), 0) };
-    net.inject_packet(0, Packet { header, chunk });
+    let packet = |source: usize, to: usize| {
+        let header = Header { destination: host(to), source: host(source), ..Header::injected(Host::default(), 0) };
+        Packet { header, chunk: chunk.clone() }.octets().unwrap()
+    };
+    let (seat, octets) = (net.seats[0].port, packet(0, 2));
+    let refused = net.sim.inject_plan(0, seat, &octets).unwrap_err();
+    assert!(matches!(refused, SendError::Refused(Reason::Bound)), "{refused:?}");
+    // A neighbour that sends one on gets word of it, and so does nobody else.
+    let mut frame = vec![0; anep::HEADER];
+    let octets = packet(0, 2);
+    anep::emit_basic(&mut frame, anep::type_id::PLAN, octets.len()).unwrap();
+    frame.extend_from_slice(&octets);
+    net.sim.put_frame(0, 0, &frame);
     net.sim.run_for(SECOND);
-    assert!(net.sim.take_printed().concat().contains("raised NotEnoughRB on 10.0.0.1"));
-    assert_eq!((drops(&net, 0, Reason::Bound), net.audit().spent), (1, 0));
+    assert_eq!((drops(&net, 0, Reason::Bound), drops(&net, 1, Reason::Bound)), (1, 1));
+    assert_eq!((net.audit().spent, drops(&net, 2, Reason::Evaluation)), (0, 0));
 }
 
 #[test]

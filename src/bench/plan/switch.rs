@@ -12,10 +12,12 @@ use crate::code::run::Runtime;
 use crate::node::{Node, Output, Turn};
 use crate::port::{Frame, PeerId, PortId};
 use crate::sys::clock::Clock;
+use crate::sys::mmsg::deepen;
 use crate::sys::realtime;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -26,6 +28,12 @@ const QUEUE: usize = 4096;
 
 /// How long a thread sleeps before it looks whether it is to end.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The nice value of those who come first among ordinary threads.
+const FIRST: i32 = -20;
+
+/// Octets of datagrams that the kernel may keep.
+const BUFFER: u32 = 8 << 20;
 
 /// How a layer hands a packet to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +157,8 @@ impl Switch {
         let failed = |error: io::Error| Error::Node(error.to_string());
         let socket = UdpSocket::bind(listen).map_err(failed)?;
         socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        // Without the right to that, what the system grants.
+        let _ = deepen(socket.as_fd(), BUFFER);
         let link = Arc::new(LinkLayer { socket, peers: [*previous, *next] });
         let mut switch = Switch { stop: Arc::default(), threads: Vec::new() };
         match mode {
@@ -171,8 +181,10 @@ impl Switch {
     fn spawn(&mut self, cpu: usize, work: impl FnOnce(&dyn Fn() -> bool) + Send + 'static) -> io::Result<()> {
         let stop = self.stop.clone();
         let run = move || {
-            // Whoever runs the benchmark may be real-time itself; the layers' threads were ordinary ones.
+            // Whoever runs the benchmark may be real-time itself; the layers' threads were ordinary ones. What else the
+            // machine does must not keep them waiting, if that may be.
             if realtime::pin(&[cpu]).and_then(|()| realtime::be_ordinary()).is_ok() {
+                let _ = rustix::process::setpriority_process(None, FIRST);
                 work(&|| stop.load(Ordering::Acquire));
             }
         };

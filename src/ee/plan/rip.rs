@@ -92,7 +92,9 @@ impl Rip {
         if routes.request {
             return self.tell(env, from, false);
         }
-        for route in routes.iter().filter(|route| route.length == 128) {
+        // Natively a packet is an IP packet, and its next hop one of the same family; a node is a neighbour once in each.
+        let fits = |to: Addr| from.peer != PeerId::NONE || to.is_v4() == from.addr.is_v4();
+        for route in routes.iter().filter(|route| route.length == 128 && fits(route.to)) {
             if !env.topology().is_own(route.to) {
                 self.hear(now, from, route);
             }
