@@ -118,7 +118,6 @@ pub struct Node {
     links_wanted: TokenBucket,
     /// Away only while it is called.
     plan: Option<Box<plan::Speaker>>,
-    plan_principals: Arc<[(String, String)]>,
 }
 
 impl Node {
@@ -189,7 +188,6 @@ impl Node {
             adopted: Vec::new(),
             links_wanted: halves::links_wanted(),
             plan: None,
-            plan_principals: Arc::default(),
         }
     }
 

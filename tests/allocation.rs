@@ -133,7 +133,7 @@ fn packets_in_steady_state_allocate_nothing() {
                 | Effect::Kernel(_)
                 | Effect::Authorise(_)
                 | Effect::Channel { .. }
-                | Effect::Resolve(_) => {}
+                | Effect::Plan(_) => {}
                 Effect::Prepare(p) => {
                     node.prepared(&mut turn, p.code, p.carry_out(&compiler));
                 }

@@ -131,6 +131,7 @@ impl Pair {
         let domain = self.domain;
         let look = |node: &mut Node, _: &mut Turn<'_>| {
             let channels = node.channel_list().into_iter().map(|channel| channel.traffic).collect();
+            node.settle_cuts();
             let tree = node.domain_tree();
             let usage = &tree.iter().find(|found| found.id == domain.0).unwrap().usage;
             (

@@ -103,7 +103,7 @@ impl Arm {
                     let grant = self.roles.authorise("arm", 0, &claim).map_err(|error| error.to_string());
                     self.node.authorised(&mut turn, claim.code, grant);
                 }
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Resolve(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) => {}
             }
         }
     }

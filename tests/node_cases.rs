@@ -84,7 +84,7 @@ impl Bench {
                 | Effect::Kernel(_)
                 | Effect::Authorise(_)
                 | Effect::Channel { .. }
-                | Effect::Resolve(_) => {}
+                | Effect::Plan(_) => {}
                 Effect::Prepare(prepare) => {
                     self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
                 }
@@ -432,11 +432,7 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
         let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
         match effect {
             Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_)
-            | Effect::Kernel(_)
-            | Effect::Authorise(_)
-            | Effect::Channel { .. }
-            | Effect::Resolve(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) | Effect::Channel { .. } | Effect::Plan(_) => {}
             Effect::Prepare(prepare) => {
                 bench.node.unprepared(&mut turn, prepare.code);
                 overloaded += 1;

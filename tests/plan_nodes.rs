@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const COUNT: usize = 3;
 
 /// A line of three nodes, each a process: node i has the address 10.0.0.i+1.
-struct Line {
+struct Overlay {
     folder: tempfile::TempDir,
     tcp: SocketAddr,
     nodes: Vec<Child>,
@@ -29,13 +29,13 @@ fn addr(at: usize) -> String {
     format!("10.0.0.{}", at + 1)
 }
 
-impl Line {
-    fn start(more: &str) -> Line {
+impl Overlay {
+    fn start(more: &str) -> Overlay {
         let sockets: Vec<_> = (0..COUNT).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         drop(sockets);
-        let mut line = Line { folder: tempfile::tempdir().unwrap(), tcp, nodes: Vec::new() };
+        let mut line = Overlay { folder: tempfile::tempdir().unwrap(), tcp, nodes: Vec::new() };
         std::fs::write(line.folder.path().join("hosts"), "10.0.0.1 first\n10.0.0.3 last third # two names\n").unwrap();
         std::fs::write(line.folder.path().join("key"), "07".repeat(32)).unwrap();
         for at in 0..COUNT {
@@ -91,7 +91,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for Overlay {
     fn drop(&mut self) {
         for child in &mut self.nodes {
             let _ = child.kill();
@@ -111,7 +111,7 @@ fn printed(output: &Output) -> String {
 
 #[test]
 fn a_program_is_injected_by_socket_and_by_tcp() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let (dir, tcp) = (line.dir(0).display().to_string(), line.tcp.to_string());
     let call = "ping(hd thisHost(), getHostByName(\"10.0.0.3\"))";
     let ping = program("ping");
@@ -149,7 +149,7 @@ fn a_program_is_injected_by_socket_and_by_tcp() {
 
 #[test]
 fn what_cannot_be_injected_is_refused_with_its_reason() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let (dir, ping) = (line.dir(0).display().to_string(), program("ping"));
     let said = |arguments: &[&str]| {
         let output = line.inject(arguments);
@@ -165,7 +165,7 @@ fn what_cannot_be_injected_is_refused_with_its_reason() {
 
 #[test]
 fn a_packet_can_be_written_and_a_call_read() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let file = line.folder.path().join("packet");
     let output =
         Command::new(ANODE).args(["plan", "inject", &program("ping"), "5", "ack()", "-o"]).arg(&file).output().unwrap();
@@ -178,7 +178,7 @@ fn a_packet_can_be_written_and_a_call_read() {
 
 #[test]
 fn values_reach_a_listening_application_and_connections_close() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let mut server = PlanPort::attach(&line.dir(2), 7).unwrap();
     assert!(PlanPort::attach(&line.dir(2), 7).is_err(), "the number is taken");
     let mut client = PlanPort::attach(&line.dir(0), 0).unwrap();
@@ -199,7 +199,7 @@ fn values_reach_a_listening_application_and_connections_close() {
 
 #[test]
 fn the_system_finds_names_while_packets_go_on() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let mut port = PlanPort::attach(&line.dir(0), 0).unwrap();
     let source = "fun find(n : string) : unit = print(try (n, getHostByName(n)) handle BadHost => (n, getSource()))
                   fun say(n : string) : unit = print((n, getSource()))";
@@ -214,7 +214,7 @@ fn the_system_finds_names_while_packets_go_on() {
 
 #[test]
 fn a_principal_sees_more_than_anyone() {
-    let line = Line::start("restricted = [\"memoryUse\"]");
+    let line = Overlay::start("restricted = [\"memoryUse\"]");
     let dir = line.dir(0).display().to_string();
     std::fs::write(line.folder.path().join("who.plan"), "fun who() = print((getPrincipal(), length(memoryUse()) > 0))")
         .unwrap();
@@ -227,7 +227,7 @@ fn a_principal_sees_more_than_anyone() {
 
 #[test]
 fn rip_finds_the_ways_of_running_nodes() {
-    let line = Line::start("routing = \"rip\"\nrip_update_ms = 100");
+    let line = Overlay::start("routing = \"rip\"\nrip_update_ms = 100");
     let begin = Instant::now();
     while line.status(0)["plan"]["rip_routes"] != 2 {
         assert!(begin.elapsed() < PATIENCE, "{}", line.status(0));
@@ -240,8 +240,25 @@ fn rip_finds_the_ways_of_running_nodes() {
 }
 
 #[test]
+fn rip_finds_neighbours_on_interfaces_that_nobody_configured() {
+    let rip = |_: &str, config: &mut toml::Table| {
+        config.insert("plan".into(), toml::from_str("routing = \"rip\"\nrip_update_ms = 1000").unwrap());
+    };
+    let Some(net) = Running::up_with("planrip", LINE, &rip) else { return };
+    // Both ends have found the node in the middle, and by it each other: four addresses of its, two of the other end.
+    for end in ["a", "b"] {
+        net.await_status(end, |status| status["plan"]["rip_routes"] == 6);
+    }
+    let ping = Script::new("ping", &std::fs::read_to_string(program("ping")).unwrap()).unwrap();
+    for (home, to) in [("10.0.1.1", "10.0.2.2"), ("fd00:0:1::1", "fd00:0:2::2")] {
+        let hosts = format!("ping(getHostByName(\"{home}\"), getHostByName(\"{to}\"))");
+        assert_eq!(call(net.dir("a"), &ping, &hosts, 9, 1), ["Success"]);
+    }
+}
+
+#[test]
 fn only_plan_messages_pass_the_bridge() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let stream = std::net::TcpStream::connect(line.tcp).unwrap();
     let mut buffer = [0; 1000];
     for message in [&[1, 0, 0][..], &[2; 100], &[0xff]] {
@@ -253,7 +270,7 @@ fn only_plan_messages_pass_the_bridge() {
 
 #[test]
 fn the_python_client_injects_and_receives() {
-    let line = Line::start("");
+    let line = Overlay::start("");
     let folder = line.folder.path();
     let output = Command::new(ANODE)
         .args([

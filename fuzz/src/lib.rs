@@ -5,6 +5,7 @@
 //! the same checks from `reading.rs` against the crate itself.
 
 pub mod instructions;
+pub mod plans;
 pub mod programs;
 pub mod reading;
 #[path = "../../src/wire/mod.rs"]

@@ -27,11 +27,14 @@ const HEADERS: [(&str, &str); 5] = [
     ("hop.h", include_str!("../../benches/c/hop.h")),
     ("program.h", include_str!("../../benches/c/program.h")),
 ];
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 7] = [
     ("launch", include_str!("../../benches/c/launch.c")),
     ("burst", include_str!("../../benches/c/burst.c")),
     ("udpgw", include_str!("../../benches/c/udpgw.c")),
     ("packetgw", include_str!("../../benches/c/packetgw.c")),
+    ("echo", include_str!("../../benches/c/echo.c")),
+    ("rtt", include_str!("../../benches/c/rtt.c")),
+    ("pace", include_str!("../../benches/c/pace.c")),
 ];
 /// Programs that need the headers of a kernel with live frames (5.18).
 const KERNEL_SOURCES: [(&str, &str); 8] = [
@@ -63,6 +66,12 @@ pub(crate) struct Programs {
     pub(crate) udpgw: PathBuf,
     /// Plain AF_PACKET forwarder.
     pub(crate) packetgw: PathBuf,
+    /// Plain echo.
+    pub(crate) echo: PathBuf,
+    /// Asks it, and times the answers.
+    pub(crate) rtt: PathBuf,
+    /// Generator at a rate, and a sink that counts.
+    pub(crate) pace: PathBuf,
     folder: PathBuf,
 }
 
@@ -111,8 +120,16 @@ impl Programs {
             compile(cc, &FLAGS, &folder, name, source)?;
         }
         let at = |name: &str| folder.join(name);
-        let (launch, burst, udpgw, packetgw) = (at("launch"), at("burst"), at("udpgw"), at("packetgw"));
-        Ok(Programs { launch, burst, udpgw, packetgw, folder })
+        Ok(Programs {
+            launch: at("launch"),
+            burst: at("burst"),
+            udpgw: at("udpgw"),
+            packetgw: at("packetgw"),
+            echo: at("echo"),
+            rtt: at("rtt"),
+            pace: at("pace"),
+            folder,
+        })
     }
 
     /// Compiles what in-kernel paths need and is not there yet.

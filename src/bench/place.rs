@@ -91,6 +91,11 @@ impl Site {
         Site::new(Way::Packet { ingress: INGRESS, egress: EGRESS }, Some(line), programs, cpus)
     }
 
+    /// Between loopback sockets.
+    pub(crate) fn udp(way: Way, programs: &Programs, cpus: Cpus) -> Result<Site, Error> {
+        Site::new(way, None, programs, cpus)
+    }
+
     fn new(way: Way, line: Option<Line>, programs: &Programs, cpus: Cpus) -> Result<Site, Error> {
         Ok(Site { way, port: ANEP_PORT, scratch: Scratch::new()?, line, programs: programs.clone(), cpus })
     }

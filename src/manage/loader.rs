@@ -10,12 +10,14 @@ use super::linker::Linker;
 use super::resolver::Resolver;
 use crate::code::bundle::Bundle;
 use crate::code::run::Program;
+use crate::code::run::service::WasmService;
 use crate::code::run::wasm::Compiler;
 use crate::code::store::Store;
+use crate::ee::plan::{Brought, Wish};
 use crate::node::{Effect, Linked};
 use crate::port::PortId;
 use crate::sys::poll::Waker;
-use crate::trust::{Claim, Grant, Roles};
+use crate::trust::{Claim, Grant, Moment, Role, Roles, Statement};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
@@ -46,6 +48,10 @@ pub enum Loaded {
     Heard(Vec<(PortId, Addr)>),
     /// The address of a name.
     Resolved(Box<str>, Option<Addr>),
+    /// In which role a signed packet acts.
+    Vouched(u64, Result<Arc<Role>, String>),
+    /// The service of a module that a packet brought.
+    Installed(Digest, Result<Brought, String>),
 }
 
 /// What roles there are at which node.
@@ -148,6 +154,7 @@ fn serve(
     outbox: &Sender<Loaded>,
     waker: &Waker,
 ) {
+    let since = unix_ns();
     while let Ok(job) = inbox.recv() {
         let result = match job {
             Job::Effect(Effect::LookUp(digest)) => Some(Loaded::Found(digest, store.object(&digest))),
@@ -164,7 +171,17 @@ fn serve(
                 Some(Loaded::Authorised(claim.code, Box::new(result)))
             }
             Job::Effect(Effect::Kernel(_) | Effect::Channel { .. }) => None,
-            Job::Effect(Effect::Resolve(name)) => resolver.submit(name).err().map(|name| Loaded::Resolved(name, None)),
+            Job::Effect(Effect::Plan(Wish::Resolve(name))) => {
+                resolver.submit(name).err().map(|name| Loaded::Resolved(name, None))
+            }
+            Job::Effect(Effect::Plan(Wish::Vouch(question, statement))) => {
+                let judged = guarded("the reader of credentials", || policy.vouch(since, &statement));
+                Some(Loaded::Vouched(question, judged))
+            }
+            Job::Effect(Effect::Plan(Wish::Install(install))) => {
+                let brought = guarded("the wasm compiler", || WasmService::named(&install.module));
+                Some(Loaded::Installed(install.digest, brought))
+            }
             Job::Request(request, reply) => {
                 archive.settle();
                 // Whoever asked may have gone away meanwhile.
@@ -193,6 +210,17 @@ impl Policy {
         let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.roles.authorise(&self.node, unix_s, claim).map_err(|error| error.to_string())
     }
+
+    /// The role of a signed packet here and now, at a node that remembers numbers since then.
+    fn vouch(&self, since: u64, statement: &Statement) -> Result<Arc<Role>, String> {
+        let at = Moment { now: unix_ns(), since };
+        self.roles.vouch(&self.node, at, statement).map_err(|why| why.to_string())
+    }
+}
+
+/// Nanoseconds since 1970.
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 fn fulfil(store: &Store, request: Request) -> Result<(), String> {

@@ -302,6 +302,8 @@ impl Worker {
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
                 Loaded::Heard(list) => self.node.heard(turn.now, &list),
                 Loaded::Resolved(name, addr) => self.node.resolved(&mut turn, &name, addr),
+                Loaded::Vouched(question, judged) => self.node.vouched(&mut turn, question, judged),
+                Loaded::Installed(digest, brought) => self.node.installed(&mut turn, digest, brought),
             }
         }
         for _ in 0..ORDERS_MAX {

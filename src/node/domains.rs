@@ -174,8 +174,7 @@ impl Node {
     }
 
     /// All domains, each behind the one above it.
-    pub fn domain_tree(&mut self) -> Vec<DomainStatus> {
-        self.settle_cuts();
+    pub fn domain_tree(&self) -> Vec<DomainStatus> {
         let Some(env) = self.env.as_deref() else { return Vec::new() };
         let ready = self.codes.iter().filter_map(|(name, code)| match code {
             Code::Ready(ready) => Some((ready.domain, name)),

@@ -3,6 +3,7 @@
 
 pub use crate::code::run::Prepare;
 use crate::code::run::Runtime;
+use crate::ee::plan::Wish;
 use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{HostId, Upcall};
@@ -83,8 +84,8 @@ pub enum Effect {
         /// Whether the channel exists.
         exists: bool,
     },
-    /// Find the address of a host by its name; answer with `Node::resolved`.
-    Resolve(Box<str>),
+    /// Grant the PLAN environment a wish; answer as it says.
+    Plan(Wish),
 }
 
 /// What the kernel half made of a code: what both halves share of it, or why it does not run there.

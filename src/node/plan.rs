@@ -7,12 +7,13 @@ use super::Node;
 use super::output::{Effect, Turn};
 use crate::classify::Native;
 use crate::ee::plan::config::Config;
-use crate::ee::plan::{ANYONE, Environment, Fate, LoadedService, Next, Plan, Seat, Signature};
+use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, Plan, Seat, Signature, Wish};
 use crate::nodeos::domain::{Domain, DomainId, Limits};
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame};
 use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
-use crate::wire::{Addr, anep, ipv4, ipv6, plan as wire, udp};
+use crate::trust::Role;
+use crate::wire::{Addr, Digest, anep, ipv4, ipv6, plan as wire, udp};
 use rand_core::Rng;
 use std::sync::{Arc, LazyLock};
 
@@ -21,8 +22,24 @@ pub(super) struct Speaker {
     plan: Plan,
     /// The domain of the environment, above those of its principals.
     top: DomainId,
-    /// The domain of each principal, once it has sent something.
-    domains: Vec<Option<DomainId>>,
+    /// Its principals, by number.
+    members: Vec<Member>,
+}
+
+/// A principal, as the node knows it.
+struct Member {
+    name: String,
+    role: RoleOf,
+    /// The domain that pays for it, once it has sent something.
+    domain: Option<DomainId>,
+}
+
+/// In which role a principal acts.
+enum RoleOf {
+    /// The one that the node has under this name.
+    Name(String),
+    /// This one.
+    Role(Arc<Role>),
 }
 
 /// The node, as its PLAN environment sees it during one call.
@@ -30,12 +47,8 @@ struct Os<'a, 'b, 'c> {
     node: &'a mut Node,
     turn: &'a mut Turn<'b>,
     top: DomainId,
-    domains: &'c mut Vec<Option<DomainId>>,
-    plan: Principals,
+    members: &'c mut Vec<Member>,
 }
-
-/// Name and role of each principal.
-type Principals = Arc<[(String, String)]>;
 
 /// What a node without a topology would have; there is none.
 static NOWHERE: LazyLock<Topology> = LazyLock::new(|| Topology::new(Vec::new(), Neighbours::default(), Arc::default()));
@@ -43,17 +56,19 @@ static NOWHERE: LazyLock<Topology> = LazyLock::new(|| Topology::new(Vec::new(), 
 impl Os<'_, '_, '_> {
     /// The domain that pays for a principal's packets.
     fn domain(&mut self, principal: usize) -> Option<&mut Domain> {
-        let slot = self.domains.get_mut(principal)?;
+        let Member { name, role, domain } = self.members.get_mut(principal)?;
         // One that was ended begins anew with the next packet.
-        *slot = slot.filter(|id| self.node.env.as_deref().is_some_and(|env| env.domains.by_id(*id).is_some()));
-        if slot.is_none() {
-            let (name, role) = self.plan.get(principal)?;
+        *domain = domain.filter(|id| self.node.env.as_deref().is_some_and(|env| env.domains.by_id(*id).is_some()));
+        if domain.is_none() {
             let roles = &self.node.roles;
-            let role = Arc::new(roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone());
-            let domain = Domain::in_role(format!("plan {name}"), &role);
-            *slot = self.node.env.as_deref_mut()?.domains.create(self.top, domain);
+            let role = match role {
+                RoleOf::Name(role) => roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone(),
+                RoleOf::Role(role) => role.clone(),
+            };
+            let new = Domain::in_role(format!("plan {name}"), &role);
+            *domain = self.node.env.as_deref_mut()?.domains.create(self.top, new);
         }
-        let id = (*slot)?;
+        let id = (*domain)?;
         self.node.env.as_deref_mut()?.domains.of(id)
     }
 }
@@ -104,8 +119,19 @@ impl Environment for Os<'_, '_, '_> {
         self.turn.out.told.push((port, message));
     }
 
-    fn resolve(&mut self, name: &str) {
-        self.turn.out.effects.push(Effect::Resolve(name.into()));
+    fn wish(&mut self, wish: Wish) {
+        self.turn.out.effects.push(Effect::Plan(wish));
+    }
+
+    fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>) {
+        while self.members.len() <= principal {
+            self.members.push(Member::new(crate::trust::ANYONE, RoleOf::Name(String::new())));
+        }
+        let Some(member) = self.members.get_mut(principal) else { return };
+        let before = std::mem::replace(member, Member::new(name, RoleOf::Role(role.clone())));
+        if let Some(domain) = before.domain {
+            self.node.end_domain(self.turn, domain, true);
+        }
     }
 
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason> {
@@ -138,9 +164,9 @@ impl Environment for Os<'_, '_, '_> {
     }
 }
 
-impl Speaker {
-    fn principals(&self) -> Principals {
-        self.plan.principals().map(|(name, role)| (name.to_owned(), role.to_owned())).collect()
+impl Member {
+    fn new(name: &str, role: RoleOf) -> Member {
+        Member { name: name.into(), role, domain: None }
     }
 }
 
@@ -149,13 +175,12 @@ impl Node {
     pub fn speak_plan(&mut self, config: Config) {
         if config.enabled {
             let plan = Plan::new(config);
-            let domains = vec![None; plan.principals().count()];
+            let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
             let top = self.env.as_deref_mut().map_or(DomainId(0), |env| {
                 let root = env.domains.root();
                 env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root)
             });
-            let mut speaker = Box::new(Speaker { plan, top, domains });
-            self.plan_principals = speaker.principals();
+            let mut speaker = Box::new(Speaker { plan, top, members });
             speaker.plan.sweep(0);
             self.plan = Some(speaker);
         }
@@ -168,9 +193,8 @@ impl Node {
         work: impl FnOnce(&mut Plan, &mut dyn Environment) -> R,
     ) -> Option<R> {
         let mut speaker = self.plan.take()?;
-        let Speaker { plan, top, domains } = &mut *speaker;
-        let names = self.plan_principals.clone();
-        let result = work(plan, &mut Os { node: self, turn, top: *top, domains, plan: names });
+        let Speaker { plan, top, members } = &mut *speaker;
+        let result = work(plan, &mut Os { node: self, turn, top: *top, members });
         self.plan = Some(speaker);
         Some(result)
     }
@@ -210,6 +234,10 @@ impl Node {
                 (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
             }
             Ok(wire::Message::Piece(_)) => None,
+            // Somebody looks for neighbours.
+            Ok(wire::Message::Routes(routes)) if routes.request && wire::is_everybody(native.destination) => {
+                (!self.is_near(from.port, from.addr)).then_some(Reason::Stranger)
+            }
             Ok(_) if own => Some(Reason::Stranger),
             Ok(_) => Some(Reason::DestinationMismatch),
             Err(_) => Some(Reason::Malformed),
@@ -300,7 +328,27 @@ impl Node {
         all
     }
 
-    /// The answer to [`Effect::Resolve`].
+    /// The answer to [`Wish::Vouch`].
+    pub fn vouched(&mut self, turn: &mut Turn<'_>, question: u64, judged: Result<Arc<Role>, String>) {
+        self.with_plan(turn, |plan, os| plan.vouched(os, question, judged));
+    }
+
+    /// The answer to [`Wish::Install`].
+    pub fn installed(&mut self, turn: &mut Turn<'_>, digest: Digest, brought: Result<Brought, String>) {
+        self.with_plan(turn, |plan, os| plan.installed(os, digest, brought));
+    }
+
+    /// What becomes of a wish that the outside has no time for.
+    pub fn wished_in_vain(&mut self, turn: &mut Turn<'_>, wish: Wish) {
+        let busy = || "the node is busy".to_owned();
+        match wish {
+            Wish::Resolve(name) => self.resolved(turn, &name, None),
+            Wish::Vouch(question, _) => self.vouched(turn, question, Err(busy())),
+            Wish::Install(install) => self.installed(turn, install.digest, Err(busy())),
+        }
+    }
+
+    /// The answer to [`Wish::Resolve`].
     pub fn resolved(&mut self, turn: &mut Turn<'_>, name: &str, addr: Option<Addr>) {
         self.with_plan(turn, |plan, os| plan.resolved(os, name, addr));
     }

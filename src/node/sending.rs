@@ -15,7 +15,7 @@ use crate::port::{Envelope, Frame, PeerId, PortId};
 use crate::topology::resolve::Waiting;
 use crate::topology::{Flow, Link, NextHop, Port};
 use crate::wire::ethernet::{self, Mac, ethertype};
-use crate::wire::{Addr, anep, arp, icmp, ipv4, ipv6, udp};
+use crate::wire::{self, Addr, anep, arp, icmp, ipv4, ipv6, udp};
 use core::ops::Range;
 
 /// UDP in an IP header.
@@ -157,6 +157,10 @@ impl Node {
 
     /// Sends an IP packet to a next hop on an Ethernet port, as soon as its link address is known.
     pub(super) fn send_ip(&mut self, turn: &mut Turn<'_>, frame: Frame, port: PortId, own: Mac, via: Addr) {
+        if wire::plan::is_everybody(via) {
+            let to = if via.is_v4() { Mac::BROADCAST } else { Mac::of_multicast(via) };
+            return self.send_ethernet(turn, frame, port, own, to, via.is_v4());
+        }
         let ask = match self.resolver.known(turn.now, port, via) {
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());

@@ -103,7 +103,7 @@ reasons! {
     /// A PLAN evaluation ended with an error that the program did not handle.
     Evaluation = "evaluation", "a PLAN program ended with an exception it does not handle, or at a limit; its source was told: see what its application printed";
     /// A PLAN packet waited too long for a name, or too many wait.
-    Waiting = "waiting", "a PLAN packet waited too long for the address of a name, or too many packets wait: look at the resolver";
+    Waiting = "waiting", "a PLAN packet waited too long for the address of a name, the judgement of a signature or a module, or too many packets wait: look at the resolver";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
     /// Too many packets of a domain wait for the CPU.

@@ -5,7 +5,7 @@
 
 use super::queue::{Asking, SendQueue};
 use super::{Frame, FramePool, PeerId, PortId};
-use crate::sys::mmsg::{Batch, RawAddr};
+use crate::sys::mmsg::{Batch, RawAddr, deepen};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -30,8 +30,9 @@ impl UdpPort {
         let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
         socket.set_only_v6(false)?;
         socket.set_nonblocking(true)?;
-        // The system's limit applies; what it grants is enough for shorter bursts.
-        let _ = socket.set_recv_buffer_size(BUFFER);
+        // Without the right to more the system's limit applies; what it grants is enough for shorter bursts.
+        let deep = deepen(socket.as_fd(), BUFFER as u32);
+        let _ = deep.or_else(|_| socket.set_recv_buffer_size(BUFFER));
         let _ = socket.set_send_buffer_size(BUFFER);
         let at = RawAddr::new(listen).mapped();
         socket.bind(&at.into())?;

@@ -36,7 +36,7 @@ impl Simulation {
         self.lives += 1;
         // The upper half of a node's seed; splitmix64 keeps neighbours far apart.
         let mut seeds = Xoshiro256PlusPlus::seed_from_u64(self.seed ^ u64::from(self.lives));
-        self.hosts[node].start(seeds.next_u64(), self.lives);
+        self.hosts[node].start(seeds.next_u64(), self.lives, self.now);
         self.settle(node);
     }
 

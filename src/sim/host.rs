@@ -49,6 +49,8 @@ pub(super) struct Host {
     pub(super) timer_at: u64,
     /// Counts its lives: answers to an earlier one are not for it.
     pub(super) life: u32,
+    /// When this life began, in nanoseconds.
+    pub(super) born: u64,
     pub(super) store: HashMap<Digest, Arc<[u8]>, foldhash::fast::FixedState>,
     pub(super) sinks: BTreeMap<u16, Sink>,
 }
@@ -70,7 +72,8 @@ impl Host {
 
     /// A new life begins, with the ports open that its applications have. `number` is one that no
     /// other life in the simulation has.
-    pub(super) fn start(&mut self, seed: u64, number: u32) {
+    pub(super) fn start(&mut self, seed: u64, number: u32, now: u64) {
+        self.born = now;
         let mut config = self.config.clone();
         // The lower half of a node's seed begins the identities of its children.
         config.seed = seed << 32 | u64::from(number);

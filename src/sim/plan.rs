@@ -1,9 +1,11 @@
 //! PLAN in a simulated network: applications at PLAN ports, and what is on links.
 
+use super::host::Host;
 use super::run::Action;
 use super::{SendError, Simulation};
 use crate::code::run::service::WasmService;
-use crate::ee::plan::{Seat, Signature};
+use crate::ee::plan::{Seat, Signature, Wish};
+use crate::trust::Moment;
 use crate::wire::{anep, plan as wire};
 use plan::packet::View;
 
@@ -41,6 +43,30 @@ impl Simulation {
         let service = Box::new(WasmService::load(module)?);
         let node = self.hosts.get_mut(node).and_then(|host| host.node_mut()).ok_or("the node is down")?;
         node.load_service(name, signature, service)
+    }
+
+    /// The outside answers a node's PLAN environment.
+    pub(super) fn grant(&mut self, at: usize, life: u32, wish: Wish) {
+        let Host { config, life: now_lives, born, .. } = &self.hosts[at];
+        if *now_lives != life {
+            return;
+        }
+        match wish {
+            Wish::Resolve(name) => {
+                let addr = self.network.number(&name).map(|number| self.network.address(number));
+                self.turn(at, |node, turn| node.resolved(turn, &name, addr));
+            }
+            Wish::Vouch(question, statement) => {
+                let unix = |ns: u64| self.network.unix_s * super::SECOND + ns;
+                let moment = Moment { now: unix(self.now), since: unix(*born) };
+                let judged = config.roles.vouch(&config.name, moment, &statement).map_err(|why| why.to_string());
+                self.turn(at, |node, turn| node.vouched(turn, question, judged));
+            }
+            Wish::Install(install) => {
+                let brought = WasmService::named(&install.module);
+                self.turn(at, |node, turn| node.installed(turn, install.digest, brought));
+            }
+        }
     }
 
     /// An application of a node is gone.

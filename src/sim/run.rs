@@ -20,8 +20,8 @@ pub(super) enum Action {
     Prepared { node: u32, life: u32, prepare: Box<Prepare> },
     /// A node's policy answers.
     Authorised { node: u32, life: u32, claim: Box<Claim> },
-    /// The name service answers a node.
-    Resolved { node: u32, life: u32, name: Box<str> },
+    /// The outside grants what a node's PLAN environment wishes.
+    Granted { node: u32, life: u32, wish: Box<crate::ee::plan::Wish> },
     /// A sender's next capsule is due.
     Generate { traffic: u32, node: u32 },
     /// An application sends.
@@ -80,12 +80,7 @@ impl Simulation {
                     self.turn(node as usize, |node, turn| node.authorised(turn, claim.code, grant));
                 }
             }
-            Action::Resolved { node, life, name } => {
-                if self.hosts[node as usize].life == life {
-                    let addr = self.network.number(&name).map(|number| self.network.address(number));
-                    self.turn(node as usize, |node, turn| node.resolved(turn, &name, addr));
-                }
-            }
+            Action::Granted { node, life, wish } => self.grant(node as usize, life, *wish),
             Action::Generate { traffic, node } => self.generate(traffic, node as usize),
             Action::Send { node, sending } => {
                 // A refusal is in the books.
@@ -258,8 +253,9 @@ impl Simulation {
                 Effect::Store(bytes) => {
                     self.hosts[at].store.insert(object_name(&bytes), bytes);
                 }
-                Effect::Resolve(name) => {
-                    self.plan(self.now + self.network.look_up_ns, Action::Resolved { node, life, name });
+                Effect::Plan(wish) => {
+                    let ready = self.now + self.network.look_up_ns;
+                    self.plan(ready, Action::Granted { node, life, wish: Box::new(wish) });
                 }
                 // Simulated nodes have no kernel half.
                 Effect::Kernel(_) | Effect::Channel { .. } => {}

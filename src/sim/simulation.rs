@@ -88,6 +88,7 @@ impl Simulation {
                 limited: directions[first_direction..].iter().any(Direction::is_limited),
                 timer_at: u64::MAX,
                 life: 0,
+                born: 0,
                 store: Default::default(),
                 sinks: BTreeMap::new(),
             });

@@ -73,6 +73,11 @@ impl RawAddr {
     }
 }
 
+/// Lets the kernel keep so many octets of datagrams for a socket, whatever its limit for others is; needs CAP_NET_ADMIN.
+pub fn deepen(socket: BorrowedFd<'_>, octets: u32) -> io::Result<()> {
+    super::packet::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &octets)
+}
+
 /// Octets of one message that the kernel cuts into datagrams; below what an IPv4 packet holds.
 const MESSAGE_MAX: usize = 60_000;
 

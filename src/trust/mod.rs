@@ -16,6 +16,7 @@ mod policy;
 mod role;
 mod security;
 mod set;
+mod statement;
 
 pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
 pub use key::{KeyError, PrincipalError, PrincipalId, PrincipalKey, Signature};
@@ -23,3 +24,4 @@ pub use policy::{Claim, Grant, Refused};
 pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols};
 pub use security::{RoleRefused, SecurityCounts};
 pub use set::{CREDENTIALS_MAX, CredentialSet, SET_MAX, object_name};
+pub use statement::{Moment, STATEMENT_WITHIN, Statement, Unvouched, said};

@@ -45,6 +45,9 @@ pub struct Role {
     /// The calls that code may have.
     #[serde(default)]
     pub symbols: Symbols,
+    /// The restricted PLAN services that its principals see.
+    #[serde(default)]
+    pub services: Vec<String>,
     /// How much of everything.
     #[serde(default)]
     pub limits: Limits,
@@ -83,6 +86,7 @@ impl Role {
             representations: Kinds::default(),
             kernel: Form::default(),
             symbols: Symbols::default(),
+            services: Vec::new(),
             limits,
             grants: Grants::default(),
         }

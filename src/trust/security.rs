@@ -30,6 +30,17 @@ struct Counters {
     code_refused: AtomicU64,
     domains_granted: AtomicU64,
     domains_refused: AtomicU64,
+    packets_granted: AtomicU64,
+    packets_refused: AtomicU64,
+}
+
+impl Decisions {
+    /// A signed packet was given a role, or none.
+    pub(super) fn count_packet(&self, granted: bool) {
+        let counters = &self.0;
+        let counter = if granted { &counters.packets_granted } else { &counters.packets_refused };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Two policies are alike whatever they have decided.
@@ -52,6 +63,10 @@ pub struct SecurityCounts {
     pub domains_granted: u64,
     /// Domains that were given none, and so not created.
     pub domains_refused: u64,
+    /// Signed PLAN packets that were given a role.
+    pub packets_granted: u64,
+    /// Signed PLAN packets that were given none.
+    pub packets_refused: u64,
 }
 
 /// Why a domain is not created in a role.
@@ -158,6 +173,8 @@ impl Roles {
             code_refused: count(&counters.code_refused),
             domains_granted: count(&counters.domains_granted),
             domains_refused: count(&counters.domains_refused),
+            packets_granted: count(&counters.packets_granted),
+            packets_refused: count(&counters.packets_refused),
         }
     }
 
@@ -212,6 +229,9 @@ impl Role {
         }
         if let Some(name) = self.symbols.names().find(|name| !other.symbols.has(name)) {
             return Some(format!("it has the call {name}"));
+        }
+        if let Some(name) = self.services.iter().find(|name| !other.services.contains(name)) {
+            return Some(format!("it has the service {name}"));
         }
         if self.kernel != other.kernel && self.kernel == Form::Trusted {
             return Some("it has the trusted form in the kernel".into());

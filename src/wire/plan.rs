@@ -30,6 +30,17 @@ const CODE: u8 = 0x82;
 const HAVE: u8 = 0x83;
 const ROUTES: u8 = 0x84;
 
+/// All nodes on a link, by IPv4 (RFC 919, 7) or IPv6 (RFC 4291, 2.7.1): who looks for neighbours asks them.
+pub fn everybody(v4: bool) -> Addr {
+    const ALL_NODES: Addr = Addr([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    if v4 { Addr::v4([255; 4]) } else { ALL_NODES }
+}
+
+/// Whether an address is [`everybody`]'s.
+pub fn is_everybody(addr: Addr) -> bool {
+    addr == everybody(addr.is_v4())
+}
+
 /// Octets of a message's head, but for pieces and packets.
 const HEAD: usize = 4;
 

@@ -258,7 +258,7 @@ impl Net {
                 self.places[index].store.insert(Digest::of(&bytes), bytes);
             }
             // Nothing is signed here.
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Resolve(_) | Effect::Authorise(_) => {}
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) | Effect::Authorise(_) => {}
             Effect::Prepare(prepare) => {
                 let digest = Digest::of(&prepare.bytes);
                 if !self.compiled.contains_key(&digest) {

@@ -12,10 +12,7 @@ use std::time::{Duration, Instant};
 /// The program.
 pub const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 
-/// For how long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Three nodes in a line.
+/// Three nodes in a line, with addresses of both kinds: a is 10.0.1.1 and fd00:0:1::1, b 10.0.2.2 and fd00:0:2::2.
 pub const LINE: &str = r#"
 name = "t"
 nodes.a.active = true
@@ -28,6 +25,9 @@ prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
 ends = ["r", "b"]
 prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
 "#;
+
+/// For how long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node between two hosts.
 pub const HOSTS: &str = r#"

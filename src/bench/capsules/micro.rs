@@ -153,7 +153,7 @@ impl Stand {
                     let grant = roles().authorise("bench", 0, &claim).map_err(|error| error.to_string());
                     self.node.authorised(&mut turn, claim.code, grant);
                 }
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Resolve(_) => {}
+                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) => {}
             }
         }
         self.frames.done.append(&mut self.out.frames);

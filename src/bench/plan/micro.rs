@@ -3,18 +3,15 @@
 use super::super::micro::{COST, Micro};
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
-use crate::apps::plan::Script;
+use super::packets::{Ping, overlay_node};
 use crate::code::run::Runtime;
-use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
-use crate::nodeos::domain::Limits;
+use crate::node::{Node, Output, Turn};
 use crate::port::{Frame, PeerId, PortId};
-use crate::topology::{Link, Neighbour, NextHop, Port, Routes};
-use crate::trust::Roles;
-use crate::wire::{Addr, Prefix, anep};
+use crate::wire::anep;
 use plan::code::CodeError;
 use plan::eval::{self, Machine, NewPacket, Run, State, Stop};
 use plan::name::Name;
-use plan::packet::{Header, Library, Packet, encode_with, slices};
+use plan::packet::{Library, Packet, encode_with, slices};
 use plan::program::{Digest, Program, ServiceId, Services};
 use plan::value::{Host, Value};
 use std::collections::HashMap;
@@ -78,11 +75,7 @@ fn host(last: u8) -> Host {
 
 /// The ping packet from 10.0.0.1 to this host.
 fn ping(to: Host) -> Result<Vec<u8>, Error> {
-    let script = Script::new("ping", include_str!("../../../apps/plan/ping.plan")).map_err(Error::Guest)?;
-    let header = Header { destination: to, previous: host(1), ..Header::injected(host(1), 1000) };
-    let chunk = script.chunk("ping", [Value::Host(host(1)), Value::Host(to)]);
-    let octets = chunk.and_then(|chunk| Packet { header, chunk }.octets());
-    octets.ok_or_else(|| Error::Guest("the ping packet cannot be made".into()))
+    Ping::new()?.message(host(1), to, false)
 }
 
 /// The crate `plan` alone, with the least of a node around it.
@@ -183,7 +176,7 @@ impl Stand {
         let headed = anep::emit_basic(&mut packet, anep::type_id::PLAN, message.len());
         headed.map_err(|_| Error::Guest("the ping packet is too long".into()))?;
         packet.extend_from_slice(&message);
-        let mut node = Node::new(config());
+        let mut node = Node::new(overlay_node(host(2), [host(1), host(3)]));
         node.speak_plan(Default::default());
         let frame = Some(Frame::from_bytes(&packet));
         Ok(Stand { node, runtime: Runtime::default(), out: Output::default(), packet, frame, now: 0, answers: 0 })
@@ -209,30 +202,6 @@ impl Stand {
             }
         }
         sent
-    }
-}
-
-fn config() -> NodeConfig {
-    let addr = |last| Addr(host(last).0);
-    let port = Port {
-        name: "bench".into(),
-        link: Link::Overlay,
-        addresses: vec![(addr(2), Prefix::host(addr(2)))],
-        mtu: 1500,
-        bits_per_second: 0,
-    };
-    let ends = [(addr(1), PeerId(0)), (addr(3), PeerId(1))];
-    let routes = ends.map(|(addr, _)| (Prefix::host(addr), NextHop { port: PortId(0), via: addr }));
-    let limits = Limits { packets_per_second: u64::MAX >> 8, steps_per_second: u64::MAX >> 8, ..Limits::default() };
-    NodeConfig {
-        name: "bench".into(),
-        ports: vec![port],
-        neighbours: ends.map(|(addr, peer)| Neighbour { addr, port: PortId(0), peer }).into(),
-        routes: Arc::new(Routes::new(routes)),
-        roles: Arc::new(Roles::of_anyone(limits)),
-        sizes: Sizes::default(),
-        seed: 1,
-        kernel: false,
     }
 }
 

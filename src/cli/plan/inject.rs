@@ -3,10 +3,11 @@
 use super::check::read;
 use crate::apps::plan::{Local, Script, delivered, packet};
 use crate::cli::attach::Place;
-use crate::ee::plan::authenticator;
+use crate::ee::plan::{authenticator, signed};
 use crate::manage::client::plan::{PlanPort, Told};
 use crate::manage::config::plan::{read_hosts, read_key};
 use crate::manage::resolver;
+use crate::trust::{Credential, PrincipalKey};
 use crate::wire::Addr;
 use anyhow::{Context as _, Result, bail};
 use plan::name::Name;
@@ -84,6 +85,12 @@ pub(super) struct InjectArgs {
     /// The file with the secret shared with that node.
     #[arg(long, value_name = "FILE", requires = "principal")]
     key: Option<PathBuf>,
+    /// Sign with the key in this file, made by `anode cred new`.
+    #[arg(long, value_name = "KEY", conflicts_with = "principal")]
+    sign: Option<PathBuf>,
+    /// The credential that grants the signer a role, made by `anode cred grant`.
+    #[arg(long, value_name = "FILE", requires = "sign")]
+    credential: Option<PathBuf>,
 }
 
 fn local(hosts: Option<&Path>) -> Result<Local> {
@@ -185,13 +192,27 @@ impl InjectArgs {
             let found = local.hosts.get(host).copied().or_else(|| resolver::address(host).map(|addr| Host(addr.0)));
             packet.header.destination = found.with_context(|| format!("--eval-dest {host}: no such host"))?;
         }
+        if (self.principal.is_some() || self.sign.is_some()) && packet.header.destination == Host::default() {
+            packet.header.destination = local.addresses.first().copied().unwrap_or_default();
+        }
         if let (Some(who), Some(key)) = (&self.principal, &self.key) {
-            if packet.header.destination == Host::default() {
-                packet.header.destination = local.addresses.first().copied().unwrap_or_default();
-            }
             packet.chunk = authenticated(&packet, who, &read_key(key)?)?;
         }
+        if let Some(key) = &self.sign {
+            packet.chunk = self.signed(&packet, &PrincipalKey::load(key)?)?;
+        }
         Ok(packet)
+    }
+
+    /// The chunk, signed by this key for the packet's destination.
+    fn signed(&self, packet: &plan::packet::Packet, key: &PrincipalKey) -> Result<Arc<Chunk>> {
+        let read = |file: &PathBuf| -> Result<Credential> {
+            let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            text.parse().with_context(|| file.display().to_string())
+        };
+        let credential = self.credential.as_ref().map(read).transpose()?;
+        let chunk = signed(key, credential.as_ref(), unix_ns()?, packet.header.destination, &packet.chunk);
+        Ok(Arc::new(chunk.context("the chunk is too large")?))
     }
 
     /// Injects, and prints what comes back; whether anything that was waited for did.
@@ -223,9 +244,14 @@ impl InjectArgs {
     }
 }
 
+/// Nanoseconds since 1970.
+fn unix_ns() -> Result<u64> {
+    Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?)
+}
+
 /// The chunk in the name of a principal. The time is its number, so numbers grow.
 fn authenticated(packet: &plan::packet::Packet, who: &str, key: &[u8; 32]) -> Result<Arc<Chunk>> {
-    let number = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64;
+    let number = unix_ns()? as i64;
     let code = authenticator(key, number, packet.header.destination, &packet.chunk).context("the chunk is too long")?;
     let arguments =
         [Value::text(who.as_bytes()), Value::Int(number), Value::Blob(code.into()), Value::Chunk(packet.chunk.clone())];

@@ -6,7 +6,7 @@
 //! `an_random`. Every call has its fuel; the operator answers for the rest.
 
 use crate::code::bundle::REPRESENTATION_MAX;
-use crate::ee::plan::{LoadedService, ServiceFailure};
+use crate::ee::plan::{Brought, LoadedService, ServiceFailure, Signature};
 use wasmtime::{
     Caller, Config, Engine, Linker, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
 };
@@ -16,6 +16,9 @@ pub const BUFFER: usize = 4096;
 
 /// Octets of a module's memory.
 const MEMORY_MAX: usize = 1 << 20;
+
+/// The custom section in which a module says what it is.
+const SECTION: &str = "plan";
 
 /// Fuel of setting an instance up.
 const START_FUEL: u64 = 1_000_000;
@@ -47,6 +50,15 @@ impl WasmService {
         WasmService::instantiate(&config, &wasm).map_err(|error| format!("{error:#}"))
     }
 
+    /// The same of a module that says itself what it is, in a custom section `plan`: its name, a colon, and its type.
+    pub fn named(module: &[u8]) -> Result<Brought, String> {
+        let wasm = wat::parse_bytes(module).map_err(|error| error.to_string())?;
+        let text = section(&wasm).ok_or("the module has no custom section 'plan' with NAME : TYPE")?;
+        let (name, kind) = text.split_once(':').ok_or_else(|| format!("'{text}' is not NAME : TYPE"))?;
+        let signature = Signature::parse(kind.trim())?;
+        Ok(Brought { name: name.trim().into(), signature, service: Box::new(WasmService::load(&wasm)?) })
+    }
+
     fn instantiate(config: &Config, wasm: &[u8]) -> wasmtime::Result<WasmService> {
         let engine = Engine::new(config)?;
         let module = Module::new(&engine, wasm)?;
@@ -76,6 +88,16 @@ impl WasmService {
         }
         Ok(WasmService { store, entry, memory, buffer })
     }
+}
+
+/// What a module says that it is.
+fn section(wasm: &[u8]) -> Option<String> {
+    let sections = wasmparser::Parser::new(0).parse_all(wasm);
+    let own = sections.map_while(Result::ok).find_map(|payload| match payload {
+        wasmparser::Payload::CustomSection(section) if section.name() == SECTION => Some(section.data()),
+        _ => None,
+    });
+    String::from_utf8(own?.to_vec()).ok()
 }
 
 impl LoadedService for WasmService {

@@ -4,8 +4,8 @@ use super::config::Config;
 use super::library::{Library, Shelf};
 use super::loaded::Loaded;
 use super::outbox::{Deed, Outbox, Outgoing};
+use super::route::Guide;
 use super::table::{Service, Table};
-use super::waiting::On;
 use super::{ANYONE, Environment, Fate, Next, Plan, State, account, layers, route};
 use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
@@ -22,6 +22,17 @@ const COMPILE_STEPS: u64 = 16;
 
 /// The shortest time between tries, in nanoseconds.
 const INTERVAL_MIN: u64 = 10_000_000;
+
+/// How far a packet has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// As it arrived.
+    Sealed,
+    /// A principal has signed what is left of it; there may be more layers.
+    Vouched(usize),
+    /// All layers are open, and this is the principal.
+    Open(usize),
+}
 
 /// The node while it evaluates one packet.
 pub(super) struct At<'a> {
@@ -62,7 +73,7 @@ impl eval::Node for At<'_> {
             Way::Routed { .. } if self.env.topology().is_own(to) => None,
             Way::Routed { routing, .. } => {
                 let flow = (packet.parent.session, packet.parent.flow);
-                Some(route::find(self.state, self.config, self.env, routing, flow, to).map_err(raise)?)
+                Some(self.find(routing, flow, to)?)
             }
             Way::Neighbor(dev) => {
                 let next = route::neighbour(self.env.topology(), to, dev);
@@ -81,6 +92,12 @@ impl eval::Node for At<'_> {
 }
 
 impl At<'_> {
+    /// What a routing function says of a destination.
+    pub fn find(&mut self, routing: &Name, flow: ([u8; 16], u32), to: Addr) -> eval::Result<Next> {
+        let At { env, state, loaded, config, .. } = self;
+        route::find(&mut Guide { state, config, loaded }, &mut **env, routing, flow, to).map_err(raise)
+    }
+
     /// Adds a packet to the outbox.
     pub fn put(&mut self, next: Option<Next>, mut header: Header, chunk: &Chunk) -> eval::Result<()> {
         let too_big = || raise(const { Name::known("TooBig") });
@@ -166,7 +183,7 @@ impl Plan {
         }
         self.seen = seen;
         match decoded {
-            Ok(packet) => self.evaluate(env, from, packet, octets.len(), None),
+            Ok(packet) => self.evaluate(env, from, packet, octets.len(), Stage::Sealed),
             Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, octets, digest),
             Err(_) => self.end(octets, Reason::Malformed),
         }
@@ -178,20 +195,24 @@ impl Plan {
         Fate::Drop(reason)
     }
 
-    /// Evaluates a packet; one that is evaluated again has its principal already.
+    /// Evaluates a packet, which may have waited before.
     pub(super) fn evaluate(
         &mut self,
         env: &mut dyn Environment,
         from: Option<&Neighbour>,
         packet: Packet,
         length: usize,
-        principal: Option<usize>,
+        stage: Stage,
     ) -> Fate {
         let mut outbox = std::mem::take(&mut self.outbox);
-        let (packet, principal) = match principal {
-            Some(principal) => (packet, principal),
-            None => match self.open_layers(env, from, packet, &mut outbox) {
+        let (packet, principal) = match stage {
+            Stage::Open(principal) => (packet, principal),
+            Stage::Sealed | Stage::Vouched(_) => match self.open_layers(env, from, packet, stage, &mut outbox) {
                 layers::Opened::Chunk(packet, principal) => (packet, principal),
+                layers::Opened::Signed(packet, statement) => {
+                    self.flush(env, outbox, ANYONE, 0);
+                    return self.wait_for_role(env, from, &packet, statement);
+                }
                 layers::Opened::Nothing(left) => {
                     self.state.account.unused += u64::from(left);
                     self.flush(env, outbox, ANYONE, 0);
@@ -223,7 +244,7 @@ impl Plan {
             outbox.packets.truncate(before);
             outbox.deeds.truncate(deeds);
             self.flush(env, outbox, principal, used);
-            return self.wait_for_name(env, from, &packet, principal);
+            return self.wait_for_outside(env, from, &packet, principal);
         }
         outbox.undo.clear();
         self.state.account.evaluated += 1;
@@ -249,7 +270,13 @@ impl Plan {
     }
 
     /// A packet whose layers cannot be opened.
-    fn failed(&mut self, env: &mut dyn Environment, packet: &Packet, cause: &Cause, principal: usize) -> Fate {
+    pub(super) fn failed(
+        &mut self,
+        env: &mut dyn Environment,
+        packet: &Packet,
+        cause: &Cause,
+        principal: usize,
+    ) -> Fate {
         self.state.account.unused += counted(&packet.header, packet.header.bound);
         self.failed_evaluation(env, packet, cause, principal)
     }
@@ -294,32 +321,10 @@ impl Plan {
         outbox.clear();
         self.outbox = outbox;
     }
-
-    /// The packet waits for the address of a name.
-    fn wait_for_name(
-        &mut self,
-        env: &mut dyn Environment,
-        from: Option<&Neighbour>,
-        packet: &Packet,
-        principal: usize,
-    ) -> Fate {
-        let whole =
-            Packet { header: Header { by_digest: false, ..packet.header.clone() }, chunk: packet.chunk.clone() };
-        let (Some(name), Some(octets)) = (self.state.names.wanted.take(), whole.octets()) else {
-            self.state.account.unused += counted(&packet.header, packet.header.bound);
-            return Fate::Drop(Reason::Waiting);
-        };
-        let asked = self.waiting.is_on(&name);
-        self.park(env, from, octets, Some(principal), On::Name(name.clone()));
-        if !asked {
-            env.resolve(&name);
-        }
-        Fate::Taken
-    }
 }
 
 /// A bound as it counts in the account: a report's does not.
-fn counted(header: &Header, bound: u32) -> u64 {
+pub(super) fn counted(header: &Header, bound: u32) -> u64 {
     if header.report { 0 } else { bound.into() }
 }
 

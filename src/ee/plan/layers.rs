@@ -1,28 +1,32 @@
 //! Layers: services around a chunk that its packet's node opens before it evaluates what is inside.
 //!
-//! `authEval` says in whose name the inside is evaluated, `reliably` has its arrival told, `reassemble` is a part of a
+//! `authEval` and `signedBy` say in whose name the inside is evaluated, `reliably` has its arrival told, `reassemble` is a part of a
 //! chunk that was too long. They work as the outermost chunk of a packet, one in the other in any order; called
 //! by a program they raise `Refused`, so that nothing but the inside has what they give.
 
 use super::config::Principal;
-use super::evaluate::At;
+use super::evaluate::{At, Stage};
 use super::library::Shelf;
 use super::outbox::{Deed, Outbox};
-use super::{ANYONE, Environment, Plan, route};
+use super::signers::{Numbers, Signers};
+use super::{ANYONE, Environment, Plan};
 use crate::topology::Neighbour;
-use crate::wire::Addr;
+use crate::trust::{Credential, PrincipalId, PrincipalKey, Signature, Statement, said};
+use crate::wire::{Addr, Digest};
 use plan::name::Name;
-use plan::packet::{Header, Packet};
+use plan::packet::{Header, Packet, slices};
 use plan::value::{Callee, Chunk, Host, Value};
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub(super) const AUTH_EVAL: Name = Name::known("authEval");
+/// No name of the common table: nodes that do not know it do not need to.
+pub(super) static SIGNED_BY: LazyLock<Name> = LazyLock::new(|| Name::new("signedBy").unwrap_or(Name::NONE));
 pub(super) const RELIABLY: Name = Name::known("reliably");
 pub(super) const ACKNOWLEDGED: Name = Name::known("acknowledged");
 pub(super) const REASSEMBLE: Name = Name::known("reassemble");
-const REFUSED: Name = Name::known("Refused");
+pub(super) const REFUSED: Name = Name::known("Refused");
 
 /// Layers of one packet.
 const LAYERS_MAX: usize = 8;
@@ -47,36 +51,12 @@ const SPARE: u32 = 2;
 pub(super) enum Opened {
     /// A chunk, and in whose name it is evaluated.
     Chunk(Packet, usize),
+    /// What somebody has signed, as he says.
+    Signed(Packet, Box<Statement>),
     /// Nothing now; so much is left of the bound.
     Nothing(u32),
     /// A layer cannot be opened.
     Wrong(Packet, Name),
-}
-
-/// Who has sent what lately: numbers must grow, or be among the last 64 and new.
-#[derive(Clone, Copy, Default)]
-struct Window {
-    highest: u64,
-    seen: u64,
-}
-
-impl Window {
-    /// Takes a number; false if it was there before, or is too old.
-    fn take(&mut self, number: u64) -> bool {
-        if number > self.highest {
-            let shift = number - self.highest;
-            self.seen = if shift >= 64 { 0 } else { self.seen << shift };
-            self.seen |= 1;
-            self.highest = number;
-            return number > 0;
-        }
-        let age = self.highest - number;
-        let new = age < 64 && self.seen >> age & 1 == 0 && number > 0;
-        if new {
-            self.seen |= 1 << age;
-        }
-        new
-    }
 }
 
 struct Parts {
@@ -87,15 +67,17 @@ struct Parts {
 
 /// What layers remember.
 pub(super) struct Layers {
-    windows: Vec<Window>,
+    /// Which numbers have been there, for each principal with a secret.
+    numbers: Vec<Numbers>,
+    pub signers: Signers,
     arrivals: VecDeque<(Host, i64)>,
     parts: Vec<Parts>,
 }
 
 impl Layers {
     pub fn new(principals: &[Principal]) -> Layers {
-        let windows = vec![Window::default(); principals.len()];
-        Layers { windows, arrivals: VecDeque::new(), parts: Vec::new() }
+        let numbers = vec![Numbers::default(); principals.len()];
+        Layers { numbers, signers: Signers::default(), arrivals: VecDeque::new(), parts: Vec::new() }
     }
 
     /// Whether this one arrives for the first time.
@@ -158,6 +140,42 @@ pub fn authenticator(key: &[u8; 32], number: i64, to: Host, chunk: &Arc<Chunk>) 
     Some(outer.finalize().into())
 }
 
+/// The chunk, signed by a principal for this host at this time, with its credential if it has one.
+pub fn signed(
+    key: &PrincipalKey,
+    credential: Option<&Credential>,
+    unix_ns: u64,
+    to: Host,
+    chunk: &Arc<Chunk>,
+) -> Option<Chunk> {
+    let signature = key.say(unix_ns, &to.0, &bare(chunk)?);
+    let blob = |octets: &[u8]| Value::Blob(octets.into());
+    let credential = credential.map(Credential::octets).unwrap_or_default();
+    let number = Value::Int(i64::try_from(unix_ns).ok()?);
+    let arguments = [blob(&key.id().0), number, blob(&signature.0), blob(&credential), Value::Chunk(chunk.clone())];
+    Chunk::new(Callee::Service(SIGNED_BY.clone()), arguments)
+}
+
+/// What a `signedBy` layer says, and what is inside.
+fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
+    let [Value::Blob(who), Value::Int(number), Value::Blob(signature), Value::Blob(credential), Value::Chunk(inside)] =
+        packet.chunk.arguments()
+    else {
+        return None;
+    };
+    let unix_ns = u64::try_from(*number).ok()?;
+    let code = slices(inside)?.first().map_or(Digest([0; 32]), |slice| Digest(slice.digest.0));
+    let statement = Statement {
+        principal: PrincipalId((**who).try_into().ok()?),
+        unix_ns,
+        octets: said(unix_ns, &packet.header.destination.0, &bare(inside)?),
+        signature: Signature((**signature).try_into().ok()?),
+        code,
+        credential: credential.to_vec(),
+    };
+    Some((inside.clone(), statement))
+}
+
 /// A chunk alone, as octets.
 pub fn bare(chunk: &Arc<Chunk>) -> Option<Vec<u8>> {
     let none = Host::default();
@@ -172,11 +190,20 @@ impl Plan {
         env: &mut dyn Environment,
         from: Option<&Neighbour>,
         mut packet: Packet,
+        stage: Stage,
         outbox: &mut Outbox,
     ) -> Opened {
-        let mut principal = ANYONE;
+        let mut principal = if let Stage::Vouched(principal) = stage { principal } else { ANYONE };
         for _ in 0..LAYERS_MAX {
             let Callee::Service(name) = packet.chunk.callee() else { break };
+            if *name == *SIGNED_BY {
+                return match statement(&packet) {
+                    Some((inside, statement)) => {
+                        Opened::Signed(Packet { chunk: inside, ..packet }, Box::new(statement))
+                    }
+                    None => Opened::Wrong(packet, REFUSED),
+                };
+            }
             let inside = match (name.clone(), packet.chunk.clone().arguments()) {
                 (AUTH_EVAL, [Value::Text(who), Value::Int(number), Value::Blob(code), Value::Chunk(inside)]) => {
                     match self.authenticate(packet.header.destination, who, *number, code, inside) {
@@ -224,7 +251,8 @@ impl Plan {
         // All octets are looked at, so that the time says nothing of where they differ.
         let differ = expected.iter().zip(code).fold(0, |differ, (one, other)| differ | (one ^ other));
         let right = code.len() == expected.len() && differ == 0;
-        let new = right && self.state.layers.windows.get_mut(at)?.take(u64::try_from(number).ok()?);
+        let number = u64::try_from(number).ok()?;
+        let new = right && self.state.layers.numbers.get_mut(at)?.take(number);
         new.then_some(at + 1)
     }
 
@@ -267,7 +295,7 @@ impl At<'_> {
         let cost = hops.saturating_add(SPARE).min(header.bound);
         let Some(chunk) = Chunk::new(Callee::Service(ACKNOWLEDGED), [Value::Int(number)]) else { return };
         let (flow, to) = ((header.session, header.flow), Addr(sender.0));
-        let next = route::find(self.state, self.config, self.env, &header.routing, flow, to);
+        let next = self.find(&header.routing, flow, to);
         let (Ok(next), Some(bound)) = (next, cost.checked_sub(1)) else { return };
         let here = Host(self.env.way(to).own.0);
         let word = Header { bound, destination: sender, previous: here, handler: Name::NONE, ..header.clone() };
@@ -280,15 +308,6 @@ impl At<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_number_counts_once() {
-        let mut window = Window::default();
-        let taken = [1, 1, 0, 5, 3, 3, 2, 70, 7, 6, 5, 70, 1000, 936, 937].map(|number| window.take(number));
-        let expected =
-            [true, false, false, true, true, false, true, true, true, false, false, false, true, false, true];
-        assert_eq!(taken, expected);
-    }
 
     #[test]
     fn parts_in_any_order_make_the_chunk() {

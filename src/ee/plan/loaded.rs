@@ -5,6 +5,7 @@
 //! interfaces are eight octets, the lowest first; hosts and keys are sixteen; strings and blobs a length in eight, then
 //! their octets, then zeroes up to a multiple of eight; `()` is nothing.
 
+use super::Environment;
 use super::evaluate::{At, raise};
 use plan::eval::{self, Fault};
 use plan::name::Name;
@@ -71,6 +72,27 @@ pub(super) struct Loaded {
 impl Loaded {
     pub fn new(name: Name, signature: Signature, service: Box<dyn LoadedService>) -> Loaded {
         Loaded { name, signature, service }
+    }
+
+    /// Calls it with so many steps; what it gives, and how many it took.
+    pub fn call(&mut self, env: &mut dyn Environment, given: &[Value], steps: u32) -> (eval::Result<Value>, u32) {
+        let (now, random) = (env.now(), env.random());
+        let mut exchange = Vec::new();
+        if let Err(stop) = self.signature.write(given, &mut exchange) {
+            return (Err(stop), 0);
+        }
+        let (result, taken) = self.service.call(now, random, u64::from(steps) * FUEL_PER_STEP, &mut exchange);
+        let bad = || raise(const { Name::known("BadService") });
+        let result = match result {
+            Ok(()) => self.signature.read(&exchange).ok_or_else(bad),
+            Err(ServiceFailure::Steps) => Err(Fault::Steps.into()),
+            Err(ServiceFailure::TooBig | ServiceFailure::Raised(-4)) => Err(raise(const { Name::known("TooBig") })),
+            Err(ServiceFailure::Raised(-1)) => Err(raise(const { Name::known("NotFound") })),
+            Err(ServiceFailure::Raised(-2)) => Err(raise(const { Name::known("Refused") })),
+            Err(ServiceFailure::Raised(-3)) => Err(raise(const { Name::known("BadHost") })),
+            Err(_) => Err(bad()),
+        };
+        (result, u32::try_from(taken / FUEL_PER_STEP).unwrap_or(u32::MAX))
     }
 }
 
@@ -186,23 +208,10 @@ impl At<'_> {
         given: &[Value],
         state: &mut eval::State<'_>,
     ) -> eval::Result<Value> {
-        let (now, random) = (self.env.now(), self.env.random());
         let Some(loaded) = self.loaded.get_mut(number) else { return Err(raise(Name::SERVICE_NOT_PRESENT)) };
-        let mut exchange = Vec::new();
-        loaded.signature.write(given, &mut exchange)?;
-        let fuel = u64::from(state.steps) * FUEL_PER_STEP;
-        let (result, taken) = loaded.service.call(now, random, fuel, &mut exchange);
-        state.steps = state.steps.saturating_sub(u32::try_from(taken / FUEL_PER_STEP).unwrap_or(u32::MAX));
-        let bad = || raise(const { Name::known("BadService") });
-        match result {
-            Ok(()) => loaded.signature.read(&exchange).ok_or_else(bad),
-            Err(ServiceFailure::Steps) => Err(Fault::Steps.into()),
-            Err(ServiceFailure::TooBig | ServiceFailure::Raised(-4)) => Err(raise(const { Name::known("TooBig") })),
-            Err(ServiceFailure::Raised(-1)) => Err(raise(const { Name::known("NotFound") })),
-            Err(ServiceFailure::Raised(-2)) => Err(raise(const { Name::known("Refused") })),
-            Err(ServiceFailure::Raised(-3)) => Err(raise(const { Name::known("BadHost") })),
-            Err(_) => Err(bad()),
-        }
+        let (result, taken) = loaded.call(&mut *self.env, given, state.steps);
+        state.steps = state.steps.saturating_sub(taken);
+        result
     }
 }
 

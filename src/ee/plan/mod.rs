@@ -26,6 +26,7 @@ mod library;
 mod loaded;
 mod names;
 mod outbox;
+mod outside;
 mod peers;
 mod pieces;
 mod ports;
@@ -33,6 +34,7 @@ mod resident;
 pub mod rip;
 mod route;
 mod services;
+mod signers;
 pub mod status;
 mod table;
 mod waiting;
@@ -40,18 +42,20 @@ mod waiting;
 use crate::nodeos::reason::Reason;
 use crate::port::{PeerId, PortId};
 use crate::topology::{Neighbour, Topology, Way};
+use crate::trust::Role;
 use crate::wire::Addr;
 use crate::wire::plan::Message;
 pub use account::Account;
 pub use config::Config;
 use flows::Flows;
 use jobs::Jobs;
-pub use layers::authenticator;
+pub use layers::{authenticator, signed};
 use library::Library;
 use loaded::Loaded;
 pub use loaded::{LoadedService, ServiceFailure, Signature};
 use names::Names;
 use outbox::Outbox;
+pub use outside::{Brought, Install, Wish};
 use peers::Peers;
 use pieces::Assemblies;
 use plan::eval::{Builtin, Machine};
@@ -63,6 +67,7 @@ pub use ports::{Seat, message};
 use resident::Resident;
 use rip::Rip;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use table::Table;
 use waiting::Waiting;
 
@@ -107,8 +112,10 @@ pub trait Environment {
     fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>);
     /// Hands a message to the application with this port.
     fn tell(&mut self, port: u64, message: Vec<u8>);
-    /// Asks for the address of a name; the answer is [`Plan::resolved`].
-    fn resolve(&mut self, name: &str);
+    /// Asks the outside, which answers in its time.
+    fn wish(&mut self, wish: Wish);
+    /// From now on this number means a principal of this name in this role; whoever it meant before is gone.
+    fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>);
     /// Says whether the principal's domain takes a packet of so many octets on, and how many steps it may take.
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
     /// Charges the principal's domain.
@@ -158,6 +165,7 @@ struct State {
     jobs: Jobs,
     rip: Option<Rip>,
     layers: layers::Layers,
+    installs: outside::Installs,
     account: Account,
     /// The number of the next message in pieces.
     message: u32,
@@ -175,6 +183,7 @@ impl Plan {
             jobs: Jobs::default(),
             rip: config.rip.map(Rip::new),
             layers: layers::Layers::new(&config.principals),
+            installs: outside::Installs::default(),
             account: Account::default(),
             message: 0,
         };

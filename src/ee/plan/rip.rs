@@ -3,10 +3,12 @@
 //! A node tells its neighbours every so often, and soon when something changes, how many hops it is from every node it
 //! knows of; what is learned from a neighbour is told back to it as unreachable (split horizon with poisoned
 //! reverse, 3.4.3). A route that is not heard of for a time is unreachable, and forgotten a while later (3.8). Routes are to
-//! the nodes' own addresses, since those are what packets are evaluated at. Messages come from neighbours alone.
+//! the nodes' own addresses, since those are what packets are evaluated at. Messages come from neighbours alone; where an
+//! interface has none yet, everybody on its link is asked, so that whoever is there hears of this node and answers.
 
 use super::{Environment, Next};
-use crate::topology::Neighbour;
+use crate::port::{PeerId, PortId};
+use crate::topology::{Link, Neighbour};
 use crate::wire::Addr;
 use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, Routes};
 use std::collections::BTreeMap;
@@ -90,7 +92,9 @@ impl Rip {
         if routes.request {
             return self.tell(env, from, false);
         }
-        for route in routes.iter().filter(|route| route.length == 128) {
+        // Natively a packet is an IP packet, and its next hop one of the same family; a node is a neighbour once in each.
+        let fits = |to: Addr| from.peer != PeerId::NONE || to.is_v4() == from.addr.is_v4();
+        for route in routes.iter().filter(|route| route.length == 128 && fits(route.to)) {
             if !env.topology().is_own(route.to) {
                 self.hear(now, from, route);
             }
@@ -169,6 +173,9 @@ impl Rip {
 
     fn tell_all(&mut self, env: &mut dyn Environment, changes: bool, ask: bool) {
         let (now, random) = (env.now(), env.random());
+        if !changes {
+            self.look_around(env);
+        }
         for at in 0.. {
             let Some(neighbour) = env.topology().neighbours.of(at).copied() else { break };
             if ask {
@@ -182,6 +189,25 @@ impl Rip {
         self.routes.values_mut().for_each(|entry| entry.changed = false);
         self.next_triggered = u64::MAX;
         self.quiet_until = now + self.timers.triggered + random % (4 * self.timers.triggered).max(1);
+    }
+
+    /// Asks everybody on the links where no neighbour is known.
+    fn look_around(&mut self, env: &mut dyn Environment) {
+        for at in 0.. {
+            let id = PortId(at);
+            let Some(port) = env.topology().port(id) else { break };
+            let lonely = env.topology().neighbours.iter().all(|known| known.port != id);
+            if port.link == Link::Overlay || !lonely {
+                continue;
+            }
+            let families = [true, false].map(|v4| port.addresses.iter().any(|(own, _)| own.is_v4() == v4));
+            for (v4, _) in [true, false].into_iter().zip(families).filter(|(_, there)| *there) {
+                let mut message = std::mem::take(&mut self.buffer);
+                message.clear();
+                wire::put_routes(true, [], &mut message);
+                self.send(env, &Neighbour { addr: wire::everybody(v4), port: id, peer: PeerId::NONE }, message);
+            }
+        }
     }
 
     /// Tells a neighbour the routes, or those that have changed.

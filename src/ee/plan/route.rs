@@ -4,6 +4,7 @@
 //! the next node does not hold gets them whole.
 
 use super::config::Config;
+use super::loaded::Loaded;
 use super::rip::Rip;
 use super::{ANYONE, Environment, Fate, Next, Plan, State, account};
 use crate::nodeos::reason::Reason;
@@ -14,7 +15,7 @@ use plan::eval::Cause;
 use plan::name::Name;
 use plan::packet::{Code, Outline, Packet, View, ViewMut};
 use plan::program::Digest;
-use plan::value::Host;
+use plan::value::{Host, Value};
 
 const DEFAULT_ROUTE: Name = Name::known("defaultRoute");
 const RIP: Name = Name::known("RIP");
@@ -22,15 +23,28 @@ const FLOW_ROUTE: Name = Name::known("flowRoute");
 const NO_ROUTE: Name = Name::known("NoRoute");
 const RIP_NO_ROUTE: Name = Name::known("RIPNoRoute");
 
+/// Steps that a loaded service has to find a way.
+const ROUTE_STEPS: u32 = 1000;
+
+/// What routing functions look at, besides the node.
+pub(super) struct Guide<'a> {
+    pub state: &'a mut State,
+    pub config: &'a Config,
+    pub loaded: &'a mut [Loaded],
+}
+
 /// What a routing function says of a destination; `flow` is the packet's session and flow.
 pub(super) fn find(
-    state: &mut State,
-    config: &Config,
+    guide: &mut Guide<'_>,
     env: &mut dyn Environment,
     routing: &Name,
     flow: ([u8; 16], u32),
     to: Addr,
 ) -> Result<Next, Name> {
+    if let Some(service) = guide.loaded.iter_mut().find(|service| service.name == *routing) {
+        return by_service(service, env, to);
+    }
+    let Guide { state, config, .. } = guide;
     if *routing == FLOW_ROUTE
         && let Some(way) = state.flows.of(env.now(), flow.0, flow.1)
     {
@@ -45,6 +59,18 @@ pub(super) fn find(
     } else {
         Err(Name::SERVICE_NOT_PRESENT)
     }
+}
+
+/// What a loaded service of the type `host -> host * dev` says, within few steps that are anyone's: a neighbour, or it raises.
+fn by_service(service: &mut Loaded, env: &mut dyn Environment, to: Addr) -> Result<Next, Name> {
+    let (said, taken) = service.call(env, &[Value::Host(Host(to.0))], ROUTE_STEPS);
+    env.charge(ANYONE, taken.into(), 0);
+    let bad = const { Name::known("BadService") };
+    let said = said.map_err(|stop| if let plan::eval::Stop::Raise(name) = stop { name } else { bad.clone() })?;
+    let Value::Tuple(items) = said else { return Err(bad) };
+    let [Value::Host(via), Value::Dev(dev)] = items.items() else { return Err(bad) };
+    let next = neighbour(env.topology(), Addr(via.0), Some(*dev));
+    next.map(|next| Next { to, ..next }).ok_or(NO_ROUTE)
 }
 
 fn by_rip(rip: Option<&Rip>, to: Addr) -> Result<Next, Name> {
@@ -85,7 +111,13 @@ impl Plan {
         let (view, routing) = (outline.view(), outline.routing.clone());
         let (to, by_digest) = (Addr(view.destination().0), view.by_digest());
         let absent = self.take_codes(env, from, &outline);
-        let found = find(&mut self.state, &self.config, env, &routing, (view.session(), view.flow()), to);
+        let mut guide = Guide { state: &mut self.state, config: &self.config, loaded: &mut self.loaded };
+        let flow = (view.session(), view.flow());
+        let mut found = find(&mut guide, env, &routing, flow, to);
+        if view.report() && found == Err(Name::SERVICE_NOT_PRESENT) {
+            // That the routing function is missing here may be what it reports.
+            found = find(&mut guide, env, &DEFAULT_ROUTE, flow, to);
+        }
         let next = match found {
             Ok(next) => next,
             Err(name) => return self.fail(env, octets, name, Reason::NoRoute),

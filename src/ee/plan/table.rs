@@ -14,14 +14,23 @@ use plan::value::Value;
 /// A service of the node itself.
 pub(super) type Call = fn(&mut At<'_>, &[Value], &mut eval::State<'_>) -> eval::Result<Value>;
 
+/// Services that are restricted whatever the configuration says: what they do stays.
+const ALWAYS: [&str; 1] = [super::services::INSTALL];
+
 /// The services of one node.
 pub(super) struct Table {
     /// For each name of the common table the service's number.
     by_core: Vec<Option<u32>>,
-    /// For each service, whether it is restricted; then, by principal, whether that one sees it.
-    restricted: Vec<Option<Vec<bool>>>,
-    /// The services that were loaded, whose numbers are behind those of the node itself.
-    loaded: Vec<Name>,
+    /// Services of the node whose names are not in that table.
+    others: Vec<(Name, u32)>,
+    /// The names of those that not everybody sees.
+    restricted: Vec<Name>,
+    /// For each principal, which of those it sees; the first is anyone.
+    seen: Vec<Vec<Name>>,
+    /// For each service of the node itself, whether it is restricted.
+    core_restricted: Vec<bool>,
+    /// The services that were loaded, whose numbers are behind those of the node itself, and whether each is restricted.
+    loaded: Vec<(Name, bool)>,
 }
 
 /// What a number stands for.
@@ -34,18 +43,17 @@ pub(super) enum Service {
 
 impl Table {
     pub fn new(config: &Config) -> Table {
-        let number = |(name, _): &(&str, _)| CORE.iter().position(|(known, _)| known == name).map(|at| at as u32);
-        let seen = |name: &str| {
-            let is = |listed: &Name| listed.as_str() == name;
-            config.restricted.iter().any(is).then(|| {
-                // The first is anyone.
-                let own = config.principals.iter().map(|principal| principal.services.iter().any(is));
-                std::iter::once(false).chain(own).collect()
-            })
-        };
+        let place = |name: &str| CORE.iter().position(|(known, _)| *known == name).map(|at| at as u32);
+        let own = CORE.iter().enumerate().filter_map(|(at, (name, _))| Some((Name::new(name)?, at as u32)));
+        let always = ALWAYS.iter().filter_map(|name| Name::new(name));
+        let restricted: Vec<Name> = config.restricted.iter().cloned().chain(always).collect();
+        let seen = config.principals.iter().map(|principal| principal.services.clone());
         Table {
-            by_core: TABLE.iter().map(number).collect(),
-            restricted: CORE.iter().map(|(name, _)| seen(name)).collect(),
+            by_core: TABLE.iter().map(|(name, _)| place(name)).collect(),
+            others: own.filter(|(name, _)| name.number().is_none()).collect(),
+            core_restricted: CORE.iter().map(|(name, _)| restricted.iter().any(|it| it.as_str() == *name)).collect(),
+            restricted,
+            seen: std::iter::once(Vec::new()).chain(seen).collect(),
             loaded: Vec::new(),
         }
     }
@@ -55,18 +63,32 @@ impl Table {
     pub fn of(&self, service: ServiceId, principal: usize) -> Option<Service> {
         let at = service.0 as usize;
         if let Some(number) = at.checked_sub(CORE.len()) {
-            return Some(Service::Loaded(number));
+            let (name, restricted) = self.loaded.get(number)?;
+            return (!restricted || self.sees(principal, name.as_str())).then_some(Service::Loaded(number));
         }
-        let seen = match self.restricted.get(at)? {
-            None => true,
-            Some(who) => who.get(principal).copied().unwrap_or(false),
-        };
-        CORE.get(at).filter(|_| seen).map(|(_, call)| Service::Core(*call))
+        let (name, call) = CORE.get(at)?;
+        let seen = !*self.core_restricted.get(at)? || self.sees(principal, name);
+        seen.then_some(Service::Core(*call))
+    }
+
+    fn sees(&self, principal: usize, name: &str) -> bool {
+        self.seen.get(principal).is_some_and(|names| names.iter().any(|seen| seen.as_str() == name))
+    }
+
+    /// From now on this principal sees these of the restricted services.
+    pub fn set_seen(&mut self, principal: usize, names: &[String]) {
+        if self.seen.len() <= principal {
+            self.seen.resize(principal + 1, Vec::new());
+        }
+        if let Some(seen) = self.seen.get_mut(principal) {
+            *seen = names.iter().filter_map(|name| Name::new(name)).collect();
+        }
     }
 
     /// These are the services that were loaded, by number.
     pub fn set_loaded(&mut self, names: impl Iterator<Item = Name>) {
-        self.loaded = names.collect();
+        let restricted = &self.restricted;
+        self.loaded = names.map(|name| (name.clone(), restricted.contains(&name))).collect();
     }
 }
 
@@ -74,11 +96,14 @@ impl Services for Table {
     #[inline]
     fn service(&self, name: &Name) -> Option<ServiceId> {
         if !self.loaded.is_empty()
-            && let Some(at) = self.loaded.iter().position(|loaded| loaded == name)
+            && let Some(at) = self.loaded.iter().position(|(loaded, _)| loaded == name)
         {
             return Some(ServiceId((CORE.len() + at) as u32));
         }
-        let number = self.by_core.get(name.number()?).copied().flatten();
+        let number = match name.number() {
+            Some(number) => self.by_core.get(number).copied().flatten(),
+            None => self.others.iter().find(|(other, _)| other == name).map(|(_, number)| *number),
+        };
         number.map(ServiceId)
     }
 }

@@ -1,8 +1,10 @@
-//! Packets that wait: for a code that the previous node must give, or for the address of a name.
+//! Packets that wait: for a code that the previous node must give, or for what the outside is asked for.
 //!
 //! A packet that names a code by its digest and finds none here asks the node it came from, three times; so a
 //! node may forget codes at any time, and loses nothing by it.
 
+use super::evaluate::Stage;
+use super::outside::Claimed;
 use super::{Environment, Fate, Next, Plan, account};
 use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
@@ -22,8 +24,8 @@ const ASK_AGAIN: u64 = 300_000_000;
 /// Questions for a code.
 const ASKS: u8 = 3;
 
-/// Nanoseconds for which a packet waits for a name.
-const NAME_WITHIN: u64 = 15_000_000_000;
+/// Nanoseconds for which a packet waits for the outside.
+const OUTSIDE_WITHIN: u64 = 15_000_000_000;
 
 /// What a packet waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,14 +34,18 @@ pub(super) enum On {
     Code(Digest),
     /// The address of a name.
     Name(Box<str>),
+    /// In which role its principal acts.
+    Principal(Box<Claimed>),
+    /// A service that is to be installed.
+    Service(crate::wire::Digest),
 }
 
-struct Parked {
-    octets: Vec<u8>,
+pub(super) struct Parked {
+    pub octets: Vec<u8>,
     from: Option<Neighbour>,
     /// Whose it is, if its layers are open already.
     principal: Option<usize>,
-    on: On,
+    pub on: On,
     until: u64,
     asked: u8,
 }
@@ -51,8 +57,14 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub fn is_on(&self, name: &str) -> bool {
-        self.list.iter().any(|parked| matches!(&parked.on, On::Name(other) if **other == *name))
+    pub fn is_for(&self, on: &On) -> bool {
+        self.list.iter().any(|parked| parked.on == *on)
+    }
+
+    /// The first packet that waits for something, which it does no longer.
+    pub fn take(&mut self, is_it: impl Fn(&On) -> bool) -> Option<Parked> {
+        let at = self.list.iter().position(|parked| is_it(&parked.on))?;
+        Some(self.list.remove(at))
     }
 
     pub fn next_timer(&self) -> u64 {
@@ -87,7 +99,7 @@ impl Plan {
             self.state.account.unused += account::bound_of(&gone.octets);
             env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::Waiting);
         }
-        let wait = if matches!(on, On::Code(_)) { ASK_AGAIN } else { NAME_WITHIN };
+        let wait = if matches!(on, On::Code(_)) { ASK_AGAIN } else { OUTSIDE_WITHIN };
         let until = env.now().saturating_add(wait);
         self.waiting.list.push(Parked { octets, from: from.copied(), principal, on, until, asked: 1 });
     }
@@ -159,12 +171,12 @@ impl Plan {
     }
 
     /// Takes up what waited for this.
-    fn release(&mut self, env: &mut dyn Environment, on: &On) {
+    pub(super) fn release(&mut self, env: &mut dyn Environment, on: &On) {
         let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
         self.waiting.list = others;
         for mut parked in ready {
             let fate = match parked.principal {
-                Some(principal) => self.evaluate_again(env, &parked, principal),
+                Some(principal) => self.evaluate_parked(env, &parked, Stage::Open(principal)),
                 None => self.process(env, parked.from.as_ref(), &mut parked.octets),
             };
             match fate {
@@ -175,12 +187,12 @@ impl Plan {
         }
     }
 
-    fn evaluate_again(&mut self, env: &mut dyn Environment, parked: &Parked, principal: usize) -> Fate {
+    pub(super) fn evaluate_parked(&mut self, env: &mut dyn Environment, parked: &Parked, stage: Stage) -> Fate {
         let mut seen = Vec::new();
         let mut shelf =
             super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
         match Packet::decode(&parked.octets, &mut shelf) {
-            Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, Some(principal)),
+            Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, stage),
             Err(_) => self.end(&parked.octets, Reason::Malformed),
         }
     }

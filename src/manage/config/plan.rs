@@ -126,6 +126,9 @@ impl NodeFile {
             }
             principal.read()
         });
+        for role in roles.iter() {
+            names(&format!("[[role]] {}: services", role.name), &role.services)?;
+        }
         let update = file.rip_update_ms * 1_000_000;
         let timers = Timers { update, timeout: 6 * update, garbage: 4 * update, triggered: update / 30 };
         Ok(Config {

@@ -82,7 +82,7 @@ impl Worker {
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
                 Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
-                Effect::Resolve(name) => self.node.resolved(&mut turn, &name, None),
+                Effect::Plan(wish) => self.node.wished_in_vain(&mut turn, wish),
                 Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
             }
         }

@@ -50,8 +50,11 @@ pub fn routing(_: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given 
 
 pub fn principal(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     let [] = given else { return wrong("getPrincipal") };
-    let own = at.principal.checked_sub(1).and_then(|own| at.config.principals.get(own));
-    Ok(Value::text(own.map_or("anyone", |principal| principal.name.as_str()).as_bytes()))
+    let name = at.principal.checked_sub(1).and_then(|own| match at.config.principals.get(own) {
+        Some(principal) => Some(principal.name.as_str()),
+        None => at.state.layers.signers.at(own - at.config.principals.len()).map(|signer| signer.name.as_str()),
+    });
+    Ok(Value::text(name.unwrap_or("anyone").as_bytes()))
 }
 
 pub fn time(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {

@@ -72,7 +72,7 @@ fn way(at: &mut At<'_>, routing: &'static str, name: &Name, given: &[Value], sta
     if at.env.topology().is_own(to) {
         return Err(raise(const { Name::known("NoRoute") }));
     }
-    let Next { port, via, .. } = route::find(at.state, at.config, at.env, name, flow, to).map_err(raise)?;
+    let Next { port, via, .. } = at.find(name, flow, to)?;
     tuple([host(via), Value::Dev(port.0.into())])
 }
 

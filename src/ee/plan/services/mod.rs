@@ -3,6 +3,7 @@
 mod data;
 mod header;
 mod hosts;
+mod install;
 mod network;
 mod ports;
 
@@ -60,7 +61,12 @@ pub(super) const CORE: &[(&str, Call)] = &[
     ("authEval", network::layer),
     ("reliably", network::layer),
     ("reassemble", network::layer),
+    ("signedBy", network::layer),
+    (INSTALL, install::install),
 ];
+
+/// Its name, which the table of services knows: not everybody sees it.
+pub(super) const INSTALL: &str = "installServices";
 
 /// What a service gives.
 type Given = eval::Result<Value>;

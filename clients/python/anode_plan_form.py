@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""PLAN's values, and how they and chunks are bytes: the part of `anode_plan` that knows the binary form (docs/plan.md).
+"""
+
+import ipaddress
+import struct
+from dataclasses import dataclass, field
+
+import anode
+
+#: The names that every node knows, by number (plan/src/name.rs).
+NAMES = """
+ NotEnoughRB NoRoute NotNeighbor BadHost BadPort ServiceNotPresent BadService NotFound FileNotFound DivByZero EmptyList
+BadChr TooBig Refused RIPNoRoute eval getRB length abort print defHandler thisHost thisHostIs getSource getHostByName
+defaultRoute RIP getNeighbors getSrcDev getMTU getPort openPort deliver getSession put get getFlow fragment getBlobFromFile
+installServices time rand closePort getRouteTable flowRoute setFlow memoryUse getPrincipal getHandler getRouting getDest
+getPrevious getDevices getHostOn authEval reliably acknowledged reassemble bandwidthReceive bandwidthSend bandwidthCount
+bandwidthReport explodeBlob makeBlob sizeOf
+""".split()
+NAMES.insert(0, "")
+
+_NUMBERS = {name: number for number, name in enumerate(NAMES)}
+_DEPTH = 64
+
+
+class Malformed(anode.Error):
+    """Bytes that are no PLAN packet, or a value that cannot be sent."""
+
+
+def host(address):
+    """The host with this address."""
+    return ipaddress.ip_address(address)
+
+
+@dataclass(frozen=True)
+class Char:
+    """A character: one octet."""
+
+    octet: int
+
+
+@dataclass(frozen=True)
+class PortId:
+    """A port of some node."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Key:
+    """A session key: 16 bytes."""
+
+    octets: bytes
+
+
+@dataclass(frozen=True)
+class Exn:
+    """An exception."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Dev:
+    """An interface of some node."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service, by name."""
+
+    name: str
+
+
+@dataclass
+class Chunk:
+    """A call to be made elsewhere: of a service if `code` is None, else of the function with number `function` in `code`."""
+
+    service: str = ""
+    code: object = None
+    function: int = 0
+    arguments: list = field(default_factory=list)
+
+
+class Reader:
+    def __init__(self, raw):
+        self.raw, self.at, self.names, self.codes = raw, 0, [], []
+
+    def take(self, count):
+        if count > len(self.raw) - self.at:
+            raise Malformed("the packet ends too early")
+        self.at += count
+        return self.raw[self.at - count : self.at]
+
+    def number(self):
+        value, shift = 0, 0
+        while True:
+            (octet,) = self.take(1)
+            value |= (octet & 0x7F) << shift
+            shift += 7
+            if octet < 0x80:
+                if octet == 0 and shift > 7 or value >> 64:
+                    raise Malformed("a number is not in its shortest form")
+                return value
+            if shift > 63:
+                raise Malformed("a number is too large")
+
+    def octets(self):
+        return self.take(self.number())
+
+    def name(self):
+        number = self.number()
+        at = number >> 1
+        if number & 1 == 0:
+            if at >= len(NAMES):
+                raise Malformed(f"name number {at} is not known")
+            return NAMES[at]
+        if at > len(self.names):
+            raise Malformed("a name is used before it is given")
+        if at == len(self.names):
+            self.names.append(self.octets().decode("ascii", "strict"))
+        return self.names[at]
+
+    def chunk(self, depth):
+        code = self.number()
+        if code > len(self.codes):
+            raise Malformed("a chunk's code is not in the packet")
+        found = Chunk(service=self.name()) if code == 0 else Chunk(code=self.codes[code - 1], function=self.number())
+        found.arguments = self.values(depth + 1)
+        return found
+
+    def values(self, depth):
+        return [self.value(depth) for _ in range(self.number())]
+
+    def value(self, depth):
+        if depth > _DEPTH:
+            raise Malformed("a value nests too deep")
+        (tag,) = self.take(1)
+        if tag < 3:
+            return (None, False, True)[tag]
+        if tag == 3:
+            number = self.number()
+            return number >> 1 ^ -(number & 1)
+        simple = {
+            4: lambda: Char(self.take(1)[0]),
+            5: lambda: self.octets().decode("latin-1"),
+            6: lambda: tuple(self.values(depth + 1)),
+            7: lambda: self.values(depth + 1),
+            8: lambda: self.chunk(depth),
+            9: lambda: ipaddress.IPv4Address(self.take(4)),
+            10: lambda: ipaddress.IPv6Address(self.take(16)),
+            11: lambda: PortId(int.from_bytes(self.take(8), "big")),
+            12: lambda: Key(self.take(16)),
+            13: lambda: bytes(self.octets()),
+            14: lambda: Exn(self.name()),
+            15: lambda: Dev(self.number()),
+            16: lambda: Service(self.name()),
+        }
+        if tag not in simple:
+            raise Malformed(f"value tag {tag} is not known")
+        return simple[tag]()
+
+
+class Writer:
+    def __init__(self):
+        self.out, self.names, self.codes = bytearray(), [], []
+
+    def number(self, value):
+        while value >= 0x80:
+            self.out.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.out.append(value)
+
+    def octets(self, octets):
+        self.number(len(octets))
+        self.out += octets
+
+    def name(self, name):
+        if name in _NUMBERS:
+            self.number(2 * _NUMBERS[name])
+        elif name in self.names:
+            self.number(2 * self.names.index(name) + 1)
+        else:
+            self.number(2 * len(self.names) + 1)
+            self.names.append(name)
+            self.octets(name.encode("ascii"))
+
+    def collect(self, value):
+        """The codes of all chunks, in the order of their first use."""
+        if isinstance(value, Chunk):
+            if value.code is not None and value.code not in self.codes:
+                self.codes.append(value.code)
+            value = value.arguments
+        if isinstance(value, (tuple, list)):
+            for item in value:
+                self.collect(item)
+
+    def chunk(self, chunk):
+        if chunk.code is None:
+            self.number(0)
+            self.name(chunk.service)
+        else:
+            self.number(self.codes.index(chunk.code) + 1)
+            self.number(chunk.function)
+        self.values(chunk.arguments)
+
+    def values(self, values):
+        self.number(len(values))
+        for value in values:
+            self.value(value)
+
+    def tagged(self, tag, octets=b""):
+        self.out.append(tag)
+        self.out += octets
+
+    def value(self, value):
+        if value is None or isinstance(value, bool):
+            self.tagged(0 if value is None else 1 + value)
+        elif isinstance(value, int):
+            if not -(1 << 63) <= value < 1 << 63:
+                raise Malformed(f"{value} has more than 64 bits")
+            self.tagged(3)
+            self.number(value << 1 if value >= 0 else ~value << 1 | 1)
+        elif isinstance(value, str):
+            self.tagged(5)
+            self.octets(value.encode("latin-1"))
+        elif isinstance(value, bytes):
+            self.tagged(13)
+            self.octets(value)
+        elif isinstance(value, (tuple, list)):
+            if isinstance(value, tuple) and len(value) < 2:
+                raise Malformed("a tuple has at least two parts")
+            self.tagged(6 if isinstance(value, tuple) else 7)
+            self.values(value)
+        elif isinstance(value, Chunk):
+            self.tagged(8)
+            self.chunk(value)
+        else:
+            self.other(value)
+
+    def other(self, value):
+        if isinstance(value, ipaddress.IPv6Address) and value.ipv4_mapped:
+            value = value.ipv4_mapped
+        if isinstance(value, ipaddress.IPv4Address):
+            self.tagged(9, value.packed)
+        elif isinstance(value, ipaddress.IPv6Address):
+            self.tagged(10, value.packed)
+        elif isinstance(value, Char):
+            self.tagged(4, bytes([value.octet]))
+        elif isinstance(value, PortId):
+            self.tagged(11, value.number.to_bytes(8, "big"))
+        elif isinstance(value, Key):
+            self.tagged(12, value.octets)
+        elif isinstance(value, (Exn, Service)):
+            self.tagged(14 if isinstance(value, Exn) else 16)
+            self.name(value.name)
+        elif isinstance(value, Dev):
+            self.tagged(15)
+            self.number(value.number)
+        else:
+            raise Malformed(f"{value!r} is no PLAN value")

@@ -1,0 +1,198 @@
+//! What an evaluation cannot know and the packet path must not wait for: names, signatures, and modules to be compiled.
+//!
+//! The environment wishes for it ([`Wish`]), the packet waits, and the outside answers. A packet whose program has to wait is evaluated again from its
+//! beginning, as if it had never run; what it waited for is remembered meanwhile.
+
+use super::evaluate::{Stage, counted};
+use super::layers::REFUSED;
+use super::signers::Seated;
+use super::waiting::{On, Parked};
+use super::{ANYONE, Environment, Fate, LoadedService, Plan, Signature, library::Shelf};
+use crate::nodeos::reason::Reason;
+use crate::topology::Neighbour;
+use crate::trust::{PrincipalId, Role, Statement};
+use crate::wire::Digest;
+use plan::eval::Cause;
+use plan::packet::{Header, Packet};
+use std::sync::Arc;
+
+/// Installations whose outcome is remembered, and for how many nanoseconds.
+const OUTCOMES_MAX: usize = 64;
+const OUTCOME_KEEP: u64 = 60_000_000_000;
+
+/// Steps that judging a signature is charged as: it takes about as long.
+const VOUCH_STEPS: u64 = 5000;
+
+/// What the outside is asked for.
+#[derive(Debug)]
+pub enum Wish {
+    /// The address of a name; answered by [`Plan::resolved`].
+    Resolve(Box<str>),
+    /// In which role a packet acts; answered by [`Plan::vouched`], with the same number.
+    Vouch(u64, Box<Statement>),
+    /// A service of a module; answered by [`Plan::installed`].
+    Install(Box<Install>),
+}
+
+/// A module that a program installs.
+#[derive(Clone, Debug)]
+pub struct Install {
+    /// Its octets.
+    pub module: Arc<[u8]>,
+    /// Their digest.
+    pub digest: Digest,
+}
+
+/// What a module that came in a packet is.
+pub struct Brought {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub signature: Signature,
+    /// What it does.
+    pub service: Box<dyn LoadedService>,
+}
+
+/// A question about a packet's principal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claimed {
+    /// The question's number.
+    pub question: u64,
+    /// Who says to have signed it.
+    pub principal: PrincipalId,
+    /// The statement's number.
+    pub number: u64,
+}
+
+/// Installations under way and lately done.
+#[derive(Default)]
+pub(super) struct Installs {
+    /// What the evaluation under way waits for.
+    pub wanted: Option<Box<Install>>,
+    /// Of modules the names under which they were installed, if they were, and until when that is remembered.
+    outcomes: Vec<(Digest, Option<String>, u64)>,
+}
+
+impl Installs {
+    /// What came of a module's installation, if that is known.
+    pub fn outcome(&self, now: u64, digest: &Digest) -> Option<Option<&str>> {
+        let known = self.outcomes.iter().find(|(known, _, until)| known == digest && *until > now);
+        known.map(|(_, done, _)| done.as_deref())
+    }
+
+    fn remember(&mut self, now: u64, digest: Digest, done: Option<String>) {
+        self.outcomes.retain(|(known, _, until)| *until > now && *known != digest);
+        if self.outcomes.len() >= OUTCOMES_MAX {
+            self.outcomes.remove(0);
+        }
+        self.outcomes.push((digest, done, now.saturating_add(OUTCOME_KEEP)));
+    }
+}
+
+impl Plan {
+    /// The packet waits for what its program has asked for.
+    pub(super) fn wait_for_outside(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        packet: &Packet,
+        principal: usize,
+    ) -> Fate {
+        let name = self.state.names.wanted.take().map(|name| (On::Name(name.clone()), Wish::Resolve(name)));
+        let service = self.state.installs.wanted.take().map(|it| (On::Service(it.digest), Wish::Install(it)));
+        let Some(((on, wish), octets)) = name.or(service).zip(whole(packet)) else {
+            self.state.account.unused += counted(&packet.header, packet.header.bound);
+            return Fate::Drop(Reason::Waiting);
+        };
+        let asked = self.waiting.is_for(&on);
+        self.park(env, from, octets, Some(principal), on);
+        if !asked {
+            env.wish(wish);
+        }
+        Fate::Taken
+    }
+
+    /// The packet waits until it is known in which role its principal acts. What that costs is anyone's, as it may be a lie.
+    pub(super) fn wait_for_role(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        packet: &Packet,
+        statement: Box<Statement>,
+    ) -> Fate {
+        let octets = whole(packet);
+        let admitted = env.admit(ANYONE, octets.as_ref().map_or(0, Vec::len));
+        let (Some(octets), Ok(_)) = (octets, &admitted) else {
+            self.state.account.unused += counted(&packet.header, packet.header.bound);
+            return Fate::Drop(admitted.err().unwrap_or(Reason::TooBig));
+        };
+        env.charge(ANYONE, VOUCH_STEPS, 0);
+        let signers = &mut self.state.layers.signers;
+        signers.asked += 1;
+        let question = signers.asked;
+        let claimed = Claimed { question, principal: statement.principal, number: statement.unix_ns };
+        self.park(env, from, octets, None, On::Principal(Box::new(claimed)));
+        env.wish(Wish::Vouch(question, statement));
+        Fate::Taken
+    }
+
+    /// The outside has judged a signed packet: its role, or why it has none.
+    pub fn vouched(&mut self, env: &mut dyn Environment, question: u64, judged: Result<Arc<Role>, String>) {
+        let is_it = |on: &On| matches!(on, On::Principal(claimed) if claimed.question == question);
+        if let Some(parked) = self.waiting.take(is_it)
+            && let On::Principal(claimed) = &parked.on
+        {
+            let fate = match judged.ok().and_then(|role| self.seat(env, claimed, role)) {
+                Some(principal) => self.evaluate_parked(env, &parked, Stage::Vouched(principal)),
+                None => self.refuse_parked(env, &parked),
+            };
+            if let Fate::Drop(reason) = fate {
+                env.drop(ANYONE, reason);
+            }
+        }
+        self.run_local(env);
+    }
+
+    /// The principal's number, if its statement was not there before.
+    fn seat(&mut self, env: &mut dyn Environment, claimed: &Claimed, role: Arc<Role>) -> Option<usize> {
+        let signers = &mut self.state.layers.signers;
+        let first = 1 + self.config.principals.len();
+        match signers.take(env.now(), claimed.principal, role, claimed.number) {
+            Seated::Again(place) => Some(first + place),
+            Seated::New(place) => {
+                let signer = signers.at(place)?;
+                self.table.set_seen(first + place, &signer.role.services);
+                env.seat(first + place, &signer.name, &signer.role);
+                Some(first + place)
+            }
+            Seated::Refused => None,
+        }
+    }
+
+    fn refuse_parked(&mut self, env: &mut dyn Environment, parked: &Parked) -> Fate {
+        let mut seen = Vec::new();
+        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
+        match Packet::decode(&parked.octets, &mut shelf) {
+            Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
+            Err(_) => self.end(&parked.octets, Reason::Malformed),
+        }
+    }
+
+    /// The outside has made a service of a module, or says why not.
+    pub fn installed(&mut self, env: &mut dyn Environment, digest: Digest, brought: Result<Brought, String>) {
+        let loaded = brought.and_then(|it| self.load(&it.name, it.signature, it.service).map(|()| it.name));
+        match &loaded {
+            Ok(service) => tracing::info!(service, "a packet has brought a service"),
+            Err(why) => tracing::warn!(why, "a service that a packet brought is not installed"),
+        }
+        self.state.installs.remember(env.now(), digest, loaded.ok());
+        self.release(env, &On::Service(digest));
+        self.run_local(env);
+    }
+}
+
+/// A packet as octets, with all its codes.
+fn whole(packet: &Packet) -> Option<Vec<u8>> {
+    let header = Header { by_digest: false, ..packet.header.clone() };
+    Packet { header, chunk: packet.chunk.clone() }.octets()
+}
