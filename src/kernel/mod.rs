@@ -9,6 +9,7 @@ mod channels;
 mod codes;
 #[cfg(test)]
 mod contract;
+mod doors;
 mod error;
 mod filters;
 pub mod half;
