@@ -305,7 +305,10 @@ fn a_cut_through_channel_forwards_without_anybodys_code() {
             assert_eq!(in_kernel > 0, ports.contains("kernel"));
         }
         let counts = node.handle.with_node(|node, _| node.channel_counts()).unwrap();
-        // A stream of the stacks' own goes through as well.
+        // A stream of the stacks' own goes through as well; AF_PACKET sees of it what the receive offload has joined.
+        if ports.is_empty() {
+            continue;
+        }
         let listener = node.net.lab.enter("b", || TcpListener::bind("10.0.2.2:8000").unwrap()).unwrap();
         let stream = node.net.lab.enter("a", || TcpStream::connect("10.0.2.2:8000").unwrap()).unwrap();
         let (mut far, mut near) = (listener.accept().unwrap().0, stream);

@@ -234,6 +234,9 @@ fn packets_are_cut_through_alike() {
     assert_eq!(pair.in_kernel(), 36);
 }
 
+/// A frame, whether it is sent or else under which reason it ends, and whether the kernel half does that.
+type Odd = (&'static str, Vec<u8>, Result<(), Option<Reason>>, bool);
+
 #[test]
 fn what_is_unusual_is_left_to_the_user_half_and_comes_out_alike() {
     let Some(mut pair) = Pair::new(&all()) else { return };
@@ -265,7 +268,7 @@ fn what_is_unusual_is_left_to_the_user_half_and_comes_out_alike() {
     let none6 = Ends { from: v6(1, 1), to: v6(9, 9), ports: (1, 5000), summed: false, ..PLAIN };
     let large = datagram(PLAIN, &[7; 1480]);
     // What is expected, and whether the kernel half does it.
-    let cases: Vec<(&str, Vec<u8>, Result<(), Option<Reason>>, bool)> = vec![
+    let cases: Vec<Odd> = vec![
         ("plain", plain.clone(), Ok(()), true),
         ("padded", padded, Ok(()), true),
         ("one hop left", datagram(Ends { life: 1, ..PLAIN }, b"x"), Err(Some(Reason::TimeToLive)), false),

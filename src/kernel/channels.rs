@@ -5,7 +5,7 @@
 //! with none.
 
 use super::account::Account;
-use super::doors::{DOORS, Doors};
+use super::doors::{DOORS, Doors, Programs};
 use super::filters::{pattern, value};
 use super::half::{KernelHalf, load_with};
 use super::layout::{ALLOWANCES, CUT_LAYOUT, CUTS};
@@ -44,6 +44,7 @@ const RATE_MAX: u64 = 100_000_000_000;
 type Pattern = [u8; PATTERN];
 
 /// Before which programs the doors are.
+#[derive(Clone)]
 enum Before {
     Half(Arc<KernelHalf>),
     Steering(Arc<Steering>),
@@ -68,8 +69,8 @@ impl Before {
 /// The channels of a node, told to the kernel.
 pub struct KernelChannels {
     before: Before,
-    maps: Maps,
-    programs: [Program; DOORS],
+    maps: Arc<Maps>,
+    programs: Arc<Programs>,
     /// Whether frames of all channels are looked for: there are AF_XDP sockets.
     lifts: bool,
     /// Interface of each port that packets may leave by.
@@ -113,16 +114,8 @@ impl KernelChannels {
     }
 
     fn make(before: Before, interfaces: HashMap<PortId, u32>, lifts: bool) -> io::Result<KernelChannels> {
-        let maps = Maps::create_all(&CUT_LAYOUT)?;
-        let doors = before.doors();
-        let find = |name: &str| match name {
-            "doors_map" => Ok(doors.as_fd()),
-            _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
-        };
-        let load = |name: &str| load_with(CUT, name, find);
-        let programs = [load(PROGRAMS[0])?, load(PROGRAMS[1])?];
-        let verified = [programs[0].info()?.verified, programs[1].info()?.verified];
-        tracing::debug!(?verified, "programs for channels: instructions that the kernel looked at");
+        let maps = Arc::new(Maps::create_all(&CUT_LAYOUT)?);
+        let programs = Arc::new(Programs::new(Box::new(loading(before.clone(), maps.clone()))));
         let spent = Arc::new(maps.of("spent_map")?.words(ALLOWANCES)?);
         let accounts = Arc::new(maps.of("accounts_map")?.words(CUTS)?);
         let usage = Arc::new(maps.of("cut_usage_map")?.try_clone()?);
@@ -157,14 +150,10 @@ impl KernelChannels {
     }
 
     /// Opens the doors if there is something to look for, or closes them.
-    fn look_for(&self, before: bool) -> io::Result<()> {
-        match (before, self.is_needed()) {
-            (false, true) => self.before.doors().open(&self.programs),
-            (true, false) => {
-                self.before.doors().close();
-                Ok(())
-            }
-            _ => Ok(()),
+    fn look_for(&self, before: bool) {
+        let now = self.is_needed();
+        if now != before {
+            self.before.doors().set(now, &self.programs);
         }
     }
 
@@ -288,6 +277,18 @@ impl KernelChannels {
     }
 }
 
+/// Loads the programs, with their own maps and those of the programs before them.
+fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program; DOORS]> {
+    move || {
+        let doors = before.doors();
+        let find = |name: &str| match name {
+            "doors_map" => Ok(doors.as_fd()),
+            _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
+        };
+        Ok([load_with(CUT, PROGRAMS[0], find)?, load_with(CUT, PROGRAMS[1], find)?])
+    }
+}
+
 impl ChannelHalf for KernelChannels {
     fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
         if filter.layer == Layer::Anep {
@@ -319,7 +320,8 @@ impl ChannelHalf for KernelChannels {
             }
         }
         self.renew()?;
-        self.look_for(before)
+        self.look_for(before);
+        Ok(())
     }
 
     fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>> {
@@ -336,7 +338,7 @@ impl ChannelHalf for KernelChannels {
         self.give(cut.filter, number)?;
         let before = self.is_needed();
         self.running += 1;
-        self.look_for(before)?;
+        self.look_for(before);
         let passed = Arc::new(Usage { map: self.usage.clone(), number });
         let account = Arc::new(self.account(domain));
         let (of_domain, of_channel) = (self.octets(of_domain), self.octets(of_channel));
@@ -349,7 +351,8 @@ impl ChannelHalf for KernelChannels {
         self.give(filter, 0)?;
         self.cuts.0.push_back(number);
         self.running = self.running.saturating_sub(1);
-        self.look_for(before)
+        self.look_for(before);
+        Ok(())
     }
 
     fn forget(&mut self, whose: Whose) {

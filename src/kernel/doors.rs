@@ -2,11 +2,14 @@
 //!
 //! It empties itself when its last holder in user space goes, so what is behind it ends with this process, however that ends, while the
 //! ingress outlives it. A jump to a program that is not there is patched out of the ingress by the kernel.
+//!
+//! The programs are loaded when they are needed first, and doors open and close in a thread of their own: the verifier takes its time, and so
+//! does the kernel, which waits until nobody is on the way through a door that closes. Until they are open all is done in the user half.
 
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Programs behind it.
 pub const DOORS: usize = 2;
@@ -15,42 +18,105 @@ pub const DOORS: usize = 2;
 #[derive(Debug)]
 pub struct Doors {
     map: Map,
-    /// Whether they are to be open.
-    open: Mutex<bool>,
+    state: Mutex<State>,
+    settled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether they are to be open, and whether they are.
+    wanted: bool,
+    open: bool,
+    /// Whether a thread sees to it.
+    working: bool,
+}
+
+/// What loads the programs.
+type Load = Box<dyn Fn() -> io::Result<[Program; DOORS]> + Send + Sync>;
+
+/// Programs that are loaded when they are needed first.
+pub(super) struct Programs {
+    load: Load,
+    loaded: OnceLock<[Program; DOORS]>,
+}
+
+impl Programs {
+    pub(super) fn new(load: Load) -> Programs {
+        Programs { load, loaded: OnceLock::new() }
+    }
+
+    fn get(&self) -> io::Result<&[Program; DOORS]> {
+        if self.loaded.get().is_none() {
+            let loaded = (self.load)()?;
+            // Nobody else loads them: one thread at a time sees to the doors.
+            let _ = self.loaded.set(loaded);
+        }
+        self.loaded.get().ok_or_else(|| io::Error::other("they are not there"))
+    }
 }
 
 impl Doors {
     /// Closed ones.
     pub(super) fn new() -> io::Result<Doors> {
         let shape = MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: DOORS as u32 };
-        Ok(Doors { map: Map::create("anode_doors", shape)?, open: Mutex::new(false) })
+        let map = Map::create("anode_doors", shape)?;
+        Ok(Doors { map, state: Mutex::default(), settled: Condvar::new() })
     }
 
-    /// Opens them to these programs.
-    pub(super) fn open(&self, programs: &[Program; DOORS]) -> io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // What the first one jumps to comes first.
-        for (number, program) in (0u32..).zip(programs).collect::<Vec<_>>().into_iter().rev() {
-            self.map.set(&number.to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())?;
+    /// Opens them to these programs, or closes them, by and by.
+    pub(super) fn set(self: &Arc<Doors>, wanted: bool, programs: &Arc<Programs>) {
+        let mut state = self.state();
+        state.wanted = wanted;
+        if state.working || state.open == wanted {
+            return;
         }
-        *open = true;
+        let (doors, programs) = (self.clone(), programs.clone());
+        let work = move || doors.work(&programs);
+        match std::thread::Builder::new().name("anode-doors".into()).spawn(work) {
+            Ok(_) => state.working = true,
+            Err(error) => tracing::warn!(%error, "the kernel's programs for channels stay as they are"),
+        }
+    }
+
+    /// Waits until they are as they are to be.
+    pub fn settle(&self) {
+        let mut state = self.state();
+        while state.working {
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn work(&self, programs: &Programs) {
+        let mut state = self.state();
+        while state.wanted != state.open {
+            let wanted = state.wanted;
+            drop(state);
+            if let Err(error) = self.turn(wanted, programs) {
+                tracing::warn!(%error, "channels are in user space alone");
+            }
+            state = self.state();
+            state.open = wanted;
+        }
+        state.working = false;
+        self.settled.notify_all();
+    }
+
+    fn turn(&self, open: bool, programs: &Programs) -> io::Result<()> {
+        if !open {
+            // Not there: it was never opened.
+            (0..DOORS as u32).for_each(|number| drop(self.map.remove(&number.to_ne_bytes())));
+            return Ok(());
+        }
+        // What the first one jumps to comes first.
+        for (number, program) in programs.get()?.iter().enumerate().rev() {
+            self.map.set(&(number as u32).to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())?;
+        }
         Ok(())
     }
 
-    /// Closes them. The kernel waits until no program is on its way through a door that closes: so that is not done where packets wait.
-    pub(super) fn close(self: &Arc<Doors>) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        let doors = self.clone();
-        let closing = move || {
-            let open = doors.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if !*open {
-                // Not there: nothing was opened since the last time.
-                (0..DOORS as u32).for_each(|number| drop(doors.map.remove(&number.to_ne_bytes())));
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("anode-doors".into()).spawn(closing) {
-            tracing::warn!(%error, "ordinary packets are looked at for channels that are no more");
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is right between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

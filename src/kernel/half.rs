@@ -349,6 +349,11 @@ impl KernelHalf {
         &self.maps
     }
 
+    /// Waits until packets of channels are looked for here, or not any more, as the channels want it.
+    pub fn await_channels(&self) {
+        self.doors.settle();
+    }
+
     /// The way from its ingress to channels.
     pub(super) fn doors(&self) -> &Arc<Doors> {
         &self.doors
