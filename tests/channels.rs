@@ -493,8 +493,15 @@ fn packets_of_a_channel_come_in_order_by_the_socket() {
         a.send(b"warm").unwrap();
         b.recv(&mut [0; 16]).unwrap();
         let (mut sent, mut came) = (0u32, 0u32);
-        while came < 2000 {
-            while sent < 2000 && sent < came + 32 {
+        let by_socket = || {
+            let status = Control::connect(node.dir.path()).unwrap().status().unwrap();
+            status["xdp"][0]["to_socket"].as_u64().unwrap()
+        };
+        // The first ones come by the stack, until the kernel looks for them.
+        let begin = std::time::Instant::now();
+        while came % 500 != 0 || by_socket() < 1000 {
+            assert!(begin.elapsed() < PATIENCE, "{} of {came} by the socket, {ports}", by_socket());
+            while sent < came + 32 {
                 a.send(format!("{sent:08}").as_bytes()).unwrap();
                 sent += 1;
             }
@@ -503,10 +510,7 @@ fn packets_of_a_channel_come_in_order_by_the_socket() {
             assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap(), format!("{came:08}"));
             came += 1;
         }
-        let status = Control::connect(node.dir.path()).unwrap().status().unwrap();
-        let port = &status["xdp"][0];
-        assert_eq!(port["to_socket"], 2001, "{ports}: {status}");
-        assert_eq!(node.traffic("in")[0].0, 2001);
+        assert_eq!(node.drops(Reason::ChannelFull), 0);
     }
 }
 
