@@ -7,10 +7,10 @@
 #ifndef ANODE_CHANNEL_H
 #define ANODE_CHANNEL_H
 
-#include "wire.h"
+#include "plain.h"
 
 enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
-enum { TCP = 6, ICMPV6 = 58, ARP = 0x0806, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
+enum { ICMPV6 = 58, ARP = 0x0806, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
 enum { ON_LINK, ON_IP, ON_TRANSPORT };
 
 /* BPF_FUNC_xdp_load_bytes: copies octets of a frame, in whichever of its buffers they lie; not 0 if it is too short. */

@@ -10,6 +10,14 @@
  */
 #include "cut.h"
 
+/* The place of a flow among those of its socket: another than that of capsules between the same hosts. */
+INLINE u32 channel_place(const struct plain *it)
+{
+    u64 from[2] = {it->from[0] ^ it->ports, it->from[1] ^ it->protocol};
+
+    return flow_place(from, it->to);
+}
+
 /* Gives a frame of a channel to the user half. Where there are AF_XDP sockets, what may pass here later must not overtake it. */
 INLINE int lift_channel(struct xdp *ctx, const struct plain *it, int held)
 {
@@ -18,7 +26,7 @@ INLINE int lift_channel(struct xdp *ctx, const struct plain *it, int held)
 
     if (!port || !port->sockets)
         return XDP_PASS;
-    return to_user(ctx, port, it ? flow_place(it->from, it->to) : FLOWS, held);
+    return to_user(ctx, port, it ? channel_place(it) : FLOWS, held);
 }
 
 /* Counts a packet of a cut-through channel that is left to the user half. */
@@ -40,7 +48,7 @@ INLINE int act(struct xdp *ctx, const struct plain *it, const struct cut_flow *f
         if (UNLIKELY(flow->sockets)) {
             u32 interface = ctx->ingress_ifindex;
             const struct port *port = map_lookup(ports_map, &interface);
-            if (port && must_follow(ctx, port, flow_place(it->from, it->to))) {
+            if (port && must_follow(ctx, port, channel_place(it))) {
                 leave(flow->cut);
                 return lift_channel(ctx, it, 1);
             }
@@ -77,11 +85,11 @@ INLINE int look_at(struct xdp *ctx, const struct port *port, struct scratch *on,
 
     if (!find_owner(ctx, port, on))
         return XDP_PASS;
+    u64 until = jiffies() + TICKS;
     /* Nobody must believe it while it changes. */
-    flow->generation = 0;
-    flow->until = jiffies() + TICKS;
+    flow->until = 0;
     flow->what = !on->found.is_channel ? TO_STACK : on->found.cut ? TO_CUT : TO_USER;
-    if (on->found.cut && !find_way(ctx, it, on->found.cut, flow)) {
+    if (on->found.cut && !find_way(ctx, it, on->found.cut, flow, &until)) {
         leave(on->found.cut);
         return lift_channel(ctx, it, 0);
     }
@@ -93,7 +101,8 @@ INLINE int look_at(struct xdp *ctx, const struct port *port, struct scratch *on,
     flow->sockets = port->sockets != 0;
     flow->mac = port->mac | (u64)port->mac_end << 32;
     flow->channels = channels;
-    flow->generation = on->found.by_key ? 0 : generation;
+    flow->generation = generation;
+    flow->until = on->found.by_key ? 0 : until;
     forget();
     return act(ctx, it, flow);
 }

@@ -14,6 +14,7 @@
 #include "budget.h"
 #include "channel.h"
 #include "next_hop.h"
+#include "plain.h"
 #include "sockets.h"
 
 /* Cut-through channels, domains that have some, and bandwidths; number 0 is none. Places for flows, in pairs. */
@@ -102,16 +103,6 @@ MAP(allowances_map);
 MAP(spent_map);
 MAP(cut_flows_map);
 
-/* A packet whose headers have nothing unusual in them. */
-struct plain {
-    u64 from[2], to[2];
-    u32 ports;
-    /* Octets of the IP packet, and of the frame. */
-    u32 length, size;
-    u16 protocol;
-    u8 life, v4;
-};
-
 /* Map `scratch`, for each CPU, one entry: what a close look works with. */
 struct scratch {
     struct plain plain;
@@ -125,82 +116,6 @@ _Static_assert(sizeof(struct plain) == 48 && sizeof(struct scratch) == 176, "con
 MAP(scratch_map);
 
 static long (*const xdp_adjust_tail)(struct xdp *ctx, int delta) = (void *)65;
-
-/* Ports of a segment of so many octets, if it says the same of its length. */
-INLINE int read_ports(const u8 *at, const u8 *end, u32 length, struct plain *it)
-{
-    it->ports = 0;
-    if (it->protocol == UDP) {
-        const struct udp *udp = (const void *)at;
-        if ((const u8 *)(udp + 1) > end || be16(udp->length) != length || udp->destination == be16(PORT))
-            return 0;
-        it->ports = *(const u32 *)udp;
-    } else if (it->protocol == TCP) {
-        if (at + 20 > end || length < 20 || (u32)(at[12] >> 4) * 4 < 20 || (u32)(at[12] >> 4) * 4 > length)
-            return 0;
-        it->ports = *(const u32 *)at;
-    }
-    return it->protocol != ANEP;
-}
-
-INLINE int read_plain4(const u8 *data, const u8 *end, struct plain *it)
-{
-    const struct ipv4 *ip = (const void *)(data + sizeof(struct ethernet));
-
-    if ((const u8 *)(ip + 1) > end || ip->version != 0x45 || (ip->fragment & be16(0x3fff)) || !is_summed(ip))
-        return 0;
-    it->from[0] = it->to[0] = 0;
-    it->from[1] = mapped(ip->source);
-    it->to[1] = mapped(ip->destination);
-    it->length = be16(ip->length);
-    it->protocol = ip->protocol;
-    it->life = ip->ttl;
-    it->v4 = 1;
-    return it->length >= sizeof(*ip) && read_ports((const u8 *)(ip + 1), end, it->length - (u32)sizeof(*ip), it);
-}
-
-/* Protocols that are no extension headers. */
-INLINE int is_plain_protocol(u16 protocol)
-{
-    enum { IN_IPV4 = 4, IN_IPV6 = 41, GRE = 47, SCTP = 132 };
-    return protocol == UDP || protocol == TCP || protocol == IN_IPV4 || protocol == IN_IPV6 || protocol == GRE || protocol == SCTP;
-}
-
-INLINE int read_plain6(const u8 *data, const u8 *end, struct plain *it)
-{
-    const struct ipv6 *ip = (const void *)(data + sizeof(struct ethernet));
-
-    if ((const u8 *)(ip + 1) > end || (ip->word & be32(0xf0000000)) != be32(0x60000000) || is_v4(ip->source.half) ||
-        is_v4(ip->destination.half) || !is_plain_protocol(ip->next))
-        return 0;
-    copy(it->from, ip->source.half);
-    copy(it->to, ip->destination.half);
-    it->length = be16(ip->length) + (u32)sizeof(*ip);
-    it->protocol = ip->next;
-    it->life = ip->hop_limit;
-    it->v4 = 0;
-    return read_ports((const u8 *)(ip + 1), end, be16(ip->length), it);
-}
-
-/* Whether a frame is an IP packet without anything unusual, and what it is then. */
-INLINE int read_plain(struct xdp *ctx, struct plain *it)
-{
-    const u8 *data = packet(ctx), *end = packet_end(ctx);
-    const struct ethernet *ethernet = (const void *)data;
-
-    if (data + sizeof(*ethernet) + sizeof(struct ipv4) > end)
-        return 0;
-    if (LIKELY(ethernet->type == be16(IPV4))) {
-        if (!read_plain4(data, end, it))
-            return 0;
-    } else if (ethernet->type != be16(IPV6) || !read_plain6(data, end, it)) {
-        return 0;
-    }
-    it->size = (u32)(end - data);
-    if (UNLIKELY(it->size != sizeof(*ethernet) + it->length))
-        it->size = (u32)xdp_get_buff_len(ctx);
-    return it->size >= sizeof(*ethernet) + it->length;
-}
 
 /* Takes the next share of a bandwidth for this CPU; 0 if there is less than the packet needs. */
 INLINE int take_octets(u32 at, u64 *left, u32 octets)
@@ -410,7 +325,7 @@ INLINE u16 change_of(const struct plain *it, const struct cut_flow *flow)
 }
 
 /* Finds out where the packets of a flow go that is of a cut-through channel; 0 if the user half has to do that. */
-INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct cut_flow *flow)
+INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct cut_flow *flow, u64 *until)
 {
     const struct cut *cut = map_lookup(cuts_map, &number);
 
@@ -434,7 +349,7 @@ INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct 
     if (!next || (interface && next->hop.interface != interface))
         return 0;
     flow->hop = next->hop;
-    flow->until = next->until;
+    *until = next->until;
     return 1;
 }
 

@@ -5,6 +5,7 @@
 //! with none.
 
 use super::account::Account;
+use super::doors::{DOORS, Doors, Programs};
 use super::filters::{pattern, value};
 use super::half::{KernelHalf, load_with};
 use super::layout::{ALLOWANCES, CUT_LAYOUT, CUTS};
@@ -16,18 +17,18 @@ use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::interface::DemuxKey;
 use crate::nodeos::share::{Bandwidth, SharedOctets};
 use crate::port::PortId;
-use crate::sys::bpf::{Map, MapKind, MapShape, Program};
+use crate::sys::bpf::{Map, Program};
 use crate::sys::mapping::SharedWords;
 use crate::wire::Addr;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf.o"));
 
 /// Programs behind the doors, in the order of their numbers in `bpf/contract.h`.
-const PROGRAMS: [&str; 2] = ["cut", "look"];
+const PROGRAMS: [&str; DOORS] = ["cut", "look"];
 
 /// Shapes of filters.
 const SHAPES: usize = crate::nodeos::channel::demux::SHAPES_MAX;
@@ -42,55 +43,8 @@ const RATE_MAX: u64 = 100_000_000_000;
 
 type Pattern = [u8; PATTERN];
 
-/// The way from the ingress to programs that end with this process: `doors_map`.
-#[derive(Debug)]
-pub struct Doors {
-    map: Map,
-    /// Whether they are to be open.
-    open: Mutex<bool>,
-}
-
-impl Doors {
-    /// Closed ones.
-    pub(super) fn new() -> io::Result<Doors> {
-        let shape = MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: PROGRAMS.len() as u32 };
-        Ok(Doors { map: Map::create("anode_doors", shape)?, open: Mutex::new(false) })
-    }
-
-    fn open(&self, programs: &[Program; 2]) -> io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        // What the first one jumps to comes first.
-        for (number, program) in (0u32..).zip(programs).collect::<Vec<_>>().into_iter().rev() {
-            self.map.set(&number.to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())?;
-        }
-        *open = true;
-        Ok(())
-    }
-
-    /// The kernel waits until no program is on its way through a door that closes: so that is not done where packets wait.
-    fn close(self: &Arc<Doors>) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        let doors = self.clone();
-        let closing = move || {
-            let open = doors.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if !*open {
-                // Not there: nothing was opened since the last time.
-                (0..PROGRAMS.len() as u32).for_each(|number| drop(doors.map.remove(&number.to_ne_bytes())));
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("anode-doors".into()).spawn(closing) {
-            tracing::warn!(%error, "ordinary packets are looked at for channels that are no more");
-        }
-    }
-}
-
-impl AsFd for Doors {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.map.as_fd()
-    }
-}
-
 /// Before which programs the doors are.
+#[derive(Clone)]
 enum Before {
     Half(Arc<KernelHalf>),
     Steering(Arc<Steering>),
@@ -115,8 +69,8 @@ impl Before {
 /// The channels of a node, told to the kernel.
 pub struct KernelChannels {
     before: Before,
-    maps: Maps,
-    programs: [Program; 2],
+    maps: Arc<Maps>,
+    programs: Arc<Programs>,
     /// Whether frames of all channels are looked for: there are AF_XDP sockets.
     lifts: bool,
     /// Interface of each port that packets may leave by.
@@ -160,14 +114,8 @@ impl KernelChannels {
     }
 
     fn make(before: Before, interfaces: HashMap<PortId, u32>, lifts: bool) -> io::Result<KernelChannels> {
-        let maps = Maps::create_all(&CUT_LAYOUT)?;
-        let doors = before.doors();
-        let find = |name: &str| match name {
-            "doors_map" => Ok(doors.as_fd()),
-            _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
-        };
-        let load = |name: &str| load_with(CUT, name, find);
-        let programs = [load(PROGRAMS[0])?, load(PROGRAMS[1])?];
+        let maps = Arc::new(Maps::create_all(&CUT_LAYOUT)?);
+        let programs = Arc::new(Programs::new(Box::new(loading(before.clone(), maps.clone()))));
         let spent = Arc::new(maps.of("spent_map")?.words(ALLOWANCES)?);
         let accounts = Arc::new(maps.of("accounts_map")?.words(CUTS)?);
         let usage = Arc::new(maps.of("cut_usage_map")?.try_clone()?);
@@ -202,14 +150,10 @@ impl KernelChannels {
     }
 
     /// Opens the doors if there is something to look for, or closes them.
-    fn look_for(&self, before: bool) -> io::Result<()> {
-        match (before, self.is_needed()) {
-            (false, true) => self.before.doors().open(&self.programs),
-            (true, false) => {
-                self.before.doors().close();
-                Ok(())
-            }
-            _ => Ok(()),
+    fn look_for(&self, before: bool) {
+        let now = self.is_needed();
+        if now != before {
+            self.before.doors().set(now, &self.programs);
         }
     }
 
@@ -333,6 +277,18 @@ impl KernelChannels {
     }
 }
 
+/// Loads the programs, with their own maps and those of the programs before them.
+fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program; DOORS]> {
+    move || {
+        let doors = before.doors();
+        let find = |name: &str| match name {
+            "doors_map" => Ok(doors.as_fd()),
+            _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
+        };
+        Ok([load_with(CUT, PROGRAMS[0], find)?, load_with(CUT, PROGRAMS[1], find)?])
+    }
+}
+
 impl ChannelHalf for KernelChannels {
     fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
         if filter.layer == Layer::Anep {
@@ -364,7 +320,8 @@ impl ChannelHalf for KernelChannels {
             }
         }
         self.renew()?;
-        self.look_for(before)
+        self.look_for(before);
+        Ok(())
     }
 
     fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>> {
@@ -381,7 +338,7 @@ impl ChannelHalf for KernelChannels {
         self.give(cut.filter, number)?;
         let before = self.is_needed();
         self.running += 1;
-        self.look_for(before)?;
+        self.look_for(before);
         let passed = Arc::new(Usage { map: self.usage.clone(), number });
         let account = Arc::new(self.account(domain));
         let (of_domain, of_channel) = (self.octets(of_domain), self.octets(of_channel));
@@ -394,7 +351,8 @@ impl ChannelHalf for KernelChannels {
         self.give(filter, 0)?;
         self.cuts.0.push_back(number);
         self.running = self.running.saturating_sub(1);
-        self.look_for(before)
+        self.look_for(before);
+        Ok(())
     }
 
     fn forget(&mut self, whose: Whose) {

@@ -7,9 +7,9 @@
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
 
 use super::account::{Account, Accounts};
-use super::channels::Doors;
 use super::codes::adopt_codes;
 use super::copies::{self, Copies};
+use super::doors::Doors;
 use super::layout::PORTS;
 use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
@@ -129,6 +129,7 @@ impl KernelHalf {
     pub fn open(opening: Opening) -> io::Result<KernelHalf> {
         let Opening { name, origin, program, pins } = opening;
         let before = pins.as_ref().map(find).transpose()?.flatten();
+        let is_new = before.is_none();
         let (maps, set) = match before {
             Some((set, maps)) => (maps, Some(set)),
             None => (Maps::create()?, pins.as_ref().map(Pins::create).transpose()?),
@@ -148,7 +149,7 @@ impl KernelHalf {
         })?;
         // An older one has the doors of a process that has gone, which nobody can open any more.
         if let Some(set) = &set {
-            set_up(set, &maps, &ingress)?;
+            set_up(set, &maps, is_new, &ingress)?;
         }
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
@@ -383,6 +384,11 @@ impl KernelHalf {
         &self.maps
     }
 
+    /// Waits until packets of channels are looked for here, or not any more, as the channels want it.
+    pub fn await_channels(&self) {
+        self.doors.settle();
+    }
+
     /// The way from its ingress to channels.
     pub(super) fn doors(&self) -> &Arc<Doors> {
         &self.doors
@@ -457,9 +463,11 @@ fn find(pins: &Pins) -> io::Result<Option<(Set, Maps)>> {
     Ok(pins.sets()?.into_iter().find_map(fits))
 }
 
-/// Pins a set, the ingress last: it says that the set is whole.
-fn set_up(set: &Set, maps: &Maps, ingress: &Program) -> io::Result<()> {
-    maps.lasting().try_for_each(|(name, map)| set.keep(name, map))?;
+/// Pins a set, the ingress last: it says that the set is whole. Of one that is not new only that is another.
+fn set_up(set: &Set, maps: &Maps, is_new: bool, ingress: &Program) -> io::Result<()> {
+    if is_new {
+        maps.lasting().try_for_each(|(name, map)| set.keep(name, map))?;
+    }
     set.keep("ingress", ingress)
 }
 

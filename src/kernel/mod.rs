@@ -10,6 +10,7 @@ mod codes;
 #[cfg(test)]
 mod contract;
 mod copies;
+mod doors;
 mod error;
 mod filters;
 pub mod half;

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// The folder in a node's run directory.
 const FOLDER: &str = "bpf";
+/// The name of what is about to get its own.
+const FRESH: &str = "fresh";
 
 /// The pins of one kernel half.
 #[derive(Debug)]
@@ -127,8 +129,11 @@ impl PinnedLink {
 impl Set {
     /// Keeps an object under a name, instead of one that had it.
     pub fn keep(&self, name: &str, object: &impl AsFd) -> io::Result<()> {
-        self.forget(name)?;
-        bpf::pin(object, &self.folder.join(name))
+        // In one step: a process may die at any instant.
+        let fresh = self.folder.join(FRESH);
+        self.forget(FRESH)?;
+        bpf::pin(object, &fresh)?;
+        fs::rename(fresh, self.folder.join(name))
     }
 
     /// The object under a name.

@@ -4,7 +4,7 @@
 //! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
-use super::channels::Doors;
+use super::doors::Doors;
 use super::half::{self, KernelHalf, load_with};
 use super::layout::{PORTS, RAISE, SOCKETS};
 use super::maps::{Maps, PortEntry};

@@ -267,6 +267,7 @@ impl Place {
     /// What the kernel half does with it.
     pub fn kernel(&self, bytes: &[u8]) -> Came {
         let (half, interface) = (&self.half, self.interfaces[0]);
+        half.await_channels();
         let run = || half.test_run(bytes, interface).unwrap();
         Came::of(bytes, self.namespace.enter(run).unwrap())
     }

@@ -56,6 +56,15 @@ fn forwarders_in_xdp_forward_every_frame_past_linux() {
 }
 
 #[test]
+fn short_frames_pass_whole() {
+    let Some((programs, kernel)) = flood() else { return };
+    for (variant, linux) in [(Variant::linux(LINUX), true), (Variant::xdp(CACHE, &kernel, "cache"), false)] {
+        let (flow, by_linux) = pass_through(&variant, &Stream::ordinary(29, 64).summed(), &programs, &kernel);
+        assert_eq!((flow.arrived, by_linux > 0), (flow.sent, linux), "{}", variant.name);
+    }
+}
+
+#[test]
 fn fair_bursts_arrive_whole() {
     let Some((programs, kernel)) = flood() else { return };
     let cpus = Settings { two_cpus: true, ..Settings::quiet(1) }.cpus();

@@ -45,6 +45,7 @@ const CLOSE: f64 = 1.02;
 const QUICK_CLOSE: f64 = 1.10;
 /// Trials at one rate of which one must be without loss: others use this machine too.
 const TRIES: usize = 3;
+const QUICK_SEARCHES: usize = 2;
 const THROUGHPUT: &str = "highest rate without loss";
 
 /// Runs this part.
@@ -104,10 +105,11 @@ fn throughput(flood: &Flood<'_>, report: &mut Report) -> Result<Series, Error> {
         report.note("SKIPPED throughput: there is only one CPU for generator and router.");
         return Ok(series);
     }
-    let sizes = if settings.quick { QUICK_SIZES } else { SIZES };
+    let sizes = if settings.quick { &QUICK_SIZES[..1] } else { SIZES };
     let variants: Vec<Variant<'_>> =
         variants(flood.kernel).into_iter().filter(|variant| !variant.drops() && variant.missing().is_none()).collect();
-    let few = Settings { round_count: settings.round_count.min(super::super::ROUNDS_MIN), ..settings.clone() };
+    let most = if settings.quick { QUICK_SEARCHES } else { super::super::ROUNDS_MIN };
+    let few = Settings { round_count: settings.round_count.min(most), ..settings.clone() };
     let make = || Channel::new(flood.programs, flood.kernel, cpus, Rhythm::Fair);
     let mut channels = variants.iter().map(|_| make()).collect::<Result<Vec<Channel>, Error>>()?;
     few.rounds("throughput", |_| {

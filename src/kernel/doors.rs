@@ -1,0 +1,127 @@
+//! The way from the ingress to programs that look for channels: a map of programs that nobody pins.
+//!
+//! It empties itself when its last holder in user space goes, so what is behind it ends with this process, however that ends, while the
+//! ingress outlives it. A jump to a program that is not there is patched out of the ingress by the kernel.
+//!
+//! The programs are loaded when they are needed first, and doors open and close in a thread of their own: the verifier takes its time, and so
+//! does the kernel, which waits until nobody is on the way through a door that closes. Until they are open all is done in the user half.
+
+use crate::sys::bpf::{Map, MapKind, MapShape, Program};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Programs behind it.
+pub const DOORS: usize = 2;
+
+/// The way from the ingress to programs that end with this process: `doors_map`.
+#[derive(Debug)]
+pub struct Doors {
+    map: Map,
+    state: Mutex<State>,
+    settled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether they are to be open, and whether they are.
+    wanted: bool,
+    open: bool,
+    /// Whether a thread sees to it.
+    working: bool,
+}
+
+/// What loads the programs.
+type Load = Box<dyn Fn() -> io::Result<[Program; DOORS]> + Send + Sync>;
+
+/// Programs that are loaded when they are needed first.
+pub(super) struct Programs {
+    load: Load,
+    loaded: OnceLock<[Program; DOORS]>,
+}
+
+impl Programs {
+    pub(super) fn new(load: Load) -> Programs {
+        Programs { load, loaded: OnceLock::new() }
+    }
+
+    fn get(&self) -> io::Result<&[Program; DOORS]> {
+        if self.loaded.get().is_none() {
+            let loaded = (self.load)()?;
+            // Nobody else loads them: one thread at a time sees to the doors.
+            let _ = self.loaded.set(loaded);
+        }
+        self.loaded.get().ok_or_else(|| io::Error::other("they are not there"))
+    }
+}
+
+impl Doors {
+    /// Closed ones.
+    pub(super) fn new() -> io::Result<Doors> {
+        let shape = MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: DOORS as u32 };
+        let map = Map::create("anode_doors", shape)?;
+        Ok(Doors { map, state: Mutex::default(), settled: Condvar::new() })
+    }
+
+    /// Opens them to these programs, or closes them, by and by.
+    pub(super) fn set(self: &Arc<Doors>, wanted: bool, programs: &Arc<Programs>) {
+        let mut state = self.state();
+        state.wanted = wanted;
+        if state.working || state.open == wanted {
+            return;
+        }
+        let (doors, programs) = (self.clone(), programs.clone());
+        let work = move || doors.work(&programs);
+        match std::thread::Builder::new().name("anode-doors".into()).spawn(work) {
+            Ok(_) => state.working = true,
+            Err(error) => tracing::warn!(%error, "the kernel's programs for channels stay as they are"),
+        }
+    }
+
+    /// Waits until they are as they are to be.
+    pub fn settle(&self) {
+        let mut state = self.state();
+        while state.working {
+            state = self.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn work(&self, programs: &Programs) {
+        let mut state = self.state();
+        while state.wanted != state.open {
+            let wanted = state.wanted;
+            drop(state);
+            if let Err(error) = self.turn(wanted, programs) {
+                tracing::warn!(%error, "channels are in user space alone");
+            }
+            state = self.state();
+            state.open = wanted;
+        }
+        state.working = false;
+        self.settled.notify_all();
+    }
+
+    fn turn(&self, open: bool, programs: &Programs) -> io::Result<()> {
+        if !open {
+            // Not there: it was never opened.
+            (0..DOORS as u32).for_each(|number| drop(self.map.remove(&number.to_ne_bytes())));
+            return Ok(());
+        }
+        // What the first one jumps to comes first.
+        for (number, program) in programs.get()?.iter().enumerate().rev() {
+            self.map.set(&(number as u32).to_ne_bytes(), &program.as_fd().as_raw_fd().to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is right between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsFd for Doors {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+}
