@@ -11,6 +11,7 @@ use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::{OpenPort, explain};
 use crate::code::run::Runtime;
+use crate::node::paths::Round;
 use crate::node::{Effect, Node, NodeConfig, Output, Turn};
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
@@ -45,9 +46,6 @@ const BATCHES_MAX: usize = 4;
 
 /// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
 const ORDERS_MAX: usize = 8;
-
-/// Packets run by the path scheduler until the ports have their turn, so that what comes is dropped by whose it is and not by the system.
-const PACKETS_MAX: usize = 64;
 
 /// Octets of link and tunnel headers around a packet, at most.
 const LINK_HEADER: usize = 64;
@@ -91,6 +89,8 @@ pub struct Worker {
     busy_poll: u64,
     busy_until: u64,
     cpu: Cpu,
+    /// Nanoseconds in which packets were taken in since some ran last.
+    received: u64,
 }
 
 /// What a worker is made from.
@@ -157,6 +157,7 @@ impl Worker {
             busy_poll: u64::from(busy_poll_us) * 1000,
             busy_until: 0,
             cpu,
+            received: 0,
         })
     }
 
@@ -215,11 +216,15 @@ impl Worker {
 
     /// Runs packets in the order of the path scheduler, at what they cost.
     fn run_packets(&mut self, mut now: u64) {
-        for _ in 0..PACKETS_MAX {
+        let mut round = Round::behind(core::mem::take(&mut self.received));
+        loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             let Some(ran) = self.node.run_next(&mut turn) else { return };
             let began = std::mem::replace(&mut now, self.clock.now());
             self.node.ran(ran, now - began, now);
+            if !round.goes_on(now - began) {
+                return;
+            }
         }
     }
 
@@ -254,6 +259,7 @@ impl Worker {
             return Ok(false);
         }
         for _ in 0..BATCHES_MAX {
+            let began = self.clock.now();
             let (count, more) = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
@@ -265,6 +271,11 @@ impl Worker {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             self.node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
+            if self.node.has_work() {
+                let spent = self.clock.now() - began;
+                self.node.received(count, spent);
+                self.received += spent;
+            }
             self.settle(now)?;
             if !more {
                 return Ok(false);

@@ -9,6 +9,7 @@ use crate::classify::Native;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Environment, Fate, LoadedService, Next, Plan, Seat, Signature};
 use crate::nodeos::domain::{Domain, DomainId, Limits};
+use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame};
 use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
@@ -50,8 +51,9 @@ impl Os<'_, '_, '_> {
             let (name, role) = self.plan.get(principal)?;
             let roles = &self.node.roles;
             let role = Arc::new(roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone());
-            let domain = Domain::in_role(format!("plan {name}"), &role);
-            *slot = self.node.env.as_deref_mut()?.domains.create(self.top, domain);
+            let created =
+                self.node.add_domain(self.top, format!("plan {name}"), HostId::NODE, (&role, role.grants), None);
+            *slot = created.ok();
         }
         let id = (*slot)?;
         self.node.env.as_deref_mut()?.domains.of(id)
@@ -152,7 +154,9 @@ impl Node {
             let domains = vec![None; plan.principals().count()];
             let top = self.env.as_deref_mut().map_or(DomainId(0), |env| {
                 let root = env.domains.root();
-                env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root)
+                let top = env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root);
+                super::own_channels(&mut self.channels, &mut env.domains, top, anep::type_id::PLAN);
+                top
             });
             let mut speaker = Box::new(Speaker { plan, top, domains });
             self.plan_principals = speaker.principals();
