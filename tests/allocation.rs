@@ -212,7 +212,9 @@ fn packets_of_channels_allocate_nothing_alone_or_in_batches() {
             }
             COUNT.with(Cell::get) - before
         };
-        (0..4).for_each(|_| drop(round(&mut bed, 64)));
+        for _ in 0..4 {
+            let _ = round(&mut bed, 64);
+        }
         let steady: u64 = (0..1000).map(|n| round(&mut bed, if n % 2 == 0 { 64 } else { 1 })).sum();
         assert_eq!((steady, sent), (0, 4 * 64 + 500 * 65), "{policy:?}");
     }
