@@ -205,7 +205,7 @@ impl Worker {
                 self.processes.look_after(&self.poll, PROCESSES);
             }
             if self.node.has_work() {
-                self.run_packets(now);
+                self.run_packets(now, busy);
             }
             self.settle(now)?;
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
@@ -215,8 +215,8 @@ impl Worker {
     }
 
     /// Runs packets in the order of the path scheduler, at what they cost.
-    fn run_packets(&mut self, mut now: u64) {
-        let mut round = Round::behind(core::mem::take(&mut self.received));
+    fn run_packets(&mut self, mut now: u64, busy: bool) {
+        let mut round = Round::behind(core::mem::take(&mut self.received), busy);
         loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             let Some(ran) = self.node.run_next(&mut turn) else { return };

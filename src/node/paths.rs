@@ -26,7 +26,7 @@ pub const QUEUE_MAX: usize = 1024;
 /// those that want more than their share leave room for the others.
 pub const WAITING_MAX: usize = 4096;
 
-/// Packets that run at least until the ports have their turn, so that what comes is dropped by whose it is and not by the system.
+/// Packets that run until ports that have nothing more have their turn again.
 const ROUND: usize = 64;
 
 const _: () = assert!(WAITING_MAX < NONE as usize);
@@ -82,26 +82,28 @@ pub struct Ran {
     pub steps: u64,
 }
 
-/// Packets that run before the ports have their turn: some, and for as long as it took to take packets in. So those that come
-/// cannot keep those that wait from running, however fast they come.
+/// Packets that run before the ports have their turn. If ports have more, that is for as long as it took to take packets in: so those that
+/// come cannot keep those that wait from running, and they are dropped by whose they are and not by the system as long as taking them in needs
+/// no more than half of the CPU. Else it is for that long, and some packets at least.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     packets: usize,
     ran: u64,
     received: u64,
+    is_busy: bool,
 }
 
 impl Round {
-    /// Behind so many nanoseconds in which packets were taken in.
-    pub fn behind(received: u64) -> Round {
-        Round { packets: 0, ran: 0, received }
+    /// Behind so many nanoseconds in which packets were taken in; whether there are more at the ports.
+    pub fn behind(received: u64, is_busy: bool) -> Round {
+        Round { packets: 0, ran: 0, received, is_busy }
     }
 
     /// A packet has run for so long; true if more may.
     pub fn goes_on(&mut self, cost: u64) -> bool {
         self.packets += 1;
         self.ran += cost;
-        self.packets < ROUND || self.ran < self.received
+        self.ran < self.received || !self.is_busy && self.packets < ROUND
     }
 }
 

@@ -135,7 +135,7 @@ impl Bed {
             self.now += count as u64 * INTAKE;
             let received = self.now - began;
             self.node.received(count, received);
-            let mut round = Round::behind(received);
+            let mut round = Round::behind(received, !self.ring.is_empty());
             let mut ran_any = count > 0;
             while let Some(ran) = self.turn(|node, turn| node.run_next(turn)) {
                 let cost = costs.get(&ran.domain()).copied().unwrap_or(INTAKE);

@@ -201,7 +201,7 @@ impl Bed {
 
     /// Runs packets until others have their turn, and says how many were of this domain.
     pub(super) fn round(&mut self, received: u64, member: usize) -> u64 {
-        let (mut round, mut of_member, mut now) = (Round::behind(received), 0, self.now());
+        let (mut round, mut of_member, mut now) = (Round::behind(received, true), 0, self.now());
         loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             let Some(ran) = self.node.run_next(&mut turn) else { return of_member };
