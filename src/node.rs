@@ -81,6 +81,8 @@ pub struct Node {
     processed: Vec<Frame>,
     /// Who holds how much memory.
     pools: Pools,
+    /// Whose packet an environment was handed that is not charged yet.
+    in_hand: Option<DomainId>,
     /// Who runs domains.
     hosts: hosts::Hosts,
     /// Packets that wait for the CPU.
@@ -89,6 +91,8 @@ pub struct Node {
     events: Events,
     /// Those that are due now.
     due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
+    /// Domains that their roles have end, for their budgets.
+    overdue: Vec<DomainId>,
     codes: Codes,
     fetch: Fetch,
     objects: Objects,
@@ -141,6 +145,10 @@ impl Node {
         let management = domains.create(domains.root(), management).unwrap_or(domains.root());
         let environment = Domain::new("capsules".into(), Limits::default());
         let capsules = domains.create(domains.root(), environment).unwrap_or(domains.root());
+        let mut channels = Channels::with_secret(secret_word(seed));
+        for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH] {
+            own_channels(&mut channels, &mut domains, capsules, kind);
+        }
         let env = Env {
             name: short,
             gauges: vec![Gauge::default(); ports.len()],
@@ -157,15 +165,17 @@ impl Node {
         };
         Node {
             env: Some(Box::new(env)),
-            channels: Channels::with_secret(secret_word(seed)),
+            channels,
             halves: Vec::new(),
             payloads: Default::default(),
             processed: Vec::new(),
             pools: Pools::default(),
+            in_hand: None,
             hosts: hosts::Hosts::default(),
             paths: paths::Paths::default(),
             events: Events::default(),
             due: Vec::new(),
+            overdue: Vec::new(),
             codes: Codes::new(sizes.codes),
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
@@ -200,7 +210,7 @@ impl Node {
     }
 
     /// A frame has come in of which this is known.
-    #[inline]
+    #[inline(always)]
     fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: batch::Seen) {
         let port = frame.port;
         let gauge = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0)));
@@ -220,7 +230,7 @@ impl Node {
     }
 
     /// A frame has come in that is the node's business.
-    #[inline]
+    #[inline(always)]
     fn take_in_class(&mut self, turn: &mut Turn<'_>, frame: Frame, class: Result<Class, crate::wire::Error>) {
         let port = frame.port;
         match class {
@@ -265,16 +275,19 @@ impl Node {
         let discard = packet.discard_if_unknown();
         match kind {
             anep::type_id::CAPSULE => {
+                self.channels.own[0].came.count(length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 self.receive_capsule(turn, frame, native);
             }
             anep::type_id::FETCH => {
+                self.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 self.receive_fetch(turn, frame, native);
             }
             anep::type_id::PLAN if self.plan.is_some() => {
+                self.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 self.receive_plan(turn, frame, native);
@@ -621,6 +634,9 @@ impl Node {
 
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
+        if !self.overdue.is_empty() {
+            return 0;
+        }
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
         let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
         let pools = pools.min(self.events.next_deadline().unwrap_or(u64::MAX));
@@ -637,6 +653,7 @@ impl Node {
         self.expire_resolutions(turn);
         self.look_after_pools(turn);
         self.expire_events(turn);
+        self.end_overdue(turn);
         self.run_plan(turn, turn.now >= self.next_sweep);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
@@ -676,6 +693,15 @@ impl Node {
             domain.counts.drops.count(reason);
         }
         self.drop(turn, frame, reason);
+    }
+}
+
+/// An environment of the node's own gets the channels of an ANEP type. There is room for the node's own.
+fn own_channels(channels: &mut Channels, domains: &mut Domains, domain: DomainId, kind: u16) {
+    if channels.add_own(domain, kind).is_ok()
+        && let Some(domain) = domains.of(domain)
+    {
+        domain.channels += 2;
     }
 }
 

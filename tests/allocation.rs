@@ -1,20 +1,28 @@
 //! In steady state a packet allocates nothing: counted by an allocator that counts.
 
+mod bed;
+
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::kernel::{Filters, PortEntry, Steering, Which};
+use anode::node::hosts::Environment;
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::nodeos::grants::Grants;
+use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::port::packet::PacketPort;
 use anode::port::xdp::{QueueSocket, XdpPort};
 use anode::port::{FramePool, PeerId, PortId};
+use anode::schedule::Policy;
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::netns::Namespace;
 use anode::sys::packet::PacketSocket;
 use anode::sys::xsk::{Copying, Place, Umem, XskSocket};
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::trust::Role;
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule};
+use bed::{Bed, datagram};
 use plan::packet::{Header, Outline};
 use plan::value::{Host, Value};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -150,6 +158,66 @@ fn packets_in_steady_state_allocate_nothing() {
     let steady: u64 = (0..100_000).map(|_| one(true)).sum();
     assert_eq!(steady, 0, "allocations in 100,000 packets");
     assert_eq!(sent, 2 * 101_000, "each packet and its child left");
+}
+
+/// Sends what comes on by its channel.
+struct Onward(OutChanId);
+
+impl Environment for Onward {
+    fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
+        let Upcall::Packet { frame, .. } = upcall else { return };
+        if let Err((frame, _)) = os.outchan_send(self.0, None, frame) {
+            os.packet_free(domain, frame);
+        }
+    }
+}
+
+#[test]
+fn packets_of_channels_allocate_nothing_alone_or_in_batches() {
+    for policy in [Policy::Fifo, Policy::Wfq] {
+        let mut bed = Bed::new(policy);
+        let grants = Grants { channels: 4, bandwidth: u64::MAX, ..Grants::default() };
+        let role = Role { grants, ..Role::anyone(Default::default()) };
+        let domain = bed.domain(&role, Box::new(Onward(OutChanId(0))));
+        bed.channel(domain, 5000);
+        let (protocol, address) = ("if1/ip/udp".into(), "*:5000 -> 10.0.1.2:5000".into());
+        let spec = ChanSpec { protocol, address, ..ChanSpec::default() };
+        let out = bed.os(domain, |os| os.outchan_create(domain, &spec)).unwrap();
+        assert!(bed.node.replace_environment(domain, Box::new(Onward(out))));
+        bed.say(1, [10, 0, 1, 2], Mac([2, 0, 0, 0, 1, 2]));
+        bed.feed(5000);
+        while bed.turn(|node, turn| node.run_next(turn).map(|ran| node.ran(ran, 100, turn.now))).is_some() {}
+        bed.say(1, [10, 0, 1, 2], Mac([2, 0, 0, 0, 1, 2]));
+        let bytes = anode::port::Frame::from_bytes(datagram(5000).bytes());
+        let mut batch = Vec::with_capacity(64);
+        let mut sent = 0;
+        bed.out.frames.drain(..).for_each(drop);
+        let mut round = |bed: &mut Bed, count: usize| {
+            let before = COUNT.with(Cell::get);
+            bed.now += 100_000;
+            for _ in 0..count {
+                let mut frame = bed.out.pool.take();
+                frame.fill(bytes.bytes());
+                (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
+                batch.push(frame);
+            }
+            bed.turn(|node, turn| match count {
+                1 => batch.drain(..).for_each(|frame| node.receive(turn, frame)),
+                _ => node.receive_all(turn, &mut batch),
+            });
+            while bed.turn(|node, turn| node.run_next(turn).map(|ran| node.ran(ran, 100, turn.now))).is_some() {}
+            while let Some(frame) = bed.out.frames.pop() {
+                sent += 1;
+                bed.out.pool.give(frame);
+            }
+            COUNT.with(Cell::get) - before
+        };
+        for _ in 0..4 {
+            let _ = round(&mut bed, 64);
+        }
+        let steady: u64 = (0..1000).map(|n| round(&mut bed, if n % 2 == 0 { 64 } else { 1 })).sum();
+        assert_eq!((steady, sent), (0, 4 * 64 + 500 * 65), "{policy:?}");
+    }
 }
 
 /// A ping from the left neighbour to this address, its code whole or by digest.

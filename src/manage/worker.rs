@@ -13,6 +13,7 @@ use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::{Before, OpenPort, explain};
 use crate::code::run::Runtime;
+use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Output, Turn};
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::interface::HostId;
@@ -47,9 +48,6 @@ const BATCHES_MAX: usize = 4;
 
 /// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
 const ORDERS_MAX: usize = 8;
-
-/// Packets run by the path scheduler until the ports have their turn, so that what comes is dropped by whose it is and not by the system.
-const PACKETS_MAX: usize = 64;
 
 /// Frames ready in the pool from the start.
 const FRAMES_READY: usize = 512;
@@ -90,6 +88,8 @@ pub struct Worker {
     busy_poll: u64,
     busy_until: u64,
     cpu: Cpu,
+    /// Nanoseconds in which packets were taken in since some ran last.
+    received: u64,
 }
 
 /// What a worker is made from.
@@ -160,6 +160,7 @@ impl Worker {
             busy_poll: u64::from(busy_poll_us) * 1000,
             busy_until: 0,
             cpu,
+            received: 0,
         })
     }
 
@@ -212,7 +213,7 @@ impl Worker {
                 self.processes.look_after(&mut self.node, &mut turn, &self.poll, PROCESSES);
             }
             if self.node.has_work() {
-                self.run_packets(now);
+                self.run_packets(now, busy);
             }
             self.settle(now)?;
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
@@ -222,12 +223,16 @@ impl Worker {
     }
 
     /// Runs packets in the order of the path scheduler, at what they cost.
-    fn run_packets(&mut self, mut now: u64) {
-        for _ in 0..PACKETS_MAX {
+    fn run_packets(&mut self, mut now: u64, busy: bool) {
+        let mut round = Round::behind(core::mem::take(&mut self.received), busy);
+        loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             let Some(ran) = self.node.run_next(&mut turn) else { return };
             let began = std::mem::replace(&mut now, self.clock.now());
             self.node.ran(ran, now - began, now);
+            if !round.goes_on(now - began) {
+                return;
+            }
         }
     }
 
@@ -262,6 +267,7 @@ impl Worker {
             return Ok(false);
         }
         for _ in 0..BATCHES_MAX {
+            let began = self.clock.now();
             let (count, more) = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
@@ -273,6 +279,11 @@ impl Worker {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             self.node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
+            if self.node.has_work() {
+                let spent = self.clock.now() - began;
+                self.node.received(count, spent);
+                self.received += spent;
+            }
             self.settle(now)?;
             if !more {
                 return Ok(false);

@@ -1,8 +1,8 @@
 //! Batches of frames: what packets will look at is asked for before their turn comes.
 //!
-//! With packets of thousands of domains each finds the lines of its filter, channel, domain, memory pool and way out in no near cache, one
+//! With packets of thousands of domains each finds the lines of its filter, channel, domain and way out in no near cache, one
 //! behind the other. So a packet passes three stations before its turn, each a few packets apart: what it is ([`Node::look`], which asks for its
-//! filter), whose ([`Node::find`]: channel, domain, queue), and what that leads to ([`Node::approach`]: memory pool, way out). None of them changes
+//! filter), whose ([`Node::find`]: channel, domain, queue), and what that leads to ([`Node::approach`]: the way out). None of them changes
 //! anything. A channel that appears between is not seen by packets that have come already; one that goes away is noticed when their turn comes.
 
 use super::Node;
@@ -17,11 +17,11 @@ use crate::topology::Link;
 use crate::wire::Error;
 
 /// Stations of packets between [`Node::look`] and their turn.
-const AHEAD: usize = 8;
+const AHEAD: usize = 12;
 
 /// How many packets behind [`Node::look`] the others are.
-const FIND: usize = 3;
-const APPROACH: usize = 5;
+const FIND: usize = 4;
+const APPROACH: usize = 8;
 const TURN: usize = AHEAD - 1;
 
 /// What is known of a packet before its turn.
@@ -41,6 +41,10 @@ pub(super) enum Seen {
 impl Node {
     /// Frames have come in by their ports, in this order. They are taken out of the list.
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
+        if self.channels.demux.is_empty() {
+            // What capsules look at is near, and looking ahead is not for nothing.
+            return frames.drain(..).for_each(|frame| self.receive(turn, frame));
+        }
         let mut seen = [const { Seen::Nowhere }; AHEAD];
         let count = frames.len();
         // So the first is the one that can be taken off.
@@ -65,7 +69,7 @@ impl Node {
     }
 
     /// What a frame is, as far as the frame alone says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look(&self, frame: &Frame) -> Seen {
         let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
         let Some(link) = port.map(|port| port.link) else { return Seen::Nowhere };
@@ -86,16 +90,15 @@ impl Node {
     }
 
     /// Whose a frame is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, frame: &Frame, seen: &mut Seen) {
         let Seen::Other(Some(layers)) = seen else { return };
         if let Some(found) = self.channels.demux.find(frame.port, layers, frame.bytes()) {
             let Taker { channel, domain } = found.owner;
             self.channels.ins.foresee(channel.index());
             if let Some(env) = self.env.as_deref() {
-                env.domains.foresee(domain);
+                env.domains.foresee(domain, self.paths.is_queueing());
             }
-            self.pools.foresee_holding(domain);
             self.paths.foresee(domain);
             *seen = Seen::Channel(found);
         }
@@ -105,7 +108,6 @@ impl Node {
     #[inline]
     pub(super) fn approach(&self, seen: &Seen) {
         if let Seen::Channel(Found { owner: Taker { domain, .. }, .. }) = seen {
-            self.pools.foresee(*domain);
             if let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(*domain)) {
                 self.channels.outs.foresee(usize::from(domain.last_out));
             }

@@ -7,6 +7,7 @@ use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
 use crate::nodeos::channel::demux::Found;
 use crate::nodeos::channel::module::Stage;
+use crate::nodeos::channel::own;
 use crate::nodeos::channel::spec::Layer;
 use crate::nodeos::channel::{CutChan, Taker, Target};
 use crate::nodeos::domain::DomainId;
@@ -15,7 +16,7 @@ use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Envelope, Frame, PeerId, PortId};
 use crate::topology::{Link, NextHop};
-use crate::wire::{Addr, anep, ethernet, ipv4, ipv6, udp};
+use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 
 /// How a packet of an outgoing channel is sent: says by which port, or gives it back.
 type Sending<'a> = &'a mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>;
@@ -64,8 +65,33 @@ impl Node {
         };
         if let Err(reason) = admitted {
             channel.traffic.dropped += 1;
-            return self.drop_in(turn, frame, reason, domain);
+            return self.throttle(turn, frame, reason, domain);
         }
+        if channel.is_plain() {
+            frame.truncate(payload.end);
+            frame.strip(payload.start);
+            return self.hand_up(turn, frame, (owner, domain, None), ends);
+        }
+        self.enter_worked(turn, frame, Found { owner: Taker { channel: owner, domain }, payload, ends });
+    }
+
+    /// A packet is over its domain's budget.
+    #[cold]
+    fn throttle(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+        self.paths.count_came(domain);
+        let known = self.env.as_deref_mut().and_then(|env| env.domains.of(domain));
+        if known.is_some_and(|known| known.strike(turn.now)) && !self.overdue.contains(&domain) {
+            self.overdue.push(domain);
+        }
+        self.drop_in(turn, frame, reason, domain);
+    }
+
+    /// A packet has been admitted by a channel that does not give it to its domain as it is.
+    fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<Taker>) {
+        let Found { owner: Taker { channel: owner, domain }, payload, ends } = found;
+        let Some(channel) = self.channels.ins.get_mut(owner) else {
+            return self.drop(turn, frame, Reason::NoApplication);
+        };
         let (cut, length) = (channel.cut, payload.len());
         let mut carried = None;
         match cut.and_then(|cut| Some((cut, self.joined(cut)?))) {
@@ -191,17 +217,50 @@ impl Node {
         match self.hosts.lend(host) {
             super::hosts::Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
             super::hosts::Lent::Local(mut environment) => {
-                if matches!(upcall, Upcall::Packet { .. }) && self.pools.charge(domain, BUFFER).is_err() {
+                if matches!(upcall, Upcall::Packet { .. }) && !self.hand(domain) {
                     self.hosts.give_back(host, environment);
                     self.look_after_pools(turn);
                     return self.refuse_packet(turn, domain, upcall);
                 }
                 let caller = environment.acts_for(domain);
                 environment.upcall(&mut self.os(turn, caller), domain, upcall);
+                self.settle_hand();
                 self.hosts.give_back(host, environment);
             }
             // It is being called already, or gone: its own packets do not call it again.
             super::hosts::Lent::Nobody => self.take_back(turn, upcall),
+        }
+    }
+
+    /// A domain is handed a packet: whether its memory pool has room for that.
+    ///
+    /// Most environments have let go of a packet when they return, so it is charged only then, or before anything else is asked of pools.
+    /// As long as no pool is over its limit that is safe: each has room for a buffer beyond it.
+    #[inline]
+    fn hand(&mut self, domain: DomainId) -> bool {
+        if self.pools.is_quiet() {
+            self.in_hand = Some(domain);
+            return true;
+        }
+        self.pools.charge(domain, BUFFER).is_ok()
+    }
+
+    /// The packet in hand is charged now, if there is one that its domain has not let go of.
+    #[inline]
+    pub(super) fn settle_hand(&mut self) {
+        if let Some(domain) = self.in_hand.take() {
+            // There is room, or the domain has ended meanwhile and holds nothing.
+            let _ = self.pools.charge(domain, BUFFER);
+        }
+    }
+
+    /// A domain lets go of a packet.
+    #[inline]
+    pub(super) fn let_go(&mut self, domain: DomainId) {
+        if self.in_hand == Some(domain) {
+            self.in_hand = None;
+        } else {
+            self.pools.free(domain, BUFFER);
         }
     }
 
@@ -509,5 +568,5 @@ fn refusal(reason: Reason) -> Error {
 
 /// ANEP types that channels cannot have: the node's own environments speak them.
 pub(super) fn is_own_type(kind: u16) -> bool {
-    matches!(kind, anep::type_id::CAPSULE | anep::type_id::FETCH | anep::type_id::PLAN)
+    own::place(kind).is_some()
 }

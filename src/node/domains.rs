@@ -223,13 +223,13 @@ impl Node {
             protocol: channel.spec.protocol.clone(),
             address: channel.spec.address.clone(),
             port: port(channel.filter.port),
-            ..status(id.0, "in", channel.domain, channel.traffic)
+            ..status(id.0, "in", channel.domain, self.channels.traffic_in(id, channel))
         });
         let outs = self.channels.outs.iter().map(|(id, channel)| ChannelStatus {
             protocol: channel.spec.protocol.clone(),
             address: channel.spec.address.clone(),
             port: port(channel.target.port),
-            ..status(id.0, "out", channel.domain, channel.traffic)
+            ..status(id.0, "out", channel.domain, self.channels.traffic_out(id, channel.traffic))
         });
         let cuts = self.channels.cuts.iter().map(|(id, channel)| ChannelStatus {
             protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),

@@ -7,11 +7,14 @@
 use super::Node;
 use super::codes::{Code, REFUSED_FOR, Ready};
 use super::output::{Effect, EventKind, KernelOrder, Prepare, Turn};
+use super::overrun::held_by_code;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::Program;
 use crate::ee::capsule::env::Env;
-use crate::nodeos::domain::{Domain, DomainId};
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::grants::Grants;
+use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId};
 use crate::trust::{CredentialSet, object_name};
@@ -140,8 +143,13 @@ impl Node {
             Ok(program) => program,
             Err(why) => return self.refuse(turn, code, why),
         };
-        let domain = Domain::in_role(coming.claim.manifest.title().to_owned(), &grant.role);
-        let created = self.env.as_deref_mut().and_then(|env| env.domains.create(env.capsules, domain));
+        let title = coming.claim.manifest.title().to_owned();
+        let capsules = self.env.as_deref().map(|env| env.capsules);
+        // Its pool has room for what its limits let it hold besides.
+        let besides = held_by_code(&grant.role.limits, grant.role.limits.state_entries);
+        let memory_bytes = grant.role.grants.memory_bytes.saturating_add(besides);
+        let what = (&grant.role, Grants { memory_bytes, ..grant.role.grants });
+        let created = capsules.and_then(|above| self.add_domain(above, title, HostId::NODE, what, None).ok());
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
@@ -269,6 +277,7 @@ impl Node {
         if let (Code::Ready(ready), Some(env)) = (code, self.env.as_deref_mut()) {
             env.state.forget(&mut env.domains, ready.domain);
             env.domains.end(ready.domain);
+            self.pools.end(ready.domain);
             turn.runtime.release(ready.slot);
             self.leave_path(turn, ready.domain);
         }

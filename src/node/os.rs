@@ -248,6 +248,7 @@ impl Node {
 
     /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
     pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
+        self.settle_hand();
         let codes = self.withdraw_codes_of(turn, top);
         self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
         let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
@@ -310,12 +311,13 @@ impl Os<'_, '_> {
     /// Charges memory that the node holds for a domain, until that ends.
     pub fn charge(&mut self, domain: DomainId, bytes: u64) -> Result<(), Error> {
         self.may(domain)?;
+        self.node.settle_hand();
         self.node.pools.charge(domain, bytes)
     }
 
     /// Takes a packet of a domain's away that goes nowhere.
     pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
-        self.node.pools.free(domain, BUFFER);
+        self.node.let_go(domain);
         self.node.drop_in(self.turn, frame, reason, domain);
     }
 
@@ -391,8 +393,9 @@ impl NodeOs for Os<'_, '_> {
         Ok(())
     }
 
-    fn domain_usage(&self, domain: DomainId) -> Result<(Usage, u64), Error> {
+    fn domain_usage(&mut self, domain: DomainId) -> Result<(Usage, u64), Error> {
         self.may(domain)?;
+        self.node.settle_hand();
         let env = self.node.env.as_deref().ok_or(Error::Stale)?;
         let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage();
         Ok((usage, self.node.pools.held_by(domain)))
@@ -415,11 +418,13 @@ impl NodeOs for Os<'_, '_> {
 
     fn mempool_destroy(&mut self, pool: PoolId) -> Result<(), Error> {
         self.may_pool(pool)?;
+        self.node.settle_hand();
         self.node.pools.destroy(pool)
     }
 
     fn mempool_charge(&mut self, pool: PoolId, bytes: i64) -> Result<(), Error> {
         self.may_pool(pool)?;
+        self.node.settle_hand();
         let charged = self.node.pools.charge_direct(pool, bytes);
         self.node.look_after_pools(self.turn);
         charged
@@ -495,7 +500,7 @@ impl NodeOs for Os<'_, '_> {
             Ok(domain) => {
                 let sent = self.node.send_out(self.turn, channel, to, frame);
                 if sent.is_ok() {
-                    self.node.pools.free(domain, BUFFER);
+                    self.node.let_go(domain);
                 }
                 sent
             }
@@ -540,12 +545,13 @@ impl NodeOs for Os<'_, '_> {
 
     fn packet_alloc(&mut self, domain: DomainId) -> Result<Frame, Error> {
         self.may(domain)?;
+        self.node.settle_hand();
         self.node.pools.charge(domain, BUFFER)?;
         Ok(self.turn.out.pool.take())
     }
 
     fn packet_free(&mut self, domain: DomainId, frame: Frame) {
-        self.node.pools.free(domain, BUFFER);
+        self.node.let_go(domain);
         self.turn.out.pool.give(frame);
     }
 }

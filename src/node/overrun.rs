@@ -1,14 +1,16 @@
-//! Code that stays over its budget, and what else is seen of codes once a second.
+//! Code and domains that stay over their budgets, and what else is seen of codes once a second.
 //!
 //! Every packet beyond a budget is dropped, in either half. Where the role says so (`over_budget = "remove"`), code for which
 //! that happens for some seconds in a row is taken out of both halves and refused for a time; its capsules are
-//! then dropped under [`Reason::Removed`], before anything of them is looked at.
+//! then dropped under [`Reason::Removed`], before anything of them is looked at. A domain whose channels bring more than its role
+//! lets in ends for the same reason, with all that it owns.
 
 use super::Node;
 use super::codes::Code;
 use super::output::Turn;
-use crate::nodeos::limits::OverBudget;
+use crate::nodeos::limits::{Limits, OverBudget};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::state_store;
 use crate::wire::Digest;
 
 /// Time between two looks, in nanoseconds. `over_budget_s` counts them.
@@ -16,13 +18,20 @@ pub(super) const LOOK: u64 = 1_000_000_000;
 
 const SECOND: u64 = 1_000_000_000;
 
+/// Octets that a code holds with so many entries of soft state.
+pub(super) fn held_by_code(limits: &Limits, state_entries: u32) -> u64 {
+    u64::from(limits.memory_bytes) + u64::from(state_entries) * state_store::ENTRY
+}
+
 impl Node {
-    /// Looks at what all codes have used.
+    /// Looks at what all codes have used, and charges their domains what they hold: their memory, and their soft state as it is.
     pub(super) fn look_at_budgets(&mut self, turn: &mut Turn<'_>) {
         let Some(env) = self.env.as_deref_mut() else { return };
         let mut over: Vec<(Digest, u32)> = Vec::new();
         for (name, ready) in self.codes.ready() {
             let Some(domain) = env.domains.of(ready.domain) else { continue };
+            // It fits: the pool was made for as much as the role's limits let there be.
+            let _ = self.pools.set_held(ready.domain, held_by_code(&domain.limits, domain.counts.state_entries));
             let (kernel, strikes) = domain.look();
             ready.ran_in_kernel(kernel.packets, turn.now);
             let limits = &domain.limits;
@@ -32,6 +41,14 @@ impl Node {
         }
         for (code, removed_s) in over {
             self.remove_for_budget(turn, code, removed_s);
+        }
+    }
+
+    /// Ends domains whose roles have them end, between two packets.
+    pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
+        for domain in core::mem::take(&mut self.overdue) {
+            tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its budget for too long");
+            self.end_domain(turn, domain, true);
         }
     }
 

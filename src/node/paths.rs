@@ -2,7 +2,11 @@
 //!
 //! A packet comes here as soon as it is known whose it is, before anything is done for it, and is dropped here when too many of its domain's
 //! wait. With `fifo` nothing waits: a packet runs to completion when it comes, since queues cost more than they order. With every other policy
-//! the driver calls [`Node::run_next`] until nothing waits or others have their turn, and tells what each packet cost ([`Node::ran`]).
+//! the driver calls [`Node::run_next`] until nothing waits or others have their turn ([`Round`]), and tells what each packet cost ([`Node::ran`]).
+//!
+//! What it costs to take packets in is paid by whose they are, run or dropped: the driver tells it by the batch ([`Node::received`]), and
+//! each packet's part comes to what its domain pays next. So a domain that sends more than can run pays with its own share for what
+//! that costs the node (after Druschel and Banga, *Lazy receiver processing*, OSDI 1996, where such work waits for the receiver's turn instead).
 
 use super::output::Turn;
 use super::{Node, Reason};
@@ -21,6 +25,9 @@ pub const QUEUE_MAX: usize = 1024;
 /// Packets of all domains that may wait. A domain may have as many as there is room left (Choudhury and Hahne 1998), so
 /// those that want more than their share leave room for the others.
 pub const WAITING_MAX: usize = 4096;
+
+/// Packets that run until ports that have nothing more have their turn again.
+const ROUND: usize = 64;
 
 const _: () = assert!(WAITING_MAX < NONE as usize);
 const _: () = assert!(grants::WEIGHT_MAX <= schedule::WEIGHT_MAX);
@@ -44,6 +51,8 @@ struct Queue {
     first: u16,
     last: u16,
     length: u16,
+    /// Packets that came since the domain paid last.
+    came: u16,
 }
 
 /// The queues of a node. Places of packets are used again last come first, so that few of them are in the caches however many domains there are.
@@ -54,11 +63,13 @@ pub(super) struct Paths {
     places: Vec<(Option<Work>, u16)>,
     free: u16,
     waiting: usize,
+    /// What it costs to take a packet in, in nanoseconds.
+    intake: u64,
 }
 
 impl Default for Paths {
     fn default() -> Paths {
-        Paths { scheduler: None, queues: Vec::new(), places: Vec::new(), free: NONE, waiting: 0 }
+        Paths { scheduler: None, queues: Vec::new(), places: Vec::new(), free: NONE, waiting: 0, intake: 0 }
     }
 }
 
@@ -69,6 +80,38 @@ pub struct Ran {
     domain: DomainId,
     /// The steps its code took: its cost where there is no clock.
     pub steps: u64,
+}
+
+/// Packets that run before the ports have their turn. If ports have more, that is for as long as it took to take packets in: so those that
+/// come cannot keep those that wait from running, and they are dropped by whose they are and not by the system as long as taking them in needs
+/// no more than half of the CPU. Else it is for that long, and some packets at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    packets: usize,
+    ran: u64,
+    received: u64,
+    is_busy: bool,
+}
+
+impl Round {
+    /// Behind so many nanoseconds in which packets were taken in; whether there are more at the ports.
+    pub fn behind(received: u64, is_busy: bool) -> Round {
+        Round { packets: 0, ran: 0, received, is_busy }
+    }
+
+    /// A packet has run for so long; true if more may.
+    pub fn goes_on(&mut self, cost: u64) -> bool {
+        self.packets += 1;
+        self.ran += cost;
+        self.ran < self.received || !self.is_busy && self.packets < ROUND
+    }
+}
+
+impl Ran {
+    /// Whose packet it was.
+    pub fn domain(&self) -> DomainId {
+        self.domain
+    }
 }
 
 impl Paths {
@@ -86,7 +129,16 @@ impl Paths {
         }
     }
 
+    /// A packet of a domain has come, whatever becomes of it.
+    #[inline]
+    pub(super) fn count_came(&mut self, domain: DomainId) {
+        if let Some(queue) = self.queues.get_mut(domain.index()) {
+            queue.came = queue.came.saturating_add(1);
+        }
+    }
+
     /// Puts work behind that of its queue, for which there is room.
+    #[inline]
     fn push(&mut self, flow: usize, work: Work) {
         let at = match self.places.get(usize::from(self.free)) {
             Some((_, next)) => core::mem::replace(&mut self.free, *next),
@@ -96,7 +148,10 @@ impl Paths {
                 (self.places.len() - 1) as u16
             }
         };
-        self.places[usize::from(at)] = (Some(work), NONE);
+        if let Some(place) = self.places.get_mut(usize::from(at)) {
+            place.0 = Some(work);
+            place.1 = NONE;
+        }
         let queue = &mut self.queues[flow];
         let before = core::mem::replace(&mut queue.last, at);
         match self.places.get_mut(usize::from(before)) {
@@ -108,6 +163,7 @@ impl Paths {
     }
 
     /// Takes the first work of a queue.
+    #[inline]
     fn pop(&mut self, flow: usize) -> Option<Work> {
         let queue = self.queues.get_mut(flow)?;
         let at = queue.first;
@@ -167,27 +223,53 @@ impl Node {
         let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.paths.queues.get(flow)?.domain;
         let Some(work) = self.paths.pop(flow) else { return Some(Ran { domain, steps: 0 }) };
-        let before = self.steps_of(domain);
-        match work {
-            Work::Capsule { frame, source, from } => match capsule::Header::parse(frame.bytes()) {
-                Ok(header) => self.process_now(turn, frame, &header, source, from),
-                Err(_) => self.drop(turn, frame, Reason::Malformed),
-            },
-            Work::Channel { channel, frame, ends } => match self.channels.ins.get_mut(channel) {
-                Some(known) => {
-                    known.waiting -= 1;
-                    self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
+        let steps = match work {
+            Work::Capsule { frame, source, from } => self.run_capsule(turn, frame, source, (from, domain)),
+            Work::Channel { channel, frame, ends } => {
+                match self.channels.ins.get_mut(channel) {
+                    Some(known) => {
+                        known.waiting -= 1;
+                        self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
+                    }
+                    None => self.drop_in(turn, frame, Reason::PathEnded, domain),
                 }
-                None => self.drop_in(turn, frame, Reason::PathEnded, domain),
-            },
+                0
+            }
+        };
+        Some(Ran { domain, steps })
+    }
+
+    /// Runs a capsule that waited, and says how many steps its domain took for it.
+    fn run_capsule(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        source: Option<Source>,
+        (from, domain): (u32, DomainId),
+    ) -> u64 {
+        let before = self.steps_of(domain);
+        match capsule::Header::parse(frame.bytes()) {
+            Ok(header) => self.process_now(turn, frame, &header, source, from),
+            Err(_) => self.drop(turn, frame, Reason::Malformed),
         }
-        Some(Ran { domain, steps: self.steps_of(domain).saturating_sub(before) })
+        self.steps_of(domain).saturating_sub(before)
+    }
+
+    /// So many packets were read and taken in at this cost, in nanoseconds.
+    pub fn received(&mut self, packets: usize, cost: u64) {
+        if self.paths.is_queueing() && packets > 0 {
+            let each = cost / packets as u64;
+            // The mean of the last eight batches or so: one in which the worker was interrupted says little.
+            self.paths.intake = if self.paths.intake == 0 { each } else { (self.paths.intake * 7 + each) / 8 };
+        }
     }
 
     /// What a packet has cost, in nanoseconds; without a clock in steps, but always the same.
     pub fn ran(&mut self, ran: Ran, cost: u64, now: u64) {
         let flow = ran.domain.index();
-        let more = self.paths.queues.get(flow).is_some_and(|queue| queue.length > 0);
+        let queue = self.paths.queues.get_mut(flow);
+        let (more, came) = queue.map_or((false, 0), |queue| (queue.length > 0, core::mem::take(&mut queue.came)));
+        let cost = cost + u64::from(came) * self.paths.intake;
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.charge(flow, cost, more, now);
         }
@@ -197,11 +279,13 @@ impl Node {
     }
 
     /// Lets a packet wait for its domain's turn, or drops it if too many wait.
+    #[inline]
     pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work) {
         let flow = domain.index();
         if self.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
             self.enter_path(domain, turn.now);
         }
+        self.paths.count_came(domain);
         let room = QUEUE_MAX.min(WAITING_MAX - self.paths.waiting);
         let channel = match &work {
             Work::Channel { channel, .. } => self.channels.ins.get_mut(*channel),
@@ -255,9 +339,13 @@ impl Node {
         let share = share_of(&known.map_or(Grants::default(), |known| known.grants));
         let flow = domain.index();
         if self.paths.queues.len() <= flow {
-            self.paths.queues.resize(flow + 1, Queue { domain, first: NONE, last: NONE, length: 0 });
+            cache::make_room(&mut self.paths.queues, flow + 1);
+            self.paths.queues.resize(flow + 1, Queue { domain, first: NONE, last: NONE, length: 0, came: 0 });
         }
-        self.paths.queues[flow].domain = domain;
+        let queue = &mut self.paths.queues[flow];
+        if queue.domain != domain {
+            (queue.domain, queue.came) = (domain, 0);
+        }
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.enter(flow, share, now);
         }

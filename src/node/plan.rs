@@ -9,6 +9,7 @@ use crate::classify::Native;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, Plan, Seat, Signature, Wish};
 use crate::nodeos::domain::{Domain, DomainId, Limits};
+use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame};
 use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
@@ -65,8 +66,9 @@ impl Os<'_, '_, '_> {
                 RoleOf::Name(role) => roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone(),
                 RoleOf::Role(role) => role.clone(),
             };
-            let new = Domain::in_role(format!("plan {name}"), &role);
-            *domain = self.node.env.as_deref_mut()?.domains.create(self.top, new);
+            let created =
+                self.node.add_domain(self.top, format!("plan {name}"), HostId::NODE, (&role, role.grants), None);
+            *domain = created.ok();
         }
         let id = (*domain)?;
         self.node.env.as_deref_mut()?.domains.of(id)
@@ -178,7 +180,9 @@ impl Node {
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
             let top = self.env.as_deref_mut().map_or(DomainId(0), |env| {
                 let root = env.domains.root();
-                env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root)
+                let top = env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root);
+                super::own_channels(&mut self.channels, &mut env.domains, top, anep::type_id::PLAN);
+                top
             });
             let mut speaker = Box::new(Speaker { plan, top, members });
             speaker.plan.sweep(0);

@@ -120,6 +120,7 @@ impl Node {
         if !headed {
             return Err((frame, Reason::TooBig));
         }
+        self.channels.count_went(type_id, length);
         self.send_anep(turn, frame, next, source, destination)
     }
 

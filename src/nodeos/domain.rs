@@ -10,6 +10,7 @@ use super::bucket::TokenBucket;
 use super::grants::Grants;
 use super::interface::HostId;
 pub use super::limits::Limits;
+use super::limits::OverBudget;
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
@@ -137,6 +138,9 @@ pub struct Rest {
     /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
     refused: u64,
     strikes: u32,
+    /// In which second a packet of a channel was refused last, and for how many in a row.
+    second: u64,
+    seconds: u32,
     logs: TokenBucket,
 }
 
@@ -181,6 +185,8 @@ impl Domain {
             children: Vec::new(),
             refused: 0,
             strikes: 0,
+            second: 0,
+            seconds: 0,
             logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
         };
         Domain {
@@ -296,6 +302,18 @@ impl Domain {
         }
     }
 
+    /// A packet of one of its channels was refused for the budget: whether its role has the domain end for that, since it is so for
+    /// too many seconds in a row. (Code is looked at once a second instead, in both halves: [`Domain::look`].)
+    #[cold]
+    pub fn strike(&mut self, now: u64) -> bool {
+        let second = now / 1_000_000_000;
+        if second != self.second || self.seconds == 0 {
+            self.seconds = if second == self.second + 1 { self.seconds.saturating_add(1) } else { 1 };
+            self.second = second;
+        }
+        self.limits.over_budget == OverBudget::Remove && self.seconds >= self.limits.over_budget_s
+    }
+
     /// Looked at once in a while: what the kernel half has spent since the last time, and for how many times in a row
     /// packets were refused for the budget, in either half.
     pub fn look(&mut self) -> (Spent, u32) {
@@ -379,10 +397,10 @@ impl Domains {
         self.table.get_mut(id)
     }
 
-    /// Asks for the memory of the domain at this place, of which a packet is next soon.
+    /// Asks for the memory of a domain of which a packet is next soon, and will be measured or not.
     #[inline]
-    pub fn foresee(&self, id: DomainId) {
-        self.table.foresee(id.index());
+    pub fn foresee(&self, id: DomainId, is_measured: bool) {
+        self.table.foresee_first(id.index(), if is_measured { 3 } else { 2 });
     }
 
     /// The domain, to read.
@@ -460,6 +478,17 @@ mod tests {
             domain.look().1
         };
         assert_eq!([true, true, false, true].map(&mut look), [1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn seconds_in_a_row_with_refused_packets_of_channels_end_a_domain_if_its_role_says_so() {
+        const S: u64 = 1_000_000_000;
+        let limits = |over_budget| Limits { over_budget, over_budget_s: 3, ..Limits::default() };
+        let mut domain = Domain::new("t".into(), limits(OverBudget::Remove));
+        let struck = [5 * S, 5 * S + 1, 6 * S, 8 * S, 9 * S, 9 * S + 7, 10 * S].map(|now| domain.strike(now));
+        assert_eq!(struck, [false, false, false, false, false, false, true]);
+        let mut throttled = Domain::new("t".into(), limits(OverBudget::Throttle));
+        assert!((0..20).all(|second| !throttled.strike(second * S)));
     }
 
     #[test]

@@ -181,7 +181,7 @@ pub trait NodeOs {
     /// Ends a domain and all below it. When it returns no packet, event or call reaches them, and all that they owned is gone.
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error>;
     /// What a domain has used, and the octets of memory that it holds.
-    fn domain_usage(&self, domain: DomainId) -> Result<(Usage, u64), Error>;
+    fn domain_usage(&mut self, domain: DomainId) -> Result<(Usage, u64), Error>;
     /// Creates a memory pool for the caller's subtree.
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error>;
     /// Destroys a memory pool that no domain uses.

@@ -188,6 +188,7 @@ impl Pools {
         let at = domain.index();
         if at >= self.holdings.len() {
             // Once for each domain there ever is at the same time.
+            cache::make_room(&mut self.holdings, at + 1);
             self.holdings.resize(at + 1, Holding::NONE);
         }
         self.holdings[at] = Holding { domain, pool: id, bytes: 0 };
@@ -246,6 +247,18 @@ impl Pools {
         self.release(holding.pool, bytes);
         if let Some(holding) = self.holdings.get_mut(domain.index()) {
             holding.bytes -= bytes;
+        }
+    }
+
+    /// A domain holds so much now, as somebody found who looks once in a while; false if that is more than its pool has.
+    pub fn set_held(&mut self, domain: DomainId, bytes: u64) -> bool {
+        let held = self.held_by(domain);
+        match bytes.checked_sub(held) {
+            Some(more) => self.charge(domain, more).is_ok(),
+            None => {
+                self.free(domain, held - bytes);
+                true
+            }
         }
     }
 
@@ -334,20 +347,6 @@ impl Pools {
     #[inline]
     fn holding(&self, domain: DomainId) -> Option<Holding> {
         self.holdings.get(domain.index()).copied().filter(|holding| holding.domain == domain)
-    }
-
-    /// Asks for the memory that says which pool a domain uses.
-    #[inline]
-    pub fn foresee_holding(&self, domain: DomainId) {
-        cache::prefetch_at(&self.holdings, domain.index());
-    }
-
-    /// Asks for the memory of the pool that a domain uses.
-    #[inline]
-    pub fn foresee(&self, domain: DomainId) {
-        if let Some(holding) = self.holdings.get(domain.index()) {
-            self.table.foresee(holding.pool.index());
-        }
     }
 
     /// A pool and those it is part of, at most [`DEPTH_MAX`].

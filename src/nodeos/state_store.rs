@@ -34,6 +34,9 @@ struct Entry {
     value: Value,
 }
 
+/// Octets that a domain is charged for an entry.
+pub const ENTRY: u64 = size_of::<Entry>() as u64;
+
 const EMPTY: Entry = Entry { owner: NOBODY, before: NOBODY, behind: NOBODY, key: 0, expires: 0, value: [0; VALUE] };
 
 /// What a domain holds.

@@ -76,6 +76,8 @@ impl<K: Name, V> Table<K, V> {
         let index = match self.free.pop() {
             Some(index) => index,
             None if self.places.len() < self.most => {
+                let needed = self.places.len() + 1;
+                cache::make_room(&mut self.places, needed);
                 self.places.push(Place { generation: 0, value: None });
                 (self.places.len() - 1) as u16
             }
@@ -109,6 +111,14 @@ impl<K: Name, V> Table<K, V> {
     #[inline]
     pub fn foresee(&self, index: usize) {
         cache::prefetch_at(&self.places, index);
+    }
+
+    /// Asks for the first cache lines of an entry.
+    #[inline]
+    pub fn foresee_first(&self, index: usize, lines: usize) {
+        if let Some(place) = self.places.get(index) {
+            cache::prefetch_first(place, lines * cache::LINE);
+        }
     }
 
     /// Takes an entry away; its name means nothing from now on.

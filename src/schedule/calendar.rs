@@ -4,7 +4,7 @@
 //! run in order of arrival: keys are told apart to a step. What lies beyond the window stands in its last bucket and is sorted again when
 //! the window gets there; what lies before it, in the first. Keys are compared around the end of their 64 bits.
 
-use super::buckets::{Buckets, Linked};
+use super::buckets::{Buckets, Linked, NOBODY};
 
 /// Looks for the first flow, at most.
 const LOOKS: usize = 4;
@@ -25,12 +25,14 @@ pub(super) struct Calendar {
     /// Where those from beyond the window stand, while that is before them.
     edge: u64,
     held: usize,
+    /// Whoever came when nobody was there: it needs no bucket as long as it is alone.
+    lone: u16,
 }
 
 impl Calendar {
     /// An empty calendar of so many steps of `1 << shift`.
     pub(super) fn new(shift: u32, steps: usize) -> Calendar {
-        Calendar { buckets: Buckets::new(steps), shift, base: 0, edge: 0, held: 0 }
+        Calendar { buckets: Buckets::new(steps), shift, base: 0, edge: 0, held: 0, lone: NOBODY }
     }
 
     /// Puts a flow in by its key. No key of the future is below `floor`.
@@ -39,6 +41,12 @@ impl Calendar {
         if self.held == 0 {
             self.base = self.aligned(floor);
             self.edge = self.base;
+            (self.held, self.lone) = (1, flow);
+            return;
+        }
+        if self.lone != NOBODY {
+            let lone = core::mem::replace(&mut self.lone, NOBODY);
+            self.place(flows, lone);
         }
         self.held += 1;
         self.place(flows, flow);
@@ -71,13 +79,20 @@ impl Calendar {
     /// Takes a flow out.
     #[inline]
     pub(super) fn remove<F: Keyed>(&mut self, flows: &mut [F], flow: u16) {
-        self.buckets.remove(flows, flow);
         self.held -= 1;
+        if self.lone == flow {
+            self.lone = NOBODY;
+        } else {
+            self.buckets.remove(flows, flow);
+        }
     }
 
     /// The flow with the least key. The window moves up to it, but not beyond `floor` if there is one.
     #[inline]
     pub(super) fn first<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u16> {
+        if self.lone != NOBODY || self.held == 0 {
+            return (self.held > 0).then_some(self.lone);
+        }
         // At most: sort those from beyond the window again, find nobody but them, and go to the first of them.
         let mut first = None;
         for _ in 0..LOOKS {

@@ -297,6 +297,7 @@ impl PathScheduler {
             return false;
         }
         if flow >= self.flows.len() {
+            cache::make_room(&mut self.flows, flow + 1);
             self.flows.resize(flow + 1, ABSENT);
             self.dues.resize(flow + 1, Due::default());
         }

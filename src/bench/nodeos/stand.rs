@@ -30,20 +30,19 @@ pub(super) const BATCH: usize = 32;
 const FAR: [u8; 4] = [10, 0, 1, 2];
 const FAR_MAC: Mac = Mac([2, 0, 0, 0, 1, 2]);
 
+/// No channel.
+const NONE: u32 = u32::MAX;
+
 /// Sends every payload on by the channel of its domain.
 struct Relay {
-    outs: Vec<Option<OutChanId>>,
+    outs: Vec<u32>,
 }
 
 impl Environment for Relay {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
-        let out = self.outs.get(domain.index()).copied().flatten();
-        let refused = match out {
-            Some(out) => os.outchan_send(out, None, frame).err().map(|(frame, _)| frame),
-            None => Some(frame),
-        };
-        if let Some(frame) = refused {
+        let out = self.outs.get(domain.index()).copied().unwrap_or(NONE);
+        if let Err((frame, _)) = os.outchan_send(OutChanId(out), None, frame) {
             os.packet_free(domain, frame);
         }
     }
@@ -95,8 +94,8 @@ impl Stand {
         let mut outs = Vec::new();
         for at in 0..domains {
             let (domain, out) = stand.found(FIRST + at as u16).map_err(failed)?;
-            outs.resize(outs.len().max(domain.index() + 1), None);
-            outs[domain.index()] = Some(out);
+            outs.resize(outs.len().max(domain.index() + 1), NONE);
+            outs[domain.index()] = out.0;
         }
         stand.turn(|node, _| node.replace_environment(top, Box::new(Relay { outs })));
         stand.learn()?;

@@ -4,12 +4,13 @@
 use super::super::Error;
 use crate::code::run::Runtime;
 use crate::node::hosts::Environment;
+use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
 use crate::nodeos::domain::Limits;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
 use crate::nodeos::memory_pool::POOLS_MAX;
-use crate::port::{FramePool, PortId};
+use crate::port::{Frame, FramePool, PortId};
 use crate::schedule::Policy;
 use crate::sys::clock::thread_cpu;
 use crate::topology::{Link, Port, Routes};
@@ -47,11 +48,26 @@ struct Burn(u64);
 impl Environment for Burn {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
-        if self.0 > 0 {
-            let end = thread_cpu() + self.0;
-            while thread_cpu() < end {}
-        }
+        burn(self.0);
         os.packet_free(domain, frame);
+    }
+}
+
+/// The same, but what it gets it keeps.
+struct Leak(u64, Vec<Frame>);
+
+impl Environment for Leak {
+    fn upcall(&mut self, _: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
+        let Upcall::Packet { frame, .. } = upcall else { return };
+        burn(self.0);
+        self.1.push(frame);
+    }
+}
+
+fn burn(cost: u64) {
+    if cost > 0 {
+        let end = thread_cpu() + cost;
+        while thread_cpu() < end {}
     }
 }
 
@@ -63,6 +79,7 @@ pub(super) struct Bed {
     /// A datagram for the first domain; the others' differ in the port.
     datagram: Vec<u8>,
     domains: Vec<DomainId>,
+    batch: Vec<Frame>,
     began: u64,
     skipped: u64,
 }
@@ -72,12 +89,22 @@ impl Bed {
     pub(super) fn new(policy: Policy, members: &[Member]) -> Result<Bed, Error> {
         let mut bed = Bed::empty(policy);
         for member in members {
-            let role = Role { grants: Grants { channels: 1, ..member.grants }, ..role() };
-            let attached = bed.node.attach("bench", &role, Box::new(Burn(member.cost)));
-            let (_, domain) = attached.map_err(|error| Error::Node(error.to_string()))?;
-            bed.add(domain)?;
+            bed.join(member, Box::new(Burn(member.cost)))?;
         }
         Ok(bed)
+    }
+
+    /// One more domain, run by this environment.
+    fn join(&mut self, member: &Member, environment: Box<dyn Environment>) -> Result<(), Error> {
+        let role = Role { grants: Grants { channels: 1, ..member.grants }, ..role() };
+        let attached = self.node.attach("bench", &role, environment);
+        let (_, domain) = attached.map_err(|error| Error::Node(error.to_string()))?;
+        self.add(domain)
+    }
+
+    /// One more domain, which does the same with its packets but keeps them.
+    pub(super) fn join_leaking(&mut self, member: &Member) -> Result<(), Error> {
+        self.join(member, Box::new(Leak(member.cost, Vec::new())))
     }
 
     /// A node with so many domains of one environment that costs nothing.
@@ -111,7 +138,16 @@ impl Bed {
         node.set_scheduler(policy, 0);
         let out = Output { pool: FramePool::new(2048, 512), ..Output::default() };
         let began = thread_cpu();
-        Bed { node, runtime: Runtime::default(), out, datagram: datagram(PORTS), domains: vec![], began, skipped: 0 }
+        Bed {
+            node,
+            runtime: Runtime::default(),
+            out,
+            datagram: datagram(PORTS),
+            domains: vec![],
+            batch: vec![],
+            began,
+            skipped: 0,
+        }
     }
 
     /// Gives a domain the channel of the next UDP port.
@@ -148,17 +184,59 @@ impl Bed {
         self.skipped += nanoseconds;
     }
 
+    /// So many datagrams come for each of these domains and are read and taken in, at a cost that the node is told; the time afterwards.
+    pub(super) fn take_in(&mut self, members: &[(usize, usize)], now: u64) -> u64 {
+        let (began, mut batch) = (self.now(), core::mem::take(&mut self.batch));
+        for (member, count) in members {
+            batch.extend((0..*count).map(|_| self.datagram_for(*member)));
+        }
+        let count = batch.len();
+        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive_all(&mut turn, &mut batch);
+        self.batch = batch;
+        let after = self.now();
+        self.node.received(count, after - began);
+        after
+    }
+
+    /// Runs packets until others have their turn, and says how many were of this domain.
+    pub(super) fn round(&mut self, received: u64, member: usize) -> u64 {
+        let (mut round, mut of_member, mut now) = (Round::behind(received, true), 0, self.now());
+        loop {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            let Some(ran) = self.node.run_next(&mut turn) else { return of_member };
+            let after = self.now();
+            of_member += u64::from(ran.domain() == self.domains[member]);
+            self.node.ran(ran, after - now, after);
+            if !round.goes_on(after - now) {
+                break;
+            }
+            now = after;
+        }
+        if now >= self.node.next_timer() {
+            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+            self.node.timer(&mut turn);
+        }
+        of_member
+    }
+
     /// A datagram comes for a domain.
     #[inline]
     pub(super) fn feed(&mut self, member: usize, now: u64) {
+        let frame = self.datagram_for(member);
+        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive(&mut turn, frame);
+    }
+
+    #[inline]
+    fn datagram_for(&mut self, member: usize) -> Frame {
         let mut frame = self.out.pool.take();
         frame.fill(&self.datagram);
         if let Some(port) = frame.bytes_mut().get_mut(PORT_AT..PORT_AT + 2) {
             port.copy_from_slice(&(PORTS + member as u16).to_be_bytes());
         }
         frame.port = PortId(0);
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
+        frame
     }
 
     /// Runs the packet whose turn it is, at what it costs by the node's clock; the time afterwards.

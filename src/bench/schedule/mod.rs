@@ -1,10 +1,11 @@
 //! `anode bench schedule`: what scheduling does to queues, shares and deadlines, and what a decision costs.
 //!
-//! Four experiments. Queues between threads under time-sharing and real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under
-//! `wfq` beside their weights, and deadlines under twice the load, in a node whose domains burn CPU time ([`bed`]). The cost of a decision, and of a
+//! Five experiments. Queues between threads under time-sharing and real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under
+//! `wfq` beside their weights, and deadlines under twice the load, in a node whose domains burn CPU time ([`bed`]). What a domain has left of its share beside one that wants too much ([`beside`]). The cost of a decision, and of a
 //! packet's whole way through the node, with 10 and with 10,000 domains.
 
 mod bed;
+mod beside;
 mod picture;
 mod pipeline;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     let mut all = queues(settings, report)?;
     all.extend(shares(settings, report)?);
     all.extend(deadlines(settings, report)?);
+    all.extend(beside::run(settings, report)?);
     all.extend(decisions(settings, report)?);
     all.extend(paths(settings, report)?);
     report.rows = all.rows(&[Mode::TimeSharing.name(), "10 domains"]);

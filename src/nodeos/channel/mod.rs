@@ -9,6 +9,7 @@ mod flows;
 pub mod half;
 pub mod head;
 pub mod module;
+pub mod own;
 pub mod spec;
 
 use super::domain::DomainId;
@@ -178,6 +179,8 @@ pub struct Channels {
     pub cuts: Table<CutChanId, CutChan>,
     /// Which packet is for which incoming channel.
     pub demux: Demux<Taker>,
+    /// Those of the node's own environments, by their places in [`own::OWN`].
+    pub own: [own::Own; own::OWN.len()],
 }
 
 impl Default for Channels {
@@ -194,6 +197,7 @@ impl Channels {
             outs: Table::new(CHANNELS_MAX),
             cuts: Table::new(CHANNELS_MAX),
             demux: Demux::with_secret(secret),
+            own: Default::default(),
         }
     }
 
@@ -204,10 +208,7 @@ impl Channels {
         (filter, modules): (Filter, Vec<Module>),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
-        let (room, is_plain) = (spec.net.buffers, modules.is_empty());
-        let rest = Box::new(InRest { filter: filter.clone(), modules, spec: spec.clone() });
-        let traffic = Traffic::default();
-        let channel = InChan { domain, cut: None, traffic, waiting: 0, room, is_plain, rest };
+        let channel = InChan::new(domain, (filter.clone(), modules), spec);
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(error) = self.demux.add(&filter, Taker { channel: id, domain }) {
             self.ins.remove(id);
@@ -301,6 +302,12 @@ impl CutChan {
 }
 
 impl InChan {
+    fn new(domain: DomainId, (filter, modules): (Filter, Vec<Module>), spec: &ChanSpec) -> InChan {
+        let (room, is_plain) = (spec.net.buffers, modules.is_empty());
+        let rest = Box::new(InRest { filter, modules, spec: spec.clone() });
+        InChan { domain, cut: None, traffic: Traffic::default(), waiting: 0, room, is_plain, rest }
+    }
+
     /// Whether as many packets wait as may.
     #[inline]
     pub fn is_full(&self) -> bool {

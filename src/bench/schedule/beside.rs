@@ -1,0 +1,105 @@
+//! What a domain has left of its share beside one that wants more than its own.
+//!
+//! Both have one weight. The good one always has work; the figure is how many of its packets run in a second of CPU time, in halves of what runs
+//! when it is alone: 1 is its fair share. What it costs to take packets in counts too, also of those that are dropped.
+
+use super::super::series::{Key, Series, Target};
+use super::super::{Error, Report, Settings};
+use super::bed::{Bed, weight};
+use crate::schedule::Policy;
+
+const REGIME: &str = "beside a domain that wants too much";
+const METRIC: &str = "throughput in fair shares";
+/// At most three in a hundred less than the fair share.
+const SHARE: f64 = 0.97;
+
+/// What a packet of the good domain costs, in nanoseconds.
+const COST: u64 = 5_000;
+/// Packets of it that wait.
+const WAITING: usize = 64;
+
+/// The other one.
+#[derive(Clone, Copy)]
+enum Other {
+    /// It is sent four packets for each that can run.
+    Greedy,
+    /// It is sent as many as a worker takes in, and they cost nothing to run.
+    Flooded,
+    /// It keeps what it gets, and is ended for it.
+    Leaking,
+    /// Its packets take forty times as long.
+    Looping,
+}
+
+impl Other {
+    const ALL: [Other; 4] = [Other::Greedy, Other::Flooded, Other::Leaking, Other::Looping];
+
+    fn name(self) -> &'static str {
+        match self {
+            Other::Greedy => "greedy",
+            Other::Flooded => "flooded",
+            Other::Leaking => "leaking",
+            Other::Looping => "looping",
+        }
+    }
+
+    /// Nanoseconds of a packet, and packets that come in each round.
+    fn load(self) -> (u64, usize) {
+        match self {
+            Other::Greedy | Other::Leaking => (COST, 256),
+            Other::Flooded => (0, 256),
+            Other::Looping => (40 * COST, 64),
+        }
+    }
+}
+
+/// Measures all of them.
+pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Error> {
+    let length = if settings.quick { 100_000_000 } else { 300_000_000 };
+    let mut series = Series::default();
+    settings.rounds(REGIME, |_| {
+        let alone = throughput(None, length)?;
+        for other in Other::ALL {
+            let beside = throughput(Some(other), length)?;
+            series.push(key(other.name()), 2.0 * beside / alone);
+        }
+        Ok(())
+    })?;
+    for other in Other::ALL {
+        let values = series.values(&key(other.name())).to_vec();
+        let label = format!("throughput beside a {} domain, in fair shares", other.name());
+        report.targets.extend(Target::at_least(label, &values, SHARE));
+    }
+    report.note("Beside others: two domains of one weight under `wfq`; 1 is half of what the good one has alone. A domain that leaks is ended after 100 ms, and then the good one has all.");
+    Ok(series)
+}
+
+fn key(variant: &str) -> Key {
+    Key { variant: variant.into(), size: None, regime: REGIME.into(), metric: METRIC, unit: "1" }
+}
+
+/// Packets of the good domain in a nanosecond of CPU time.
+fn throughput(other: Option<Other>, length: u64) -> Result<f64, Error> {
+    let good = weight(100, COST);
+    let mut bed = match other {
+        None | Some(Other::Leaking) => Bed::new(Policy::Wfq, &[good])?,
+        Some(other) => Bed::new(Policy::Wfq, &[good, weight(100, other.load().0)])?,
+    };
+    if let Some(Other::Leaking) = other {
+        bed.join_leaking(&weight(100, COST))?;
+    }
+    let (mut fed, mut done) = (0, 0);
+    loop {
+        let now = bed.now();
+        if now >= length {
+            return Ok(done as f64 / now as f64);
+        }
+        let more = WAITING - (fed - done as usize);
+        fed += more;
+        let after = match other {
+            Some(other) => bed.take_in(&[(0, more), (1, other.load().1)], now),
+            None => bed.take_in(&[(0, more)], now),
+        };
+        done += bed.round(after - now, 0);
+    }
+}

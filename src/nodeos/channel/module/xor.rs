@@ -1,0 +1,148 @@
+//! Forward error correction: to so many packets one by which one of them that is lost is found again.
+
+use super::{GROUPS_MAX, PATIENCE, Stage, make_room};
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
+use crate::port::frame::FRAME;
+
+const XOR_HEADER: usize = 6;
+
+/// Sums of packets.
+pub struct Xor {
+    packets: u8,
+    group: u16,
+    /// Of the group that is being sent.
+    sum: Sum,
+    open: Vec<Group>,
+}
+
+struct Sum {
+    count: u8,
+    length: u16,
+    /// Octets of the longest.
+    most: usize,
+    octets: Box<[u8]>,
+}
+
+struct Group {
+    from: u64,
+    number: u16,
+    since: u64,
+    have: u32,
+    sum: Sum,
+}
+
+impl Sum {
+    fn new() -> Sum {
+        Sum { count: 0, length: 0, most: 0, octets: vec![0; FRAME].into_boxed_slice() }
+    }
+
+    fn clear(&mut self) {
+        self.octets[..self.most].fill(0);
+        (self.count, self.length, self.most) = (0, 0, 0);
+    }
+
+    fn add(&mut self, length: u16, payload: &[u8]) {
+        let payload = &payload[..payload.len().min(self.octets.len())];
+        self.octets.iter_mut().zip(payload).for_each(|(sum, octet)| *sum ^= octet);
+        self.most = self.most.max(payload.len());
+        self.length ^= length;
+        self.count += 1;
+    }
+}
+
+impl Xor {
+    pub(super) fn new(packets: u8) -> Xor {
+        Xor { packets, group: 0, sum: Sum::new(), open: Vec::with_capacity(GROUPS_MAX) }
+    }
+
+    fn header(&self, index: u8, length: u16) -> [u8; XOR_HEADER] {
+        let ([a, b], [c, d]) = (self.group.to_be_bytes(), length.to_be_bytes());
+        [a, b, index, self.packets, c, d]
+    }
+
+    pub(super) fn send(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
+        let length = frame.len();
+        if length > FRAME - XOR_HEADER {
+            return Err((frame, Reason::TooBig));
+        }
+        let index = self.sum.count;
+        let header = self.header(index, length as u16);
+        self.sum.add(length as u16, frame.bytes());
+        match frame.prepend(XOR_HEADER) {
+            Some(room) => room.copy_from_slice(&header),
+            None => return Err((frame, Reason::TooBig)),
+        }
+        stage.out.push(frame);
+        if self.sum.count == self.packets {
+            let mut sum = stage.pool.take();
+            sum.fill(&self.sum.octets[..self.sum.most]);
+            let header = self.header(self.packets, self.sum.length);
+            if let Some(room) = sum.prepend(XOR_HEADER) {
+                room.copy_from_slice(&header);
+                stage.out.push(sum);
+            }
+            self.sum.clear();
+            self.group = self.group.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
+        let [a, b, index, packets, c, d, ..] = *frame.bytes() else { return Err((frame, Reason::Malformed)) };
+        frame.strip(XOR_HEADER);
+        let (number, length) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let is_sum = index == packets;
+        if !(2..=16).contains(&packets) || index > packets || (!is_sum && usize::from(length) != frame.len()) {
+            return Err((frame, Reason::Malformed));
+        }
+        let at = self.group(stage, number);
+        let group = &mut self.open[at];
+        if group.have & 1 << index != 0 {
+            // A second time.
+            stage.pool.give(frame);
+            return Ok(());
+        }
+        group.have |= 1 << index;
+        group.sum.add(length, frame.bytes());
+        let count = group.sum.count;
+        if is_sum {
+            stage.pool.give(frame)
+        } else {
+            stage.out.push(frame)
+        }
+        if count != packets {
+            return Ok(());
+        }
+        let mut group = self.open.swap_remove(at);
+        let lost = usize::from(group.sum.length);
+        // All but one are here: the one is the sum of the others, unless it is the sum itself.
+        if group.have & 1 << packets != 0 && lost <= group.sum.most {
+            let mut found = stage.pool.take();
+            found.fill(&group.sum.octets[..lost]);
+            stage.out.push(found);
+        }
+        group.sum.clear();
+        self.sums_spare(group);
+        Ok(())
+    }
+
+    /// A finished group stays known for a while, so that its last packet does not begin it anew.
+    fn sums_spare(&mut self, group: Group) {
+        self.open.push(Group { have: u32::MAX, ..group });
+    }
+
+    fn group(&mut self, stage: &mut Stage<'_>, number: u16) -> usize {
+        let (now, from) = (stage.now, stage.from);
+        let same = |group: &Group| (group.from, group.number) == (from, number) && now < group.since + PATIENCE;
+        if let Some(at) = self.open.iter().position(same) {
+            return at;
+        }
+        let mut spare = None;
+        make_room(&mut self.open, |group| group.since, now, |group| spare = Some(group.sum));
+        let mut sum = spare.unwrap_or_else(Sum::new);
+        sum.clear();
+        self.open.push(Group { from, number, since: now, have: 0, sum });
+        self.open.len() - 1
+    }
+}
