@@ -23,6 +23,11 @@ struct Node {
 
 impl Node {
     fn start() -> Node {
+        Node::configured("")
+    }
+
+    /// With more lines at the end of its configuration.
+    fn configured(more: &str) -> Node {
         let sockets: Vec<_> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let at: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
         drop(sockets);
@@ -37,7 +42,7 @@ impl Node {
         let text = format!(
             "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
              threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n\
-             files = 10\nfile_bytes = 1_000_000\n",
+             files = 10\nfile_bytes = 1_000_000\n{more}",
             folder.path(),
             folder.path().join("files"),
             port(0, 1),
@@ -92,6 +97,11 @@ fn events_functions_and_files_do_what_the_header_says() {
 #[test]
 fn a_thread_that_hangs_takes_its_domain_with_it_and_nothing_else() {
     Node::start().run("threads", &["-O1"]);
+}
+
+#[test]
+fn a_node_and_a_process_that_poll_sleep_in_the_end_and_lose_nothing() {
+    Node::configured("[xdp]\nbusy_poll_us = 300\n").run("polling", &["-O1"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // activeee ROLE BUSYPOLL_US IN-PROTOCOL IN-ADDRESS OUT-PROTOCOL OUT-ADDRESS
 //
-// The environment of the active path, as a shared object: it reads every octet of a payload, adds one to the first, and sends the payload on. The
-// last four octets stay as they are, so that the sink knows the packet.
+// The environment of the active path, as a shared object: it adds one to the first octet of a payload and sends it on. The last four
+// octets stay as they are, so that the sink knows the packet.
 #include "nodeos.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +10,8 @@ static void deliver(an_InChan_t in, an_PacketBuffer_t packet, const struct an_En
 {
 	size_t length;
 	unsigned char *octets = an_pktbufData(packet);
-	volatile unsigned sum = 0;
-	unsigned own = 0;
 	(void)in, (void)ends;
 	if (octets && !an_pktbufLength(packet, &length)) {
-		for (size_t at = 0; at < length; at++)
-			own += octets[at];
-		sum = own;
-		(void)sum;
 		if (length > 4)
 			octets[0]++;
 		if (!an_outchanSend(out, 0, packet))

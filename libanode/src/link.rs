@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// Messages from the node that are taken at a time.
-pub const BATCH: usize = 32;
+pub const BATCH: usize = 64;
 
 /// A way to the node.
 pub trait Link: Send + Sync {
@@ -48,7 +48,7 @@ pub trait Link: Send + Sync {
     }
     /// Tells it.
     fn tell(&self) {}
-    /// Waits for messages from the node, so long at most, and takes what there is; nothing if there is something else to do.
+    /// Waits for messages from the node, so long at most, when it has told it of what was sent, and takes what there is; nothing if there is something else to do.
     fn take(&self, batch: &mut Vec<Message>, time: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<(), Nonsense>;
     /// Has the thread that waits in `take` look up.
     fn nudge(&self) {}

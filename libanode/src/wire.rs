@@ -259,6 +259,8 @@ impl Link for Wire {
             if self.nudged.swap(false, Ordering::AcqRel) || stop() || Wire::gather(&mut up, batch)? {
                 return Ok(());
             }
+            // Nothing more to do, so nothing more comes with what was sent.
+            self.tell();
             let elapsed = began.get_or_insert_with(Instant::now).elapsed();
             if spins && elapsed < self.busy_poll {
                 core::hint::spin_loop();

@@ -259,7 +259,8 @@ int an_credDestroy(an_Cred_t cred);
 /* ---- domains and threads ---- */
 
 /** Creates a domain below parent; 0 for threads means one, 0 for spec all zeroes. It gets what its credential grants, nothing from
- * its parent. AN_ELIMIT: more domains or threads than granted. AN_ENOSYS: the node takes no credential here. */
+ * its parent. AN_ELIMIT: more domains or threads than granted, or more than 128 threads of one connection, which are all that the
+ * node sees in another process. AN_ENOENT: no such role. AN_EACCES: a role that is more than the creator's. */
 an_Domain_t an_domainCreate(void *mem, an_Domain_t parent, an_ThreadPoolSpec_t threads, an_DomainSpec_t spec);
 /** Ends a domain and all below it. When it returns nothing comes for them any more, all they owned in the node is gone, and none of
  * their functions runs, except that whose thread calls. The object stays: destroy it. */

@@ -97,6 +97,18 @@ static void names_and_leave(void)
     MUST(an_domainDestroy(pair) == AN_OK);
 }
 
+/* The node sees 128 threads of a process, of which two are the first domain's. */
+static void more_than_are_seen(void)
+{
+    static an_Domain_t all[64];
+    int made = 0;
+    while (made < 64 && (all[made] = an_domainCreate(0, domain, &(struct an_ThreadPoolSpec){.maxthreads = 8}, 0)))
+        made++;
+    MUST(an_error() == AN_ELIMIT && made == 15);
+    while (made)
+        MUST(an_domainDestroy(all[--made]) == AN_OK);
+}
+
 static uint64_t own_time(void)
 {
     struct timespec used;
@@ -123,6 +135,7 @@ int main(void)
     domain = an_domainSelf(node);
     MUST(out = an_outchanCreate(0, domain, "if0/anep", "type 210", 0));
     names_and_leave();
+    more_than_are_seen();
     costs();
     MUST(an_threadCreate(domain, work_slowly, 0) == AN_OK);
     /* By a packet. */

@@ -103,6 +103,7 @@ pub unsafe extern "C" fn an_domainCreate(
             ends = given.endfunc.map(|function| (function, Argument::of(given.endarg)));
         }
         let session = parent.session.clone();
+        session.desk().has_room(&session, threads.max_threads)?;
         let call = Call::DomainCreate { parent: parent.name, spec: spec_ };
         session.call_then(&call, |answer| {
             let Answer::Object { name } = answer else { return Err(Error::Ended) };

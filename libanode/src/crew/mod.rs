@@ -180,11 +180,6 @@ impl State {
         crew.jobs.remove(at)
     }
 
-    /// Whether there is more to do for a crew.
-    fn has_more(&self, domain: u32) -> bool {
-        self.crews.get(&domain).is_some_and(|crew| !crew.jobs.is_empty())
-    }
-
     /// Gives a job to the crew of a domain, and wakes somebody of it who waits, unless the caller is of it and looks himself.
     fn give(&mut self, domain: u32, job: Job, own: Option<u32>) -> Result<(), Job> {
         let Some(crew) = self.crews.get_mut(&domain) else { return Err(job) };
@@ -223,6 +218,13 @@ impl Desk {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses if so many more threads cannot work for the session: the node could not see them.
+    pub fn has_room(&self, session: &Session, threads: u16) -> Result<(), Error> {
+        let all: usize = self.lock().crews.values().map(|crew| usize::from(crew.domain.threads)).sum();
+        let most = usize::from(session.link().threads_max());
+        if all + usize::from(threads) <= most { Ok(()) } else { Err(Error::Limit) }
     }
 
     /// Adds a domain, and starts its threads unless the program brings them itself.

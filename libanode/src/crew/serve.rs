@@ -106,7 +106,7 @@ impl Desk {
         }
         let mut state = self.lock();
         self.done(&mut state, channel);
-        self.tell(session, state, domain, shift)
+        self.tell(session, state, shift)
     }
 
     /// Waits for what comes from the node, and gives it to whom it concerns.
@@ -143,22 +143,15 @@ impl Desk {
         Error::Limit
     }
 
-    /// Tells the node of what was sent, unless there is more to do and it has not waited for long.
-    fn tell<'a>(
-        &'a self,
-        session: &Session,
-        state: MutexGuard<'a, State>,
-        domain: &ProcessDomain,
-        shift: &mut Shift,
-    ) -> MutexGuard<'a, State> {
+    /// Tells the node of what was sent if that has waited for long; otherwise whoever waits next does ([`Desk::wait`], `take`).
+    fn tell<'a>(&'a self, session: &Session, state: MutexGuard<'a, State>, shift: &mut Shift) -> MutexGuard<'a, State> {
         if !session.link().is_untold() {
+            shift.untold = None;
             return state;
         }
-        if state.has_more(domain.name) {
-            let since = *shift.untold.get_or_insert_with(Instant::now);
-            if since.elapsed() < UNTOLD {
-                return state;
-            }
+        let since = *shift.untold.get_or_insert_with(Instant::now);
+        if since.elapsed() < UNTOLD {
+            return state;
         }
         shift.untold = None;
         drop(state);
@@ -173,6 +166,12 @@ impl Desk {
         domain: &ProcessDomain,
         left: Option<Duration>,
     ) -> MutexGuard<'a, State> {
+        if domain.session.link().is_untold() {
+            drop(state);
+            domain.session.link().tell();
+            // There may be something to do meanwhile.
+            return self.lock();
+        }
         let listed = state.crews.get_mut(&domain.name).map(|crew: &mut Crew| {
             crew.waiting += 1;
             core::mem::replace(&mut crew.listed, true)

@@ -1,4 +1,4 @@
-//! The active path: a UDP payload comes in, an environment reads and changes it, and it leaves by another port in headers of its own.
+//! The active path: a UDP payload comes in, an environment changes it, and it leaves by another port in headers of its own.
 //!
 //! The same program (`benches/c/activeee.c`) is run in the node's process and in one of its own, beside plain C that forwards
 //! frames without looking. Bursts that fit everywhere give the cost, bursts of one packet the time that a process adds; a binary search for the
@@ -77,7 +77,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         }
     }
     report.note(format!(
-        "Active paths: payloads are read whole and their first octet is changed; plain C forwards the same frames unread. Payloads of {} octets are \
+        "Active paths: the first octet of each payload is changed, and both checksums are computed; plain C forwards the same frames unread. Payloads of {} octets are \
          the smallest that a stamp fits in.",
         SIZES[0]
     ));
