@@ -170,14 +170,17 @@ impl Maps {
 
     /// Tells of an interface, and lets capsules leave by it.
     pub fn set_port(&self, port: &PortEntry) -> io::Result<()> {
-        let mut value = [0; 56];
-        let words = [1, port.number, port.mtu];
-        value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
-        value[12..18].copy_from_slice(&port.mac.0);
-        value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
-        value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
-        self.set("ports_map", port.interface, &value)?;
+        self.set("ports_map", port.interface, &port_value(port))?;
         self.set("transmit_map", port.interface, &port.interface.to_ne_bytes())
+    }
+
+    /// Tells what has changed of an interface that was told of; its sockets stay.
+    pub fn change_port(&self, port: &PortEntry) -> io::Result<()> {
+        let mut before = [0; 56];
+        self.of("ports_map")?.get(&port.interface.to_ne_bytes(), &mut before)?;
+        let mut value = port_value(port);
+        value[18..22].copy_from_slice(&before[18..22]);
+        self.set("ports_map", port.interface, &value)
     }
 
     /// Takes an interface out again.
@@ -364,6 +367,17 @@ impl Maps {
         }
         Ok(sums)
     }
+}
+
+/// `struct port`, without sockets.
+fn port_value(port: &PortEntry) -> [u8; 56] {
+    let mut value = [0; 56];
+    let words = [1, port.number, port.mtu];
+    value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
+    value[12..18].copy_from_slice(&port.mac.0);
+    value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
+    value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
+    value
 }
 
 /// Takes an entry out, if it is there.

@@ -14,6 +14,7 @@ pub mod half;
 mod layout;
 pub mod loader;
 mod maps;
+mod near;
 mod object;
 mod pins;
 mod routes;

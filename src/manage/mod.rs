@@ -126,10 +126,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     sockets.push(nodeos_path);
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
-    if let Some(report) = followed {
-        let (file, handle, half) = (file.clone(), handle.clone(), half.clone());
-        follow::Follower { file, config: routing, plans: following, handle, half, report, asker: None }.follow()?;
-    }
+    let before = (half.clone(), xdp.own.clone());
+    follow::Follower::new(file.clone(), (routing, following), handle.clone(), before, followed).follow()?;
     Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets })
 }
 

@@ -53,6 +53,17 @@ impl Topology {
         self.ruled = router.map(RuledWays::new);
     }
 
+    /// A port has other addresses, or another link, than before.
+    pub fn set_port(&mut self, id: PortId, port: Port) {
+        if let Some(place) = self.ports.get_mut(usize::from(id.0)) {
+            *place = port;
+        }
+        self.ways.clear();
+        if let Some(ruled) = &mut self.ruled {
+            ruled.clear();
+        }
+    }
+
     /// What the node knows of the way of a packet.
     #[inline]
     pub fn way_of(&mut self, flow: &Flow) -> &Way {
