@@ -2,7 +2,7 @@
 //!
 //! [`assemble`] puts the pieces together: a [`worker`] thread that only moves packets, a [`loader`] for
 //! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
-//! thread that follows the kernel's routes. [`client`] is the other end of the sockets.
+//! thread that follows the host's interfaces, routes and rules (`follow`). [`client`] is the other end of the sockets.
 
 pub mod account;
 pub mod apps;
