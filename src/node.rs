@@ -44,7 +44,7 @@ use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
 use crate::port::{Envelope, Frame, FramePool, PeerId, PortId};
 use crate::topology::resolve::Resolver;
-use crate::topology::{Flow, Gauge, Neighbour, Neighbours, Router, Routes, Topology};
+use crate::topology::{Flow, Gauge, Neighbour, Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;
 use crate::wire::{Addr, Digest, anep, capsule};
 use codes::{Codes, Found};
@@ -616,6 +616,19 @@ impl Node {
         if let Some(env) = self.env.as_deref_mut() {
             env.topology.set_routes(routes, router);
         }
+    }
+
+    /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.
+    pub fn set_port(&mut self, id: PortId, port: Port) {
+        if let Some(env) = self.env.as_deref_mut() {
+            env.topology.set_port(id, port);
+        }
+        self.resolver.forget(id);
+    }
+
+    /// The link of a port was down: link addresses behind it are asked for anew, so that the kernel half gets them again too.
+    pub fn link_was_down(&mut self, id: PortId) {
+        self.resolver.forget(id);
     }
 
     /// How many octets wait in the output queue of a port.

@@ -232,6 +232,58 @@ fn links_that_change_are_obeyed() {
     net.shell("r", "ip link set to-b down");
     net.await_status("r", lost);
     net.shell("r", "ip link set to-b up");
-    // The kernel has forgotten link addresses there, so that the user half may have a part in it.
+    // The kernel has forgotten link addresses there: the node has it find them again.
     net.await_status("r", back);
+    warm_up(&net, &[B]);
+    all_come_back_by_the_kernel(&net, B, "1200");
+}
+
+/// Deletes the link between r and b and makes it again.
+fn make_link_again(net: &Running) {
+    let b = net.lab.topology().namespace("b");
+    net.shell(
+        "r",
+        &format!(
+            "ip link del to-b; ip link add to-b type veth peer name to-r netns {b}
+             ip addr add 10.0.2.1/24 dev to-b; ip addr add fd00:0:2::1/64 dev to-b nodad; ip link set to-b up
+             ip -n {b} addr add 10.0.2.2/24 dev to-r; ip -n {b} addr add fd00:0:2::2/64 dev to-r nodad; ip -n {b} link set to-r up
+             ip -n {b} route add 10.0.1.0/24 via 10.0.2.1; ip -n {b} route add fd00:0:1::/64 via fd00:0:2::1
+             ethtool -K to-b gro on; ip netns exec {b} ethtool -K to-r gro on"
+        ),
+    );
+}
+
+/// Whether capsules pass again where an interface is another one.
+fn interfaces_come_back(name: &str, adjust: running::Adjust<'_>, in_the_kernel: bool) {
+    let Some(net) = Running::up_with(name, LINE, adjust) else { return };
+    let all_pass = |_: &Value| {
+        [B, B6].iter().all(|to| net.anode("a", &["ping", "-c", "3", "-t", "0.3", to])["summary"]["received"] == 3)
+    };
+    for _ in 0..2 {
+        net.await_status("r", all_pass);
+        make_link_again(&net);
+        net.await_status("r", all_pass);
+        if in_the_kernel {
+            warm_up(&net, &[B, B6]);
+            all_come_back_by_the_kernel(&net, B, "64");
+            assert!(net.shell("r", "ip link show to-b").contains("xdp"), "the ingress stands there again");
+        }
+    }
+    assert!(net.log("r").contains("a port goes on by the interface that has its name now"));
+}
+
+#[test]
+fn an_interface_that_is_made_again_is_its_port_again() {
+    interfaces_come_back("again", &|_, _| {}, false);
+}
+
+#[test]
+fn an_interface_that_is_made_again_has_the_kernel_half_again() {
+    interfaces_come_back("againk", &in_kernel, true);
+}
+
+#[test]
+fn an_interface_that_is_made_again_goes_on_without_its_sockets() {
+    interfaces_come_back("agains", &running::sockets(false), false);
+    interfaces_come_back("againsk", &running::sockets(true), false);
 }

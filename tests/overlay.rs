@@ -145,9 +145,14 @@ fn code_travels_along_a_line_and_the_stores_keep_it() {
 fn code_that_rots_on_disk_is_fetched_again() {
     let mut line = Line::start(2);
     assert!(line.ping(0, 1).is_some());
+    // A manifest and a representation, which are written while the capsule goes on.
+    let begin = std::time::Instant::now();
+    while objects(&line.store(1)).len() < 2 {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", objects(&line.store(1)));
+        std::thread::yield_now();
+    }
     line.kill(1);
     let files = objects(&line.store(1));
-    assert_eq!(files.len(), 2, "a manifest and a representation: {files:?}");
     for file in &files {
         let mut bytes = std::fs::read(file).unwrap();
         bytes[10] ^= 1;

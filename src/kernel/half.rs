@@ -14,7 +14,7 @@ use super::layout::PORTS;
 use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
-use super::pins::{Pins, Set};
+use super::pins::{PinnedLink, Pins, Set};
 use super::records::Records;
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
@@ -73,7 +73,7 @@ pub struct Opening {
 
 #[derive(Debug)]
 pub(super) struct State {
-    ports: Vec<Attached>,
+    pub(super) ports: Vec<Attached>,
     pub(super) slots: Slots,
     pub(super) copies: Copies,
     routes: HashMap<Prefix, Option<NextHop>>,
@@ -83,9 +83,9 @@ pub(super) struct State {
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
     /// Port and address of each neighbour, in the order of their numbers.
-    neighbours: Vec<(u32, Addr)>,
+    pub(super) neighbours: Vec<(u32, Addr)>,
     /// Neighbours that were told of, here or by a process that has gone.
-    told: u32,
+    pub(super) told: u32,
 }
 
 impl State {
@@ -221,6 +221,32 @@ impl KernelHalf {
         Ok(mode)
     }
 
+    /// The interface of a port has changed, or is another one. Says whether the ingress stands before it now; where it did not before
+    /// it does not come.
+    pub fn follow(&self, port: PortEntry) -> io::Result<bool> {
+        let mut state = self.state();
+        let Some(at) = state.ports.iter().position(|attached| attached.port.number == port.number) else {
+            return Ok(false);
+        };
+        let before = state.ports[at].port.interface;
+        if before == port.interface {
+            self.maps.change_port(&port)?;
+            state.ports[at].port = port;
+            return self.renew(&mut state).map(|()| true);
+        }
+        state.ports.remove(at);
+        drop(state);
+        self.maps.remove_port(before)?;
+        if let Some(pinned) = &self.pinned {
+            let links = pinned.pins.links()?.into_iter().filter(|link| link.interface == before);
+            links.into_iter().try_for_each(PinnedLink::remove)?;
+        }
+        self.attach(port)?;
+        // Each is behind an interface.
+        let neighbours = self.state().neighbours.clone();
+        self.set_neighbours(neighbours).map(|()| true)
+    }
+
     fn stand(&self, interface: u32) -> io::Result<(Link, XdpMode, Option<String>)> {
         let links = self.pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
         for pinned in links.into_iter().filter(|pinned| pinned.interface == interface) {
@@ -273,61 +299,6 @@ impl KernelHalf {
     /// Takes everything out of the kernel that would outlive this process.
     pub fn take_down(&self) -> io::Result<()> {
         self.pinned.as_ref().map_or(Ok(()), |pinned| pinned.pins.remove())
-    }
-
-    /// Neighbours that were known to a process that has gone, with the port each is behind. They count as told.
-    pub fn adopted_neighbours(&self) -> io::Result<Vec<(u32, Addr)>> {
-        let mut near = self.maps.near()?;
-        near.sort_unstable_by_key(|(.., number)| *number);
-        let mut state = self.state();
-        for (addr, interface, _) in near {
-            match state.ports.iter().find(|attached| attached.port.interface == interface) {
-                Some(attached) => {
-                    let known = (attached.port.number, addr);
-                    state.neighbours.push(known);
-                }
-                None => self.maps.set_near(addr, interface, None)?,
-            }
-        }
-        Ok(state.neighbours.clone())
-    }
-
-    /// Tells who the neighbours are, each with the port it is behind, in the order of their numbers.
-    pub fn set_neighbours(&self, now: Vec<(u32, Addr)>) -> io::Result<()> {
-        let mut state = self.state();
-        let before = core::mem::take(&mut state.neighbours);
-        // Those gone first: two neighbours may share a place.
-        for (port, addr) in before.iter().filter(|known| !now.contains(known)) {
-            self.set_near(&state, *port, *addr, None)?;
-        }
-        for (number, (port, addr)) in (0..).zip(&now) {
-            self.maps.set_neighbour(number, *addr)?;
-            self.set_near(&state, *port, *addr, Some(number))?;
-        }
-        for number in now.len() as u32..state.told {
-            self.maps.set_neighbour(number, Addr::UNSPECIFIED)?;
-        }
-        state.told = now.len() as u32;
-        state.neighbours = now;
-        self.renew(&mut state)
-    }
-
-    /// The neighbours of which capsules have come here since this was asked last, each with its port.
-    pub fn heard(&self) -> io::Result<Vec<(u32, Addr)>> {
-        let state = self.state();
-        let mut heard = Vec::new();
-        for (port, addr) in &state.neighbours {
-            if let Some(interface) = state.interface(*port)
-                && self.maps.take_heard(*addr, interface)?
-            {
-                heard.push((*port, *addr));
-            }
-        }
-        Ok(heard)
-    }
-
-    fn set_near(&self, state: &State, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
-        state.interface(port).map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
     }
 
     /// Something has changed that known flows and next hops depend on: everything found out so far is found out anew.

@@ -174,13 +174,8 @@ impl Maps {
 
     /// Tells of an interface; says whether frames that come in by it can be copied.
     pub fn set_port(&self, port: &PortEntry, copies: bool) -> io::Result<()> {
-        let mut value = [0; 56];
-        let words = [1, port.number, port.mtu];
-        value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
-        value[12..18].copy_from_slice(&port.mac.0);
+        let mut value = port_value(port);
         value[22] = copies.into();
-        value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
-        value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
         self.set("ports_map", port.interface, &value)
     }
 
@@ -230,6 +225,15 @@ impl Maps {
         let (map, key) = (self.of(SETS_OF_LINKS)?, u64::MAX.to_ne_bytes());
         map.set(&key, &devices(1)?.as_fd().as_raw_fd().to_ne_bytes())?;
         map.remove(&key)
+    }
+
+    /// Tells what has changed of an interface that was told of; its sockets stay.
+    pub fn change_port(&self, port: &PortEntry) -> io::Result<()> {
+        let mut before = [0; 56];
+        self.of("ports_map")?.get(&port.interface.to_ne_bytes(), &mut before)?;
+        let mut value = port_value(port);
+        value[18..23].copy_from_slice(&before[18..23]);
+        self.set("ports_map", port.interface, &value)
     }
 
     /// Takes an interface out again.
@@ -441,6 +445,17 @@ pub(super) fn budget(rates: [u64; 2], spent: [u64; 2]) -> [u8; BUDGET] {
     let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
     let mut value = [0; BUDGET];
     value.copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
+    value
+}
+
+/// `struct port`, without sockets.
+fn port_value(port: &PortEntry) -> [u8; 56] {
+    let mut value = [0; 56];
+    let words = [1, port.number, port.mtu];
+    value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
+    value[12..18].copy_from_slice(&port.mac.0);
+    value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
+    value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
     value
 }
 

@@ -17,6 +17,7 @@ pub mod half;
 mod layout;
 pub mod loader;
 mod maps;
+mod near;
 mod object;
 mod pins;
 mod records;

@@ -130,6 +130,16 @@ impl Steering {
         }
     }
 
+    /// The interface of a port has changed, or is another one than `before`. Says whether the program stands there.
+    pub fn follow(&self, port: &PortEntry, before: u32) -> io::Result<bool> {
+        let Whose::Own { maps, .. } = &self.whose else { return Ok(true) };
+        if port.interface == before {
+            return maps.change_port(port).map(|()| true);
+        }
+        maps.remove_port(before)?;
+        self.attach(port).map(|_| true)
+    }
+
     /// Lets frames go to the socket with this number. The kernel takes it out when it is closed.
     pub fn connect(&self, number: u16, socket: &impl AsFd) -> io::Result<Tickets> {
         let (at, words) = (usize::from(number) * PUNTS, self.words.clone());

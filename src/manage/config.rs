@@ -283,6 +283,12 @@ impl NodeFile {
         Ok((config, plans))
     }
 
+    /// What each native port's interface is now: nothing of one that is not there, and of other ports.
+    pub fn native_ports(&self, interfaces: &[Interface]) -> Vec<Option<(Port, Plan)>> {
+        let now = |file: &PortFile| file.packet.as_ref().and_then(|_| file.plan(interfaces).ok());
+        self.ports.iter().map(now).collect()
+    }
+
     /// What no kernel knows: static routes, and neighbours on overlays.
     pub fn fixed_routes(&self, config: &NodeConfig) -> Result<Routes, ConfigError> {
         let mut all = self.given_routes(config)?;

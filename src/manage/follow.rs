@@ -1,13 +1,17 @@
-//! Follows what the kernel knows of routes and rules of policy routing, and tells both halves.
+//! Follows what the kernel knows of interfaces, routes and rules of policy routing, and tells both halves.
+//!
+//! A port is its interface by name: one that is deleted and made again is the port's again, by another number and with what addresses
+//! it has then.
 
 use super::config::{NodeFile, Opening, Plan};
 use super::control::Handle;
-use super::netlink::{self, Rules};
+use super::kernel;
+use super::netlink::{self, Carrier, Interface, Rules};
 use super::worker::Order;
-use super::{kernel, worker};
-use crate::kernel::{Asker, KernelHalf, RuledRoutes};
+use crate::kernel::{Asker, KernelHalf, RuledRoutes, Steering};
 use crate::node::NodeConfig;
-use crate::topology::{Router, Routes};
+use crate::port::PortId;
+use crate::topology::{Link, Port, Router, Routes};
 use anyhow::{Context, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,25 +38,49 @@ impl Report {
 
 /// Who is told of what.
 pub struct Follower {
-    /// The node's file.
-    pub file: NodeFile,
-    /// The node.
-    pub config: NodeConfig,
-    /// Its ports.
-    pub plans: Vec<Plan>,
-    /// The way to it.
-    pub handle: Handle,
-    /// Its kernel half.
-    pub half: Option<Arc<KernelHalf>>,
-    /// For the status.
-    pub report: Arc<Report>,
+    file: NodeFile,
+    /// The node and its ports, as they were told last.
+    config: NodeConfig,
+    plans: Vec<Plan>,
+    handle: Handle,
+    half: Option<Arc<KernelHalf>>,
+    /// What stands before its ports beside that.
+    steering: Option<Arc<Steering>>,
+    /// Whether the kernel's routes are the node's; for the status.
+    routes: bool,
+    report: Arc<Report>,
+    seen: Seen,
+}
+
+/// What a look at the host has found.
+#[derive(Default)]
+struct Seen {
+    /// Octets of the largest packet of any port when the node started: its buffers are for that.
+    mtu_max: usize,
+    /// The link of each port; nothing: not looked at yet.
+    links: Vec<Option<Carrier>>,
     /// What asks the kernel, if there was a reason to.
-    pub asker: Option<Arc<Asker>>,
+    asker: Option<Arc<Asker>>,
 }
 
 impl Follower {
+    /// One that tells a node and what is before its ports; with a report if the kernel's routes are the node's.
+    pub fn new(
+        file: NodeFile,
+        (config, plans): (NodeConfig, Vec<Plan>),
+        handle: Handle,
+        (half, steering): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>),
+        report: Option<Arc<Report>>,
+    ) -> Follower {
+        let (routes, report, seen) = (report.is_some(), report.unwrap_or_default(), Seen::default());
+        Follower { file, config, plans, handle, half, steering, routes, report, seen }
+    }
+
     /// Tells all there is now, and then what changes as long as the node lives.
     pub fn follow(mut self) -> Result<()> {
+        if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
+            return Ok(());
+        }
         let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
         self.look()?;
         std::thread::Builder::new().name("anode-routes".into()).spawn(move || {
@@ -68,7 +96,73 @@ impl Follower {
 
     /// Reads everything anew. An error: the node is gone.
     fn look(&mut self) -> Result<()> {
-        let read = || Ok::<_, anyhow::Error>((self.file.routes(&self.config, &self.plans)?, netlink::rules()?));
+        let changed = match netlink::interfaces() {
+            Ok(interfaces) => self.look_at_ports(&interfaces)?,
+            Err(error) => {
+                tracing::warn!(%error, "interfaces not followed");
+                false
+            }
+        };
+        if changed || self.routes { self.look_at_routes() } else { Ok(()) }
+    }
+
+    /// Says whether a port has changed.
+    fn look_at_ports(&mut self, interfaces: &[Interface]) -> Result<bool> {
+        let mut changed = false;
+        if self.seen.links.is_empty() {
+            self.seen.links = vec![None; self.plans.len()];
+            self.seen.mtu_max = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+        }
+        for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
+            let Some((mut port, plan)) = now else { continue };
+            port.mtu = port.mtu.min(self.seen.mtu_max);
+            let Opening::Packet { interface, .. } = plan.opening else { continue };
+            let carrier = interfaces.iter().find(|found| found.index == interface).map(|found| found.carrier);
+            let before = core::mem::replace(&mut self.seen.links[at], carrier);
+            if port != self.config.ports[at] || interface_of(&plan) != interface_of(&self.plans[at]) {
+                self.change_port(at, port, plan)?;
+                changed = true;
+            } else if before.is_some() && before != carrier {
+                self.tell(move |node, _| node.link_was_down(PortId(at as u16)))?;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// A port is not any more what it was.
+    fn change_port(&mut self, at: usize, port: Port, plan: Plan) -> Result<()> {
+        let (id, Link::Ethernet { mac, .. }) = (PortId(at as u16), port.link) else { return Ok(()) };
+        let (interface, before) = (interface_of(&plan), interface_of(&self.plans[at]));
+        let entry = kernel::entry(at as u32, interface, mac, &port);
+        let half = self.half.as_deref().map_or(Ok(false), |half| half.follow(entry));
+        let program = half.and_then(|stands| match (&plan.opening, &self.steering) {
+            (Opening::Packet { xdp: true, .. }, Some(steering)) if !stands => steering.follow(&entry, before),
+            _ => Ok(stands),
+        });
+        let program = program.unwrap_or_else(|error| {
+            tracing::warn!(port = port.name, %error, "no program of the node's stands before this port any more");
+            false
+        });
+        self.config.ports[at] = port.clone();
+        self.plans[at] = plan;
+        if interface != before {
+            self.handle.order(Order::Reopen { port: id, interface, program }).map_err(anyhow::Error::msg)?;
+        }
+        self.tell(move |node, _| node.set_port(id, port))
+    }
+
+    fn tell(
+        &self,
+        command: impl FnOnce(&mut crate::node::Node, &mut crate::node::Turn<'_>) + Send + 'static,
+    ) -> Result<()> {
+        self.handle.order(Order::Do(Box::new(command))).map_err(anyhow::Error::msg)
+    }
+
+    fn look_at_routes(&mut self) -> Result<()> {
+        let read = || {
+            let rules = if self.routes { netlink::rules()? } else { Rules::default() };
+            Ok::<_, anyhow::Error>((self.file.routes(&self.config, &self.plans)?, rules))
+        };
         let (routes, rules) = match read() {
             Ok((routes, rules)) => (Arc::new(routes), rules),
             Err(error) => {
@@ -77,7 +171,7 @@ impl Follower {
             }
         };
         if self.report.renew(rules) {
-            tell(rules);
+            say(rules);
         }
         let ruled = rules.obeyed > 0;
         if let Some(half) = self.half.as_deref()
@@ -86,35 +180,38 @@ impl Follower {
             tracing::error!(%error, "the kernel half is not told of new routes");
         }
         let router = if ruled { self.router(&routes) } else { None };
-        let command: worker::Command = Box::new(move |node, _| node.set_routes(routes, router));
-        self.handle.order(Order::Do(command)).map_err(anyhow::Error::msg)
+        self.tell(move |node, _| node.set_routes(routes, router))
     }
 
     /// Who is asked in the place of the routes.
     fn router(&mut self, main: &Arc<Routes>) -> Option<Arc<dyn Router>> {
-        if self.asker.is_none() {
+        if self.seen.asker.is_none() {
             match Asker::open() {
-                Ok(asker) => self.asker = Some(Arc::new(asker)),
+                Ok(asker) => self.seen.asker = Some(Arc::new(asker)),
                 Err(error) => {
                     tracing::warn!(%error, "the kernel cannot be asked: packets go by the main tables alone");
                     return None;
                 }
             }
         }
-        let interface = |plan: &Plan| match plan.opening {
-            Opening::Packet { interface, .. } => interface,
-            Opening::Udp(..) => 0,
-        };
         Some(Arc::new(RuledRoutes {
-            asker: self.asker.clone()?,
-            interfaces: self.plans.iter().map(interface).collect(),
+            asker: self.seen.asker.clone()?,
+            interfaces: self.plans.iter().map(interface_of).collect(),
             fixed: self.file.fixed_routes(&self.config).ok()?,
             main: main.clone(),
         }))
     }
 }
 
-fn tell(Rules { obeyed, not_obeyed }: Rules) {
+/// The interface of a port, 0 if it has none.
+fn interface_of(plan: &Plan) -> u32 {
+    match plan.opening {
+        Opening::Packet { interface, .. } => interface,
+        Opening::Udp(..) => 0,
+    }
+}
+
+fn say(Rules { obeyed, not_obeyed }: Rules) {
     if obeyed > 0 {
         tracing::info!(rules = obeyed, "rules of policy routing decide: the kernel is asked for the way of each flow");
     }

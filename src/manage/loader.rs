@@ -2,7 +2,7 @@
 //!
 //! One thread takes the worker's effects in order and sends results back. Its queue is bounded by
 //! what a node can have on its way; a worker that finds it full treats the store as empty. What concerns the kernel half goes past it to
-//! a thread of its own ([`super::linker`]), and so does what is to be written to disk ([`super::archive`]).
+//! a thread of its own ([`super::linker`]), and so does what is to be written to disk (`super::archive`).
 
 use super::archive::Archive;
 use super::kernel::Messenger;

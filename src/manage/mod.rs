@@ -2,7 +2,7 @@
 //!
 //! [`assemble`] puts the pieces together: a [`worker`] thread that only moves packets, a [`loader`] for
 //! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
-//! thread that follows the kernel's routes. [`client`] is the other end of the sockets.
+//! thread that follows the host's interfaces, routes and rules (`follow`). [`client`] is the other end of the sockets.
 
 pub mod account;
 pub mod apps;
@@ -134,10 +134,8 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     sockets.push(nodeos_path);
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
-    if let Some(report) = followed {
-        let (file, handle, half) = (file.clone(), handle.clone(), half.clone());
-        follow::Follower { file, config: routing, plans: following, handle, half, report, asker: None }.follow()?;
-    }
+    let before = (half.clone(), xdp.own.clone());
+    follow::Follower::new(file.clone(), (routing, following), handle.clone(), before, followed).follow()?;
     Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets })
 }
 

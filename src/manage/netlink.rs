@@ -12,7 +12,7 @@ use netlink_packet_core::{
     NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
@@ -49,6 +49,17 @@ pub struct Interface {
     pub mtu: usize,
     /// Its addresses, with their subnets.
     pub addresses: Vec<(Addr, Prefix)>,
+    /// Whether frames can pass, and how often that has changed.
+    pub carrier: Carrier,
+}
+
+/// The state of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carrier {
+    /// Whether frames can pass.
+    pub up: bool,
+    /// How often that has changed.
+    pub changes: u32,
 }
 
 /// A route of the kernel.
@@ -204,12 +215,20 @@ impl Watch {
 }
 
 fn interface(link: LinkMessage) -> Interface {
-    let mut interface =
-        Interface { index: link.header.index, name: String::new(), mac: None, mtu: 1500, addresses: Vec::new() };
+    let up = link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
+    let mut interface = Interface {
+        index: link.header.index,
+        name: String::new(),
+        mac: None,
+        mtu: 1500,
+        addresses: Vec::new(),
+        carrier: Carrier { up, changes: 0 },
+    };
     for attribute in link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => interface.name = name,
             LinkAttribute::Mtu(mtu) => interface.mtu = mtu as usize,
+            LinkAttribute::CarrierChanges(changes) => interface.carrier.changes = changes,
             LinkAttribute::Address(bytes) => interface.mac = <[u8; 6]>::try_from(bytes).ok().map(Mac),
             _ => {}
         }

@@ -57,6 +57,20 @@ impl OpenPort {
         Ok(OpenPort { socket, tap, blocked: false })
     }
 
+    /// Opens a native port anew on another interface; behind a program of the node's or not. What the poll waits for under `token` is
+    /// other sockets then. AF_XDP sockets do not come back.
+    pub(super) fn reopen(&mut self, interface: u32, program: bool, poll: &mut Poll, token: u64) -> io::Result<()> {
+        let done = match &mut self.socket {
+            Socket::Udp(_) => return Ok(()),
+            Socket::Packet(port) => port.reopen(interface, program),
+            Socket::Xdp(port) => port.reopen(interface, program),
+        };
+        poll.drop_port(token);
+        self.wait_for(poll, token)?;
+        poll.want_write(token, self.blocked);
+        done
+    }
+
     /// Lets the poll wait for the port's sockets.
     pub(super) fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {
         match &self.socket {

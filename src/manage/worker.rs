@@ -65,6 +65,15 @@ pub enum Order {
     Attach(HostId, Box<Half>),
     /// It has gone.
     Detach(HostId),
+    /// The interface of a native port is another one, behind a program of the node's or not.
+    Reopen {
+        /// The port.
+        port: PortId,
+        /// The interface's index.
+        interface: u32,
+        /// Whether a program of the node's stands before it.
+        program: bool,
+    },
     /// Stop.
     Stop,
 }
@@ -339,10 +348,21 @@ impl Worker {
                     }
                 }
                 Order::Detach(host) => self.processes.detach(host, &self.poll),
+                Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Stop => return true,
             }
         }
         self.waker.wake();
         false
+    }
+
+    #[cold]
+    fn reopen(&mut self, id: PortId, interface: u32, program: bool) {
+        let at = usize::from(id.0);
+        let Some(port) = self.ports.get_mut(at) else { return };
+        match port.reopen(interface, program, &mut self.poll, PORTS + at as u64) {
+            Ok(()) => tracing::info!(port = at, interface, "a port goes on by the interface that has its name now"),
+            Err(error) => tracing::error!(port = at, %error, "a port does not come back with its interface"),
+        }
     }
 }

@@ -63,21 +63,18 @@ impl PacketPort {
     /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` octets; behind an XDP program of the node's
     /// or not.
     pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<PacketPort> {
-        let (filters, longest) = (Filters::create()?, mtu + AROUND);
-        let (before, socket) = if behind_program {
-            let filter = filters.filter(Which::All)?;
-            let arp = PacketSocket::of_type(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
-            let discovery = DiscoverySocket::open(interface)?;
-            let socket = PacketSocket::of_type(interface, PASSED_UP, longest, Room::Much, None)?;
-            (Before::Program { arp, discovery, channels: None }, socket)
-        } else {
-            // The guard first: a capsule between the two is lost, not doubled.
-            let guard = filters.guard(interface, Which::All)?;
-            let socket = PacketSocket::open(interface, longest, &filters.filter(Which::All)?)?;
-            (Before::Guard { _link: guard }, socket)
-        };
+        let filters = Filters::create()?;
+        let longest = mtu + AROUND;
+        let (before, socket) = open(&filters, interface, longest, behind_program)?;
         let (batch, queue) = (Batch::default(), SendQueue::default());
         Ok(PacketPort { socket, before, filters, interface, longest, id, batch, queue })
+    }
+
+    /// Opens it anew on another interface; channels and what waits to be sent stay.
+    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<()> {
+        (self.before, self.socket) = open(&self.filters, interface, self.longest, behind_program)?;
+        self.interface = interface;
+        if self.filters.is_empty() { Ok(()) } else { self.open_channels().map(drop) }
     }
 
     /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
@@ -152,9 +149,12 @@ impl PacketPort {
     /// Sends what is queued, as far as the interface takes it; frames that cannot leave go into `refused`.
     pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         let PacketPort { socket, batch, queue, .. } = self;
-        queue.flush(pool, refused, |frames| {
-            batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
-        });
+        queue.flush(pool, refused, |frames| send(batch, socket, frames));
+    }
+
+    /// Sends frames of another queue, as far as the interface takes them; says how many.
+    pub(super) fn send(&mut self, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {
+        send(&mut self.batch, &self.socket, frames)
     }
 
     /// All its sockets, the one that sends first.
@@ -167,6 +167,25 @@ impl PacketPort {
         }
         all.into_iter()
     }
+}
+
+/// The sockets of a port, and what is to stand before the Linux stack.
+fn open(filters: &Filters, interface: u32, longest: usize, behind_program: bool) -> io::Result<(Before, PacketSocket)> {
+    let filter = filters.filter(Which::All)?;
+    if behind_program {
+        let arp = PacketSocket::of_type(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
+        let discovery = DiscoverySocket::open(interface)?;
+        let socket = PacketSocket::of_type(interface, PASSED_UP, longest, Room::Much, None)?;
+        return Ok((Before::Program { arp, discovery, channels: None }, socket));
+    }
+    // The guard first: a capsule between the two is lost, not doubled.
+    let guard = filters.guard(interface, Which::All)?;
+    let socket = PacketSocket::open(interface, longest, &filter)?;
+    Ok((Before::Guard { _link: guard }, socket))
+}
+
+fn send(batch: &mut Batch, socket: &PacketSocket, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {
+    batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
 }
 
 /// Takes frames of a socket, at most one batch; says how many, and whether there may be more.

@@ -84,6 +84,12 @@ impl XdpPort {
         XdpPort { stack, queues, id, queue: SendQueue::default() }
     }
 
+    /// Opens what goes up the Linux stack anew on another interface. There are no AF_XDP sockets there.
+    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<()> {
+        self.queues.clear();
+        self.stack.reopen(interface, behind_program)
+    }
+
     /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
     pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<bool> {
         self.stack.take_for(filter, exists)
@@ -127,10 +133,10 @@ impl XdpPort {
 
     /// Sends what is queued, as far as the interface takes it; frames that cannot leave go into `refused`.
     pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
-        let XdpPort { queues, queue, .. } = self;
+        let XdpPort { queues, queue, stack, .. } = self;
         queue.flush(pool, refused, |frames| match queues.first_mut() {
             Some(first) => first.socket.send(frames.map(Frame::bytes)),
-            None => Err(io::ErrorKind::Unsupported.into()),
+            None => stack.send(frames),
         });
     }
 

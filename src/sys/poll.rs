@@ -96,6 +96,12 @@ impl Poll {
             Err(error) => return Err(error.into()),
         }
         let others = !all[0].revents().is_empty();
+        for (port, poll) in self.ports.iter().zip(&all[1..]) {
+            if poll.revents().contains(PollFlags::ERR) {
+                // An interface that went down says so until somebody has heard it. What came with it is seen by who reads or sends.
+                let _ = rustix::net::sockopt::socket_error(&port.fd);
+            }
+        }
         into.extend(self.ports.iter().zip(&all[1..]).filter(|(_, poll)| !poll.revents().is_empty()).map(
             |(port, poll)| {
                 let flags = poll.revents();

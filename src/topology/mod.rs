@@ -55,10 +55,22 @@ impl Topology {
         self.changes = self.changes.wrapping_add(1);
     }
 
-    /// How often the routes have changed.
+    /// How often routes or ports have changed.
     #[inline]
     pub fn changes(&self) -> u32 {
         self.changes
+    }
+
+    /// A port has other addresses, or another link, than before.
+    pub fn set_port(&mut self, id: PortId, port: Port) {
+        if let Some(place) = self.ports.get_mut(usize::from(id.0)) {
+            *place = port;
+        }
+        self.ways.clear();
+        self.changes = self.changes.wrapping_add(1);
+        if let Some(ruled) = &mut self.ruled {
+            ruled.clear();
+        }
     }
 
     /// What the node knows of the way of a packet.

@@ -37,7 +37,7 @@ pub enum Link {
 }
 
 /// A port of the node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its name: that of the interface, or one from the configuration.
     pub name: String,

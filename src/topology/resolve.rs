@@ -106,6 +106,11 @@ impl Resolver {
         Waiting { ask, displaced }
     }
 
+    /// What was answered on `port` is not to be believed any more: its link was down, or is another.
+    pub fn forget(&mut self, port: PortId) {
+        self.table.iter_mut().filter(|((of, _), _)| *of == port).for_each(|(_, entry)| entry.known = None);
+    }
+
     /// An answer: gives the packets that can go now. Ignored unless the question was asked.
     pub fn learn(&mut self, now: u64, port: PortId, addr: Addr, mac: Mac) -> VecDeque<Frame> {
         match self.table.get_mut(&(port, addr)) {
@@ -170,6 +175,19 @@ mod tests {
         assert_eq!(resolver.known(old, port, HOP), Some((MAC, false)));
         assert_eq!(resolver.known(KNOWN_FOR + 1, port, HOP), None);
         assert!(matches!(resolver.wait(KNOWN_FOR + 1, port, HOP, packet()), Waiting { ask: true, .. }));
+    }
+
+    #[test]
+    fn what_was_known_of_a_port_is_asked_anew_when_it_is_forgotten() {
+        let mut resolver = Resolver::default();
+        for port in [PortId(0), PortId(1)] {
+            let _ = resolver.wait(0, port, HOP, packet());
+            assert_eq!(resolver.learn(1, port, HOP, MAC).len(), 1);
+        }
+        resolver.forget(PortId(0));
+        assert_eq!(resolver.known(2, PortId(0), HOP), None);
+        assert_eq!(resolver.known(2, PortId(1), HOP), Some((MAC, false)));
+        assert!(matches!(resolver.wait(2, PortId(0), HOP, packet()), Waiting { ask: true, displaced: None }));
     }
 
     #[test]

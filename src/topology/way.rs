@@ -98,6 +98,11 @@ impl RuledWays {
         RuledWays { router, places: Box::new([None; WAYS_MAX]) }
     }
 
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.places.fill(None);
+    }
+
     /// Who says where packets go.
     pub(super) fn router(&self) -> &dyn Router {
         &*self.router
