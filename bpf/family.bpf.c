@@ -118,7 +118,7 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
     plan->octets = now->bytes + (now->offset & 127) - (u32)sizeof(struct ethernet);
     u32 sends = plan_all(ctx, plan, own);
     u64 links = sends ? plan->links : 0;
-    const void *set = sends ? map_lookup(sets_map, &links) : 0;
+    const void *set = sends ? map_lookup(links_map, &links) : 0;
     if (set) {
         brood->children += children;
         brood->packets++;

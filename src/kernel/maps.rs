@@ -409,7 +409,7 @@ impl Maps {
 
 /// A map of interfaces.
 fn devices(entries: u32) -> io::Result<Map> {
-    Map::create("links_map", MapShape { entries, ..DEVICES })
+    Map::create("devices", MapShape { entries, ..DEVICES })
 }
 
 /// An entry of one.

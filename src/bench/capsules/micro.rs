@@ -224,6 +224,8 @@ impl RunAlone {
             from: NONE,
             bound: 9,
             app_port: 7,
+            neighbours: 0,
+            lines: 0,
             window: bundle.manifest().window() as usize,
         };
         let env = Env {
