@@ -275,7 +275,7 @@ struct window {
     u32 record, ready;
 };
 
-/* Map `sets`: device maps for copies, by the links that they leave by: of port n so many as six bits from bit 6n say. */
+/* Map `links`: device maps for copies, by the links that they leave by: of port n so many as six bits from bit 6n say. */
 enum { LINK_BITS = 6, LINKS = 10 };
 
 /* Map `broods`, for each CPU, by slot: of code that sends or logs. */
@@ -318,7 +318,7 @@ MAP(records_map);
 MAP(sends_map);
 MAP(lines_map);
 MAP(window_map);
-MAP(sets_map);
+MAP(links_map);
 MAP(broods_map);
 
 /* The one entry of map `node`; one of map `zero`, which is key 0 of all others. */

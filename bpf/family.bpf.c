@@ -118,7 +118,7 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
     plan->octets = now->bytes + (now->offset & 127) - (u32)sizeof(struct ethernet);
     u32 sends = plan_all(ctx, plan, own);
     u64 links = sends ? plan->links : 0;
-    const void *set = sends ? map_lookup(sets_map, &links) : 0;
+    const void *set = sends ? map_lookup(links_map, &links) : 0;
     if (set) {
         brood->children += children;
         brood->packets++;
@@ -148,7 +148,9 @@ SECTION("xdp") int family(struct xdp *ctx)
     u32 octets = known->window + ADDRESSES;
     if (octets > WINDOW_OCTETS || xdp_store_bytes(ctx, (now->offset & 127) + LOCKED, own->send.window, octets))
         return XDP_ABORTED;
-    if (LIKELY(!plan.record->sends && !plan.record->lines))
-        return finish(ctx, now);
-    return finish_family(ctx, &plan, own);
+    if (UNLIKELY(plan.record->sends || plan.record->lines))
+        return finish_family(ctx, &plan, own);
+    /* Its verdict is all: as with other code. */
+    tail_call(ctx, stations_map, ACT);
+    return XDP_ABORTED;
 }

@@ -434,6 +434,7 @@ impl Node {
             app_port: header.app_port,
             neighbours: env.topology.neighbours.len() as u32,
             window: code.window,
+            lines: 0,
             frame,
         });
         core::mem::swap(&mut env.pool, &mut turn.out.pool);

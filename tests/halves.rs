@@ -235,7 +235,7 @@ fn shipped_capsules_do_the_same_in_both() {
         }
     }
     let names: Vec<_> = loaded.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["ping", "cache", "heavy", "multicast"]);
+    assert_eq!(names, ["ping", "multicast", "cache", "heavy"]);
     for (name, code) in loaded {
         for (source, destination) in [(LEFT, FAR), (LEFT, RIGHT)] {
             let header = capsule::Header { source, destination, ..header(code) };

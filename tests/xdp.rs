@@ -199,7 +199,7 @@ fn a_flow_stays_in_order_while_its_code_moves_into_the_kernel() {
 #[test]
 fn nothing_overtakes_its_own_flow_between_the_halves() {
     let Some(net) = Running::up_with("xskt", LINE, &sockets(true)) else { return };
-    let (quick, slow) = (guest("forward"), guest("logged"));
+    let (quick, slow) = (guest("forward"), guest("loads"));
     for bundle in [&quick, &slow] {
         net.control("a").add_code(bundle).unwrap();
     }
@@ -215,8 +215,8 @@ fn nothing_overtakes_its_own_flow_between_the_halves() {
         codes.filter(|code| code["title"] == title).find_map(|code| code["kernel"].as_str().map(str::to_owned))
     };
     net.await_status("r", |status| state(status, "forward").as_deref() == Some("running"));
-    let refused = net.await_status("r", |status| state(status, "logged").is_some());
-    assert!(state(&refused, "logged").unwrap().contains("an_log"), "{refused}");
+    let refused = net.await_status("r", |status| state(status, "loads").is_some());
+    assert!(state(&refused, "loads").unwrap().contains("an_load"), "{refused}");
     while in_kernel(&net.status("r"), "forwarded") == 0 {
         send(&quick, 0);
         assert_eq!(next(), 0);

@@ -64,7 +64,7 @@ const KNOWN_FLOWS: &str = "known_map";
 
 /// The interfaces that packets leave by, and maps of those that copies leave by: each entry an interface and a program behind it.
 pub const TRANSMIT: &str = "transmit_map";
-pub const SETS_OF_LINKS: &str = "sets_map";
+pub const SETS_OF_LINKS: &str = "links_map";
 pub const DEVICES: MapShape = shape(MapKind::Devices, 4, 8, PORTS);
 
 /// Name and shape of each; of those for children the part of one record.

@@ -518,7 +518,7 @@ mod tests {
 
 /// A map of interfaces.
 fn devices(entries: u32) -> io::Result<Map> {
-    Map::create("links_map", MapShape { entries, ..DEVICES })
+    Map::create("devices", MapShape { entries, ..DEVICES })
 }
 
 /// An entry of one.

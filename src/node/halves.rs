@@ -10,7 +10,7 @@ use super::output::{Effect, KernelOrder, Linked, Turn};
 use super::{Done, Node};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
-use crate::ee::capsule::env::CHILDREN_MAX;
+use crate::ee::capsule::env::{CHILDREN_MAX, LINES_MAX};
 use crate::ee::capsule::log::Line;
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::domain::DomainId;
@@ -37,9 +37,6 @@ const LENGTH: usize = 104;
 
 /// Sets of links a second that the kernel half is asked for.
 const LINKS_PER_SECOND: u64 = 64;
-
-/// Lines for the log that a packet can have written there.
-const LINES_MAX: usize = 4;
 
 /// How often the kernel half may be asked for a set of links.
 pub(super) fn links_wanted() -> TokenBucket {

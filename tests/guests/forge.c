@@ -10,8 +10,8 @@ AN_CAPSULE(forge, struct forge)
 {
     struct an_context *writable = (struct an_context *)ctx;
 
-    w->payload.left = ctx->reserved[4];
-    writable->reserved[4] = 0x11223344;
+    w->payload.left = ctx->reserved[3];
+    writable->reserved[3] = 0x11223344;
     writable->here.word[3] ^= 0x01000000;
     w->source = ctx->here;
     return an_forward();

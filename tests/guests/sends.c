@@ -12,10 +12,9 @@ struct sends {
     u8 mark;
     // 1: children come from here.
     u8 from_here;
-    // What an_send and an_log gave, three bits of each, the last ones last; so that no place depends on a number.
+    // What an_send gave, three bits of each, the last ones last; so that no place depends on a number.
     be64 gave;
-    be64 logged;
-    u8 pad[8];
+    u8 pad[16];
     be32 bounds[4];
     struct an_addr to[4];
     struct an_addr source;
@@ -25,7 +24,7 @@ struct sends {
 AN_CAPSULE(sends, struct sends)
 {
     struct sends *s = &w->payload;
-    u64 gave = 0, logged = 0;
+    u64 gave = 0;
 
     for (u32 i = 0; i < MOST; i++) {
         if (i >= s->count)
@@ -40,10 +39,9 @@ AN_CAPSULE(sends, struct sends)
     for (u32 i = 0; i < 5; i++) {
         if (i >= s->lines)
             break;
-        logged = logged << 3 | (u32)-an_log(i, s->mark);
+        an_log(i, s->mark);
     }
     s->gave = an_be64(gave);
-    s->logged = an_be64(logged);
     s->mark = s->count;
     w->source = s->source;
     w->destination = s->destination;

@@ -146,8 +146,8 @@ impl Pair {
         let came = match (left.sent.is_empty(), left.up.pop()) {
             (true, None) => Came::Dropped,
             (false, None) => Came::Left(left.sent),
-            (true, Some(up)) if up.get(12..14) == Some(&[0x88, 0xb5]) => Came::UpRun(up),
-            // Without its tag, if it had one.
+            // A tagged frame comes without its tag, whatever is behind that.
+            (true, Some(up)) if up.len() > case.bytes.len() => Came::UpRun(up),
             (true, Some(_)) => Came::Up(case.bytes.clone()),
             (false, Some(up)) => panic!("{}: {:?} left and {up:?} went up", case.what, left.sent),
         };

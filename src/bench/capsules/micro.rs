@@ -225,6 +225,7 @@ impl RunAlone {
             bound: 9,
             app_port: 7,
             neighbours: 0,
+            lines: 0,
             window: bundle.manifest().window() as usize,
         };
         let env = Env {

@@ -84,7 +84,7 @@ impl Flood<'_> {
         let tried = || {
             let mut channel = Channel::new(self.programs, self.kernel, self.settings.cpus(), Rhythm::Flood)?;
             let mut running = channel.with_router(|channel| variant.start(&channel.site))?;
-            let sent = channel.load(stream, bundles)?;
+            let sent = channel.load(stream, variant.bundles().unwrap_or(bundles))?;
             variant.warm(&mut channel, running.as_mut(), 1, &sent)
         };
         tried().map_err(|error| match error {

@@ -17,6 +17,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Children one packet can send, whatever its domain's limit says.
 pub const CHILDREN_MAX: usize = 64;
 
+/// Lines that one packet can write into the log.
+pub const LINES_MAX: usize = 4;
+
 /// Octets of the context structure.
 pub const CONTEXT: usize = 64;
 
@@ -74,6 +77,8 @@ pub struct Packet {
     pub neighbours: u32,
     /// Payload octets in the window.
     pub window: usize,
+    /// Lines that its code has written into the log.
+    pub lines: usize,
 }
 
 impl Packet {
@@ -278,7 +283,11 @@ impl Env {
 
     /// `an_log`.
     pub fn write_log(&mut self, tag: u32, value: u64) -> Result<(), CallError> {
-        let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
+        let packet = self.packet.as_mut().ok_or(CallError::Denied)?;
+        if packet.lines >= LINES_MAX {
+            return Err(CallError::Full);
+        }
+        packet.lines += 1;
         let at = packet.now;
         if !self.domains.of(packet.domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
             return Err(CallError::Full);
