@@ -199,9 +199,9 @@ impl Bed {
         after
     }
 
-    /// Runs packets until others have their turn, and says how many were of this domain.
-    pub(super) fn round(&mut self, received: u64, member: usize) -> u64 {
-        let (mut round, mut of_member, mut now) = (Round::behind(received, true), 0, self.now());
+    /// Runs packets until the port has its turn, which has more or not, and says how many were of this domain.
+    pub(super) fn round(&mut self, received: u64, is_busy: bool, member: usize) -> u64 {
+        let (mut round, mut of_member, mut now) = (Round::behind(received, is_busy), 0, self.now());
         loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             let Some(ran) = self.node.run_next(&mut turn) else { return of_member };

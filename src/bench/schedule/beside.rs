@@ -15,6 +15,8 @@ const SHARE: f64 = 0.97;
 
 /// What a packet of the good domain costs, in nanoseconds.
 const COST: u64 = 5_000;
+/// Packets of the other one that come in a round, as many as a worker takes in, if the port always has more.
+const BUSY: usize = 256;
 /// Packets of it that wait.
 const WAITING: usize = 64;
 
@@ -46,8 +48,8 @@ impl Other {
     /// Nanoseconds of a packet, and packets that come in each round.
     fn load(self) -> (u64, usize) {
         match self {
-            Other::Greedy | Other::Leaking => (COST, 256),
-            Other::Flooded => (0, 256),
+            Other::Greedy | Other::Leaking => (COST, BUSY),
+            Other::Flooded => (0, BUSY),
             Other::Looping => (40 * COST, 64),
         }
     }
@@ -96,10 +98,8 @@ fn throughput(other: Option<Other>, length: u64) -> Result<f64, Error> {
         }
         let more = WAITING - (fed - done as usize);
         fed += more;
-        let after = match other {
-            Some(other) => bed.take_in(&[(0, more), (1, other.load().1)], now),
-            None => bed.take_in(&[(0, more)], now),
-        };
-        done += bed.round(after - now, 0);
+        let flood = other.map_or(0, |other| other.load().1);
+        let after = bed.take_in(&[(0, more), (1, flood)], now);
+        done += bed.round(after - now, flood >= BUSY, 0);
     }
 }
