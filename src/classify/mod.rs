@@ -210,7 +210,7 @@ mod tests {
             ("another IP version", true, |b| b[14] = 0x65, Is::NotOurs),
             ("a UDP length beyond the packet", true, |b| b[38] = 9, Is::Malformed),
             ("a UDP length below its header", true, |b| b[39] = 7, Is::Malformed),
-            ("no more than the ports", true, |b| b.truncate(38), Is::NotOurs),
+            ("a cut UDP header", true, |b| b.truncate(41), Is::NotOurs),
             ("a cut port", true, |b| b.truncate(37), Is::NotOurs),
             ("another port", true, |b| b[37] ^= 1, Is::NotOurs),
             ("another port and a wrong length", true, |b| (b[37], b[38]) = (1, 9), Is::NotOurs),
@@ -237,8 +237,8 @@ mod tests {
             for protocol in [anep::IP_PROTOCOL, 6] {
                 bytes[if v4 { 23 } else { 20 }] = protocol;
                 let ours = !matches!(classify(LINK, &bytes), Ok(Class::NotOurs));
-                let whole = !v4 || (bytes[14] >> 4, bytes[21]) == (4, 0);
-                assert_eq!(ours, protocol == anep::IP_PROTOCOL && whole, "{name} as protocol {protocol}");
+                let left_alone = v4 && (bytes[21] != 0 || bytes[14] >> 4 != 4);
+                assert_eq!(ours, protocol == anep::IP_PROTOCOL && !left_alone, "{name} as protocol {protocol}");
             }
         }
     }

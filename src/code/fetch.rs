@@ -88,6 +88,8 @@ pub enum Step {
         /// The code.
         code: Digest,
     },
+    /// What was looked for beside this code is not here, and nobody can be asked for it.
+    Alone(Digest),
     /// An object of this code is not here, and nobody can be asked for it.
     Abandon(Digest),
 }
@@ -217,7 +219,11 @@ impl Fetch {
     pub fn looked_up(&mut self, now: u64, digest: Digest, found: Option<&[u8]>) -> (Vec<Step>, Vec<Given>) {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
         let mut orphans = Vec::new();
-        self.pending.retain(|pending| found.is_some() || !pending.is_lost_beside(&digest));
+        self.pending.retain(|pending| {
+            let lost = found.is_none() && pending.is_lost_beside(&digest);
+            steps.extend(lost.then_some(Step::Alone(pending.code)));
+            !lost
+        });
         for pending in &mut self.pending {
             let Stage::LookingUp(wanted, length) = pending.stage else { continue };
             if wanted != digest {

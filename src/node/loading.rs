@@ -64,6 +64,8 @@ impl Node {
                     self.send_fetch(turn, source, &message);
                 }
                 Step::Without { code } => self.take_credentials(turn, code, None),
+                // A process before this one may have let it run in the kernel half.
+                Step::Alone(code) => self.unlink(turn, code),
                 Step::Abandon(code) => {
                     self.forget_coming(turn);
                     self.unlink(turn, code);

@@ -4,6 +4,7 @@ use super::*;
 use crate::wire::fetch;
 
 const CODE: Digest = Digest([7; 32]);
+const BESIDE: Digest = Digest([8; 32]);
 
 fn source(peer: u16) -> Source {
     Source { port: PortId(0), peer: PeerId(peer), addr: Addr::UNSPECIFIED }
@@ -105,4 +106,23 @@ fn a_flood_of_names_displaces_the_oldest_search_and_none_that_is_near_its_end() 
     let (step, displaced) = fetch.wait(name(1001), frame(), Some(source(0)));
     assert!(step.is_none() && displaced.len() == 1, "the new one has to go");
     assert!(!fetch.is_pending(&name(1001)));
+}
+
+#[test]
+fn what_is_fetched_beside_a_code_holds_nobody_up_and_ends_alone() {
+    let (mut fetch, _) = asked();
+    fetch.preparing(CODE);
+    assert_eq!(fetch.beside(CODE, BESIDE, 9), Some(Step::LookUp(BESIDE)));
+    let (steps, given) = fetch.looked_up(0, BESIDE, None);
+    assert!(given.is_empty() && matches!(&steps[..], [Step::Request { digest, .. }] if *digest == BESIDE), "{steps:?}");
+    assert_eq!(fetch.settle(CODE).count(), 2, "the code is ready without it");
+    assert!(!fetch.is_pending(&CODE) && fetch.len() == 1, "it is still on its way");
+    fetch.end_beside(&CODE);
+    assert!(fetch.is_empty());
+    // Of a code that nobody can be asked for.
+    let _ = fetch.wait(CODE, None, None);
+    assert_eq!(fetch.beside(CODE, BESIDE, 9), Some(Step::LookUp(BESIDE)));
+    let (steps, given) = fetch.looked_up(0, BESIDE, None);
+    assert!(given.is_empty() && steps == [Step::Alone(CODE)], "{steps:?}");
+    assert!(fetch.is_pending(&CODE), "the code itself is looked for all the same");
 }
