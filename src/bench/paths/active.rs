@@ -332,7 +332,7 @@ fn search(mut trial: impl FnMut(u32) -> Result<bool, Error>) -> Result<u32, Erro
     while high < RATE_MOST && trial(high)? {
         (low, high) = (high, high * 2);
     }
-    while f64::from(high - low) > RATE_STEP * f64::from(high) {
+    while high - low > 1 && f64::from(high - low) > RATE_STEP * f64::from(high) {
         let middle = low + (high - low) / 2;
         match trial(middle)? {
             true => low = middle,
