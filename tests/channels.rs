@@ -23,6 +23,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 const LINE: &str = r#"
 name = "t"
@@ -70,6 +71,7 @@ impl Environment for Capitals {
 struct Node {
     net: Running,
     handle: Handle,
+    worker: Option<JoinHandle<()>>,
     dir: tempfile::TempDir,
 }
 
@@ -99,10 +101,10 @@ impl Node {
                 let node = assemble(&file).unwrap();
                 ready.send(node.handle()).unwrap();
                 node.run().unwrap();
-            });
+            })
         };
-        net.lab.enter("r", run).unwrap();
-        Some(Node { net, handle: started.recv_timeout(PATIENCE).unwrap(), dir })
+        let worker = Some(net.lab.enter("r", run).unwrap());
+        Some(Node { net, handle: started.recv_timeout(PATIENCE).unwrap(), worker, dir })
     }
 
     fn with<R: Send + 'static>(
@@ -194,6 +196,8 @@ impl Drop for Node {
     fn drop(&mut self) {
         // It may have failed already.
         let _ = self.handle.order(Order::Stop);
+        // It takes out of the kernel what it has put there.
+        let _ = self.worker.take().map(JoinHandle::join);
     }
 }
 
