@@ -527,7 +527,7 @@ fn cut_through_ends_with_the_process_and_begins_with_an_order() {
         config.insert("role".into(), toml::Value::Array(vec![toml::Value::Table(role)]));
     };
     let line = LINE.replace("nodes.r = {}", "nodes.r.active = true");
-    let Some(mut net) = Running::up_with("cutk", &line, &adjust) else { return };
+    let Some(mut net) = Running::up_with("died", &line, &adjust) else { return };
     let bind = |node: &str, at: &str| {
         let socket = net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
