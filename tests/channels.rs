@@ -23,6 +23,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 const LINE: &str = r#"
 name = "t"
@@ -70,6 +71,7 @@ impl Environment for Capitals {
 struct Node {
     net: Running,
     handle: Handle,
+    worker: Option<JoinHandle<()>>,
     dir: tempfile::TempDir,
 }
 
@@ -99,10 +101,10 @@ impl Node {
                 let node = assemble(&file).unwrap();
                 ready.send(node.handle()).unwrap();
                 node.run().unwrap();
-            });
+            })
         };
-        net.lab.enter("r", run).unwrap();
-        Some(Node { net, handle: started.recv_timeout(PATIENCE).unwrap(), dir })
+        let worker = Some(net.lab.enter("r", run).unwrap());
+        Some(Node { net, handle: started.recv_timeout(PATIENCE).unwrap(), worker, dir })
     }
 
     fn with<R: Send + 'static>(
@@ -194,6 +196,8 @@ impl Drop for Node {
     fn drop(&mut self) {
         // It may have failed already.
         let _ = self.handle.order(Order::Stop);
+        // It takes out of the kernel what it has put there.
+        let _ = self.worker.take().map(JoinHandle::join);
     }
 }
 
@@ -554,7 +558,7 @@ fn cut_through_ends_with_the_process_and_begins_with_an_order() {
         config.insert("role".into(), toml::Value::Array(vec![toml::Value::Table(role)]));
     };
     let line = LINE.replace("nodes.r = {}", "nodes.r.active = true");
-    let Some(mut net) = Running::up_with("cutk", &line, &adjust) else { return };
+    let Some(mut net) = Running::up_with("died", &line, &adjust) else { return };
     let bind = |node: &str, at: &str| {
         let socket = net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
