@@ -5,8 +5,9 @@
 
 use super::Node;
 use super::codes::Code;
+use super::ending::Ended;
 use super::hosts::Environment;
-use super::os::{Ended, title_of};
+use super::os::title_of;
 use super::output::Turn;
 use crate::nodeos::channel::Traffic;
 use crate::nodeos::domain::{DomainId, Usage};

@@ -5,9 +5,10 @@
 //! as they came, or with the verdict of code that has run ([`Node::resume`]). The contract is
 //! `bpf/contract.h`.
 
+use super::Node;
 use super::codes::Code;
 use super::output::{Effect, KernelOrder, Linked, Turn};
-use super::{Done, Node};
+use super::running::Done;
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{CHILDREN_MAX, LINES_MAX};

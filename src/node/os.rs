@@ -4,12 +4,13 @@
 //! first sees to it that what it is given exists and is of the caller's subtree of domains.
 
 use super::cuts::withdraw;
+pub use super::ending::{ChannelCounts, Ended, Resources};
 use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
+use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
-use crate::nodeos::channel::{InChan, Target};
 use crate::nodeos::domain::Domain;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
@@ -28,57 +29,6 @@ const TITLE_MAX: usize = 64;
 
 /// How long the domains of a pool that a domain got at its creation may stay over its limit, in milliseconds.
 const DEADLINE_MS: u32 = 100;
-
-/// What ended with a domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Ended {
-    /// Domains, with those below.
-    pub domains: usize,
-    /// Channels.
-    pub channels: usize,
-    /// Codes.
-    pub codes: usize,
-    /// Octets of memory pools.
-    pub bytes: u64,
-    /// Events that were waiting.
-    pub events: usize,
-}
-
-/// What exists in a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Resources {
-    /// Domains, the node's own among them.
-    pub domains: usize,
-    /// Who runs them.
-    pub hosts: usize,
-    /// Incoming and outgoing channels.
-    pub channels: usize,
-    /// Cut-through channels.
-    pub cuts: usize,
-    /// Whether any packet is looked up for channels.
-    pub filters: bool,
-    /// Memory pools.
-    pub pools: usize,
-    /// Events that have been scheduled.
-    pub events: usize,
-    /// Packets that wait for the CPU.
-    pub waiting: usize,
-    /// Entries of soft state.
-    pub state_entries: usize,
-    /// Codes.
-    pub codes: usize,
-}
-
-/// Packets that have gone through the channels that exist.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct ChannelCounts {
-    /// Through incoming ones.
-    pub received: u64,
-    /// Through outgoing ones.
-    pub sent: u64,
-    /// Through cut-through ones, which are among the others too.
-    pub cut: u64,
-}
 
 /// The NodeOS interface in the name of a domain.
 pub struct Os<'a, 't> {
@@ -119,34 +69,6 @@ impl Node {
     pub fn replace_environment(&mut self, domain: DomainId, environment: Box<dyn Environment>) -> bool {
         let host = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|domain| domain.host);
         host.is_some_and(|host| self.hosts.replace(host, environment))
-    }
-
-    /// How many packets have gone through channels.
-    pub fn channel_counts(&mut self) -> ChannelCounts {
-        self.settle_cuts();
-        let sum = |traffic: &mut dyn Iterator<Item = u64>| traffic.sum();
-        ChannelCounts {
-            received: sum(&mut self.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),
-            sent: sum(&mut self.channels.outs.iter().map(|(_, channel)| channel.traffic.packets)),
-            cut: sum(&mut self.channels.cuts.iter().map(|(_, channel)| channel.traffic.packets)),
-        }
-    }
-
-    /// What exists in the node: so much there is before something is made and after it has ended.
-    pub fn resources(&self) -> Resources {
-        let Some(env) = self.env.as_deref() else { return Resources::default() };
-        Resources {
-            domains: env.domains.iter().count(),
-            hosts: self.hosts.len(),
-            channels: self.channels.ins.len() + self.channels.outs.len(),
-            cuts: self.channels.cuts.len(),
-            filters: !self.channels.demux.is_empty(),
-            pools: self.pools.len(),
-            events: self.events.len(),
-            waiting: self.packets_waiting(),
-            state_entries: env.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
-            codes: self.codes.iter().count(),
-        }
     }
 
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
@@ -219,64 +141,10 @@ impl Node {
         self.due = due;
     }
 
-    /// A host is gone: with it all its domains.
-    pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
-        let Some(env) = self.env.as_deref() else { return Ended::default() };
-        let own: Vec<_> = env.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
-        let mut ended = Ended::default();
-        for domain in own {
-            let more = self.end_domain(turn, domain, false);
-            ended.domains += more.domains;
-            ended.channels += more.channels;
-            ended.codes += more.codes;
-            ended.bytes += more.bytes;
-            ended.events += more.events;
-        }
-        self.hosts.remove(host);
-        ended
-    }
-
     fn count_channel(&mut self, domain: DomainId, change: i32) {
         if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
             domain.channels = domain.channels.saturating_add_signed(change);
         }
-    }
-
-    fn runs_any(&self, host: HostId) -> bool {
-        self.env.as_deref().is_some_and(|env| env.domains.iter().any(|(_, domain)| domain.host == host))
-    }
-
-    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
-    pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
-        self.settle_hand();
-        let codes = self.withdraw_codes_of(turn, top);
-        self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
-        let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
-        let gone = env.domains.end(top);
-        let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
-        for (id, _) in &gone {
-            env.state.forget(&mut env.domains, *id);
-            let (ins, outs) = self.channels.remove_all(*id);
-            ended.channels += ins.len() + outs;
-            ins.iter().for_each(|channel| withdraw(&mut self.halves, &channel.filter));
-            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
-            turn.out.effects.extend(ins.into_iter().map(ends));
-            ended.bytes += self.pools.end(*id);
-            ended.events += self.events.cancel_all(*id);
-        }
-        for (id, domain) in gone {
-            self.leave_path(turn, id);
-            if self.hosts.is_remote(domain.host) {
-                if tell {
-                    turn.out.upcalls.push((domain.host, id, Upcall::Ended));
-                }
-            } else if !self.runs_any(domain.host) {
-                self.hosts.remove(domain.host);
-            } else if tell {
-                self.hosts.tell_end(domain.host, id);
-            }
-        }
-        ended
     }
 }
 

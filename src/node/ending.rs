@@ -1,0 +1,142 @@
+//! The end of domains and hosts, with all that they own, and what there is in a node: so much before something is made and after it has ended.
+
+use super::Node;
+use super::cuts::withdraw;
+use super::output::{Effect, Turn};
+use crate::nodeos::channel::InChan;
+use crate::nodeos::interface::{DomainId, HostId, Upcall};
+
+/// What ended with a domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Ended {
+    /// Domains, with those below.
+    pub domains: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Codes.
+    pub codes: usize,
+    /// Octets of memory pools.
+    pub bytes: u64,
+    /// Events that were waiting.
+    pub events: usize,
+}
+
+/// What exists in a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Resources {
+    /// Domains, the node's own among them.
+    pub domains: usize,
+    /// Who runs them.
+    pub hosts: usize,
+    /// Incoming and outgoing channels.
+    pub channels: usize,
+    /// Cut-through channels.
+    pub cuts: usize,
+    /// Whether any packet is looked up for channels.
+    pub filters: bool,
+    /// Memory pools.
+    pub pools: usize,
+    /// Events that have been scheduled.
+    pub events: usize,
+    /// Packets that wait for the CPU.
+    pub waiting: usize,
+    /// Entries of soft state.
+    pub state_entries: usize,
+    /// Codes.
+    pub codes: usize,
+}
+
+/// Packets that have gone through the channels that exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ChannelCounts {
+    /// Through incoming ones.
+    pub received: u64,
+    /// Through outgoing ones.
+    pub sent: u64,
+    /// Through cut-through ones, which are among the others too.
+    pub cut: u64,
+}
+
+impl Node {
+    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
+    pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
+        self.settle_hand();
+        let codes = self.withdraw_codes_of(turn, top);
+        self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
+        let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
+        let gone = env.domains.end(top);
+        let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
+        for (id, _) in &gone {
+            env.state.forget(&mut env.domains, *id);
+            let (ins, outs) = self.channels.remove_all(*id);
+            ended.channels += ins.len() + outs;
+            ins.iter().for_each(|channel| withdraw(&mut self.halves, &channel.filter));
+            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
+            turn.out.effects.extend(ins.into_iter().map(ends));
+            ended.bytes += self.pools.end(*id);
+            ended.events += self.events.cancel_all(*id);
+        }
+        for (id, domain) in gone {
+            self.leave_path(turn, id);
+            if self.hosts.is_remote(domain.host) {
+                if tell {
+                    turn.out.upcalls.push((domain.host, id, Upcall::Ended));
+                }
+            } else if !self.runs_any(domain.host) {
+                self.hosts.remove(domain.host);
+            } else if tell {
+                self.hosts.tell_end(domain.host, id);
+            }
+        }
+        ended
+    }
+
+    /// A host is gone: with it all its domains.
+    pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
+        let Some(env) = self.env.as_deref() else { return Ended::default() };
+        let own: Vec<_> = env.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
+        let mut ended = Ended::default();
+        for domain in own {
+            let more = self.end_domain(turn, domain, false);
+            ended.domains += more.domains;
+            ended.channels += more.channels;
+            ended.codes += more.codes;
+            ended.bytes += more.bytes;
+            ended.events += more.events;
+        }
+        self.hosts.remove(host);
+        ended
+    }
+
+    pub(super) fn runs_any(&self, host: HostId) -> bool {
+        self.env.as_deref().is_some_and(|env| env.domains.iter().any(|(_, domain)| domain.host == host))
+    }
+
+    /// What exists in the node: so much there is before something is made and after it has ended.
+    pub fn resources(&self) -> Resources {
+        let Some(env) = self.env.as_deref() else { return Resources::default() };
+        Resources {
+            domains: env.domains.iter().count(),
+            hosts: self.hosts.len(),
+            channels: self.channels.ins.len() + self.channels.outs.len(),
+            cuts: self.channels.cuts.len(),
+            filters: !self.channels.demux.is_empty(),
+            pools: self.pools.len(),
+            events: self.events.len(),
+            waiting: self.packets_waiting(),
+            state_entries: env.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
+            codes: self.codes.iter().count(),
+        }
+    }
+
+    /// How many packets have gone through channels.
+    pub fn channel_counts(&mut self) -> ChannelCounts {
+        self.settle_cuts();
+        let sum = |traffic: &mut dyn Iterator<Item = u64>| traffic.sum();
+        ChannelCounts {
+            received: sum(&mut self.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),
+            sent: sum(&mut self.channels.outs.iter().map(|(_, channel)| channel.traffic.packets)),
+            cut: sum(&mut self.channels.cuts.iter().map(|(_, channel)| channel.traffic.packets)),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What comes in: what it is, from whom, and which environment of the node's own it is for.
+
+use super::output::{EventKind, Turn};
+use super::running::set_previous;
+use super::{Node, batch};
+use crate::classify::{Class, Native};
+use crate::code::fetch::Source;
+use crate::ee::capsule::env::NONE;
+use crate::nodeos::reason::Reason;
+use crate::port::{Envelope, Frame, PeerId};
+use crate::topology::Neighbour;
+use crate::wire::{Addr, anep, capsule};
+
+impl Node {
+    /// A frame has come in by `frame.port`.
+    pub fn receive(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        let mut seen = self.look(&frame);
+        self.find(&frame, &mut seen);
+        self.approach(&seen);
+        self.take_in(turn, frame, seen);
+    }
+
+    /// A frame has come in of which this is known.
+    #[inline(always)]
+    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: batch::Seen) {
+        let port = frame.port;
+        let gauge = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0)));
+        let Some(gauge) = gauge else { return };
+        gauge.received += 1;
+        gauge.received_bytes += frame.len() as u64;
+        match seen {
+            batch::Seen::Nowhere => {}
+            batch::Seen::PassedUp(link) => self.resume(turn, frame, link),
+            batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
+            batch::Seen::Other(_) => self.leave_alone(turn, frame),
+            batch::Seen::Channel(found) => {
+                turn.out.event(frame.trace, EventKind::Received(port));
+                self.enter_channel(turn, frame, found);
+            }
+        }
+    }
+
+    /// A frame has come in that is the node's business.
+    #[inline(always)]
+    pub(super) fn take_in_class(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        class: Result<Class, crate::wire::Error>,
+    ) {
+        let port = frame.port;
+        match class {
+            Ok(Class::NotOurs) => self.leave_alone(turn, frame),
+            Ok(Class::Anep(range, native)) => {
+                if self.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1)) {
+                    return self.drop(turn, frame, Reason::IngressRate);
+                }
+                turn.out.event(frame.trace, EventKind::Received(port));
+                self.receive_anep(turn, frame, range, native);
+            }
+            Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range),
+            Ok(Class::NeighbourDiscovery(range, from, to)) => self.receive_discovery(turn, frame, range, (from, to)),
+            Err(_) => self.drop(turn, frame, Reason::Malformed),
+        }
+    }
+
+    /// A frame is the Linux stack's, which has it already.
+    pub(super) fn leave_alone(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(frame.port.0))) {
+            gauge.not_ours += 1;
+        }
+        turn.out.pool.give(frame);
+    }
+
+    /// An ANEP packet is at `range` of the frame.
+    #[inline]
+    pub(super) fn receive_anep(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        range: core::ops::Range<usize>,
+        native: Option<Native>,
+    ) {
+        let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
+        if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
+            return self.drop(turn, frame, Reason::Malformed);
+        }
+        let discard = packet.discard_if_unknown();
+        match kind {
+            anep::type_id::CAPSULE => {
+                self.channels.own[0].came.count(length);
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_capsule(turn, frame, native);
+            }
+            anep::type_id::FETCH => {
+                self.channels.count_came(kind, length);
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_fetch(turn, frame, native);
+            }
+            anep::type_id::PLAN if self.plan.is_some() => {
+                self.channels.count_came(kind, length);
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_plan(turn, frame, native);
+            }
+            _ => {
+                frame.truncate(range.start + length);
+                frame.strip(range.start);
+                match self.receive_anep_channel(turn, frame, kind, header) {
+                    Some(frame) if discard => self.drop(turn, frame, Reason::UnknownType),
+                    Some(frame) => self.pass_on(turn, frame, native),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// A capsule has come in: its header begins the frame.
+    pub(super) fn receive_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        if let Some(native) = native {
+            if native.destination != header.destination {
+                return self.drop(turn, frame, Reason::DestinationMismatch);
+            }
+            // Only injected capsules have no previous node, and those come from applications.
+            if header.previous.is_unspecified() {
+                return self.drop(turn, frame, Reason::Malformed);
+            }
+            frame.envelope = native.envelope;
+        } else {
+            frame.envelope = Envelope::FRESH;
+        }
+        let (source, from) = match self.source_of(turn.now, &frame, header.previous, native.is_some()) {
+            Ok(found) => found,
+            Err(reason) => return self.drop(turn, frame, reason),
+        };
+        self.tell_new_neighbours(turn);
+        if header.previous != source.addr {
+            header.previous = source.addr;
+            set_previous(&mut frame, source.addr);
+        }
+        self.process(turn, frame, &header, Some(source), from);
+    }
+
+    /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
+    /// previous node of a native capsule.
+    pub(super) fn source_of(
+        &mut self,
+        now: u64,
+        frame: &Frame,
+        previous: Addr,
+        native: bool,
+    ) -> Result<(Source, u32), Reason> {
+        let Some(env) = self.env.as_deref_mut() else { return Err(Reason::Stranger) };
+        let port = frame.port;
+        if !native {
+            let (index, known) = env.topology.neighbours.of_peer(port, frame.peer).ok_or(Reason::Stranger)?;
+            return Ok((Source { port, peer: frame.peer, addr: known.addr }, index));
+        }
+        // A native previous hop is learned when it is on the link: only then can it be asked.
+        let source = Source { port, peer: PeerId::NONE, addr: previous };
+        let known = match env.topology.neighbours.index(port, previous) {
+            Some(index) => {
+                env.topology.neighbours.hear(index, now);
+                Some(index)
+            }
+            None if env.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
+                env.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
+            }
+            None => None,
+        };
+        Ok((source, known.unwrap_or(NONE)))
+    }
+}

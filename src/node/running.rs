@@ -1,0 +1,311 @@
+//! Capsules: their code runs, and its verdict is carried out.
+
+use super::codes::Found;
+use super::output::{Delivery, EventKind, Turn};
+use super::{Node, paths};
+use crate::code::fetch::Source;
+use crate::code::run::{SlotId, Verdict};
+use crate::ee::capsule::env::{FLAG_HERE, FLAG_INJECTED, NONE, Packet};
+use crate::nodeos::domain::DomainId;
+use crate::nodeos::reason::Reason;
+use crate::port::{Envelope, Frame};
+use crate::topology::Flow;
+use crate::wire::{Addr, capsule};
+
+/// What [`Codes::find`] says of code that can run.
+#[derive(Clone, Copy)]
+pub(super) struct ReadyCode {
+    pub(super) slot: SlotId,
+    pub(super) domain: DomainId,
+    pub(super) window: usize,
+    pub(super) steps: u64,
+}
+
+/// A packet whose code has run.
+pub(super) struct Done {
+    pub(super) frame: Frame,
+    /// The bound that its children have left it.
+    pub(super) bound: u32,
+    /// The node's address that the code saw.
+    pub(super) here: Addr,
+    pub(super) domain: DomainId,
+}
+
+impl Node {
+    /// Runs a capsule's code, or lets it wait: for its domain's turn, or for the code. `from` is the source's index among the
+    /// neighbours, or [`NONE`].
+    #[inline]
+    pub(super) fn process(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        source: Option<Source>,
+        from: u32,
+    ) {
+        if self.paths.is_queueing()
+            && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
+        {
+            return self.enqueue(turn, domain, paths::Work::Capsule { frame, source, from });
+        }
+        self.process_now(turn, frame, header, source, from);
+    }
+
+    /// Runs a capsule's code, or lets it wait for that.
+    pub(super) fn process_now(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        source: Option<Source>,
+        from: u32,
+    ) {
+        match self.codes.find(&header.code, turn.now) {
+            Found::Ready { slot, domain, window, steps } => {
+                let ready = ReadyCode { slot, domain, window, steps };
+                self.run(turn, frame, header, ready, source, from);
+            }
+            Found::Refused(reason) => self.drop(turn, frame, reason),
+            Found::Absent => self.wait_for_code(turn, frame, header.code, source),
+        }
+    }
+
+    pub(super) fn neighbour_index(&self, source: Option<Source>) -> u32 {
+        let Some((source, env)) = source.zip(self.env.as_deref()) else { return NONE };
+        env.topology.neighbours.index(source.port, source.addr).unwrap_or(NONE)
+    }
+
+    /// The capsule's code runs on it, and the verdict is carried out.
+    pub(super) fn run(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        code: ReadyCode,
+        source: Option<Source>,
+        from: u32,
+    ) {
+        let Some(mut env) = self.env.take() else { return };
+        let admitted = match env.domains.of(code.domain) {
+            Some(domain) => domain.admit(turn.now, frame.len()),
+            None => Err(Reason::CodeRefused),
+        };
+        let fits = frame.len() >= capsule::HEADER + code.window;
+        if let Err(reason) = admitted.and(if fits { Ok(()) } else { Err(Reason::Window) }) {
+            self.env = Some(env);
+            return self.drop_in(turn, frame, reason, code.domain);
+        }
+        let way = env.topology.way_of(&flow_of(&frame, source.is_none(), header));
+        let (own, here) = (way.here, if way.here { header.destination } else { way.own });
+        let trace = frame.trace;
+        env.packet = Some(Packet {
+            now: turn.now,
+            domain: code.domain,
+            here,
+            flags: if own { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
+            in_port: source.map_or(NONE, |source| u32::from(source.port.0)),
+            from,
+            bound: header.bound,
+            app_port: header.app_port,
+            neighbours: env.topology.neighbours.len() as u32,
+            window: code.window,
+            lines: 0,
+            frame,
+        });
+        core::mem::swap(&mut env.pool, &mut turn.out.pool);
+        let (mut env, outcome) = turn.runtime.run(code.slot, env, code.steps);
+        core::mem::swap(&mut env.pool, &mut turn.out.pool);
+        if let Some(domain) = env.domains.of(code.domain) {
+            domain.charge_steps(turn.now, outcome.steps);
+        }
+        turn.out.event(trace, EventKind::Ran(outcome.steps));
+        // What goes on of the packet; the rest of it is not worth a copy.
+        let left = env.packet.take().map(|packet| (packet.frame, packet.bound));
+        self.env = Some(env);
+        if let Some((frame, bound)) = left {
+            let done = Done { frame, bound, here, domain: code.domain };
+            self.conclude(turn, done, header, outcome.verdict);
+        }
+    }
+
+    /// Acts on a verdict: children first, then the packet itself.
+    pub(super) fn conclude(
+        &mut self,
+        turn: &mut Turn<'_>,
+        done: Done,
+        before: &capsule::Header,
+        verdict: Result<Verdict, Reason>,
+    ) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        if !env.children.is_empty() {
+            self.conclude_children(turn, &done, before, verdict.is_ok());
+        }
+        let Done { mut frame, bound, here, domain } = done;
+        match verdict {
+            Ok(Verdict::Drop) => self.drop_in(turn, frame, Reason::Code, domain),
+            Ok(Verdict::Deliver(port)) => {
+                set_bound(&mut frame, bound);
+                if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
+                    return self.drop_in(turn, frame, Reason::Source, domain);
+                }
+                self.deliver(turn, frame, port.unwrap_or(before.app_port), domain);
+            }
+            Ok(Verdict::Forward) => match bound.checked_sub(1) {
+                Some(left) => {
+                    set_bound(&mut frame, left);
+                    self.send_on(turn, frame, before, here, domain);
+                }
+                None => self.forward_without_bound(turn, frame, before, here, domain),
+            },
+            Err(reason) => self.drop_in(turn, frame, reason, domain),
+        }
+    }
+
+    /// Sends the children of a packet, or takes them back.
+    pub(super) fn conclude_children(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parent: &Done,
+        before: &capsule::Header,
+        ran: bool,
+    ) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let mut children = core::mem::take(&mut env.children);
+        for child in children.drain(..) {
+            if ran {
+                turn.out.event(parent.frame.trace, EventKind::Child(child.trace));
+                self.send_on(turn, child, before, parent.here, parent.domain);
+            } else {
+                // What a failed run has sent was never sent.
+                turn.out.pool.give(child);
+            }
+        }
+        if let Some(env) = self.env.as_deref_mut() {
+            env.children = children;
+        }
+    }
+
+    /// A packet without bound can still end where it is.
+    #[cold]
+    pub(super) fn forward_without_bound(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        before: &capsule::Header,
+        here: Addr,
+        domain: DomainId,
+    ) {
+        let to = address(&frame, capsule::DESTINATION);
+        if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
+            self.drop_in(turn, frame, Reason::Source, domain);
+        } else if self.env.as_deref().is_some_and(|env| env.topology.is_own(to)) {
+            self.deliver(turn, frame, before.app_port, domain);
+        } else {
+            self.drop_in(turn, frame, Reason::Bound, domain);
+        }
+    }
+
+    /// Whether code left a source that may be there: the packet's own, or this node's.
+    #[inline]
+    pub(super) fn is_honest(&self, source: Addr, before: &capsule::Header, here: Addr) -> bool {
+        let own = || self.env.as_deref().is_some_and(|env| env.topology.is_own(source));
+        source == before.source || source == here || own()
+    }
+
+    /// Sends a packet or child that code let go, after a look at what the code wrote into it.
+    pub(super) fn send_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        before: &capsule::Header,
+        here: Addr,
+        domain: DomainId,
+    ) {
+        let Ok(after) = capsule::Header::parse(frame.bytes()) else {
+            return self.drop_in(turn, frame, Reason::Malformed, domain);
+        };
+        if !self.is_honest(after.source, before, here) {
+            return self.drop_in(turn, frame, Reason::Source, domain);
+        }
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let way = env.topology.way_of(&flow_of(&frame, before.previous.is_unspecified(), &after));
+        if way.here {
+            return self.deliver(turn, frame, after.app_port, domain);
+        }
+        let (next, peer) = (way.next, way.peer);
+        set_previous(&mut frame, way.own);
+        if let Some(domain) = env.domains.of(domain) {
+            domain.forwarded += 1;
+        }
+        let ends = (after.source, after.destination);
+        self.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
+    }
+
+    /// Hands a capsule to the application at `port`.
+    pub(super) fn deliver(&mut self, turn: &mut Turn<'_>, frame: Frame, port: u16, domain: DomainId) {
+        if !self.applications.contains(&port) {
+            return self.drop_in(turn, frame, Reason::NoApplication, domain);
+        }
+        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+            domain.counts.delivered += 1;
+        }
+        turn.out.event(frame.trace, EventKind::Delivered(port));
+        turn.out.deliveries.push(Delivery { port, frame });
+    }
+
+    /// An application of this node sends a capsule: header and payload, the source being an address
+    /// of this node or none.
+    pub fn inject(&mut self, turn: &mut Turn<'_>, mut frame: Frame) -> Result<(), Reason> {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+            turn.out.pool.give(frame);
+            return Err(Reason::Malformed);
+        };
+        let Some(env) = self.env.as_deref() else { return Err(Reason::Malformed) };
+        if header.source.is_unspecified() {
+            header.source = env.topology.address_towards(header.destination);
+        } else if !env.topology.is_own(header.source) {
+            turn.out.pool.give(frame);
+            return Err(Reason::Source);
+        }
+        header.previous = Addr::UNSPECIFIED;
+        if header.emit(frame.bytes_mut()).is_err() {
+            return Err(Reason::Malformed);
+        }
+        frame.envelope = Envelope::FRESH;
+        turn.out.event(frame.trace, EventKind::Injected);
+        self.process(turn, frame, &header, None, NONE);
+        Ok(())
+    }
+}
+
+pub(super) fn set_bound(frame: &mut Frame, bound: u32) {
+    if let Some(place) = field(frame, capsule::BOUND) {
+        *place = bound.to_be_bytes();
+    }
+}
+
+pub(super) fn set_previous(frame: &mut Frame, previous: Addr) {
+    if let Some(place) = field(frame, capsule::PREVIOUS) {
+        *place = previous.0;
+    }
+}
+
+/// A field of the capsule header in a frame, as an array: writing it is a store, not a call to copy.
+#[inline]
+pub(super) fn field<const LENGTH: usize>(frame: &mut Frame, at: usize) -> Option<&mut [u8; LENGTH]> {
+    frame.bytes_mut().get_mut(at..)?.first_chunk_mut()
+}
+
+/// An address of the capsule header in a frame.
+#[inline]
+pub(super) fn address(frame: &Frame, at: usize) -> Addr {
+    let field = frame.bytes().get(at..).and_then(|rest| rest.first_chunk());
+    field.map_or(Addr::UNSPECIFIED, |octets| Addr(*octets))
+}
+
+/// What the way of a capsule in its frame may depend on; `injected`: it begins here.
+#[inline]
+fn flow_of(frame: &Frame, injected: bool, header: &capsule::Header) -> Flow {
+    let Envelope { service, direct, .. } = frame.envelope;
+    Flow { to: header.destination, from: header.source, port: (!injected).then_some(frame.port), service, direct }
+}
