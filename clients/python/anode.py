@@ -82,8 +82,8 @@ def code_name(name):
 
 def bundle_name(bundle):
     """The code name of a bundle file's bytes: the SHA-256 of its manifest."""
-    if bundle[:4] != b"ANB1" or len(bundle) < 8:
-        raise Malformed("not a bundle file (.anb): it does not begin with ANB1")
+    if bundle[:4] not in (b"ANB1", b"ANB2", b"ANB3") or len(bundle) < 8:
+        raise Malformed("not a bundle file (.anb): it does not begin with ANB1, ANB2 or ANB3")
     (length,) = struct.unpack_from("!I", bundle, 4)
     manifest = bundle[8 : 8 + length]
     if len(manifest) != length:
