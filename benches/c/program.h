@@ -9,8 +9,10 @@ enum { MAP_MARK = 0x0a0de001, VALUE_MARK = 0x0a0de002 };
 enum { HEAD = 142, FRAME = 1536, HEADS = 16384 };
 // Octets of the first three, in shorter frames.
 enum { SHORT = 42 };
-// Next hops that are remembered.
-enum { NEXT_HOPS = 256 };
+// Next hops that are remembered: more than there are destinations in any regime.
+enum { NEXT_HOPS = 16384 };
+// Programs that destinations share, where each packet goes through one.
+enum { PROGRAMS = 1000 };
 
 // The generator's place among the heads, and in a burst.
 struct generator {
@@ -73,6 +75,7 @@ enum { ETHERNET = 14, IP = 20, UDP = 8, UDP_DESTINATION = ETHERNET + IP + 2, AF_
 #define ENTRY(name) __attribute__((section("xdp/" #name), used)) int name
 #define INLINE static inline __attribute__((always_inline))
 #define be16(x) __builtin_bswap16(x)
+#define be32(x) __builtin_bswap32(x)
 
 // struct __sk_buff up to what is needed.
 struct skb {

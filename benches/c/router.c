@@ -12,8 +12,15 @@ int main(int argc, char **argv)
 	uint32_t a = if_nametoindex(argv[3]), b = if_nametoindex(argv[4]), generation = 1;
 	int maps[] = { bpf_map(BPF_MAP_TYPE_DEVMAP, sizeof(uint32_t), (a > b ? a : b) + 1),
 		       bpf_map(BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(struct next_hop), NEXT_HOPS),
-		       bpf_map(BPF_MAP_TYPE_ARRAY, sizeof generation, 1) };
+		       bpf_map(BPF_MAP_TYPE_ARRAY, sizeof generation, 1),
+		       bpf_map(BPF_MAP_TYPE_PROG_ARRAY, sizeof(uint32_t), PROGRAMS),
+		       bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), 1) };
 	int program = bpf_load(argv[1], argv[2], maps);
+	for (uint32_t i = 0; i < PROGRAMS && !strcmp(argv[2], "codes"); i++) {
+		int code = bpf_load(argv[1], "code", maps);
+		bpf_put(maps[3], i, &code);
+		close(code);
+	}
 	bpf_put(maps[0], a, &a);
 	bpf_put(maps[0], b, &b);
 	bpf_put(maps[2], 0, &generation);

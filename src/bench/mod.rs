@@ -108,7 +108,7 @@ pub(crate) struct Settings {
     pub(crate) round_count: usize,
     /// Fewer circumstances.
     pub(crate) quick: bool,
-    /// No comparison starts another round after this moment; each has at least [`ROUNDS_MIN`].
+    /// No comparison starts another round after this moment; each has at least [`ROUNDS_MIN`], or [`QUICK_ROUNDS_MIN`].
     pub(crate) deadline: Option<Instant>,
     /// Generator and gateway on two CPUs in the place of one.
     pub(crate) two_cpus: bool,
@@ -118,8 +118,9 @@ pub(crate) struct Settings {
 pub(crate) const ROUNDS: usize = 30;
 /// The fewest rounds that make a result.
 pub(crate) const ROUNDS_MIN: usize = 5;
-/// After this time, `--quick` starts no round beyond the fewest.
-pub(crate) const QUICK: Duration = Duration::from_secs(30);
+/// After this time, `--quick` starts no round beyond the fewest, which are fewer then.
+pub(crate) const QUICK: Duration = Duration::from_secs(20);
+const QUICK_ROUNDS_MIN: usize = 3;
 
 /// Why a benchmark has no result.
 #[derive(Debug)]
@@ -180,7 +181,8 @@ impl Settings {
         }
         bar.set_message(what.to_owned());
         for round in 0..self.round_count {
-            if round >= ROUNDS_MIN && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            let fewest = if self.quick { QUICK_ROUNDS_MIN } else { ROUNDS_MIN };
+            if round >= fewest && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 break;
             }
             one(round)?;
@@ -264,16 +266,18 @@ mod tests {
 
     #[test]
     fn after_the_deadline_there_are_still_the_fewest_rounds() {
-        let settings = Settings { deadline: Some(Instant::now()), ..Settings::quiet(30) };
-        let mut count = 0;
-        settings
-            .rounds("x", |round| {
-                assert_eq!(round, count);
-                count += 1;
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(count, ROUNDS_MIN);
+        for (quick, fewest) in [(false, ROUNDS_MIN), (true, QUICK_ROUNDS_MIN)] {
+            let settings = Settings { deadline: Some(Instant::now()), quick, ..Settings::quiet(30) };
+            let mut count = 0;
+            settings
+                .rounds("x", |round| {
+                    assert_eq!(round, count);
+                    count += 1;
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(count, fewest);
+        }
     }
 
     #[test]

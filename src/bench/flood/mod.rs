@@ -9,6 +9,7 @@
 //! one CPU, and the NAPI of r0 is a thread on another ([`super::napi`]), which does the routing and the sink's part.
 
 mod napi;
+mod rest;
 mod rounds;
 mod variant;
 
@@ -26,6 +27,7 @@ use super::line::{ANEP_PORT, D_MAC, D0, INGRESS, IP_UDP, Line, S0, destination, 
 use super::place::{Cpus, Site, launch};
 use crate::code::bundle::Bundle;
 use crate::wire::{Addr, udp};
+pub(crate) use rest::rest;
 pub(crate) use rounds::{Flood, ROUTER_AND_NODE_CPU, ROUTER_CPU};
 pub(crate) use variant::Variant;
 
@@ -256,7 +258,7 @@ impl Channel {
     /// Frames of a probe: each that takes turns is among them.
     pub(crate) fn probed(&self) -> u32 {
         let least = if self.rhythm == Rhythm::Fair { FAIR_PROBE } else { PROBE };
-        least.max(self.period as u32)
+        least.next_multiple_of(self.period as u32)
     }
 
     /// Sends some frames; whether so many copies of each arrived, with the first of them.

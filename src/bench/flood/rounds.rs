@@ -6,7 +6,7 @@ use super::super::report::Report;
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
 use super::variant::Variant;
-use super::{Channel, Flow, Rhythm, Stream};
+use super::{Channel, Flow, Rhythm, Stream, rest};
 use crate::code::bundle::Bundle;
 
 /// CPU time of the router's receiving thread, which does the sink's part too.
@@ -72,7 +72,8 @@ impl Flood<'_> {
             }
             let able: Vec<&Variant<'_>> = variants.iter().filter(|variant| variant.is_for(rhythm)).collect();
             let make = || Channel::new(self.programs, self.kernel, cpus, rhythm);
-            all.extend(compare(self.settings, &able, &streams, bundles, &make)?);
+            rest(report);
+            all.extend(compare(self.settings, &able, &streams, bundles, &make, report)?);
         }
         Ok(all)
     }
@@ -102,6 +103,7 @@ fn compare(
     streams: &[Stream],
     bundles: &[Bundle],
     make: &dyn Fn() -> Result<Channel, Error>,
+    report: &mut Report,
 ) -> Result<Series, Error> {
     let mut channels = variants.iter().map(|_| make()).collect::<Result<Vec<Channel>, Error>>()?;
     let mut series = Series::default();
@@ -120,6 +122,8 @@ fn compare(
             let done = one_round(round, settings.quick, &mut channels, &started, stream)?;
             push(&mut series, variants, stream, &done);
         }
+        drop(started);
+        rest(report);
         Ok(())
     })?;
     Ok(series)

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use super::super::compile::{KernelPrograms, Programs};
 use super::super::dialogue::Dialogue;
-use super::super::flood::{FORWARDING, Variant};
+use super::super::flood::{FORWARDING, Variant, rest};
 use super::super::gateway::Running;
 use super::super::guests::{header_from, packet_with};
 use super::super::line::{ANEP_PORT, D_MAC, D0, EGRESS, INGRESS, IP_UDP, Line, S0, frame, frame_back};
 use super::super::node::PATIENCE;
 use super::super::place::{Cpus, Site, launch};
+use super::super::report::Report;
 use super::super::series::{Key, Series};
 use super::super::stats::Summary;
 use super::super::{Error, Settings};
@@ -110,6 +111,7 @@ pub(super) fn run(
     (programs, kernel): (&Programs, &KernelPrograms),
     variants: &[Variant<'_>],
     (sizes, bundles): (&[usize], &[Bundle]),
+    report: &mut Report,
 ) -> Result<Series, Error> {
     let make = |direct| Ends::new(programs, kernel, settings.cpus(), direct);
     let mut direct = make(true)?;
@@ -128,6 +130,8 @@ pub(super) fn run(
             let medians = one_round(round, &mut direct, &mut places)?;
             push(&mut series, variants, *size as u32, &medians);
         }
+        drop(started);
+        rest(report);
         Ok(())
     })?;
     Ok(series)
