@@ -134,25 +134,19 @@ impl Node {
         for neighbour in neighbours {
             known.add(neighbour);
         }
-        let mut short = [0; 16];
-        let length = name.len().min(16);
-        short[..length].copy_from_slice(&name.as_bytes()[..length]);
         let ceiling = |_: &_| {
             let rate = sizes.ingress_packets_per_second;
             (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
         };
         let ingress = ports.iter().map(ceiling).collect();
         let mut domains = Domains::default();
-        let management = Domain::new("management".into(), Limits::default());
-        let management = domains.create(domains.root(), management).unwrap_or(domains.root());
-        let environment = Domain::new("capsules".into(), Limits::default());
-        let capsules = domains.create(domains.root(), environment).unwrap_or(domains.root());
+        let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut domains, title));
         let mut channels = Channels::with_secret(secret_word(seed));
         for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH] {
             own_channels(&mut channels, &mut domains, capsules, kind);
         }
         let env = Env {
-            name: short,
+            name: short(&name),
             gauges: vec![Gauge::default(); ports.len()],
             topology: Topology::new(ports, known, routes),
             domains,
@@ -338,4 +332,18 @@ fn secret(seed: u64, purpose: &[u8; 6]) -> [u8; 32] {
 /// The same as one word.
 fn secret_word(seed: u64) -> u64 {
     u64::from_be_bytes(*secret(seed, b"filter").first_chunk().unwrap_or(&[0; 8]))
+}
+
+/// A name as far as it has room in 16 octets.
+fn short(name: &str) -> [u8; 16] {
+    let mut short = [0; 16];
+    let length = name.len().min(16);
+    short[..length].copy_from_slice(&name.as_bytes()[..length]);
+    short
+}
+
+/// A domain of the node's own environments.
+fn below_root(domains: &mut Domains, title: &str) -> DomainId {
+    let root = domains.root();
+    domains.create(root, Domain::new(title.into(), Limits::default())).unwrap_or(root)
 }

@@ -225,7 +225,7 @@ fn go_to_their_environment(name: &str, ports: &str) {
 
 #[test]
 fn behind_the_kernel_half_every_frame_is_looked_at_only_while_there_are_channels() {
-    let Some(node) = Node::start("chank", "kernel = true") else { return };
+    let Some(node) = Node::start("chanlook", "kernel = true") else { return };
     // Sockets by their Ethernet type (packet(7)): 3 is all of them.
     let types = |node: &Node| {
         let text = node.net.shell("r", "cat /proc/net/packet");
@@ -436,7 +436,13 @@ fn what_does_not_fit_or_lives_too_short_is_dropped_under_its_reason() {
             passes(b"again");
             assert_eq!(node.drops(Reason::TimeToLive), round);
         }
-        let domains = node.handle.with_node(|node, _| node.domain_tree()).unwrap();
+        let domains = node
+            .handle
+            .with_node(|node, _| {
+                node.settle_cuts();
+                node.domain_tree()
+            })
+            .unwrap();
         let usage = &domains.iter().find(|found| found.id == domain.0).unwrap().usage;
         assert_eq!((usage.packets, usage.drops.of(Reason::TooBig), usage.drops.of(Reason::TimeToLive)), (15, 3, 3));
     }

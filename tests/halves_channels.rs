@@ -130,8 +130,9 @@ impl Pair {
     fn accounts(&mut self) -> [(Vec<Traffic>, String); 2] {
         let domain = self.domain;
         let look = |node: &mut Node, _: &mut Turn<'_>| {
-            let channels = node.channel_list().into_iter().map(|channel| channel.traffic).collect();
-            node.settle_cuts();
+            // Those of the domain: the node has some of its own.
+            let of_domain = node.channel_list().into_iter().filter(|channel| channel.domain == domain.0);
+            let channels = of_domain.map(|channel| channel.traffic).collect();
             let tree = node.domain_tree();
             let usage = &tree.iter().find(|found| found.id == domain.0).unwrap().usage;
             (

@@ -45,68 +45,71 @@ fn evaluate(net: &mut Net, source: &str, bound: u32) -> String {
     net.sim.take_printed().concat()
 }
 
+/// What a program does, its source, and one of these is said.
+const GREEDY: &[(&str, &str, &[&str])] = &[
+    (
+        "a list that doubles",
+        "fun put(l, x) = x :: l fun double(l, i) = foldl(put, l, l)
+         fun main() = length(foldl(double, [1], n))",
+        &["StepLimit", "MemoryLimit", "ValueLimit"],
+    ),
+    ("a string that doubles", "fun double(s, i) = s ^ s fun main() = print(foldl(double, \"x\", n))", &["Limit"]),
+    ("a chunk of itself", "fun main() : unit = eval(|main|())", &["DepthLimit"]),
+    (
+        "chunks in chunks",
+        "fun wrap(c, i) = |eval|(c) fun main() : unit = eval(foldl(wrap, foldl(wrap, |print|(1), n), n))",
+        &["ValueLimit"],
+    ),
+    (
+        "work that multiplies",
+        "fun a(s, i) = s + i fun b(s, i) = foldl(a, s, n) fun c(s, i) = foldl(b, s, n) fun d(s, i) = foldl(c, s, n)
+         fun main() = print(foldl(d, 0, n))",
+        &["StepLimit"],
+    ),
+    (
+        "packets that multiply",
+        "fun idle() = () fun one(s, i) = (OnRemote(|idle|(), getSource(), 1, defaultRoute); s)
+         fun many(s, i) = foldl(one, s, n) fun main() = foldl(many, 0, n)",
+        &["Refused", "NotEnoughRB", "StepLimit"],
+    ),
+    (
+        "a service that nobody has",
+        "svc nobodys : int -> int fun main() = print(nobodys(1))",
+        &["raised ServiceNotPresent"],
+    ),
+    (
+        "a routing function that nobody has",
+        "svc nobodys : host -> host * dev fun main() = OnRemote(|print|(1), getSource(), getRB(), nobodys)",
+        &["raised ServiceNotPresent"],
+    ),
+    ("an exception", "exception Mine fun main() : unit = raise Mine", &["raised Mine"]),
+    ("a file of the node's", "fun main() = print(getBlobFromFile(\"/etc/passwd\"))", &["raised FileNotFound"]),
+    (
+        "more bound than there is",
+        "fun main() = OnRemote(|print|(1), getSource(), getRB() + 1, defaultRoute)",
+        &["NotEnoughRB"],
+    ),
+    (
+        "bound of less than nothing",
+        "fun main() = OnRemote(|print|(1), getSource(), ~1, defaultRoute)",
+        &["NotEnoughRB"],
+    ),
+    (
+        "too many fragments",
+        "fun longer(s, i) = s ^ \"0123456789\" fun main() = print(length(fragment(|print|(foldl(longer, \"\", n)), 1)))",
+        &["raised Refused"],
+    ),
+    (
+        "a layer called by a program",
+        "fun main() = reassemble(getSession(), 0, 1, makeBlob(\"x\"))",
+        &["raised Refused"],
+    ),
+];
+
 #[test]
 fn a_program_that_wants_too_much_is_stopped_and_reported() {
     const NUMBERS: &str = "val n = [1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1]\n";
-    for (what, source, why) in [
-        (
-            "a list that doubles",
-            "fun put(l, x) = x :: l fun double(l, i) = foldl(put, l, l)
-             fun main() = length(foldl(double, [1], n))",
-            &["StepLimit", "MemoryLimit", "ValueLimit"][..],
-        ),
-        ("a string that doubles", "fun double(s, i) = s ^ s fun main() = print(foldl(double, \"x\", n))", &["Limit"]),
-        ("a chunk of itself", "fun main() : unit = eval(|main|())", &["DepthLimit"]),
-        (
-            "chunks in chunks",
-            "fun wrap(c, i) = |eval|(c) fun main() : unit = eval(foldl(wrap, foldl(wrap, |print|(1), n), n))",
-            &["ValueLimit"],
-        ),
-        (
-            "work that multiplies",
-            "fun a(s, i) = s + i fun b(s, i) = foldl(a, s, n) fun c(s, i) = foldl(b, s, n) fun d(s, i) = foldl(c, s, n)
-             fun main() = print(foldl(d, 0, n))",
-            &["StepLimit"],
-        ),
-        (
-            "packets that multiply",
-            "fun idle() = () fun one(s, i) = (OnRemote(|idle|(), getSource(), 1, defaultRoute); s)
-             fun many(s, i) = foldl(one, s, n) fun main() = foldl(many, 0, n)",
-            &["Refused", "NotEnoughRB", "StepLimit"],
-        ),
-        (
-            "a service that nobody has",
-            "svc nobodys : int -> int fun main() = print(nobodys(1))",
-            &["raised ServiceNotPresent"],
-        ),
-        (
-            "a routing function that nobody has",
-            "svc nobodys : host -> host * dev fun main() = OnRemote(|print|(1), getSource(), getRB(), nobodys)",
-            &["raised ServiceNotPresent"],
-        ),
-        ("an exception", "exception Mine fun main() : unit = raise Mine", &["raised Mine"]),
-        ("a file of the node's", "fun main() = print(getBlobFromFile(\"/etc/passwd\"))", &["raised FileNotFound"]),
-        (
-            "more bound than there is",
-            "fun main() = OnRemote(|print|(1), getSource(), getRB() + 1, defaultRoute)",
-            &["NotEnoughRB"],
-        ),
-        (
-            "bound of less than nothing",
-            "fun main() = OnRemote(|print|(1), getSource(), ~1, defaultRoute)",
-            &["NotEnoughRB"],
-        ),
-        (
-            "too many fragments",
-            "fun longer(s, i) = s ^ \"0123456789\" fun main() = print(length(fragment(|print|(foldl(longer, \"\", n)), 1)))",
-            &["raised Refused"],
-        ),
-        (
-            "a layer called by a program",
-            "fun main() = reassemble(getSession(), 0, 1, makeBlob(\"x\"))",
-            &["raised Refused"],
-        ),
-    ] {
+    for (what, source, why) in GREEDY {
         let mut net = Net::line(2, Line::default());
         let before = steps(&net, 1);
         let said = evaluate(&mut net, &format!("{NUMBERS}{source}"), 40);

@@ -189,6 +189,7 @@ fn a_flow_stays_in_order_while_its_code_moves_into_the_kernel() {
         stream.run(&net, 3000, 8);
         net.await_status("r", runs);
     }
+    stream.run(&net, 300, 8);
     let status = net.status("r");
     assert!(in_kernel(&status, "forwarded") > 0, "{status}");
     assert!(status["codes"][0]["usage"]["packets"].as_u64().unwrap() > 0, "{status}");

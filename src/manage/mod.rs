@@ -124,14 +124,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     };
     let management = Arc::new(Management::start(environments, dir.clone(), domains)?);
     let handle = handle.with_management(management.clone()).with_files(files);
-    let control_path = dir.join("control.sock");
-    control::serve(&control_path, handle.clone())
-        .with_context(|| format!("cannot listen at {}", control_path.display()))?;
-    sockets.push(control_path);
-    let nodeos_path = dir.join("nodeos.sock");
-    let door = ee::Door { handle: handle.clone(), node: name, roles, clock };
-    ee::serve(&nodeos_path, door).with_context(|| format!("cannot listen at {}", nodeos_path.display()))?;
-    sockets.push(nodeos_path);
+    sockets.extend(listen_for_others(&dir, ee::Door { handle: handle.clone(), node: name, roles, clock })?);
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     let before = (half.clone(), xdp.own.clone());
@@ -143,6 +136,15 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 fn listen(half: Option<&KernelHalf>, steering: Option<&Steering>) -> std::io::Result<()> {
     half.map_or(Ok(()), KernelHalf::listen)?;
     steering.map_or(Ok(()), Steering::listen)
+}
+
+/// The sockets of control and of environments in processes of their own.
+fn listen_for_others(dir: &Path, door: ee::Door) -> Result<[std::path::PathBuf; 2]> {
+    let paths = [dir.join("control.sock"), dir.join("nodeos.sock")];
+    let cannot = |path: &Path| format!("cannot listen at {}", path.display());
+    control::serve(&paths[0], door.handle.clone()).with_context(|| cannot(&paths[0]))?;
+    ee::serve(&paths[1], door).with_context(|| cannot(&paths[1]))?;
+    Ok(paths)
 }
 
 /// The socket of applications, and their way to it by TCP if there is one.

@@ -13,8 +13,8 @@ use std::collections::{HashMap, VecDeque};
 /// Next hops in the table.
 const ENTRIES_MAX: usize = 1024;
 
-/// Packets that wait for one next hop.
-const WAITING_MAX: usize = 8;
+/// Packets that wait for one next hop: as many as may have waited for one code and come at once.
+const WAITING_MAX: usize = 16;
 
 /// For how long an answer is used without asking again, in nanoseconds.
 const FRESH_FOR: u64 = 20_000_000_000;

@@ -1,6 +1,7 @@
 /* Threads: their names, their leave, what they cost; and one that hangs, which takes its domain with it and nothing else. A packet that is sent by
  * if0 comes in by if1. Prints "ok" at the end. */
 #include <anode/nodeos.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@ static an_Domain_t domain;
 static an_OutChan_t out;
 static atomic_int ended, came, slow;
 static _Atomic(an_Thread_t) names[2];
+static _Atomic int may_leave;
 
 static void die(const char *what)
 {
@@ -80,7 +82,7 @@ static an_Domain_t below(void)
 static void say(void *arg)
 {
     atomic_store((_Atomic(an_Thread_t) *)arg, an_threadSelf());
-    while (!atomic_load(&names[0]) || !atomic_load(&names[1]))
+    while (!atomic_load(&may_leave))
         an_threadYield();
     MUST(an_threadExit() == AN_OK);
 }
@@ -89,8 +91,11 @@ static void say(void *arg)
 static void names_and_leave(void)
 {
     an_Domain_t pair = an_domainCreate(0, domain, &(struct an_ThreadPoolSpec){.maxthreads = 2}, 0);
-    MUST(pair && an_threadEnter(pair, 0) == AN_ELIMIT);
-    MUST(an_threadCreate(pair, say, &names[0]) == AN_OK && an_threadCreate(pair, say, &names[1]) == AN_OK);
+    MUST(pair && an_threadCreate(pair, say, &names[0]) == AN_OK && an_threadCreate(pair, say, &names[1]) == AN_OK);
+    while (!atomic_load(&names[0]) || !atomic_load(&names[1]))
+        sched_yield();
+    MUST(an_threadEnter(pair, 0) == AN_ELIMIT);
+    atomic_store(&may_leave, 1);
     while (an_threadEnter(pair, 0) != AN_OK)
         MUST(an_error() == AN_ELIMIT);
     MUST(names[0] != names[1] && names[0] && names[1]);

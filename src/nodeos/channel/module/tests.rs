@@ -1,3 +1,5 @@
+//! What goes into the modules of a channel comes out of them, with loss, in any order, and whatever comes instead.
+
 use super::*;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
