@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Acts on verdicts of sandboxed code (runner.bpf.c): one program for all codes, and our own.
+ * Acts on verdicts that the ingress does not act on itself.
  */
 #include "act.h"
 

@@ -125,9 +125,9 @@ INLINE void address(u8 *data, const u8 *end, struct capsule *capsule, u32 form, 
 
 /* Sends the packet, whose capsule header is within it, by a next hop. */
 INLINE int send(const struct current *now, u8 *data, const u8 *end, struct capsule *capsule, const struct hop *hop,
-                const u64 from[2], const u64 to[2])
+                const u64 from[2], const u64 to[2], u32 form)
 {
-    address(data, end, capsule, now->offset, now->bound, hop, from, to);
+    address(data, end, capsule, form, now->bound, hop, from, to);
     return (int)redirect_map(transmit_map, hop->interface, 0);
 }
 
@@ -149,7 +149,7 @@ INLINE int forward(struct xdp *ctx, const struct current *now, const struct know
     u32 octets = now->bytes + form - (u32)sizeof(struct ethernet);
     int other_way = UNLIKELY(node()->ruled) && !is_equal(from, now->source);
     if (LIKELY(is_equal(to, known->to) && is_v4(from) == (form < BEHIND_IPV6) && !other_way))
-        return octets > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to);
+        return octets > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to, form);
     if (is_v4(to) != is_v4(from) || is_v4(to) != (form < BEHIND_IPV6))
         return 0;
     const struct next_hop *next = find_next(ctx, from, to);
@@ -160,7 +160,7 @@ INLINE int forward(struct xdp *ctx, const struct current *now, const struct know
     capsule = (void *)(data + form);
     if ((u8 *)(capsule + 1) > packet_end(ctx) || data + BEHIND_UDP6 > packet_end(ctx))
         return 0;
-    return send(now, data, packet_end(ctx), capsule, &next->hop, from, to);
+    return send(now, data, packet_end(ctx), capsule, &next->hop, from, to, form);
 }
 
 INLINE int conclude(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict)
@@ -181,14 +181,6 @@ INLINE int conclude(struct xdp *ctx, const struct current *now, const struct kno
     return pass_up(ctx, now, known, verdict, 0, 0, 0);
 }
 
-INLINE void charge_for(const struct current *now)
-{
-    struct usage *usage = map_lookup(usage_map, &now->slot);
-
-    if (usage)
-        charge(now->slot, usage, ktime_get_ns() - now->began);
-}
-
 /* Acts on the verdict of code that has run. */
 INLINE int finish(struct xdp *ctx, const struct current *now)
 {
@@ -197,14 +189,30 @@ INLINE int finish(struct xdp *ctx, const struct current *now)
 
     if (!known)
         return XDP_ABORTED;
-    if (UNLIKELY(now->began))
-        charge_for(now);
     if (LIKELY(verdict == VERDICT_FORWARD && now->bound)) {
         int done = forward(ctx, now, known);
         if (LIKELY(done))
             return done;
     }
     return conclude(ctx, now, known, verdict);
+}
+
+/* The same for most packets: they go on as their flow does. 0: this one does not. */
+INLINE int finish_known(struct xdp *ctx, const struct current *now, const struct known *known, u32 form)
+{
+    u8 *data = packet(ctx);
+    struct capsule *capsule = (void *)(data + form);
+
+    if (UNLIKELY(now->verdict != VERDICT_FORWARD || !now->bound || (u8 *)(capsule + 1) > packet_end(ctx)))
+        return 0;
+    u64 from[2], to[2];
+    copy(from, capsule->source.half);
+    copy(to, capsule->destination.half);
+    if (UNLIKELY(!is_equal(to, known->to) || !is_equal(from, now->source) || is_v4(from) != (form < BEHIND_IPV6)))
+        return 0;
+    if (UNLIKELY(now->bytes + form - (u32)sizeof(struct ethernet) > known->hop.mtu))
+        return 0;
+    return send(now, data, packet_end(ctx), capsule, &known->hop, from, to, form);
 }
 
 #endif

@@ -12,6 +12,8 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define INLINE static inline __attribute__((always_inline))
+/* A function of our own that is called, not a part of its caller. */
+#define FUNCTION __attribute__((section(".text"), noinline, used))
 #define SECTION(name) __attribute__((section(name), used))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -19,12 +19,12 @@ enum {
     NEXT_HOPS = 8192,
 };
 
-/* Where a capsule header can stand in a frame: its form. Map `programs` has a program of each code for each: that
- * of slot S and form number F, in this order, is number S + F * PROGRAMS. */
+/* Where a capsule header can stand in a frame: its form. Map `programs` has the program of each code at its slot. */
 enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62, BEHIND_UDP6 = 70 };
 
-/* Map `stations`: programs of our own that others jump to. */
-enum { ACT, LEARN, FAMILY, LATER, STATIONS };
+/* Map `stations`: programs of our own that others jump to: what looks closely, since no code has run; and where a packet goes whose
+ * code has run. */
+enum { LEARN, ACT, FAMILY, LATER, STATIONS };
 
 /* Map `doors`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
 enum { CUT, LOOK, DOORS };
@@ -85,7 +85,7 @@ struct code {
     u16 window;
     /* Codes that found this place taken and stand behind it. */
     u16 passed;
-    /* For the node alone: a digest of its programs as they were linked. */
+    /* For the node alone: a digest of its program as it was linked. */
     u64 made_of[3];
 };
 
@@ -206,9 +206,11 @@ struct current {
     u64 source[2];
     /* Its flow's place in map `known`, and what of it changes from packet to packet: offset of the capsule header in the frame, slot
      * of the code, octets of the capsule, header included, and its resource bound. */
-    u32 known, offset, slot, bytes, bound;
-    /* What the code has returned. */
-    u32 verdict;
+    u32 known;
+    u16 offset;
+    /* Where it goes since its code has been jumped to (a station; 0: that was not there), and what the code has returned. */
+    u16 next;
+    u32 slot, bytes, bound, verdict;
     /* When it began, if it is timed; else 0. */
     u64 began;
 };

@@ -7,8 +7,6 @@
 #include "act.h"
 #include "children.h"
 
-enum { LOCKED = 56 };
-
 /* The send that a copy at this interface is, as its place among those of its record. */
 INLINE u32 take(struct record *record, u32 interface)
 {

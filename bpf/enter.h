@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Takes a capsule of a known flow to its code: says where it is, asks for the code's budget, jumps.
+ * Takes a capsule of a known flow to its code: says where it is, asks for the code's budget, runs it.
  */
 #ifndef ANODE_ENTER_H
 #define ANODE_ENTER_H
@@ -9,12 +9,6 @@
 #include "known.h"
 #include "parse.h"
 #include "sockets.h"
-
-/* The number of a form. */
-INLINE u32 number_of(u32 form)
-{
-    return form == BEHIND_IPV4 ? 0 : form == BEHIND_UDP ? 1 : form == BEHIND_IPV6 ? 2 : 3;
-}
 
 INLINE void describe(struct current *now, const struct capsule *capsule, const struct known *known, u32 length)
 {
@@ -35,11 +29,11 @@ INLINE void describe(struct current *now, const struct capsule *capsule, const s
 }
 
 /* A jump to the program with this number: fixed in the code, so the kernel makes it a direct one. */
-#define JUMP(ctx, number)                                                                                      \
+#define JUMP(ctx, map, number)                                                                                 \
     asm volatile("r1 = %0\n\tr2 = %1\n\tr3 = %2\n\tcall 12"                                                  \
                  :                                                                                             \
-                 : "r"(ctx), "r"(programs_map), "i"(number)                                                    \
-                 : "r0", "r1", "r2", "r3", "r4", "r5")
+                 : "r"(ctx), "r"(map), "i"(number)                                                             \
+                 : "r0", "r1", "r2", "r3", "r4", "r5", "memory")
 
 /* The codes that came first are those most used: their programs are reached without a look-up. */
 INLINE void jump_first(struct xdp *ctx, u32 slot)
@@ -47,22 +41,43 @@ INLINE void jump_first(struct xdp *ctx, u32 slot)
     if (slot < 5) {
         if (slot < 3) {
             if (slot == 1)
-                JUMP(ctx, 1 + PROGRAMS);
+                JUMP(ctx, programs_map, 1);
             else
-                JUMP(ctx, 2 + PROGRAMS);
+                JUMP(ctx, programs_map, 2);
         } else if (slot == 3)
-            JUMP(ctx, 3 + PROGRAMS);
+            JUMP(ctx, programs_map, 3);
         else
-            JUMP(ctx, 4 + PROGRAMS);
+            JUMP(ctx, programs_map, 4);
     } else if (slot < 7) {
         if (slot == 5)
-            JUMP(ctx, 5 + PROGRAMS);
+            JUMP(ctx, programs_map, 5);
         else
-            JUMP(ctx, 6 + PROGRAMS);
+            JUMP(ctx, programs_map, 6);
     } else if (slot == 7)
-        JUMP(ctx, 7 + PROGRAMS);
+        JUMP(ctx, programs_map, 7);
     else
-        JUMP(ctx, 8 + PROGRAMS);
+        JUMP(ctx, programs_map, 8);
+}
+
+/* Runs the program in a slot. It is jumped to from a function of its own, so it comes back to whoever has called this: programs of codes
+ * jump nowhere, and what happens before and after them is one program that all of them share. What they say is in `current`; the kernel's
+ * verifier does not know that they have run. */
+FUNCTION int jump(struct xdp *ctx, u32 slot)
+{
+    if (LIKELY(slot - 1 < 8))
+        jump_first(ctx, slot);
+    else
+        tail_call(ctx, programs_map, slot);
+    return 0;
+}
+
+/* What only one packet of a share needs, apart from what all need. */
+FUNCTION int take_share_apart(u32 slot, struct usage *usage, u64 now) { return take_share(slot, usage, now); }
+
+FUNCTION int charge_apart(u32 slot, struct usage *usage, u64 time)
+{
+    charge(slot, usage, time);
+    return 0;
 }
 
 /* Whether the domain of a code may have another packet; accounts for it if so. */
@@ -71,7 +86,7 @@ INLINE int admit(struct current *now, struct usage *usage)
     now->began = 0;
     if (UNLIKELY(!usage->left)) {
         now->began = ktime_get_ns();
-        if (!take_share(now->slot, usage, now->began)) {
+        if (!take_share_apart(now->slot, usage, now->began)) {
             usage->by_budget++;
             return 0;
         }
@@ -82,25 +97,49 @@ INLINE int admit(struct current *now, struct usage *usage)
     return 1;
 }
 
-/* Takes a capsule to its code. Comes back if it is over the budget, or if its code has just gone. */
+/* The frame is to go on as it came: in general, or only because others of its flow are in the user half. Its code was
+ * there, and `next` says what is to come. */
+enum { LIFT = 16, FOLLOW, RAN };
+
+/* Runs the program in a slot, and charges for it if it is timed: where the packet goes then. */
+INLINE u32 run_in(struct xdp *ctx, struct current *now, u32 slot, struct usage *usage)
+{
+    now->next = LEARN;
+    jump(ctx, slot);
+    u32 next = *(volatile u16 *)&now->next;
+    if (UNLIKELY(now->began) && next != LEARN && next != LATER)
+        charge_apart(slot, usage, ktime_get_ns() - now->began);
+    return next;
+}
+
+/* Takes a capsule to its code. LIFT, if that has just gone. */
 INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *capsule, const struct known *known, u32 length,
                  u32 form)
 {
-    u32 slot = known->slot;
-
     describe(now, capsule, known, length);
-    now->offset = form;
+    now->offset = (u16)form;
     struct usage *usage = map_lookup(usage_map, &now->slot);
     if (!usage || !admit(now, usage))
         return XDP_DROP;
-    if (form == BEHIND_UDP && LIKELY(slot <= 8))
-        jump_first(ctx, slot);
+    if (UNLIKELY(run_in(ctx, now, known->slot, usage) == LEARN)) {
+        usage->left++;
+        usage->packets--;
+        usage->bytes -= now->bytes;
+        return LIFT;
+    }
+    return RAN;
+}
+
+/* Takes a packet whose code has been jumped to where that has said. */
+INLINE int go_on(struct xdp *ctx, const struct current *now)
+{
+    if (now->next == ACT)
+        JUMP(ctx, stations_map, ACT);
+    else if (now->next == FAMILY)
+        JUMP(ctx, stations_map, FAMILY);
     else
-        tail_call(ctx, programs_map, slot + number_of(form) * PROGRAMS);
-    usage->left++;
-    usage->packets--;
-    usage->bytes -= now->bytes;
-    return XDP_PASS;
+        JUMP(ctx, stations_map, LATER);
+    return XDP_ABORTED;
 }
 
 #endif

@@ -12,9 +12,9 @@
 #include "contract.h"
 
 /* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload octets in
- * its window, offset of the capsule header, sets of its soft state less 1, longest keep time in milliseconds, children
+ * its window, sets of its soft state less 1, longest keep time in milliseconds, children
  * that a packet of its may send. */
-enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };
+enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };
 
 #define constant(which)                                                                                        \
     ({                                                                                                         \
@@ -31,7 +31,7 @@ enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, OFFSET = 0x5e1f0003, SETS = 0x5e1
         at_;                                                                                                   \
     })
 
-#define CALL SECTION(".text") __attribute__((noinline))
+#define CALL FUNCTION
 
 /* The node's clock. */
 INLINE u64 clock(void)

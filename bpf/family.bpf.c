@@ -11,8 +11,6 @@ static long (*const broadcast_map)(const void *map, u64 key, u64 flags) = (void 
 /* BPF_F_BROADCAST. */
 enum { BROADCAST = 1 << 3 };
 
-enum { LOCKED = 56, ADDRESSES = 32 };
-
 /* What all sends of a packet have in common. */
 struct plan {
     const struct current *now;
@@ -107,8 +105,6 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
 
     if (!usage || !brood)
         return XDP_ABORTED;
-    if (UNLIKELY(now->began))
-        charge_for(now);
     if (verdict > VERDICT_FORWARD && (verdict & 0xffff) != VERDICT_DELIVER && !plan->record->lines) {
         /* What a failed run has sent was never sent. */
         plan->record->sends = 0;

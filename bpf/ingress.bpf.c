@@ -3,12 +3,13 @@
  * The kernel half's ingress (XDP): takes capsules of known flows to their code, leaves what is not ours to the Linux stack as it
  * came, and has everything else looked at more closely.
  *
- *     form ─▶ flow ─▶ headers ─▶ budget ─▶ (tail call) runner.bpf.c ─▶ act.bpf.c ─▶ redirect
- *       │       └────────┴─▶ (tail call) learn.bpf.c
+ *     form ─▶ flow ─▶ headers ─▶ budget ─▶ runner.bpf.c, and back ─▶ redirect
+ *       │       └────────┴─▶ (tail call) learn.bpf.c  └─▶ (tail call) another station
  *       └─▶ Linux stack
  *
- * Nothing is written before the tail call, so whatever is passed on is as it came.
+ * Nothing is written before code runs, so whatever is passed on without is as it came.
  */
+#include "act.h"
 #include "enter.h"
 
 /* Whether others of the flow are in the user half. */
@@ -20,32 +21,41 @@ INLINE int must_wait(struct xdp *ctx, const struct capsule *capsule)
     return !port || must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half));
 }
 
-/* Comes back if the capsule is not to run before a closer look. */
+/* LIFT, if the capsule is not to run before a closer look. */
 INLINE int try_known(struct xdp *ctx, struct current *now, u32 form)
 {
     const u8 *data = packet(ctx), *end = packet_end(ctx);
     const struct capsule *capsule = (const void *)(data + form);
 
     if ((const u8 *)(capsule + 1) > end)
-        return XDP_PASS;
+        return LIFT;
     const struct known *known = find_known(capsule, ctx->ingress_ifindex, form, &now->known);
     if (UNLIKELY(!known || (known->mac ^ *(const u64 *)data) << 16))
-        return XDP_PASS;
+        return LIFT;
     if (UNLIKELY(known->sockets) && must_wait(ctx, capsule))
-        return XDP_PASS;
+        return LIFT;
     u32 length = anep_length(data, (u32)(end - data), form);
     if (UNLIKELY(length < sizeof(struct anep) + sizeof(*capsule) + known->window))
-        return XDP_PASS;
-    now->received++;
+        return LIFT;
     int done = enter(ctx, now, capsule, known, length, form);
-    now->received--;
-    return done;
+    if (UNLIKELY(done == LIFT))
+        return LIFT;
+    now->received++;
+    if (UNLIKELY(done != RAN))
+        return done;
+    /* A sum over all of a packet is left to the program that has it anyway: to verify that loop takes most of the time of loading it. */
+    if (LIKELY(form != BEHIND_UDP6 && now->next == ACT)) {
+        done = finish_known(ctx, now, known, form);
+        if (LIKELY(done))
+            return done;
+    }
+    return go_on(ctx, now);
 }
 
 INLINE int ingress_of(struct xdp *ctx, u32 form)
 {
     struct current *now = map_lookup(current_map, zero_value);
-    int done = XDP_PASS;
+    int done = LIFT;
 
     if (!now)
         return XDP_PASS;
@@ -57,8 +67,8 @@ INLINE int ingress_of(struct xdp *ctx, u32 form)
         done = try_known(ctx, now, BEHIND_IPV4);
     else if (form == BEHIND_IPV6)
         done = try_known(ctx, now, BEHIND_IPV6);
-    if (done == XDP_DROP)
-        return XDP_DROP;
+    if (LIKELY(done != LIFT))
+        return done;
     tail_call(ctx, stations_map, LEARN);
     return XDP_PASS;
 }

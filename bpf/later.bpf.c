@@ -14,15 +14,15 @@ SECTION("xdp") int later(struct xdp *ctx)
     if (!now || !own)
         return XDP_ABORTED;
     u32 slot = now->slot;
-    if (!own->ready) {
-        prepare(own);
-        if (own->ready)
-            tail_call(ctx, programs_map, slot + number_of(now->offset) * PROGRAMS);
-    }
     struct usage *usage = map_lookup(usage_map, &slot);
     struct brood *brood = map_lookup(broods_map, &slot);
     if (!usage || !brood)
         return XDP_ABORTED;
+    if (!own->ready) {
+        prepare(own);
+        if (own->ready && run_in(ctx, now, slot, usage) == FAMILY)
+            return go_on(ctx, now);
+    }
     usage->left++;
     usage->packets--;
     usage->bytes -= now->bytes;

@@ -3,7 +3,7 @@
  * Looks closely at what the ingress does not know: a capsule whose code, neighbour and way are known here begins a known flow
  * and goes to its code; what is ours goes to the user half as it came.
  *
- *     headers ─▶ code ─▶ neighbour ─▶ way ─▶ order ─▶ budget ─▶ (tail call) runner.bpf.c
+ *     headers ─▶ code ─▶ neighbour ─▶ way ─▶ order ─▶ budget ─▶ runner.bpf.c, and back ─▶ (tail call) a station
  *        └────────┴─────────┴─────────┴───────┴─▶ AF_XDP socket, or XDP_PASS: AF_PACKET socket, or the Linux stack
  */
 #include "enter.h"
@@ -95,10 +95,7 @@ INLINE struct known *find_out(struct xdp *ctx, const struct port *port, const st
     return known;
 }
 
-/* To the user half, only because others of the flow are there. */
-enum { FOLLOW = 16 };
-
-/* Takes a capsule to its code. Comes back if that is not to be here, with what is to become of it. */
+/* Takes a capsule to its code, if that is to be here. */
 INLINE int run(struct xdp *ctx, struct current *now, u32 form)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);
@@ -106,20 +103,20 @@ INLINE int run(struct xdp *ctx, struct current *now, u32 form)
     u32 interface = ctx->ingress_ifindex;
 
     if ((const u8 *)(capsule + 1) > end)
-        return XDP_PASS;
+        return LIFT;
     struct port *port = map_lookup(ports_map, &interface);
     u32 length = anep_length(data, (u32)xdp_get_buff_len(ctx), form);
     if (!port || !port->present || !is_for(data, port) || !length ||
         is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
-        return XDP_PASS;
+        return LIFT;
     now->received++;
     struct known *known = find_out(ctx, port, capsule, form, &now->known);
     if (!known || length < sizeof(struct anep) + sizeof(*capsule) + known->window)
-        return XDP_PASS;
+        return LIFT;
     /* Of a frame in several buffers the first has all that is looked at, but for a sum over all of it. */
     u32 first = (u32)(end - data);
     if (first < form + sizeof(*capsule) + known->window || (form == BEHIND_UDP6 && first < form - sizeof(struct anep) + length))
-        return XDP_PASS;
+        return LIFT;
     if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
         return FOLLOW;
     return enter(ctx, now, capsule, known, length, form);
@@ -137,7 +134,7 @@ INLINE int run_form(struct xdp *ctx, struct current *now)
     case BEHIND_IPV6:
         return run(ctx, now, BEHIND_IPV6);
     default:
-        return XDP_PASS;
+        return LIFT;
     }
 }
 
@@ -148,5 +145,7 @@ SECTION("xdp") int learn(struct xdp *ctx)
     if (!now)
         return XDP_PASS;
     int verdict = run_form(ctx, now);
-    return verdict == XDP_DROP ? XDP_DROP : lift(ctx, 1, verdict == FOLLOW);
+    if (verdict == RAN)
+        return go_on(ctx, now);
+    return verdict < LIFT ? verdict : lift(ctx, 1, verdict == FOLLOW);
 }

@@ -4,16 +4,14 @@
  * every code (src/code/link): `capsule` below is that code, verified by the kernel for itself, over
  * the context and the window and nothing else; `constant` values are put in by the linker.
  *
- * The code returns a verdict, and another program acts on it: the code has no way to the packet but its
- * window. There is one program of a code for each place where a capsule can stand in a frame, since the
- * kernel lets a loader of few rights compute packet addresses from constants only. What it verifies for such a
- * loader is also slower (barriers against speculation), so nothing is done here that can be done elsewhere.
+ * The code returns a verdict, and who has jumped here acts on it (enter.h): the code has no way to the packet but its
+ * window. What the kernel verifies for a loader of few rights is slower (barriers against speculation), and there is a runner
+ * for each code, which a processor has to fetch, so nothing is done here that can be done elsewhere.
  */
 #include "code.h"
 
 SECTION("xdp") int runner(struct xdp *ctx)
 {
-    if (run_code(ctx))
-        tail_call(ctx, stations_map, ACT);
-    return XDP_ABORTED;
+    run_code(ctx);
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * The runner of code that sends children or writes into the log. It runs on a copy of its window, so that what it sends is
- * there to be copied when it calls, and what it does is written into a record (children.h).
+ * there to be copied when it calls, and what it does is written into a record (children.h). It returns as the other runner does.
  */
 #include "environment.h"
 #include "wire.h"
@@ -9,21 +9,17 @@
 /* The code, as a global function of its own. */
 extern int capsule(struct context *context, struct addr *window);
 
-/* Where the window begins, behind the capsule header's first fields. */
-enum { LOCKED = 56, ADDRESSES = 32 };
-
 SECTION("xdp") int sender(struct xdp *ctx)
 {
     struct current *now = map_lookup(current_map, zero_value);
     struct window *own = map_lookup(window_map, zero_value);
 
     if (!now || !own)
-        return XDP_ABORTED;
-    if (LIKELY(own->ready && !xdp_load_bytes(ctx, (u32)constant(OFFSET) + LOCKED, own->send.window, (u32)constant(WINDOW) + ADDRESSES))) {
+        return 0;
+    now->next = LATER;
+    if (LIKELY(own->ready && !xdp_load_bytes(ctx, now->offset + LOCKED, own->send.window, (u32)constant(WINDOW) + ADDRESSES))) {
         now->verdict = (u32)capsule(&now->context, (struct addr *)own->send.window);
-        tail_call(ctx, stations_map, FAMILY);
-        return XDP_ABORTED;
+        now->next = FAMILY;
     }
-    tail_call(ctx, stations_map, LATER);
-    return XDP_ABORTED;
+    return 0;
 }

@@ -48,6 +48,9 @@ struct capsule {
 _Static_assert(sizeof(struct ethernet) == 14 && sizeof(struct ipv4) == 20 && sizeof(struct ipv6) == 40, "headers");
 _Static_assert(sizeof(struct udp) == 8 && sizeof(struct anep) == 8 && sizeof(struct capsule) == 88, "headers");
 
+/* In a capsule header: where the window begins, with source and destination, and octets of these two. */
+enum { LOCKED = 56, ADDRESSES = 32 };
+
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
 enum { UDP = 17, ANEP = 107, PORT = 3322, CAPSULE = 0x0ac0 };
 

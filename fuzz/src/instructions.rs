@@ -7,9 +7,7 @@
 
 use crate::code::bundle::{Insn, Program};
 use crate::code::check;
-use crate::code::link::{
-    Constants, Environment, Function, KEEP, LinkError, MOST, OFFSET, Reference, SETS, SLOT, WINDOW, link,
-};
+use crate::code::link::{Constants, Environment, Function, KEEP, LinkError, MOST, Reference, SETS, SLOT, WINDOW, link};
 
 /// Opcodes of RFC 9669, appendix A, groups base32, base64, divmul32 and divmul64, that mobile code may have; without
 /// packet access, atomics, the conditional jumps' newer relatives, calls by register and long jumps. `0x85` and `0x18`
@@ -109,7 +107,7 @@ pub fn second_opinion(bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Constants as for a code in a node.
-const CONSTANTS: Constants = Constants { slot: 7, window: 16, offset: 50, sets: 256, keep_ms: 300_000, children: 16 };
+const CONSTANTS: Constants = Constants { slot: 7, window: 16, sets: 256, keep_ms: 300_000, children: 16 };
 
 /// Any program to the scanner, and what it accepts to the linker: what comes of it, if it can be linked. It has
 /// no call that the linker did not make.
@@ -171,11 +169,11 @@ fn same(function: &Function, linked: &[Insn]) -> Result<(), String> {
     for (at, (before, after)) in function.code.iter().zip(linked).enumerate() {
         let refers = function.references.iter().find(|(place, _)| *place == at).map(|(_, reference)| reference);
         let source = refers.map(|reference| match reference {
-            Reference::Code => 1,
+            Reference::Code | Reference::Function(_) => 1,
             Reference::Map(_) => 5,
             Reference::Value(_) => 6,
         });
-        let constant = [SLOT, WINDOW, OFFSET, SETS, KEEP, MOST].contains(&before.imm);
+        let constant = [SLOT, WINDOW, SETS, KEEP, MOST].contains(&before.imm);
         let masked = |insn: &Insn| Insn { src: 0, imm: 0, ..*insn };
         let right = match (source, constant) {
             (Some(source), _) => masked(before) == masked(after) && after.src == source,

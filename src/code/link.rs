@@ -41,9 +41,6 @@ pub const SLOT: i32 = 0x5e1f_0001;
 /// The immediate that stands for the payload octets in the code's window.
 pub const WINDOW: i32 = 0x5e1f_0002;
 
-/// The immediate that stands for the offset of the capsule header in a frame.
-pub const OFFSET: i32 = 0x5e1f_0003;
-
 /// The immediate that stands for the sets of the code's soft state, less one.
 pub const SETS: i32 = 0x5e1f_0004;
 
@@ -65,6 +62,8 @@ pub enum Reference {
     Value(String),
     /// The mobile code.
     Code,
+    /// Another function of our own, by name.
+    Function(String),
 }
 
 /// A function of the environment.
@@ -72,7 +71,7 @@ pub enum Reference {
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Its instructions; jumps stay inside, and it calls nothing but the mobile code.
+    /// Its instructions; jumps stay inside.
     pub code: Vec<Insn>,
     /// Which instructions refer to what.
     pub references: Vec<(usize, Reference)>,
@@ -96,8 +95,6 @@ pub struct Constants {
     pub slot: u32,
     /// Payload octets in its window.
     pub window: u32,
-    /// Offset of the capsule header in the frames it is for.
-    pub offset: u32,
     /// Sets of its soft state, a power of two.
     pub sets: u32,
     /// Longest keep time of its soft state, in milliseconds.
@@ -165,11 +162,32 @@ impl Linked {
     }
 }
 
-/// A function of our own that stands alone: no mobile code, no constants of one.
-pub fn alone(function: &Function) -> Result<Linked, LinkError> {
+/// A program of our own, the first of these functions, with those that it calls: no mobile code, no constants of one.
+pub fn alone(functions: &[Function]) -> Result<Linked, LinkError> {
     let mut linked = Linked::default();
-    linked.append(function, Owner::Runner, function.code.len(), Constants::default())?;
+    let starts = starts(0, functions);
+    for (at, function) in functions.iter().enumerate() {
+        let owner = if at == 0 { Owner::Runner } else { Owner::Call };
+        linked.append(function, owner, None, Constants::default())?;
+    }
+    for (function, start) in functions.iter().zip(&starts) {
+        for (at, reference) in &function.references {
+            let Reference::Function(name) = reference else { continue };
+            let called = functions.iter().position(|function| function.name == *name);
+            let to = called.ok_or(LinkError::Broken("a call of a function that is not there"))?;
+            linked.code[start + at] = local(start + at, starts[to]);
+        }
+    }
     Ok(linked)
+}
+
+/// Where functions begin, one behind the other from `at` on.
+fn starts<'a>(mut at: usize, functions: impl IntoIterator<Item = &'a Function>) -> Vec<usize> {
+    let start = |function: &Function| {
+        let end = at + function.code.len();
+        core::mem::replace(&mut at, end)
+    };
+    functions.into_iter().map(start).collect()
 }
 
 /// Links checked `program` with `environment`.
@@ -177,33 +195,27 @@ pub fn link(environment: &Environment, program: &Program, constants: Constants) 
     let mut linked = Linked::default();
     let runner = environment.runner_of(program);
     let entry = runner.code.len();
-    linked.append(runner, Owner::Runner, entry, constants)?;
+    linked.append(runner, Owner::Runner, Some(entry), constants)?;
 
     let calls = program.symbols.iter().map(|name| {
         let found = environment.calls.iter().find(|call| call.name == *name);
         found.ok_or_else(|| LinkError::NoCall(name.clone()))
     });
     let calls = calls.collect::<Result<Vec<_>, _>>()?;
-    let mut starts = Vec::with_capacity(calls.len());
-    let mut end = entry + program.code.len();
-    for call in &calls {
-        starts.push(end);
-        end += call.code.len();
-    }
-    linked.append_code(program, &starts)?;
+    linked.append_code(program, &starts(entry + program.code.len(), calls.iter().copied()))?;
     for call in calls {
-        linked.append(call, Owner::Call, entry, constants)?;
+        linked.append(call, Owner::Call, Some(entry), constants)?;
     }
     Ok(linked)
 }
 
 impl Linked {
-    /// Appends a function of the environment.
+    /// Appends a function of the environment, around mobile code that begins at `entry`, or around none.
     fn append(
         &mut self,
         function: &Function,
         owner: Owner,
-        entry: usize,
+        entry: Option<usize>,
         constants: Constants,
     ) -> Result<(), LinkError> {
         let start = self.code.len();
@@ -212,7 +224,6 @@ impl Linked {
             let value = match (insn.opcode, insn.imm) {
                 (SET | ADD, SLOT) => constants.slot as i32,
                 (SET | ADD, WINDOW) => constants.window as i32,
-                (SET | ADD, OFFSET) => constants.offset as i32,
                 (SET | ADD, SETS) => constants.sets.saturating_sub(1) as i32,
                 (SET | ADD, KEEP) => constants.keep_ms as i32,
                 (SET | ADD, MOST) => constants.children as i32,
@@ -232,7 +243,11 @@ impl Linked {
                     insn.src = VALUE;
                     insn.imm = place_of(&mut self.maps, name) as i32;
                 }
-                Reference::Code if insn.opcode == CALL => *insn = local(place, entry),
+                Reference::Code if insn.opcode == CALL => {
+                    *insn = local(place, entry.ok_or(LinkError::Broken("a call of code where there is none"))?);
+                }
+                // Where that is will be known later; only programs of our own have such calls.
+                Reference::Function(_) if insn.opcode == CALL && entry.is_none() => {}
                 _ => return Err(LinkError::Broken("a reference of another kind than its instruction")),
             }
         }
@@ -293,7 +308,7 @@ mod tests {
     }
 
     fn constants() -> Constants {
-        Constants { slot: 7, window: 12, offset: 42, sets: 4, keep_ms: 1000, children: 3 }
+        Constants { slot: 7, window: 12, sets: 4, keep_ms: 1000, children: 3 }
     }
 
     fn environment() -> Environment {
@@ -329,6 +344,24 @@ mod tests {
     fn constants_are_those_of_the_code() {
         let linked = linked(&["an_now"], vec![call(SYMBOL, 0), EXIT]).unwrap();
         assert_eq!((linked.code[0].imm, linked.code[5].imm), (7, 12));
+    }
+
+    #[test]
+    fn functions_of_our_own_find_each_other_and_nothing_else() {
+        let function = |name: &str, calls: &str| Function {
+            name: name.into(),
+            code: vec![call(LOCAL, -1), EXIT],
+            references: vec![(0, Reference::Function(calls.into()))],
+        };
+        let linked = alone(&[function("first", "second"), function("second", "second")]).unwrap();
+        assert_eq!(linked.code, [call(LOCAL, 1), EXIT, call(LOCAL, -1), EXIT]);
+        assert_eq!(linked.functions, [(0, Owner::Runner), (2, Owner::Call)]);
+        assert!(alone(&[function("first", "third")]).is_err());
+        let code = Function { references: vec![(0, Reference::Code)], ..function("first", "") };
+        assert!(alone(&[code]).is_err(), "there is no mobile code");
+        let environment = Environment { runner: function("runner", "runner"), ..Environment::default() };
+        let program = Program { symbols: Vec::new(), code: vec![EXIT] };
+        assert!(link(&environment, &program, constants()).is_err(), "around mobile code nothing else is called");
     }
 
     #[test]

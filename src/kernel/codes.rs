@@ -2,7 +2,7 @@
 
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};
-use super::layout::{CHILDREN, OFFSETS};
+use super::layout::CHILDREN;
 use super::loader::{self, Wanted};
 use super::maps::{CodeEntry, Maps};
 use super::pins::state_of;
@@ -66,7 +66,7 @@ impl KernelHalf {
         }
     }
 
-    /// Makes the programs and the state of a code, unless it has just these.
+    /// Makes the program and the state of a code, unless it has just these.
     fn make(&self, held: Held, code: &Code, form: Form, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
         let (entries, keep_ms) = (limits.state_entries, limits.keep_ms_max);
         let before = match &held.stage {
@@ -85,12 +85,10 @@ impl KernelHalf {
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }
-        let programs = self.load(&linked, form, entry.window.into(), &kept)?;
-        for program in &programs {
-            let (verified, most) = (program.info()?.verified, limits.verified_instructions);
-            if verified > most {
-                return Err(LoadError::TooCostly(verified, most));
-            }
+        let program = self.load(&linked, form, entry.window.into(), &kept)?;
+        let (verified, most) = (program.info()?.verified, limits.verified_instructions);
+        if verified > most {
+            return Err(LoadError::TooCostly(verified, most));
         }
         if !matches!(held.stage, Stage::Adopted(_)) {
             self.maps.clear_usage(entry.slot)?;
@@ -98,31 +96,25 @@ impl KernelHalf {
         if let Some(pinned) = &self.pinned {
             pinned.set.keep(&state_of(&entry.name), &*kept)?;
         }
-        self.maps.set_programs(entry.slot, &programs)?;
+        self.maps.set_program(entry.slot, &program)?;
         Ok((Held { entry, stage: Stage::Loaded }, kept))
     }
 
-    /// Links code: a program for each place of a capsule in a frame.
-    fn link(&self, code: &Code, entry: &CodeEntry, state: &CodeState, children: u32) -> Result<Vec<Linked>, LoadError> {
+    fn link(&self, code: &Code, entry: &CodeEntry, state: &CodeState, children: u32) -> Result<Linked, LoadError> {
         let (slot, window, sets, keep_ms) = (entry.slot, entry.window.into(), state.sets(), state.keep_ms());
-        let constants = |offset| Constants { slot, window, offset, sets, keep_ms, children };
-        let link = |offset| link::link(&self.environment, code, constants(offset));
-        Ok(OFFSETS.into_iter().map(link).collect::<Result<Vec<_>, _>>()?)
+        Ok(link::link(&self.environment, code, Constants { slot, window, sets, keep_ms, children })?)
     }
 
-    /// Has the kernel verify linked programs: those of sandboxed code for somebody who may not read kernel memory.
-    fn load(&self, linked: &[Linked], form: Form, window: u32, state: &CodeState) -> io::Result<Vec<Program>> {
-        let load = |linked: &Linked| {
-            let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
-            let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
-            let (types, functions) = types::describe(linked, window);
-            let wanted = Wanted { code: linked.bytes(), types, functions, maps };
-            match form {
-                Form::Sandboxed => self.loader.load(&wanted),
-                Form::Trusted => loader::load(&wanted),
-            }
-        };
-        linked.iter().map(load).collect()
+    /// Has the kernel verify a linked program: that of sandboxed code for somebody who may not read kernel memory.
+    fn load(&self, linked: &Linked, form: Form, window: u32, state: &CodeState) -> io::Result<Program> {
+        let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
+        let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
+        let (types, functions) = types::describe(linked, window);
+        let wanted = Wanted { code: linked.bytes(), types, functions, maps };
+        match form {
+            Form::Sandboxed => self.loader.load(&wanted),
+            Form::Trusted => loader::load(&wanted),
+        }
     }
 
     /// Lets the capsules of loaded code run here.
@@ -130,15 +122,16 @@ impl KernelHalf {
         let mut state = self.state();
         let Some(Held { entry, stage: Stage::Loaded }) = state.slots.of(name).cloned() else { return Ok(()) };
         state.slots.set(Held { entry, stage: Stage::Runs });
-        self.show(&mut state, &entry)
+        self.show(&state, &entry)
     }
 
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
         let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
-        self.show(&mut state, &entry)?;
-        self.maps.remove_programs(entry.slot)?;
+        self.show(&state, &entry)?;
+        self.renew(&mut state)?;
+        self.maps.remove_program(entry.slot)?;
         if let Some(pinned) = &self.pinned {
             pinned.set.forget(&state_of(name))?;
         }
@@ -148,13 +141,12 @@ impl KernelHalf {
     }
 
     /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
-    /// Flows that were known are looked at anew.
-    pub(super) fn show(&self, state: &mut State, entry: &CodeEntry) -> io::Result<()> {
+    /// Flows of other codes stay known: of a code that comes there are none.
+    pub(super) fn show(&self, state: &State, entry: &CodeEntry) -> io::Result<()> {
         std::iter::once(entry.place).chain(entry.way()).try_for_each(|place| {
             let (code, passed) = state.slots.view(place);
             self.maps.set_code(place, code, passed)
-        })?;
-        self.renew(state)
+        })
     }
 }
 

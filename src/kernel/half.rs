@@ -1,7 +1,7 @@
 //! The kernel half: XDP programs at the node's interfaces, and the programs of codes behind them.
 //!
 //! ```text
-//! [ingress at every port] ─ codes_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ [act] ─▶ transmit_map
+//! [ingress at every port] ─ known_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ [ingress] ─▶ transmit_map
 //! ```
 //!
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
@@ -18,8 +18,9 @@ use super::pins::{PinnedLink, Pins, Set};
 use super::records::Records;
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
-use crate::code::link::{self, Environment, Function};
-use crate::sys::bpf::{Hook, Link, Program, XdpMode};
+use super::types;
+use crate::code::link::{self, Environment};
+use crate::sys::bpf::{Functions, Hook, Link, Program, Types, XdpMode};
 use crate::topology::{NextHop, Routes};
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
@@ -138,9 +139,9 @@ impl KernelHalf {
             Some(before) => before,
             None => (0, origin, 0),
         };
-        let stations = [(ACT, "act"), (LEARN, "learn"), (FAMILY, "family"), (LATER, "later")];
-        let [act, learn, family, later] = stations.map(|(file, name)| load(file, name, &maps));
-        maps.set_stations(&[act?, learn?, family?, later?])?;
+        let stations = [(LEARN, "learn"), (ACT, "act"), (FAMILY, "family"), (LATER, "later")];
+        let [learn, act, family, later] = stations.map(|(file, name)| load(file, name, &maps));
+        maps.set_stations(&[learn?, act?, family?, later?])?;
         let egress = load_for(Hook::XdpEgress, EGRESS, "egress", |name| maps.descriptor(name))?;
         let doors = Arc::new(Doors::new()?);
         let ingress = load_with(INGRESS, "ingress", |name| match name {
@@ -175,7 +176,7 @@ impl KernelHalf {
         let half =
             KernelHalf { maps, accounts, doors, records, ingress, egress, environment, loader, name, pinned, state };
         half.forget_links(&mut half.state())?;
-        lost.iter().try_for_each(|entry| half.show(&mut half.state(), entry))?;
+        lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
         half.raise_generation()?;
         Ok(half)
     }
@@ -467,8 +468,10 @@ fn load_for<'a>(
     name: &str,
     find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>,
 ) -> io::Result<Program> {
-    let function: Function = object::program(file, name)?;
-    let linked = link::alone(&function).map_err(io::Error::other)?;
+    let linked = link::alone(&object::program(file, name)?).map_err(io::Error::other)?;
     let used = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
-    Program::load(hook, &format!("anode_{name}"), &linked.bytes(), &used, None)
+    // A function that jumps to a program must be known to return a number.
+    let (types, list) = types::describe(&linked, 0);
+    let functions = Functions { types: &Types::load(&types)?, list: &list };
+    Program::load(hook, &format!("anode_{name}"), &linked.bytes(), &used, Some(functions))
 }

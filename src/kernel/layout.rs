@@ -10,9 +10,6 @@ pub const CODES: u32 = 4096;
 pub const PROBES: u32 = 8;
 /// Programs of codes; number 0 is none.
 pub const PROGRAMS: u32 = 1024;
-/// Where a capsule header can stand in a frame: behind IPv4, behind UDP over it, behind IPv6, behind UDP over that. A code has
-/// a program for each.
-pub const OFFSETS: [u32; 4] = [42, 50, 62, 70];
 /// Interface indices.
 pub const PORTS: u32 = 4096;
 /// Places for neighbours.
@@ -81,7 +78,7 @@ pub const LAYOUT: [(&str, MapShape); 27] = [
     (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
     ("current_map", shape(MapKind::PerCpuArray, 4, 128, 1)),
     ("stations_map", shape(MapKind::Programs, 4, 4, 4)),
-    ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS * OFFSETS.len() as u32)),
+    ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS)),
     (TRANSMIT, DEVICES),
     (SETS_OF_LINKS, shape(MapKind::Sets, 8, 4, SETS)),
     ("records_map", shape(MapKind::SharedArray, 4, RECORD, 1)),

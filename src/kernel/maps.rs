@@ -1,8 +1,8 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
 use super::layout::{
-    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, DEVICES, LAYOUT, NEAR, NODE, OFFSETS, PROBES, PROGRAMS, RAISE,
-    SETS_OF_LINKS, TRANSMIT, known, layout, records,
+    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, DEVICES, LAYOUT, NEAR, NODE, PROBES, RAISE, SETS_OF_LINKS, TRANSMIT,
+    known, layout, records,
 };
 use super::types;
 use crate::sys::bpf::{Map, MapShape, Types, possible_cpus};
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct CodeEntry {
     pub slot: u32,
     /// Payload octets in its window.
     pub window: u16,
-    /// A digest of its programs as they were linked.
+    /// A digest of its program as it was linked.
     pub made_of: [u8; 24],
 }
 
@@ -271,24 +271,20 @@ impl Maps {
         Ok(found)
     }
 
-    /// Puts the programs of a code, one for each of [`OFFSETS`], into its slot.
-    pub fn set_programs(&self, slot: u32, programs: &[impl AsFd]) -> io::Result<()> {
-        for (form, program) in (0..).zip(programs) {
-            self.set("programs_map", slot + form * PROGRAMS, &program.as_fd().as_raw_fd().to_ne_bytes())?;
-        }
-        Ok(())
+    /// Puts the program of a code into its slot.
+    pub fn set_program(&self, slot: u32, program: &impl AsFd) -> io::Result<()> {
+        self.set("programs_map", slot, &program.as_fd().as_raw_fd().to_ne_bytes())
     }
 
-    /// Puts in the programs that others jump to: what acts on verdicts, what looks closely, what acts on children, what comes before them.
+    /// Puts in the programs that others jump to: what looks closely, what acts on verdicts, what acts on children, what comes before them.
     pub fn set_stations(&self, programs: &[impl AsFd; 4]) -> io::Result<()> {
         let each = (0..).zip(programs).map(|(at, program)| (at, program.as_fd().as_raw_fd()));
         each.into_iter().try_for_each(|(at, program)| self.set("stations_map", at, &program.to_ne_bytes()))
     }
 
     /// Empties a slot.
-    pub fn remove_programs(&self, slot: u32) -> io::Result<()> {
-        let map = self.of("programs_map")?;
-        (0..OFFSETS.len() as u32).try_for_each(|form| remove_known(map, slot + form * PROGRAMS))
+    pub fn remove_program(&self, slot: u32) -> io::Result<()> {
+        remove_known(self.of("programs_map")?, slot)
     }
 
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.

@@ -6,6 +6,7 @@ use crate::code::bundle::Insn;
 use crate::code::link::{Environment, Function, Reference};
 use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use std::collections::VecDeque;
 use std::io;
 
 type Elf<'a> = ElfFile64<'a, LittleEndian>;
@@ -48,9 +49,11 @@ fn function(
             return Err(broken("a relocation without a symbol"));
         };
         let target = elf.symbol_by_index(index).map_err(io::Error::other)?;
+        let calls = target.kind() == SymbolKind::Text;
         let target = target.name().map_err(io::Error::other)?;
         let reference = match target.strip_suffix(VALUE) {
             _ if target == CODE => Reference::Code,
+            _ if calls => Reference::Function(target.to_owned()),
             Some(stem) => Reference::Value(format!("{stem}{MAP}")),
             None => Reference::Map(target.to_owned()),
         };
@@ -59,10 +62,24 @@ fn function(
     Ok(Function { name, code, references })
 }
 
-/// The one function called `name`.
-pub fn program(file: &[u8], name: &str) -> io::Result<Function> {
-    let found = functions(file)?.into_iter().find(|function| function.name == name);
-    found.ok_or_else(|| io::Error::other(format!("the program built into this binary has no function '{name}'")))
+/// The function called `name`, and behind it those that it calls, and those call.
+pub fn program(file: &[u8], name: &str) -> io::Result<Vec<Function>> {
+    let mut others = functions(file)?;
+    let (mut found, mut wanted) = (Vec::<Function>::new(), VecDeque::from([name.to_owned()]));
+    while let Some(name) = wanted.pop_front() {
+        if found.iter().any(|function| function.name == name) {
+            continue;
+        }
+        let at = others.iter().position(|function| function.name == name);
+        let missing = || io::Error::other(format!("the program built into this binary has no function '{name}'"));
+        let function = others.swap_remove(at.ok_or_else(missing)?);
+        wanted.extend(function.references.iter().filter_map(|(_, reference)| match reference {
+            Reference::Function(name) => Some(name.clone()),
+            _ => None,
+        }));
+        found.push(function);
+    }
+    Ok(found)
 }
 
 /// What stands around mobile code: the two runners, and the calls, all of which are in the file of the second.
@@ -70,5 +87,7 @@ pub fn environment(runner: &[u8], sender: &[u8]) -> io::Result<Environment> {
     let (sender, calls): (Vec<_>, Vec<_>) =
         functions(sender)?.into_iter().partition(|function| function.name == "sender");
     let sender = sender.into_iter().next().ok_or_else(|| io::Error::other("the sender is not in this binary"))?;
-    Ok(Environment { runner: program(runner, "runner")?, sender, calls })
+    let runner = functions(runner)?.into_iter().find(|function| function.name == "runner");
+    let runner = runner.ok_or_else(|| io::Error::other("the runner is not in this binary"))?;
+    Ok(Environment { runner, sender, calls })
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// How far a code is.
 #[derive(Clone, Debug)]
 pub enum Stage {
-    /// Its programs are being made.
+    /// Its program is being made.
     Coming,
-    /// Its programs are there; its capsules do not run here yet.
+    /// Its program is there; its capsules do not run here yet.
     Loaded,
     /// Its capsules run here.
     Runs,
@@ -112,14 +112,12 @@ impl Slots {
     }
 }
 
-/// A digest of programs as they were linked, and in whose rights they are loaded, to find out later whether others are the same.
-pub fn made_of(programs: &[Linked], form: Form) -> [u8; 24] {
+/// A digest of a program as it was linked, and in whose rights it is loaded, to find out later whether another is the same.
+pub fn made_of(program: &Linked, form: Form) -> [u8; 24] {
     let mut hash = Sha256::new_with_prefix([form as u8]);
-    for program in programs {
-        hash.update(program.bytes());
-        program.maps.iter().for_each(|name| hash.update(name));
-        program.functions.iter().for_each(|(at, owner)| hash.update(format!("{at}{owner:?}")));
-    }
+    hash.update(program.bytes());
+    program.maps.iter().for_each(|name| hash.update(name));
+    program.functions.iter().for_each(|(at, owner)| hash.update(format!("{at}{owner:?}")));
     let mut made_of = [0; 24];
     made_of.copy_from_slice(&hash.finalize()[..24]);
     made_of

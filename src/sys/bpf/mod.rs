@@ -98,19 +98,19 @@ pub struct Types(OwnedFd);
 impl Types {
     /// Loads type information.
     pub fn load(bytes: &[u8]) -> io::Result<Types> {
-        with_log(|log| {
-            let mut attr = BtfLoad {
-                types: bytes.as_ptr() as u64,
-                size: bytes.len() as u32,
-                log: log.as_mut_ptr() as u64,
-                log_size: log.len() as u32,
-                log_level: 1,
-                ..BtfLoad::default()
-            };
-            // SAFETY: `bytes` and `log` outlive the call and have the lengths given.
-            unsafe { call(command::BTF_LOAD, &mut attr) }
-        })
-        .map(|fd| Types(descriptor(fd)))
+        let mut attr = BtfLoad { types: bytes.as_ptr() as u64, size: bytes.len() as u32, ..BtfLoad::default() };
+        // SAFETY: `bytes` outlives the call and has the length given.
+        let loaded = unsafe { call(command::BTF_LOAD, &mut attr) }.or_else(|_| {
+            // Once more for the reason.
+            with_log(|log| {
+                attr.log = log.as_mut_ptr() as u64;
+                attr.log_size = log.len() as u32;
+                attr.log_level = 1;
+                // SAFETY: as before, and `log` outlives the call too.
+                unsafe { call(command::BTF_LOAD, &mut attr) }
+            })
+        })?;
+        Ok(Types(descriptor(loaded)))
     }
 }
 
