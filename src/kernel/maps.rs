@@ -488,6 +488,21 @@ fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
     (mixed >> (64 - entries.ilog2())) as u32
 }
 
+/// A map of interfaces.
+fn devices(entries: u32) -> io::Result<Map> {
+    Map::create("devices", MapShape { entries, ..DEVICES })
+}
+
+/// An entry of one.
+fn device(interface: u32, behind: Option<BorrowedFd<'_>>) -> [u8; 8] {
+    // 0 is no program: it is the descriptor of this process's input.
+    let behind = behind.map_or(0, |program| program.as_raw_fd());
+    let mut value = [0; 8];
+    value[..4].copy_from_slice(&interface.to_ne_bytes());
+    value[4..].copy_from_slice(&behind.to_ne_bytes());
+    value
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::layout::NEXT_HOPS;
@@ -510,19 +525,4 @@ mod tests {
             assert!(places.iter().all(|place| *place < entries));
         }
     }
-}
-
-/// A map of interfaces.
-fn devices(entries: u32) -> io::Result<Map> {
-    Map::create("devices", MapShape { entries, ..DEVICES })
-}
-
-/// An entry of one.
-fn device(interface: u32, behind: Option<BorrowedFd<'_>>) -> [u8; 8] {
-    // 0 is no program: it is the descriptor of this process's input.
-    let behind = behind.map_or(0, |program| program.as_raw_fd());
-    let mut value = [0; 8];
-    value[..4].copy_from_slice(&interface.to_ne_bytes());
-    value[4..].copy_from_slice(&behind.to_ne_bytes());
-    value
 }

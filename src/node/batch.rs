@@ -107,10 +107,10 @@ impl Node {
     /// Where a frame will lead.
     #[inline]
     pub(super) fn approach(&self, seen: &Seen) {
-        if let Seen::Channel(Found { owner: Taker { domain, .. }, .. }) = seen {
-            if let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(*domain)) {
-                self.channels.outs.foresee(usize::from(domain.last_out));
-            }
+        if let Seen::Channel(Found { owner: Taker { domain, .. }, .. }) = seen
+            && let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(*domain))
+        {
+            self.channels.outs.foresee(usize::from(domain.last_out));
         }
     }
 }
