@@ -147,5 +147,10 @@ SECTION("xdp") int learn(struct xdp *ctx)
     int verdict = run_form(ctx, now);
     if (verdict == RAN)
         return go_on(ctx, now);
-    return verdict < LIFT ? verdict : lift(ctx, 1, verdict == FOLLOW);
+    if (verdict >= LIFT)
+        verdict = lift(ctx, 1, verdict == FOLLOW);
+    /* What is no capsule, though the ingress could not see that, may be a channel's. */
+    if (verdict == XDP_PASS)
+        tail_call(ctx, doors_map, CUT);
+    return verdict;
 }

@@ -84,6 +84,8 @@ impl Node {
     /// The same after a script in its namespace.
     fn start_on(name: &str, ports: &str, script: &str) -> Option<Node> {
         let net = Running::build(name, LINE)?;
+        // Linux refuses a host's datagrams once a second.
+        net.shell("r", "sysctl -qw net.ipv4.icmp_ratelimit=0");
         net.shell("r", script);
         let dir = tempfile::tempdir().unwrap();
         let port = |interface: &str| format!("[[port]]\npacket = \"{interface}\"\n{ports}\n");
@@ -473,7 +475,9 @@ fn a_channel_has_no_more_than_its_bandwidth() {
             }
             assert!(begin.elapsed() < PATIENCE, "{out:?}");
         };
-        assert!(sent >= 131 && dropped > 0, "{sent} of 501, {ports}");
+        // In the kernel another CPU may hold a share of 16,384 octets, which are 31 packets.
+        let held = 31 * (std::thread::available_parallelism().unwrap().get() as u64 - 1);
+        assert!(sent + held >= 131 && dropped > 0, "{sent} of 501, {ports}");
         // A thousand octets a second came back, for as long as all of it took.
         assert!(sent <= 131 + 2 * PATIENCE.as_secs(), "{sent} of 501, {ports}");
         assert_eq!(node.drops(Reason::Bandwidth), dropped);

@@ -139,15 +139,16 @@ impl KernelHalf {
             Some(before) => before,
             None => (0, origin, 0),
         };
-        let stations = [(LEARN, "learn"), (ACT, "act"), (FAMILY, "family"), (LATER, "later")];
-        let [learn, act, family, later] = stations.map(|(file, name)| load(file, name, &maps));
-        maps.set_stations(&[learn?, act?, family?, later?])?;
-        let egress = load_for(Hook::XdpEgress, EGRESS, "egress", |name| maps.descriptor(name))?;
         let doors = Arc::new(Doors::new()?);
-        let ingress = load_with(INGRESS, "ingress", |name| match name {
+        let find = |name: &str| match name {
             "doors_map" => Ok(doors.as_fd()),
             _ => maps.descriptor(name),
-        })?;
+        };
+        let stations = [(LEARN, "learn"), (ACT, "act"), (FAMILY, "family"), (LATER, "later")];
+        let [learn, act, family, later] = stations.map(|(file, name)| load_with(file, name, find));
+        maps.set_stations(&[learn?, act?, family?, later?])?;
+        let egress = load_for(Hook::XdpEgress, EGRESS, "egress", find)?;
+        let ingress = load_with(INGRESS, "ingress", find)?;
         // An older one has the doors of a process that has gone, which nobody can open any more.
         if let Some(set) = &set {
             set_up(set, &maps, is_new, &ingress)?;
