@@ -3,7 +3,7 @@
 //! Filters of the same shape (which fields they look at, and how much of addresses) are in one hash table, so a packet costs
 //! one look-up for each shape that exists, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
 //! Filters that differ only in their keys share an entry; the first key that holds decides, longer keys before shorter ones.
-//! An entry is a cache line, and [`Demux::foresee`] asks for those of packets whose turn comes a little later ([`flows`]).
+//! An entry is a cache line, and [`Demux::foresee`] asks for those of packets whose turn comes a little later (`flows`).
 
 pub use super::flows::KEYS_MAX;
 use super::flows::{Flow, Flows};
