@@ -7,7 +7,7 @@ mod running;
 
 use anode::manage::client::Control;
 use build::{Linked, build};
-use running::{ANODE, PATIENCE, Running};
+use running::{ANODE, HOSTS, PATIENCE, Running};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -131,26 +131,13 @@ fn what_is_no_program_is_said_and_the_node_goes_on() {
     assert_eq!(environment["failures"], 1);
 }
 
-const LINE: &str = r#"
-name = "t"
-nodes.a = {}
-nodes.r.active = true
-nodes.b = {}
-[[links]]
-ends = ["a", "r"]
-prefixes = ["10.0.1.0/24", "fd00:0:1::/64"]
-[[links]]
-ends = ["r", "b"]
-prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
-"#;
-
 /// The lab with an example in the router's process, which runs.
 fn beside(name: &str, example: &str, arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let object = build(&format!("examples/nodeos/{example}.c"), folder.path(), &["-O2"], Linked::Here);
     let text = format!("{ROLE}{}", ee(example, &object, arguments));
     let adjust = |_: &str, config: &mut toml::Table| config.extend(text.parse::<toml::Table>().unwrap());
-    let net = Running::up_with(name, LINE, &adjust)?;
+    let net = Running::up_with(name, HOSTS, &adjust)?;
     let out = |all: &Value| all.as_array().is_some_and(|all| all.iter().any(|channel| channel["kind"] == "in"));
     let begin = Instant::now();
     while !out(&net.control("r").ask(&json!({"do": "channels"})).unwrap()) {

@@ -1,4 +1,4 @@
-//! Packets of channels: to the domain that has them, and from it to a port.
+//! Packets of channels: to the domain that has them. From there on: `outgoing`.
 
 use super::Node;
 use super::outgoing::Carried;

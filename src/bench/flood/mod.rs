@@ -21,10 +21,12 @@ use std::ops::AddAssign;
 use super::Error;
 use super::compile::{KernelPrograms, Programs};
 use super::dialogue::Dialogue;
-use super::gateway::sleeps_of;
+use super::gateway::{TOTAL_CPU, sleeps_of};
 use super::guests::packet_to;
 use super::line::{ANEP_PORT, D_MAC, D0, INGRESS, IP_UDP, Line, S0, destination, frame};
 use super::place::{Cpus, Site, launch};
+use super::report::Report;
+use super::series::{Series, Target};
 use crate::code::bundle::Bundle;
 use crate::wire::{Addr, udp};
 pub(crate) use rest::rest;
@@ -330,6 +332,20 @@ fn parse(line: &str) -> Option<(Flow, Vec<u8>)> {
     let mut number = || words.next()?.parse().ok();
     let flow = Flow { sent: number()?, arrived: number()?, cpu_ns: number()?, wall_ns: number()? };
     Some((flow, hex::decode(words.next().unwrap_or_default()).ok()?))
+}
+
+/// At most so many times what the baseline costs: variant, regime, baseline, limit.
+pub(crate) type Limit = (&'static str, &'static str, &'static str, f64);
+
+/// The targets, for every size; none of what was not measured.
+pub(crate) fn judge(series: &Series, limits: &[Limit], report: &mut Report) {
+    for key in series.keys().filter(|key| [TOTAL_CPU, ROUTER_CPU].contains(&key.metric)) {
+        let of = |limit: &&Limit| (limit.0, limit.1) == (key.variant.as_str(), key.regime.as_str());
+        for (variant, _, baseline, limit) in limits.iter().filter(of) {
+            let name = format!("{}, {} B: {variant} / {baseline}", key.regime, key.size.unwrap_or_default());
+            report.targets.extend(Target::at_most(name, &series.ratios(key, variant, baseline), *limit));
+        }
+    }
 }
 
 #[cfg(test)]

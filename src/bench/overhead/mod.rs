@@ -13,7 +13,7 @@ mod sockets;
 
 use super::capsules::{PLAIN, gateways};
 use super::compile::Programs;
-use super::flood::{Channel, Flood, ROUTER_CPU, Rhythm, Stream, Variant};
+use super::flood::{self, Channel, Flood, Rhythm, Stream, Variant};
 use super::gateway::TOTAL_CPU;
 use super::guests::{Guests, with_native_role, with_role};
 use super::node::NodeGateway;
@@ -154,13 +154,7 @@ fn loads(quick: bool) -> Vec<(u32, usize)> {
 
 /// The targets of the kernel half, for every size; none if it was not measured.
 fn judge(series: &Series, report: &mut Report) {
-    for key in series.keys().filter(|key| [TOTAL_CPU, ROUTER_CPU].contains(&key.metric)) {
-        let of = |limit: &&(&str, &str, _, _)| (limit.0, limit.1) == (key.variant.as_str(), key.regime.as_str());
-        for (variant, _, baseline, limit) in LIMITS.iter().filter(of) {
-            let name = format!("{}, {} B: {variant} / {baseline}", key.regime, key.size.unwrap_or_default());
-            report.targets.extend(Target::at_most(name, &series.ratios(key, variant, baseline), *limit));
-        }
-    }
+    flood::judge(series, &LIMITS, report);
     let growth = |variant: &str| {
         let at = |stream: &Stream| {
             let (regime, size) = (stream.regime(), Some(stream.size as u32));

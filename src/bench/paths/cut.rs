@@ -2,11 +2,10 @@
 //! the highest rate without loss, found by bisection (RFC 2544 §26.1).
 
 use super::super::compile::{KernelPrograms, Programs};
-use super::super::flood::{Channel, Flood, ROUTER_CPU, Rhythm, Stream, Variant};
-use super::super::gateway::TOTAL_CPU;
+use super::super::flood::{Channel, Flood, Rhythm, Stream, Variant, judge};
 use super::super::node::NodeGateway;
 use super::super::report::Report;
-use super::super::series::{Key, Series, Target};
+use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
 
 const BASE: &str = "dropped at ingress";
@@ -58,7 +57,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     }
     let flood = Flood { settings, programs: &programs, kernel: &kernel };
     let mut all = flood.measure(variants(&kernel), &streams(settings.quick), &[], report)?;
-    judge(&all, report);
+    judge(&all, &LIMITS, report);
     all.extend(throughput(&flood, report)?);
     report.note("Cut-through in the kernel half; datagrams have checksums, which UDP cut-through carries over.");
     Ok(all)
@@ -84,17 +83,6 @@ fn streams(quick: bool) -> Vec<Stream> {
     let fair = |size: &usize| Stream { rhythm: Rhythm::Fair, ..ordinary(size, 128) };
     all.extend(sizes.iter().filter(|size| [1, 1400].contains(*size)).map(fair));
     all
-}
-
-/// The targets, for every size.
-fn judge(series: &Series, report: &mut Report) {
-    for key in series.keys().filter(|key| [TOTAL_CPU, ROUTER_CPU].contains(&key.metric)) {
-        let of = |limit: &&(&str, &str, _, _)| (limit.0, limit.1) == (key.variant.as_str(), key.regime.as_str());
-        for (variant, _, baseline, limit) in LIMITS.iter().filter(of) {
-            let name = format!("{}, {} B: {variant} / {baseline}", key.regime, key.size.unwrap_or_default());
-            report.targets.extend(Target::at_most(name, &series.ratios(key, variant, baseline), *limit));
-        }
-    }
 }
 
 /// The highest rate at which every frame of a trial arrives, round by round.
@@ -169,6 +157,7 @@ fn bisect(quick: bool, mut holds: impl FnMut(f64) -> Result<bool, Error>) -> Res
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::gateway::TOTAL_CPU;
     use super::*;
 
     #[test]
@@ -197,7 +186,7 @@ mod tests {
                 series.push(Key { variant: variant.into(), size, regime, metric: TOTAL_CPU, unit: "ns" }, value);
             }
         }
-        judge(&series, &mut report);
+        judge(&series, &LIMITS, &mut report);
         assert_eq!(report.targets.iter().map(|target| target.met).collect::<Vec<_>>(), [true, false]);
     }
 }
