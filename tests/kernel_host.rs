@@ -4,9 +4,12 @@
 #[path = "running/mod.rs"]
 mod running;
 
+use anode::wire::{Addr, Digest, anep, capsule};
 use running::{ANODE, LINE, Running, in_kernel};
 use serde_json::Value;
+use std::net::UdpSocket;
 use std::process::Command;
+use std::time::Duration;
 
 const B: &str = "10.0.2.2";
 const B6: &str = "fd00:0:2::2";
@@ -291,4 +294,86 @@ fn an_interface_that_is_made_again_has_the_kernel_half_again() {
 fn an_interface_that_is_made_again_goes_on_without_its_sockets() {
     interfaces_come_back("agains", &running::sockets(false), false);
     interfaces_come_back("againsk", &running::sockets(true), false);
+}
+
+/// Puts a VLAN tag beside each IPv4 packet that leaves.
+const TAGGING: &str = r#"
+struct __sk_buff { unsigned len, pkt_type, mark, queue_mapping, protocol; };
+static long (*vlan_push)(struct __sk_buff *, unsigned short protocol, unsigned short tag) = (void *)18;
+__attribute__((section("classifier"), used)) int push(struct __sk_buff *skb)
+{
+    if (skb->protocol == __builtin_bswap16(0x0800))
+        vlan_push(skb, __builtin_bswap16(0x8100), 5);
+    return 0;
+}
+char terms[] __attribute__((section("license"), used)) = "GPL";
+"#;
+
+/// Whether the driver of an interface of r takes tags off frames.
+fn takes_tags(net: &Running, interface: &str) -> bool {
+    net.shell("r", &format!("ethtool -k {interface}")).contains("rx-vlan-offload: on")
+}
+
+/// Has all that leaves a carry a tag.
+fn tag_what_leaves(net: &Running) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("push.c"), TAGGING).unwrap();
+    let at = dir.path().display();
+    net.shell(
+        "a",
+        &format!(
+            "clang -O2 -target bpf -c {at}/push.c -o {at}/push.o
+             tc qdisc add dev to-r clsact; tc filter add dev to-r egress bpf da obj {at}/push.o sec classifier"
+        ),
+    );
+    dir
+}
+
+/// A capsule for this code, from a to b, as the payload of a datagram.
+fn capsule_from_a(code: Digest) -> Vec<u8> {
+    let [source, destination] = ["10.0.1.1", B].map(|addr| addr.parse::<Addr>().unwrap());
+    let header = capsule::Header { app_port: 5, bound: 8, code, previous: source, source, destination };
+    let mut bytes = vec![0; anep::HEADER + capsule::HEADER + 16];
+    let inner = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, inner).unwrap();
+    header.emit(&mut bytes[anep::HEADER..]).unwrap();
+    bytes
+}
+
+/// Neither half may take the packets of a VLAN for those of the interface: they would leave it without their tag.
+fn packets_of_vlans_are_left_to_linux(name: &str, adjust: running::Adjust<'_>) {
+    let Some(net) = Running::up_with(name, running::HOSTS, adjust) else { return };
+    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let bytes = capsule_from_a(net.control("r").add_code(&ping).unwrap());
+    let open = |node: &str, addr: &str| net.lab.enter(node, || UdpSocket::bind((addr, 3322)).unwrap()).unwrap();
+    let (from, far) = (open("a", "10.0.1.1"), open("b", B));
+    far.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let taken = |status: &Value| status["codes"][0]["total"]["packets"].as_u64().unwrap_or(0);
+    let send = || {
+        from.send_to(&bytes, (B, 3322)).unwrap();
+        far.recv(&mut [0; 256]).is_ok()
+    };
+    net.await_status("r", |status| send() && taken(status) > 0);
+    assert!(!takes_tags(&net, "to-a") && !takes_tags(&net, "to-b"), "tags stay where programs see them");
+    let _program = tag_what_leaves(&net);
+    // What was on its way.
+    while far.recv(&mut [0; 256]).is_ok() {}
+    let before = taken(&net.status("r"));
+    assert!(!send() && !send(), "Linux has no interface of that VLAN");
+    assert_eq!(taken(&net.status("r")), before, "nobody else looks at it");
+    net.shell("a", "tc qdisc del dev to-r clsact");
+    net.await_status("r", |status| send() && taken(status) > before);
+    let down = Command::new(ANODE).args(["node", "down"]).arg(net.dir("r")).status();
+    assert!(down.unwrap().success());
+    assert!(takes_tags(&net, "to-a") && takes_tags(&net, "to-b"), "drivers do as before");
+}
+
+#[test]
+fn packets_of_vlans_are_left_to_linux_by_the_kernel_half() {
+    packets_of_vlans_are_left_to_linux("vlans", &in_kernel);
+}
+
+#[test]
+fn packets_of_vlans_are_left_to_linux_by_sockets() {
+    packets_of_vlans_are_left_to_linux("vlansx", &running::sockets(false));
 }

@@ -2,20 +2,21 @@
 
 #[path = "running/mod.rs"]
 mod running;
+#[path = "outlive/sender.rs"]
+mod sender;
 
-use anode::kernel::{Filters, Which};
+use anode::code::author;
+use anode::code::bundle::Bundle;
 use anode::manage::client::Control;
 use anode::sys::bpf::{self, Hook, Program};
-use anode::sys::mmsg::{Batch, RawAddr};
-use anode::sys::packet::PacketSocket;
-use anode::wire::ethernet::{self, Mac, ethertype};
-use anode::wire::{Addr, Digest, anep, capsule, ipv4, udp};
+use anode::wire::{Addr, Digest};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use running::{ANODE, Running, in_kernel};
+use sender::{Sender, WARM, next_mark, receiver};
 use std::collections::HashSet;
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -37,86 +38,8 @@ ends = ["r", "c"]
 prefixes = ["10.0.3.0/24"]
 "#;
 
-/// Marks of capsules: sent before the count begins, and counted.
-const WARM: u32 = u32::MAX;
-
 /// Time between two capsules.
 const PACE: Duration = Duration::from_micros(200);
-
-/// A sender at node a, whose capsules run the code of ping at r and go on.
-struct Sender {
-    socket: PacketSocket,
-    batch: Batch,
-    frame: Vec<u8>,
-}
-
-impl Sender {
-    fn new(net: &Running, code: Digest, to: &str) -> Sender {
-        let link = |name: &str| {
-            let shown = net.lab.command(name, "ip").unwrap().args(["-j", "link", "show"]).output().unwrap().stdout;
-            let links: serde_json::Value = serde_json::from_slice(&shown).unwrap();
-            let is = |at: &&serde_json::Value| at["ifname"] == if name == "a" { "to-r" } else { "to-a" };
-            let found = links.as_array().unwrap().iter().find(is).unwrap().clone();
-            (found["ifindex"].as_u64().unwrap() as u32, mac(found["address"].as_str().unwrap()))
-        };
-        let ((interface, own), (_, next)) = (link("a"), link("r"));
-        let from: Addr = "10.0.1.1".parse().unwrap();
-        let to: Addr = to.parse().unwrap();
-        let header = capsule::Header { app_port: 5, bound: 8, code, previous: from, source: from, destination: to };
-        let socket = net
-            .lab
-            .enter("a", || {
-                let filter = Filters::create().unwrap().filter(Which::All).unwrap();
-                PacketSocket::open(interface, 2048, &filter).unwrap()
-            })
-            .unwrap();
-        Sender { socket, batch: Batch::default(), frame: frame((next, own), &header) }
-    }
-
-    fn send(&mut self, mark: u32) {
-        let end = self.frame.len();
-        self.frame[end - 4..].copy_from_slice(&mark.to_be_bytes());
-        let sent = self.batch.send(self.socket.as_fd(), std::iter::once((&self.frame[..], RawAddr::NONE)));
-        assert_eq!(sent.unwrap(), 1, "the interface takes a frame");
-    }
-}
-
-fn mac(text: &str) -> Mac {
-    let mut octets = [0; 6];
-    octets.iter_mut().zip(text.split(':')).for_each(|(to, hex)| *to = u8::from_str_radix(hex, 16).unwrap());
-    Mac(octets)
-}
-
-/// A frame with a capsule whose payload is that of a ping, and a mark behind it.
-fn frame(macs: (Mac, Mac), header: &capsule::Header) -> Vec<u8> {
-    let payload = 16 + 4;
-    let (inner, v4) = (anep::HEADER + capsule::HEADER + payload, |addr: Addr| addr.octets_v4().unwrap());
-    let mut bytes = vec![0; 14 + 20 + udp::HEADER + inner];
-    let link = ethernet::Repr { destination: macs.0, source: macs.1, tag: None, ethertype: ethertype::IPV4 };
-    let ip = link.emit(&mut bytes).unwrap();
-    let datagram = udp::HEADER + inner;
-    let repr = ipv4::Repr::new(v4(header.source), v4(header.destination), udp::IP_PROTOCOL, 64, datagram);
-    let at = ip + repr.emit(&mut bytes[ip..]).unwrap();
-    udp::Repr { source_port: 3322, destination_port: 3322, payload_len: inner }.emit(&mut bytes[at..]).unwrap();
-    anep::emit_basic(&mut bytes[at + 8..], anep::type_id::CAPSULE, inner - anep::HEADER).unwrap();
-    header.emit(&mut bytes[at + 8 + anep::HEADER..]).unwrap();
-    bytes
-}
-
-/// A socket at the far end, with room for what comes while it does not look.
-fn receiver(net: &Running, node: &str, addr: &str) -> UdpSocket {
-    let socket = net.lab.enter(node, || UdpSocket::bind((addr, 3322)).unwrap()).unwrap();
-    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
-    socket
-}
-
-/// The mark of the next capsule; nothing: none comes any more.
-fn next_mark(socket: &UdpSocket) -> Option<u32> {
-    let mut buffer = [0; 2048];
-    let length = socket.recv(&mut buffer).ok()?;
-    Some(u32::from_be_bytes(*buffer[..length].last_chunk().unwrap()))
-}
 
 /// Node r with a store on disk and the code of ping in it, whose capsules run in the kernel half.
 fn up(name: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
@@ -125,6 +48,11 @@ fn up(name: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
 
 /// The same, with more in its file.
 fn up_with(name: &str, more: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
+    up_of(name, more, &ping(), &[0; 16])
+}
+
+/// The same, with other code and capsules with this payload.
+fn up_of(name: &str, more: &str, bundle: &Bundle, payload: &[u8]) -> Option<(Running, Digest, tempfile::TempDir)> {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().display().to_string();
     let adjust = |node: &str, config: &mut toml::Table| {
@@ -133,9 +61,8 @@ fn up_with(name: &str, more: &str) -> Option<(Running, Digest, tempfile::TempDir
         config.extend(more.parse::<toml::Table>().unwrap());
     };
     let net = Running::up_with(name, LINE, &adjust)?;
-    let bundle = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
-    let code = Control::connect(net.dir("r")).unwrap().add_code(&bundle).unwrap();
-    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let code = Control::connect(net.dir("r")).unwrap().add_code(bundle).unwrap();
+    let mut sender = Sender::of(&net, code, "10.0.2.2", payload);
     let running = |status: &serde_json::Value| {
         sender.send(WARM);
         status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(10)
@@ -143,6 +70,10 @@ fn up_with(name: &str, more: &str) -> Option<(Running, Digest, tempfile::TempDir
     let running = std::cell::RefCell::new(running);
     net.await_status("r", |status| running.borrow_mut()(status));
     Some((net, code, store))
+}
+
+fn ping() -> Bundle {
+    anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap()
 }
 
 /// Starts r again, without waiting for it.
@@ -182,15 +113,28 @@ fn number_from(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-#[test]
-fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
-    let Some((mut net, code, _store)) = up("kills") else { return };
+/// Marks that come, each once, until there are as many as were sent when sending has stopped, or none comes any more.
+fn collect(far: &UdpSocket, sent: &AtomicU32, stop: &AtomicBool) -> HashSet<u32> {
+    let mut seen = HashSet::new();
+    while !stop.load(Ordering::Relaxed) || seen.len() < sent.load(Ordering::Relaxed) as usize {
+        match next_mark(far) {
+            Some(WARM) => {}
+            Some(mark) => assert!(seen.insert(mark), "capsule {mark} came twice"),
+            None => break,
+        }
+    }
+    seen
+}
+
+/// Kills a node at random instants while capsules run this code there, of which one each comes to all of these.
+fn kill_again_and_again(name: &str, bundle: &Bundle, payload: &[u8], ends: &[(&str, &str)]) {
+    let Some((mut net, code, _store)) = up_of(name, "", bundle, payload) else { return };
     let before = packets(&net.status("r"));
     let (kills, seed) = (number_from("ANODE_KILLS", 12), number_from("ANODE_SEED", 1));
     println!("{kills} kills, ANODE_SEED={seed}");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let far = receiver(&net, "b", "10.0.2.2");
-    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let far: Vec<UdpSocket> = ends.iter().map(|(node, addr)| receiver(&net, node, addr)).collect();
+    let mut sender = Sender::of(&net, code, "10.0.2.2", payload);
     let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let await_more = |random: &mut Xoshiro256PlusPlus| {
         let until = sent.load(Ordering::Relaxed) + random.next_u32() % 400;
@@ -198,18 +142,8 @@ fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
             std::thread::yield_now();
         }
     };
-    let seen = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| {
-            let mut seen = HashSet::new();
-            while !stop.load(Ordering::Relaxed) || seen.len() < sent.load(Ordering::Relaxed) as usize {
-                match next_mark(&far) {
-                    Some(WARM) => {}
-                    Some(mark) => assert!(seen.insert(mark), "capsule {mark} came twice"),
-                    None => break,
-                }
-            }
-            seen
-        });
+    let seen: Vec<HashSet<u32>> = std::thread::scope(|scope| {
+        let seen: Vec<_> = far.iter().map(|far| scope.spawn(|| collect(far, &sent, &stop))).collect();
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 sender.send(sent.load(Ordering::Relaxed));
@@ -225,11 +159,13 @@ fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
             kill(node);
         }
         stop.store(true, Ordering::Relaxed);
-        seen.join().unwrap()
+        seen.into_iter().map(|seen| seen.join().unwrap()).collect()
     });
     let sent = sent.load(Ordering::Relaxed);
-    let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
-    assert!(missing.is_empty(), "{} of {sent} capsules are missing: {:?}…", missing.len(), missing.first());
+    for ((node, _), seen) in ends.iter().zip(seen) {
+        let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
+        assert!(missing.is_empty(), "{node}: {} of {sent} capsules are missing: {:?}…", missing.len(), missing.first());
+    }
     let node = start(&net);
     while Control::connect(net.dir("r")).is_err() {
         std::thread::yield_now();
@@ -240,6 +176,24 @@ fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
     kill(node);
     down(&net, &[]);
     assert_eq!(traces(&net), [""; 0], "what a killed node has left is taken away");
+}
+
+#[test]
+fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
+    kill_again_and_again("kills", &ping(), &[0; 16], &[("b", "10.0.2.2")]);
+}
+
+#[test]
+fn no_child_is_lost_while_its_node_is_killed_again_and_again() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/sends.c");
+    let bundle = author::build(&source, &author::Options::default()).unwrap();
+    // Go on; one child of bound 2 for node c, no line, and the packet itself goes on to b.
+    let mut payload = [&1u32.to_be_bytes()[..], &[1, 0, 0, 0], &[0; 24]].concat();
+    payload.extend([2u32; 4].iter().flat_map(|bound| bound.to_be_bytes()));
+    let addr = |text: &str| text.parse::<Addr>().unwrap().0;
+    let addresses = [["10.0.3.2"; 4].as_slice(), &["10.0.1.1", "10.0.2.2"]].concat();
+    payload.extend(addresses.into_iter().flat_map(addr));
+    kill_again_and_again("killsc", &bundle, &payload, &[("b", "10.0.2.2"), ("c", "10.0.3.2")]);
 }
 
 #[test]

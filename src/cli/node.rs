@@ -1,7 +1,7 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
 use crate::code::bundle::Kind;
-use crate::kernel::Pins;
+use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::manage::management::{Environment, Program};
@@ -299,7 +299,7 @@ fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
     let mut control = match Control::connect(&dir) {
         // It has died, and its kernel half has not.
-        Err(_) if !keep_kernel && Pins::sweep(&dir)? => return Ok(()),
+        Err(_) if !keep_kernel && kernel::sweep(&dir)? => return Ok(()),
         connected => connected?,
     };
     control.down(keep_kernel)?;

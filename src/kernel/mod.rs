@@ -26,6 +26,7 @@ mod slots;
 mod sockets;
 mod state;
 mod status;
+pub mod tags;
 mod types;
 
 pub use account::Account;
@@ -41,3 +42,12 @@ pub use routes::{Asker, RuledRoutes};
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
 pub use status::{CodeStatus, PortStatus, Status};
+
+use std::io;
+use std::path::Path;
+
+/// Takes away what a node that has died left in the kernel; says whether there was something.
+pub fn sweep(run_dir: &Path) -> io::Result<bool> {
+    let pins = Pins::sweep(run_dir)?;
+    Ok(tags::give_back(run_dir)? || pins)
+}

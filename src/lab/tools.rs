@@ -36,16 +36,17 @@ pub(super) fn observe(namespace: &Namespace) -> Result<Observed, Error> {
 
 /// The offloads of a veth that capsules need: without `tx off` locally generated UDP leaves with
 /// a partial checksum that only the kernel's own stack completes; without `gro on` frames that a
-/// native XDP program redirects to the peer are lost.
+/// native XDP program redirects to the peer are lost; without `txvlan off` VLAN tags go beside frames, where the
+/// peer's XDP program does not see them.
 pub(super) fn offloads(namespace: &Namespace, interface: &str) -> Result<(), Error> {
     let mut command = namespace.command("ethtool");
-    command.args(["-K", interface, "tx", "off", "gro", "on"]);
+    command.args(["-K", interface, "tx", "off", "gro", "on", "txvlan", "off"]);
     let output = run("ethtool", command, &[])?;
     if output.status.success() {
         return Ok(());
     }
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(Error::Command { command: format!("ethtool -K {interface} tx off gro on"), message })
+    Err(Error::Command { command: format!("ethtool -K {interface} tx off gro on txvlan off"), message })
 }
 
 fn batch(

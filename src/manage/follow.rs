@@ -146,6 +146,9 @@ impl Follower {
         self.config.ports[at] = port.clone();
         self.plans[at] = plan;
         if interface != before {
+            if program {
+                kernel::leave_tags(&self.file.run_dir(), interface);
+            }
             self.handle.order(Order::Reopen { port: id, interface, program }).map_err(anyhow::Error::msg)?;
         }
         self.tell(move |node, _| node.set_port(id, port))

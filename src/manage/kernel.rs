@@ -7,7 +7,7 @@ use super::netlink;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
-use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry};
+use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry, tags};
 use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::share::SharedAccount;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// node's run directory is taken over.
 pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -> Result<Option<Arc<KernelHalf>>> {
     if !config.kernel {
-        Pins::sweep(run_dir).context("cannot take away what a node before has left in the kernel")?;
+        crate::kernel::sweep(run_dir).context("cannot take away what a node before has left in the kernel")?;
         return Ok(None);
     }
     let mut name = [0; 16];
@@ -76,6 +76,20 @@ pub fn channels(
         Some(Box::new(shown.ok()?) as Box<dyn ChannelHalf>)
     };
     with_half.into_iter().chain(alone).filter_map(made).collect()
+}
+
+/// Has the driver of an interface leave VLAN tags where the program that stands there sees them.
+pub fn leave_tags(run_dir: &Path, interface: u32) {
+    let left = super::sockets::interface_name(interface).and_then(|name| Ok((tags::leave(run_dir, &name)?, name)));
+    match left {
+        Ok((true, interface)) => tracing::info!(interface, "the driver leaves VLAN tags in frames (rxvlan off)"),
+        Ok((false, _)) => {}
+        Err(error) => tracing::warn!(
+            %error,
+            interface,
+            "the driver takes VLAN tags off frames, so those of VLANs look like others here: ethtool -K DEV rxvlan off"
+        ),
+    }
 }
 
 /// Tells the kernel half the node's routes and addresses, and whether rules have a say.

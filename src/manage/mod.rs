@@ -29,7 +29,7 @@ pub mod worker;
 use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
-use crate::kernel::{KernelHalf, Steering};
+use crate::kernel::{KernelHalf, Steering, tags};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::file::Quota;
 use crate::sys::clock::Clock;
@@ -62,6 +62,7 @@ pub struct Assembled {
     management: Arc<Management>,
     stop: Arc<AtomicBool>,
     sockets: Vec<std::path::PathBuf>,
+    run_dir: std::path::PathBuf,
 }
 
 /// Sets a node up: opens its ports and sockets, starts its helpers.
@@ -83,6 +84,11 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
     let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
     let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
+    let before = |plan: &config::Plan, before: &ports::Before| match plan.opening {
+        config::Opening::Packet { interface, .. } if before.program => kernel::leave_tags(&dir, interface),
+        _ => {}
+    };
+    plans.iter().zip(&xdp.ports).for_each(|(plan, at)| before(plan, at));
     let channels = kernel::channels(half.as_ref(), config.ports.len(), &xdp);
     let messenger = half.clone().map(kernel::Messenger::new);
     let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
@@ -129,7 +135,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     tick(compiler, stop.clone())?;
     let before = (half.clone(), xdp.own.clone());
     follow::Follower::new(file.clone(), (routing, following), handle.clone(), before, followed).follow()?;
-    Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets })
+    Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets, run_dir: dir })
 }
 
 /// All sockets are there: what stands before the Linux stack may give them what is the node's.
@@ -171,8 +177,9 @@ impl Assembled {
         drop(self.worker);
         self.management.stop();
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(half) = self.half.filter(|_| !self.handle.keeps_kernel()) {
-            half.take_down()?;
+        if !self.handle.keeps_kernel() {
+            self.half.map_or(Ok(()), |half| half.take_down())?;
+            tags::give_back(&self.run_dir)?;
         }
         for socket in &self.sockets {
             // Somebody may have cleaned up before us.

@@ -10,7 +10,8 @@ use crate::kernel::{KernelHalf, Lifted, SOCKETS, Steering};
 use crate::node::NodeConfig;
 use crate::port::packet::AROUND;
 use crate::port::xdp::QueueSocket;
-use crate::sys::xsk::{self, Copying, HEADROOM, Place, Umem, XskSocket};
+use crate::sys::ethtool;
+use crate::sys::xsk::{Copying, HEADROOM, Place, Umem, XskSocket};
 use crate::topology::Link;
 use std::io;
 use std::sync::Arc;
@@ -172,7 +173,7 @@ impl Opener<'_> {
             return Err(format!("an MTU of {} octets is too large: AF_XDP carries {MTU_MAX}", port.mtu));
         }
         let name = interface_name(interface).map_err(|error| error.to_string())?;
-        let queues = xsk::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
+        let queues = ethtool::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
         let steering = match half {
             Some(half) if *kernel && half.interface(number as u32).is_some() => {
                 Arc::new(Steering::of(half.clone()).map_err(|error| error.to_string())?)
@@ -356,7 +357,7 @@ fn explain(error: &io::Error) -> String {
     format!("{error}{remedy}")
 }
 
-fn interface_name(index: u32) -> io::Result<String> {
+pub(super) fn interface_name(index: u32) -> io::Result<String> {
     let known = super::netlink::interfaces()?;
     let found = known.into_iter().find(|interface| interface.index == index).map(|interface| interface.name);
     found.ok_or_else(|| io::Error::other("the interface is gone"))

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod confine;
 pub mod dir;
 pub mod discovery;
+pub mod ethtool;
 pub mod jail;
 pub use libanode::mapping;
 pub mod mmsg;

@@ -369,28 +369,3 @@ fn option<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> io::Re
         unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, name, (&raw mut *value).cast(), &raw mut length) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
-
-/// Receive queues that an interface uses (`ETHTOOL_GCHANNELS`); one if it does not say.
-pub fn queues(interface: &str) -> io::Result<u32> {
-    const ETHTOOL_GCHANNELS: u32 = 0x3c;
-    /// `struct ethtool_channels`: command, four maxima, then receive, transmit, other and combined queues.
-    #[repr(C)]
-    struct Channels([u32; 9]);
-    let mut channels = Channels([0; 9]);
-    channels.0[0] = ETHTOOL_GCHANNELS;
-    // SAFETY: all-zero octets are a valid value of this C structure.
-    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
-    if interface.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(place, octet)| *place = octet as libc::c_char);
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
-    // SAFETY: the request names an interface and points to the structure that this command fills; both outlive the call.
-    let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    if done < 0 {
-        let error = io::Error::last_os_error();
-        return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(1) } else { Err(error) };
-    }
-    Ok((channels.0[5] + channels.0[8]).max(1))
-}
