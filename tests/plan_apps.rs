@@ -4,11 +4,14 @@
 mod net;
 
 use anode::apps::plan::Local;
-use anode::ee::plan::Config;
+use anode::ee::plan::config::Principal;
+use anode::ee::plan::{Config, authenticator};
 use anode::sim::{Change, Line, Network, SECOND, Shape};
 use net::{Net, app, host, network, value};
+use plan::name::Name;
 use plan::packet::{Header, Packet};
-use plan::value::{Host, Value};
+use plan::value::{Callee, Chunk, Host, Value};
+use std::sync::Arc;
 
 /// Injects a packet for another node or in a flow.
 fn inject(net: &mut Net, name: &str, call: &str, header: Header) -> Vec<String> {
@@ -30,7 +33,7 @@ fn every_program_of_the_library_is_right_and_formatted() {
         assert_eq!(plan::format::format(&source).unwrap(), source, "{}", path.display());
         count += 1;
     }
-    assert!(count >= 13, "{count}");
+    assert!(count >= 15, "{count}");
 }
 
 #[test]
@@ -88,6 +91,32 @@ fn a_census_counts_every_node_of_a_grid_once() {
 }
 
 #[test]
+fn a_topology_is_what_the_grid_is() {
+    let shape = Shape::Grid { width: 4, height: 3 };
+    let mut net = Net::new(Network::new(shape, Line::default(), 0).unwrap(), 0);
+    net.inject(0, app("topology").chunk("topology", [value(0)]).unwrap(), 8000);
+    net.sim.run_for(5 * SECOND);
+    let mut printed: Vec<String> = net.sim.take_printed();
+    printed.sort();
+    let mut neighbours = vec![Vec::new(); 12];
+    for link in &net.sim.network().links {
+        neighbours[link.a].push(link.b);
+        neighbours[link.b].push(link.a);
+    }
+    assert_eq!(printed.len(), neighbours.len(), "{printed:?}");
+    for (node, neighbours) in neighbours.iter().enumerate() {
+        let begin = format!("({}, [", host(node));
+        let line = printed.iter().find(|line| line.starts_with(&begin)).unwrap();
+        let mut said: Vec<&str> = line[begin.len()..].trim_end_matches("])").split(';').collect();
+        let mut expected: Vec<String> = neighbours.iter().map(|neighbour| host(*neighbour).to_string()).collect();
+        said.sort();
+        expected.sort();
+        assert_eq!(said, expected);
+    }
+    net.audit();
+}
+
+#[test]
 fn a_search_finds_what_is_there_though_nodes_and_links_fail() {
     let shape = Shape::Ring { nodes: 8 };
     for broken in [None, Some(1), Some(6)] {
@@ -136,6 +165,45 @@ fn reliable_delivery_survives_bad_lines() {
         assert_eq!(net.sim.take_printed(), ["10.0.0.3"], "seed {seed}");
         net.audit();
     }
+}
+
+/// 0 ─ 1 ─ 2 ─ 3: a carrier at 1, and the principal known at 3.
+#[test]
+fn a_sealed_letter_is_opened_where_it_is_for_and_once() {
+    const KEY: [u8; 32] = [7; 32];
+    let name = |text: &str| Name::new(text).unwrap();
+    let operator =
+        Principal { name: "operator".into(), key: KEY, role: "anyone".into(), services: vec![name("memoryUse")] };
+    let mut lines = network(&[(0, 1), (1, 2), (2, 3)], Line::default());
+    let last = Config { principals: vec![operator], restricted: vec![name("memoryUse")], ..Config::default() };
+    lines.own_plan.insert(3, last);
+    let mut net = Net::new(lines, 1);
+    let look = app("sealed").chunk("look", [value(0)]).unwrap();
+    let letter = |key: [u8; 32], number: i64| {
+        let code = authenticator(&key, number, host(3), &look).unwrap();
+        let who = Value::text(*b"operator");
+        let arguments = [who, Value::Int(number), Value::Blob(code.into()), Value::Chunk(look.clone())];
+        Arc::new(Chunk::new(Callee::Service(name("authEval")), arguments).unwrap())
+    };
+    let mut carry = |letter: Arc<Chunk>, to: usize| {
+        let chunk = app("sealed").chunk("carry", [Value::Chunk(letter), value(to)]).unwrap();
+        net.inject_packet(
+            0,
+            Packet { header: Header { destination: host(1), ..Header::injected(Host::default(), 9) }, chunk },
+        );
+        net.sim.run_for(SECOND);
+        net.audit();
+        net.sim.take_printed().concat()
+    };
+    assert!(carry(look.clone(), 3).ends_with("raised ServiceNotPresent on 10.0.0.4"), "without a seal");
+    assert_eq!(carry(letter(KEY, 1), 3), "(\"operator\", 12)");
+    for (why, letter, to) in
+        [("twice", letter(KEY, 1), 3), ("elsewhere", letter(KEY, 2), 2), ("forged", letter([8; 32], 2), 3)]
+    {
+        let said = carry(letter, to);
+        assert!(said.contains("authEval") && said.contains(" raised Refused on "), "{why}: {said}");
+    }
+    assert_eq!(carry(letter(KEY, 2), 3), "(\"operator\", 12)");
 }
 
 #[test]

@@ -349,3 +349,43 @@ fn packets_go_natively_from_interface_to_interface() {
     port.inject(&packet(chunk, 9).octets().unwrap()).unwrap();
     assert_eq!(port.receive(PATIENCE).unwrap(), Some(Told::Printed("<blob of 20000 octets>".into())));
 }
+
+/// The interface files of three daemons, two of them on one host, and their hosts file: what comes out runs, and the old names are known.
+#[test]
+fn files_of_old_daemons_become_a_network_that_answers_to_the_old_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("first.ifc", "1\nip0 ip athens:3340 athens:3341\n"),
+        ("middle.ifc", "2\nip0 ip athens:3341 athens:3340\neth0 ethernet 158.130.6.2 sparta\n"),
+        ("last.ifc", "1\neth0 ethernet sparta 158.130.6.2\n"),
+        ("EXP_IP_ADDRS", "158.130.6.1 athens\n158.130.6.3 sparta\n"),
+    ];
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let anode =
+        |arguments: &[&str]| printed(&Command::new(ANODE).args(arguments).current_dir(folder.path()).output().unwrap());
+    let [first, middle, last, hosts] = files.map(|(name, _)| name);
+    let topology = anode(&["lab", "import", first, middle, last, "--hosts", hosts, "--hosts-to", "hosts"]);
+    let Some(net) = Running::up("planold", &topology) else { return };
+    let dir = net.dir("first").to_str().unwrap();
+    for name in ["sparta", "sparta:3324", "158.130.6.3", "last", "athens:3341", "158.130.6.2"] {
+        let call = format!("ping(hd thisHost(), getHostByName(\"{name}\"))");
+        let said = anode(&[
+            "plan",
+            "inject",
+            &program("ping"),
+            "9",
+            &call,
+            "--hf",
+            "hosts",
+            "--node",
+            dir,
+            "--replies",
+            "1",
+            "--wait",
+            "20",
+        ]);
+        assert_eq!(said, "Success\n", "{name}");
+    }
+}

@@ -160,6 +160,47 @@ fn a_forging_neighbour_brings_in_no_more_than_its_ceiling() {
     assert!(sums.spent + sums.unused <= forged * 8, "{sums:?}");
 }
 
+/// Lines that lose, double, reorder and cut, and somebody who forges: a ring with two chords, its last node the forger.
+#[test]
+fn nobody_makes_bound_when_everything_goes_wrong_at_once() {
+    const CEILING: u32 = 60;
+    const NODES: usize = 6;
+    let mut cut = 0;
+    for seed in 0..10 {
+        let line = Line { loss: 0.1, duplicate: 0.2, reorder: 0.3, mtu: 400, ..Line::default() };
+        let mut links: Vec<_> = (0..NODES).map(|node| (node, (node + 1) % NODES)).collect();
+        links.extend([(0, 3), (1, 4)]);
+        let mut lines = network(&links, line);
+        lines.plan.bound_max = CEILING;
+        let mut net = Net::new(lines, seed);
+        let flood = Script::new("flood", FLOOD).unwrap();
+        let chunk = |octets: usize| flood.chunk("flood", [Value::Blob(vec![7; octets].into())]).unwrap();
+        let header = Header { destination: host(0), ..Header::injected(host(0), u32::MAX) };
+        let octets = Packet { header, chunk: chunk(9) }.octets().unwrap();
+        net.sim.replace(NODES - 1, Box::new(Forger { octets: octets.clone(), sent: 0 }));
+        for node in 0..NODES - 1 {
+            net.inject(node, chunk(700), 200);
+        }
+        net.sim.put_frame(NODES - 1, 0, &anep(&octets));
+        let mut before = net.audit();
+        for step in 0..7000 {
+            net.sim.run_for(if step < 200 { SECOND / 200 } else { SECOND / 100 });
+            if step < 200 || step == 6999 {
+                let sums = net.audit();
+                // What comes in is at most the ceiling for each packet, and nothing else makes any.
+                assert!(sums.received <= sums.packets * u64::from(CEILING), "seed {seed}: {sums:?}");
+                assert!(sums.injected == before.injected && sums.spent >= before.spent, "seed {seed}: {sums:?}");
+                before = sums;
+            }
+        }
+        assert_eq!((before.injected, before.held, net.sim.plan_in_flight().0), (1000, 0, 0), "seed {seed}");
+        assert_eq!(before.injected + before.received, before.sent + before.spent + before.unused, "seed {seed}");
+        let clamped = |node: usize| net.sim.node(node).unwrap().plan_status().unwrap().account.clamped;
+        cut += (0..NODES - 1).map(clamped).sum::<u64>() / u64::from(u32::MAX - CEILING);
+    }
+    assert!(cut > 50, "{cut} forged packets were cut");
+}
+
 #[test]
 fn a_long_packet_goes_in_pieces_and_none_of_it_is_lost() {
     let mut net = Net::line(3, Line { mtu: 400, ..Line::default() });

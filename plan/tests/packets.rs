@@ -129,6 +129,34 @@ fn a_packet_with_more_or_other_code_is_refused() {
     assert_eq!(decode(&large).unwrap_err(), DecodeError::Function);
 }
 
+/// A host that lies sends code that no checker has seen: what the rules rest on is looked at again.
+#[test]
+fn code_that_could_go_in_circles_is_refused() {
+    // Functions f and g without parameters, f with this body; g is `()`.
+    let with = |body: &[u8]| {
+        let head = [1, 2, 1, 1, b'f', 1];
+        let octets = [&head[..], body, &[3, 1, b'g', 1, 0]].concat();
+        Code::read(&octets).map(|code| assert_eq!(code.write(), octets))
+    };
+    const CALL: u8 = 19;
+    const CHUNK: u8 = 21;
+    const FOLD: u8 = 23;
+    assert_eq!(with(&[0]), Ok(()));
+    assert_eq!(with(&[CALL, 0, 0]), Err(CodeError::NotEarlier), "calls itself");
+    assert_eq!(with(&[CALL, 1, 0]), Err(CodeError::NotEarlier), "calls a later one");
+    assert_eq!(with(&[11, 1, CALL, 0, 0, 0]), Err(CodeError::NotEarlier), "calls itself in a branch");
+    assert_eq!(with(&[FOLD, 0, 2, 0, 13, 0]), Err(CodeError::NotEarlier), "folds with itself");
+    assert_eq!(with(&[CHUNK, 0, 0]), Ok(()), "a chunk of itself is a packet's affair");
+    assert_eq!(with(&[CHUNK, 1, 0]), Ok(()));
+    assert_eq!(with(&[CHUNK, 1, 1, 0]), Err(CodeError::Arity));
+    assert_eq!(with(&[CHUNK, 2, 0]), Err(CodeError::NoFunction));
+    assert_eq!(with(&[8, 0]), Err(CodeError::Scope), "a variable from nowhere");
+    assert_eq!(with(&[9, 1]), Err(CodeError::NoValue), "a function as a value");
+    assert_eq!(with(&[14, 1, 0]), Err(CodeError::Form), "a sequence of one");
+    assert_eq!(with(&[255]), Err(CodeError::Tag));
+    assert_eq!(with(&[&[65; 251][..], &[1]].concat()), Err(CodeError::Limit), "too deep");
+}
+
 #[test]
 fn codes_may_be_named_by_digest() {
     struct Shelf(Vec<Arc<Program>>);

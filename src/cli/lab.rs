@@ -66,6 +66,9 @@ enum Verb {
         /// The hosts file: lines of an address and names
         #[arg(long, value_name = "FILE")]
         hosts: Option<PathBuf>,
+        /// Write the hosts of the topology there: the old names and addresses, and what they are now
+        #[arg(long, value_name = "FILE")]
+        hosts_to: Option<PathBuf>,
     },
     /// Run a command in a node; the status is the command's
     Exec {
@@ -79,7 +82,7 @@ enum Verb {
     },
 }
 
-fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>) -> anyhow::Result<()> {
+fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>, hosts_to: Option<&Path>) -> anyhow::Result<()> {
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| path.display().to_string());
     let source = |path: &PathBuf| {
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -88,10 +91,13 @@ fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>) -> anyhow::Result
     };
     let sources = files.iter().map(source).collect::<anyhow::Result<Vec<_>>>()?;
     let hosts = hosts.map(read).transpose()?.unwrap_or_default();
-    let text = lab::import::import(name, &sources, &hosts)?;
+    let imported = lab::import::import(name, &sources, &hosts)?;
     // What it means is checked as that of every topology.
-    Topology::parse(&text, "the imported topology")?;
-    print!("{text}");
+    Topology::parse(&imported.topology, "the imported topology")?;
+    if let Some(path) = hosts_to {
+        std::fs::write(path, imported.hosts).with_context(|| path.display().to_string())?;
+    }
+    print!("{}", imported.topology);
     Ok(())
 }
 
@@ -100,7 +106,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Up { file, nodes, json } => up(&file, nodes, json)?,
         Verb::Down { lab, json } => down(&lab, json)?,
-        Verb::Import { files, name, hosts } => import(&files, &name, hosts.as_deref())?,
+        Verb::Import { files, name, hosts, hosts_to } => {
+            import(&files, &name, hosts.as_deref(), hosts_to.as_deref())?;
+        }
         Verb::Ls { lab: None, json } => list(json)?,
         Verb::Ls { lab: Some(lab), json } => show(Lab::open(&name(&lab)?)?.topology(), json)?,
         Verb::Check { file, json } => {

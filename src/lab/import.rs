@@ -3,7 +3,8 @@
 //! Such a file describes one node: the number of its interfaces, then for each a line with name, kind of link (`ip` or `ethernet`), own
 //! address, and the addresses of the neighbours. An address is a host, or host and port; several nodes of one host
 //! differ by their ports. A hosts file gives hosts names: an address and its names in a line. What comes out has the same
-//! nodes and links, with addresses of its own, as a lab's network cannot have two nodes with one. It does no I/O.
+//! nodes and links, with addresses of its own, as a lab's network cannot have two nodes with one, and a hosts file by which the old
+//! names and addresses mean the new ones. It does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -56,8 +57,18 @@ struct Interface {
     neighbours: Vec<String>,
 }
 
-/// The topology with these nodes, as a file's text.
-pub fn import(name: &str, sources: &[Source], hosts: &str) -> Result<String, Wrong> {
+/// What comes out, as texts of files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The topology.
+    pub topology: String,
+    /// The hosts of its network: by the nodes' names, and by all names and addresses that the files have for them, with ports where
+    /// several nodes were one host.
+    pub hosts: String,
+}
+
+/// The topology with these nodes, and its hosts.
+pub fn import(name: &str, sources: &[Source], hosts: &str) -> Result<Imported, Wrong> {
     let wrong = |node: &str, line, why: String| Wrong { node: node.into(), line, why };
     let hosts = read_hosts(hosts)?;
     if sources.is_empty() || sources.len() > FILES_MAX {
@@ -97,7 +108,54 @@ pub fn import(name: &str, sources: &[Source], hosts: &str) -> Result<String, Wro
     if links.len() > LINKS_MAX {
         return Err(wrong("", 0, format!("{} links: at most {LINKS_MAX}", links.len())));
     }
-    Ok(write(name, sources, &links))
+    let topology = write(name, sources, &links);
+    Ok(Imported { topology, hosts: write_hosts(sources, &nodes, &links, &hosts) })
+}
+
+/// The addresses of both ends of a link.
+fn ends(number: usize) -> [String; 2] {
+    let [.., high, low] = (number as u32).to_be_bytes();
+    [1, 2].map(|end| format!("10.{high}.{low}.{end}"))
+}
+
+/// A line for each interface with a link.
+fn write_hosts(
+    sources: &[Source],
+    nodes: &[Vec<Interface>],
+    links: &BTreeSet<[(usize, String); 2]>,
+    hosts: &BTreeMap<String, String>,
+) -> String {
+    let mut addresses = BTreeMap::new();
+    for (number, link) in links.iter().enumerate() {
+        for ((_, own), address) in link.iter().zip(ends(number)) {
+            addresses.entry(own.as_str()).or_insert(address);
+        }
+    }
+    // How many interfaces a host had: one alone needs no port to be found.
+    let host = |own: &str| own.rsplit_once(':').map_or(own, |(host, _)| host).to_owned();
+    let mut shared: BTreeMap<String, usize> = BTreeMap::new();
+    addresses.keys().for_each(|own| *shared.entry(host(own)).or_default() += 1);
+    let mut text = String::new();
+    for (source, interfaces) in sources.iter().zip(nodes) {
+        let linked = interfaces.iter().filter_map(|it| addresses.get(it.own.as_str()).map(|address| (it, address)));
+        for (at, (Interface { own, .. }, address)) in linked.enumerate() {
+            let old = host(own);
+            let port = &own[old.len()..];
+            let _ = write!(text, "{address}");
+            if at == 0 {
+                let _ = write!(text, " {}", source.node);
+            }
+            let names = hosts.iter().filter(|(_, addr)| **addr == old).map(|(name, _)| name);
+            for name in names.chain([&old]) {
+                let _ = write!(text, " {name}{port}");
+                if shared[&old] == 1 {
+                    let _ = write!(text, " {name}");
+                }
+            }
+            text.push('\n');
+        }
+    }
+    text
 }
 
 fn write(name: &str, sources: &[Source], links: &BTreeSet<[(usize, String); 2]>) -> String {
@@ -199,13 +257,23 @@ mod tests {
             source("b", "1\neth0 ethernet hera zeus:3324\n"),
         ];
         let hosts = "127.0.0.1 localhost\n10.1.1.1 zeus\n10.1.1.2 hera\n";
-        let text = import("old", &sources, hosts).unwrap();
-        let topology = Topology::parse(&text, "old.toml").unwrap();
+        let Imported { topology, hosts } = import("old", &sources, hosts).unwrap();
+        let topology = Topology::parse(&topology, "old.toml").unwrap();
         assert_eq!((topology.nodes.len(), topology.links()), (3, 2));
         let router = topology.node("r").unwrap();
         let peers: Vec<&str> = router.interfaces.iter().map(|interface| interface.peer.0.as_str()).collect();
         assert_eq!(peers, ["a", "b"]);
         assert!(topology.nodes.iter().all(|node| node.active));
+        let expected = "10.0.0.1 a localhost:3340 127.0.0.1:3340\n10.0.0.2 r localhost:3341 127.0.0.1:3341\n\
+                        10.0.1.1 zeus:3324 zeus 10.1.1.1:3324 10.1.1.1\n10.0.1.2 b hera:3324 hera 10.1.1.2:3324 10.1.1.2\n";
+        assert_eq!(hosts, expected);
+        let has = |node: &str, address: &str| {
+            let all = &topology.node(node).unwrap().interfaces;
+            all.iter()
+                .flat_map(|interface| &interface.addresses)
+                .any(|it| it.to_string().starts_with(&format!("{address}/")))
+        };
+        assert!(has("a", "10.0.0.1") && has("r", "10.0.0.2") && has("r", "10.0.1.1") && has("b", "10.0.1.2"));
     }
 
     #[test]

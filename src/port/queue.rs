@@ -82,30 +82,51 @@ impl SendQueue {
     }
 }
 
-/// How many frames to ask a socket for: room for a frame that does not come costs as much as one for a frame that does.
+/// How many frames to ask a socket for: room for a frame that does not come costs as much as one for a frame that does, and a
+/// packet that comes alone is answered soonest by the call for one. Whether others came with it, a second call tells; where packets
+/// keep coming alone, that is made now and then only, and the poll tells of others.
 #[derive(Debug)]
-pub(super) struct Asking(usize);
+pub(super) struct Asking {
+    count: usize,
+    /// Packets in a row that came alone.
+    alone: u32,
+}
 
-/// Frames asked for at least.
+/// Frames asked for at least where more than one may be there.
 const ASKED_MIN: usize = 8;
+
+/// Packets in a row that come alone before nobody looks for a second one; after so many more somebody does.
+const ALONE: u32 = 4;
+const ALONE_MAX: u32 = 16;
 
 impl Default for Asking {
     fn default() -> Asking {
-        Asking(ASKED_MIN)
+        Asking { count: 1, alone: 0 }
     }
 }
 
 impl Asking {
     /// Frames to ask for now.
     pub(super) fn count(&self) -> usize {
-        self.0
+        self.count
     }
 
-    /// So many came; says whether there may be more.
+    /// So many came; says whether to ask for more at once.
     pub(super) fn got(&mut self, count: usize) -> bool {
-        let full = count >= self.0;
-        let next = if full { self.0 * 4 } else { count * 2 };
-        self.0 = next.clamp(ASKED_MIN, BATCH);
+        let full = count >= self.count;
+        if self.count == 1 && full {
+            self.alone += 1;
+            if self.alone > ALONE && self.alone < ALONE + ALONE_MAX {
+                return false;
+            }
+        } else {
+            self.alone = if count > 0 { 0 } else { self.alone.min(ALONE) };
+        }
+        self.count = match count {
+            _ if full => (self.count * 4).clamp(ASKED_MIN, BATCH),
+            0 | 1 => 1,
+            _ => (count * 2).clamp(ASKED_MIN, BATCH),
+        };
         full
     }
 }
@@ -175,11 +196,35 @@ mod tests {
     #[test]
     fn as_many_frames_are_asked_for_as_come() {
         let mut asking = Asking::default();
-        assert!(asking.got(ASKED_MIN) && asking.got(4 * ASKED_MIN));
+        assert!(asking.got(1) && asking.got(ASKED_MIN) && asking.got(4 * ASKED_MIN));
         assert_eq!(asking.count(), BATCH);
         assert!(asking.got(BATCH) && !asking.got(20));
         assert_eq!(asking.count(), 40);
-        assert!(!asking.got(1));
+        assert!(!asking.got(2));
         assert_eq!(asking.count(), ASKED_MIN);
+        assert!(!asking.got(1));
+        assert_eq!(asking.count(), 1);
+    }
+
+    #[test]
+    fn behind_packets_that_come_alone_others_are_looked_for_now_and_then() {
+        let mut asking = Asking::default();
+        let mut looks = 0;
+        for _ in 0..1000 {
+            assert_eq!(asking.count(), 1);
+            if asking.got(1) {
+                looks += 1;
+                assert!(!asking.got(0));
+            }
+        }
+        assert!((50..=80).contains(&looks), "{looks}");
+        // Packets that come together are found after some at most, and then batches grow.
+        let mut singles = 0;
+        while !asking.got(1) {
+            singles += 1;
+        }
+        assert!(singles < ALONE_MAX && asking.got(ASKED_MIN));
+        assert!(!asking.got(2 * ASKED_MIN));
+        assert_eq!(asking.count(), 4 * ASKED_MIN);
     }
 }

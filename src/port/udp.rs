@@ -67,6 +67,7 @@ impl UdpPort {
             // Nothing there, or an earlier datagram of ours was refused somewhere: not our loss.
             Err(error) => {
                 into.drain(first..).for_each(|frame| pool.give(frame));
+                self.asking.got(0);
                 return if super::queue::is_passing(&error) { Ok((0, false)) } else { Err(error) };
             }
         };

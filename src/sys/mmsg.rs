@@ -1,5 +1,7 @@
 //! Many datagrams in one system call: recvmmsg(2) and sendmmsg(2).
 //!
+//! One datagram takes the plain calls, which cost less.
+//!
 //! Datagrams of one length to one receiver that stand next to each other can leave as one message, which
 //! the kernel cuts up as late as it can (UDP_SEGMENT, udp(7)): they go through its stack as one.
 
@@ -143,6 +145,13 @@ impl Batch {
             self.set_header(at, addr_length, at..at + 1);
             count = at + 1;
         }
+        if count == 1 {
+            let header = &mut self.headers[0];
+            // SAFETY: as below, for the first header alone.
+            let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header.msg_hdr, libc::MSG_DONTWAIT) };
+            header.msg_len = u32::try_from(length).map_err(|_| io::Error::last_os_error())?;
+            return Ok(1);
+        }
         // SAFETY: the first `count` headers point to vectors and addresses of this batch, which live
         // as long as `self`, and the vectors to buffers borrowed for the whole of this call.
         let got = unsafe {
@@ -218,15 +227,17 @@ impl Batch {
     }
 
     fn send_groups(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        if let [datagrams] = self.groups[..] {
+            // SAFETY: as below, for the first header alone.
+            let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const self.headers[0].msg_hdr, flags) };
+            return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(datagrams) };
+        }
         // SAFETY: as in `receive`, with the control messages, which live in this batch too; the kernel only
         // reads through the vectors when sending.
         let sent = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                self.groups.len() as libc::c_uint,
-                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-            )
+            let count = self.groups.len() as libc::c_uint;
+            libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count, flags)
         };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(self.groups[..sent as usize].iter().sum()) }
     }
@@ -294,6 +305,26 @@ mod tests {
         assert!(batch.truncated(4) && !batch.truncated(3));
         assert!(batch.sender(0).same(&RawAddr::new(a.local_addr().unwrap())));
         assert_eq!(batch.sender(0).addr(), a.local_addr().unwrap());
+    }
+
+    #[test]
+    fn one_datagram_alone_is_received_like_many() {
+        let (a, b) = (UdpSocket::bind("[::1]:0").unwrap(), UdpSocket::bind("[::1]:0").unwrap());
+        let to = RawAddr::new(b.local_addr().unwrap());
+        let mut batch = Batch::segmenting();
+        let mut buffer = [[0u8; 4]];
+        let mut receive = |batch: &mut Batch| {
+            let got = batch.receive(b.as_fd(), buffer.iter_mut().map(|buffer| &mut buffer[..]), true);
+            got.map(|got| (got, batch.length(0), batch.truncated(0), batch.sender(0).addr()))
+        };
+        let from = a.local_addr().unwrap();
+        for (data, expected) in
+            [(&b""[..], (1, 0, false, from)), (b"four", (1, 4, false, from)), (b"fives", (1, 4, true, from))]
+        {
+            assert_eq!(batch.send(a.as_fd(), [(data, to)].into_iter()).unwrap(), 1);
+            assert_eq!(receive(&mut batch).unwrap(), expected);
+        }
+        assert_eq!(receive(&mut batch).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! Sockets of ports are waited for by poll(2), all others behind them by epoll(7). An epoll set stays on
 //! the socket's list of waiters all the time, so the kernel would call it for every packet that the
 //! socket sends; poll is on that list only while the thread sleeps.
+//!
+//! A wait ends by a timer of its own. The one of poll would be set and taken back in every wait, before the first packet is looked
+//! at; this one stays set from wait to wait, and is set anew only for an earlier end, or when it has rung.
 
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::time::Timespec;
+use rustix::time::{ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use std::io;
 use std::sync::Arc;
 
@@ -16,6 +19,56 @@ pub struct Poll {
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
     ports: Vec<Port>,
+    alarm: Alarm,
+}
+
+/// The number of the timer in the epoll set, which nobody else has.
+const ALARM: u64 = u64::MAX;
+
+/// Waits up to this long, in nanoseconds, are poll's: their end changes all the time.
+const SHORT: u64 = 2_000_000;
+
+/// Descriptors that one wait has room for without allocating.
+const FEW: usize = 16;
+
+/// The longest wait, in nanoseconds.
+const LONGEST: u64 = 3600 * 1_000_000_000;
+
+/// A timer that ends waits.
+struct Alarm {
+    fd: OwnedFd,
+    /// When it rings, in nanoseconds of the system's monotonic clock; never if it is not set.
+    at: u64,
+}
+
+impl Alarm {
+    fn new() -> io::Result<Alarm> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Alarm { fd: rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?, at: u64::MAX })
+    }
+
+    /// Sets it to ring in so many nanoseconds, or earlier.
+    fn within(&mut self, nanoseconds: u64) -> io::Result<()> {
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        let end = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64 + nanoseconds;
+        if self.at > end {
+            let value = Itimerspec { it_interval: timespec(0), it_value: timespec(end) };
+            rustix::time::timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &value)?;
+            self.at = end;
+        }
+        Ok(())
+    }
+
+    /// It has rung.
+    fn rest(&mut self) {
+        // It can be read, since it has rung; it is not set after that.
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        self.at = u64::MAX;
+    }
+}
+
+fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
 }
 
 /// A descriptor waited for by poll(2).
@@ -40,11 +93,9 @@ pub struct Ready {
 impl Poll {
     /// An empty set.
     pub fn new() -> io::Result<Poll> {
-        Ok(Poll {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            ready: Vec::with_capacity(64),
-            ports: Vec::new(),
-        })
+        let (epoll, alarm) = (epoll::create(epoll::CreateFlags::CLOEXEC)?, Alarm::new()?);
+        epoll::add(&epoll, &alarm.fd, epoll::EventData::new_u64(ALARM), epoll::EventFlags::IN)?;
+        Ok(Poll { epoll, ready: Vec::with_capacity(64), ports: Vec::new(), alarm })
     }
 
     /// Adds a descriptor to be told of when it can be read.
@@ -80,36 +131,51 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Waits until something is ready or `nanoseconds` have passed, and tells what is.
+    /// Waits until something is ready or `nanoseconds` have passed, and tells what is. It may end too early.
     pub fn wait(&mut self, nanoseconds: u64, into: &mut Vec<Ready>) -> io::Result<()> {
-        let timeout = Timespec {
-            tv_sec: (nanoseconds / 1_000_000_000).min(3600) as i64,
-            tv_nsec: (nanoseconds % 1_000_000_000) as _,
-        };
         into.clear();
+        let short = nanoseconds <= SHORT;
+        if !short {
+            self.alarm.within(nanoseconds.min(LONGEST))?;
+        }
+        let timeout = short.then(|| timespec(nanoseconds));
+        let others = self.wait_for_ports(timeout.as_ref(), into)?;
+        if others { self.look(into) } else { Ok(()) }
+    }
+
+    /// Waits until a port or something of the epoll set is ready; tells which ports are, and says whether there is something else.
+    fn wait_for_ports(&mut self, timeout: Option<&Timespec>, into: &mut Vec<Ready>) -> io::Result<bool> {
         let flags = |port: &Port| if port.writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let mut all: Vec<PollFd<'_>> = vec![PollFd::new(&self.epoll, PollFlags::IN)];
-        all.extend(self.ports.iter().map(|port| PollFd::new(&port.fd, flags(port))));
-        match poll(&mut all, Some(&timeout)) {
+        let epoll = || PollFd::new(&self.epoll, PollFlags::IN);
+        let ports = self.ports.iter().map(|port| PollFd::new(&port.fd, flags(port)));
+        // Few ports have room here; a wait is no time to allocate.
+        let (mut few, mut many): ([PollFd<'_>; FEW], _) = (std::array::from_fn(|_| epoll()), Vec::new());
+        let all = if self.ports.len() < FEW {
+            few[1..].iter_mut().zip(ports).for_each(|(place, port)| *place = port);
+            &mut few[..=self.ports.len()]
+        } else {
+            many.push(epoll());
+            many.extend(ports);
+            &mut many[..]
+        };
+        match poll(all, timeout) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
-        let others = !all[0].revents().is_empty();
         for (port, poll) in self.ports.iter().zip(&all[1..]) {
-            if poll.revents().contains(PollFlags::ERR) {
+            let flags = poll.revents();
+            if flags.is_empty() {
+                continue;
+            }
+            if flags.contains(PollFlags::ERR) {
                 // An interface that went down says so until somebody has heard it. What came with it is seen by who reads or sends.
                 let _ = rustix::net::sockopt::socket_error(&port.fd);
             }
+            let readable = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
+            into.push(Ready { token: port.token, readable, writable: flags.contains(PollFlags::OUT) });
         }
-        into.extend(self.ports.iter().zip(&all[1..]).filter(|(_, poll)| !poll.revents().is_empty()).map(
-            |(port, poll)| {
-                let flags = poll.revents();
-                let readable = flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR);
-                Ready { token: port.token, readable, writable: flags.contains(PollFlags::OUT) }
-            },
-        ));
-        if others { self.look(into) } else { Ok(()) }
+        Ok(!all[0].revents().is_empty())
     }
 
     /// Tells what of the epoll set is ready now.
@@ -121,7 +187,11 @@ impl Poll {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        into.extend(self.ready.iter().map(|event| {
+        if self.ready.iter().any(|event| event.data.u64() == ALARM) {
+            self.alarm.rest();
+        }
+        let others = self.ready.iter().filter(|event| event.data.u64() != ALARM);
+        into.extend(others.map(|event| {
             let flags = event.flags;
             Ready {
                 token: event.data.u64(),
@@ -201,6 +271,47 @@ mod tests {
             assert_eq!(ready, [Ready { token: 7, readable: true, writable: false }]);
             poll.wait(0, &mut ready).unwrap();
             assert!(ready.is_empty());
+        }
+    }
+
+    /// No wait is longer than asked for, whichever timer ends it.
+    #[test]
+    fn a_wait_ends_by_the_earliest_end_asked_for() {
+        let mut poll = Poll::new().unwrap();
+        let mut ready = Vec::new();
+        let mut turns = 0;
+        for ends in [LONGEST, 3 * SHORT, 2 * SHORT, SHORT / 2, 2 * SHORT] {
+            let waker = Waker::new().unwrap();
+            poll.add(&waker, 7).unwrap();
+            if ends == LONGEST {
+                waker.wake();
+            }
+            let clock = crate::sys::clock::Clock::start();
+            // One that rings for an earlier wait ends a later one too early.
+            while clock.now() < ends && ready.is_empty() {
+                poll.wait(ends.saturating_sub(clock.now()), &mut ready).unwrap();
+                turns += 1;
+            }
+            assert_eq!(ready.is_empty(), ends != LONGEST);
+            ready.clear();
+            poll.remove(&waker).unwrap();
+        }
+        assert!(turns < 100, "{turns} waits");
+    }
+
+    #[test]
+    fn more_ports_than_have_room_are_waited_for_too() {
+        let mut poll = Poll::new().unwrap();
+        let wakers: Vec<Waker> = (0..2 * FEW).map(|_| Waker::new().unwrap()).collect();
+        for (token, waker) in wakers.iter().enumerate() {
+            poll.add_port(waker, token as u64, true).unwrap();
+        }
+        let mut ready = Vec::new();
+        for (token, waker) in wakers.iter().enumerate() {
+            waker.wake();
+            poll.wait(u64::MAX, &mut ready).unwrap();
+            assert_eq!(ready, [Ready { token: token as u64, readable: true, writable: false }]);
+            waker.rest();
         }
     }
 

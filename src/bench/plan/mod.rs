@@ -36,8 +36,9 @@ const PING_NS: f64 = 1000.0;
 /// Parsing and checking 200 lines, in nanoseconds.
 const CHECK_NS: f64 = 2e6;
 
-/// Rounds of what takes a second each, in a full run.
-const LONG_ROUNDS: usize = 10;
+/// Rounds in a full run, of what takes seconds each and of the rest: all of it takes some minutes.
+const LONG_ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -47,7 +48,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     report.targets.extend(Target::at_most("the ping packet, evaluated, ns", &values(micro::PING), PING_NS));
     report.targets.extend(Target::at_most("200 lines parsed and checked, ns", &values(micro::CHECK), CHECK_NS));
     let mut all = micro;
-    let long = Settings { round_count: settings.round_count.min(LONG_ROUNDS), ..settings.clone() };
+    let at_most = |rounds| Settings { round_count: settings.round_count.min(rounds), ..settings.clone() };
+    let (settings, long) = (&at_most(ROUNDS), at_most(LONG_ROUNDS));
     all.extend(latency::run(settings, &programs, report)?);
     all.extend(paced::run(&long, &programs, report)?);
     all.extend(exchange::run(&long, &programs, report)?);

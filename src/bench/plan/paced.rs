@@ -273,6 +273,10 @@ fn compare(
         }
         let node = kinds.iter().position(|kind| *kind == Kind::Router).map(|at| &goodput[at]);
         let peak = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+        for (gateway, all) in gateways.iter().zip(&goodput) {
+            let regime = format!("{place}, {most} packets at the rate that suits best");
+            exchange.series.push(key(gateway.name, &regime, "throughput", PER_SECOND), peak(all));
+        }
         exchange.kept.extend(node.and_then(|all| Some(*all.last()? / peak(all))));
         Ok(())
     })?;
