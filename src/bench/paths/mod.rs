@@ -3,6 +3,7 @@
 
 mod active;
 mod cut;
+mod rate;
 
 use super::series::Series;
 use super::{Error, Report, Settings};
