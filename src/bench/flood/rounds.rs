@@ -140,7 +140,7 @@ fn compare(
                 let sent = channel.load(stream, variant.bundles().unwrap_or(bundles))?;
                 variant.warm(channel, running.as_mut(), stream.codes, &sent)?;
             }
-            let done = one_round(round, settings.quick, &mut channels, &started, stream)?;
+            let done = one_round((round, settings.quick), variants, &mut channels, &started, stream)?;
             push(&mut series, variants, stream, &done);
         }
         for ((variant, channel), running) in variants.iter().zip(&mut channels).zip(&mut started) {
@@ -189,8 +189,8 @@ fn one_slice(channel: &mut Channel, router: &Option<Running>, frames: u32, batch
 
 /// Alternates between the channels.
 fn one_round(
-    round: usize,
-    quick: bool,
+    (round, quick): (usize, bool),
+    variants: &[&Variant<'_>],
     channels: &mut [Channel],
     started: &[Option<Running>],
     stream: &Stream,
@@ -209,8 +209,8 @@ fn one_round(
             let i = if (round + slice).is_multiple_of(2) { step } else { channels.len() - 1 - step };
             let (channel, sum) = (&mut channels[i], &mut sums[i]);
             let mut slice = one_slice(channel, &started[i], frames / slices / share, stream.batch)?;
-            for _ in 1..tries {
-                if slice.flow.arrived == 0 || slice.flow.arrived.is_multiple_of(slice.flow.sent) {
+            for _ in 1..if variants[i].drops() { 1 } else { tries } {
+                if slice.flow.arrived == slice.flow.sent * u64::from(variants[i].copies) {
                     break;
                 }
                 slice = one_slice(channel, &started[i], frames / slices / share, stream.batch)?;

@@ -60,6 +60,8 @@ const THROUGHPUT: &str = "loss-free throughput";
 const QUICK_ROUNDS: usize = 2;
 const SEARCH: Search = Search { range: [10_000.0, 4_000_000.0], first: 300_000.0, close: 1.03 };
 const QUICK_SEARCH: Search = Search { close: 1.10, ..SEARCH };
+/// Trials at one rate of which one must be without loss: others use this machine too.
+const TRIES: usize = 2;
 /// Length of a trial, in milliseconds.
 const TRIAL_MS: u32 = 150;
 
@@ -85,7 +87,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     }
     report.note(format!(
         "Active paths: the first octet of each payload is changed, and both checksums are computed; plain C forwards the same frames unread. Payloads of {} octets are \
-         the smallest that a stamp fits in. Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial takes {TRIAL_MS} ms. Generator on one CPU, \
+         the smallest that a stamp fits in. Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial takes {TRIAL_MS} ms, and a rate counts if one of {TRIES} is whole. Generator on one CPU, \
          gateway on another.",
         SIZES[0],
         (search(settings).close - 1.0) * 100.0
@@ -322,7 +324,15 @@ impl<'a> Gateways<'a> {
             unit: "packets/s",
         };
         let before = series.values(&key).last().copied();
-        let rate = search(self.settings).highest(before, |rate| place.generator.pace(rate as u32, TRIAL_MS))?;
+        let mut holds = |rate: f64| {
+            (0..TRIES).try_fold(
+                false,
+                |held, _| {
+                    if held { Ok(true) } else { place.generator.pace(rate as u32, TRIAL_MS) }
+                },
+            )
+        };
+        let rate = search(self.settings).highest(before, &mut holds)?;
         series.push(key, rate);
         Ok(())
     }

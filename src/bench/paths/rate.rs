@@ -16,7 +16,7 @@ pub(super) struct Search {
 }
 
 /// The first step where nothing is known; each is the square of the one before.
-const STEP: f64 = 2.0;
+const STEP: f64 = 1.4;
 
 impl Search {
     /// The highest rate that `holds`, nearly; 0 if not even the least does. It begins near what was found before.
