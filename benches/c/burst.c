@@ -140,7 +140,7 @@ static void warm(unsigned whole, unsigned ms)
 	printf("warm %d\n", row >= whole);
 }
 
-// Packets at a rate for so long, whatever becomes of them; then whatever is on its way has 100 ms.
+// Packets at a rate for so long, whatever becomes of them; then whatever is on its way has 40 ms.
 static void pace(uint64_t pps, uint64_t ms)
 {
 	uint64_t sent = 0, arrived = 0, total = pps * ms / 1000, began = clock_ns(CLOCK_MONOTONIC), last, took = 0;
@@ -164,7 +164,7 @@ static void pace(uint64_t pps, uint64_t ms)
 			arrived += in[i].msg_len == length;
 		if (n > 0)
 			last = now;
-		else if (sent >= total && (arrived >= sent || now - last > 100000000u))
+		else if (sent >= total && (arrived >= sent || now - last > 40000000u))
 			break;
 	}
 	printf("pace %llu %llu %llu\n", (unsigned long long)sent, (unsigned long long)arrived, (unsigned long long)took);

@@ -1,8 +1,8 @@
-// launch [-n NETNS_FILE] [-c CPU] [-s] PROGRAM ARGUMENT…     or     launch -H
+// launch [-n NETNS_FILE] [-c CPU] [-s | -S] PROGRAM ARGUMENT…     or     launch -H
 //
 // Starts PROGRAM in its place: in a network namespace, on one CPU, and bound to die with its parent. -s makes generator and
 // gateway take turns: under SCHED_FIFO at equal priority nobody preempts them, nor they each other, so a batch is cut only by
-// who waits. Without the right to that, SCHED_BATCH at least lets no wake-up preempt; foreign processes still do.
+// who waits; -S goes before them, for a generator that shares its CPU with what polls. Without the right to that, SCHED_BATCH at least lets no wake-up preempt; foreign processes still do.
 // -H holds a new, nameless network namespace until standard input closes: however the benchmark ends, the
 // kernel then removes the namespace with all interfaces in it.
 #include "bench.h"
@@ -33,10 +33,10 @@ static void enter(const char *file)
 
 int main(int argc, char **argv)
 {
-	struct sched_param none = { 0 }, lowest = { 1 };
+	struct sched_param none = { 0 }, lowest = { 1 }, next = { 2 };
 	cpu_set_t cpus;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (int option; (option = getopt(argc, argv, "+n:c:sH")) != -1;)
+	for (int option; (option = getopt(argc, argv, "+n:c:sSH")) != -1;)
 		switch (option) {
 		case 'n':
 			enter(optarg);
@@ -48,7 +48,9 @@ int main(int argc, char **argv)
 				die("launch: sched_setaffinity");
 			break;
 		case 's':
-			if (sched_setscheduler(0, SCHED_FIFO, &lowest) && sched_setscheduler(0, SCHED_BATCH, &none))
+		case 'S':
+			if (sched_setscheduler(0, SCHED_FIFO, option == 's' ? &lowest : &next) &&
+			    sched_setscheduler(0, SCHED_BATCH, &none))
 				die("launch: SCHED_BATCH");
 			break;
 		case 'H':

@@ -9,6 +9,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
 
@@ -49,7 +50,12 @@ pub(crate) struct Running {
     beside: Option<Box<Running>>,
     /// Another process that works for it.
     helper: Option<u32>,
+    /// Whether it was asked to end.
+    asked: bool,
 }
+
+/// What else is measured of a gateway at the end of a round, while it still runs.
+pub(crate) type Besides<'b> = &'b mut dyn FnMut(&dyn Gateway, &mut Running, &mut Place) -> Result<(), Error>;
 
 /// What is sent: bursts of `burst` packets with this UDP payload. Its last four bytes are overwritten by burst and index.
 #[derive(Clone, Debug)]
@@ -107,6 +113,18 @@ pub(crate) fn compare(
     loads: &[Load],
     make: &dyn Fn() -> Result<Place, Error>,
 ) -> Result<Series, Error> {
+    compare_and(settings, regime, gateways, loads, make, &mut |_, _, _| Ok(()))
+}
+
+/// The same, and more of each gateway behind the loads of a round.
+pub(crate) fn compare_and(
+    settings: &Settings,
+    regime: &str,
+    gateways: &[&dyn Gateway],
+    loads: &[Load],
+    make: &dyn Fn() -> Result<Place, Error>,
+    besides: Besides<'_>,
+) -> Result<Series, Error> {
     let mut places = gateways.iter().map(|_| make()).collect::<Result<Vec<Place>, Error>>()?;
     let mut series = Series::default();
     settings.rounds(regime, |round| {
@@ -123,9 +141,19 @@ pub(crate) fn compare(
                 push(&mut series, gateway.name(), &regime, load, &sum, sleeps);
             }
         }
+        for ((gateway, running), place) in gateways.iter().zip(&mut started).zip(&mut places) {
+            besides(*gateway, running, place)?;
+        }
+        end_all(started);
         Ok(())
     })?;
     Ok(series)
+}
+
+/// Ends them; none is waited for before all are asked.
+pub(crate) fn end_all(running: impl IntoIterator<Item = Running>) {
+    let mut all: Vec<Running> = running.into_iter().collect();
+    all.iter_mut().for_each(Running::ask_to_end);
 }
 
 /// Warms all gateways up under `load`, then alternates between them; returns the sums with the times each fell asleep.
@@ -181,7 +209,7 @@ fn push(series: &mut Series, variant: &str, regime: &str, load: &Load, sum: &Sli
 impl Running {
     /// Takes charge of a started process; `log` holds what it prints.
     pub(crate) fn new(child: Child, log: PathBuf) -> Running {
-        Running { child, log, beside: None, helper: None }
+        Running { child, log, beside: None, helper: None, asked: false }
     }
 
     /// The same with another that ends after it.
@@ -194,6 +222,23 @@ impl Running {
     pub(crate) fn helped_by(mut self, helper: u32) -> Running {
         self.helper = Some(helper);
         self
+    }
+
+    /// Asks it to end, once.
+    fn ask_to_end(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32)
+            && !self.asked
+            && self.process().is_some()
+        {
+            let _ = kill_process(pid, Signal::TERM);
+            self.asked = true;
+        }
+    }
+
+    /// Its process, as long as that has not ended.
+    fn process(&mut self) -> Option<OwnedFd> {
+        let runs = matches!(self.child.try_wait(), Ok(None));
+        pidfd_open(Pid::from_raw(self.child.id() as i32).filter(|_| runs)?, PidfdFlags::empty()).ok()
     }
 
     /// CPU time of the process that works for it so far.
@@ -263,10 +308,8 @@ pub(crate) fn sleeps_of(status: &str) -> u64 {
 impl Drop for Running {
     /// Asks the process to end, and ends it if it does not.
     fn drop(&mut self) {
-        if let (Ok(None), Some(pid)) = (self.child.try_wait(), Pid::from_raw(self.child.id() as i32))
-            && let Ok(process) = pidfd_open(pid, PidfdFlags::empty())
-        {
-            let _ = kill_process(pid, Signal::TERM);
+        self.ask_to_end();
+        if let Some(process) = self.process() {
             let limit = Timespec { tv_sec: STOP_LIMIT_SECONDS, tv_nsec: 0 };
             let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit));
         }

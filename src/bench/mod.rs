@@ -120,7 +120,8 @@ pub(crate) const ROUNDS: usize = 30;
 pub(crate) const ROUNDS_MIN: usize = 5;
 /// After this time, `--quick` starts no round beyond the fewest, which are fewer then.
 pub(crate) const QUICK: Duration = Duration::from_secs(20);
-const QUICK_ROUNDS_MIN: usize = 3;
+/// These.
+pub(crate) const QUICK_ROUNDS_MIN: usize = 3;
 
 /// Why a benchmark has no result.
 #[derive(Debug)]

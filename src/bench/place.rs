@@ -80,7 +80,11 @@ impl Place {
     pub(crate) fn packet(programs: &Programs, cpus: Cpus) -> Result<Place, Error> {
         let line = Line::new(programs)?;
         let arguments = ["packet".into(), line.s.netns(), S0.into(), line.d.netns(), D0.into(), D_MAC.into()];
-        let (generator, _) = Generator::start(launch(programs, cpus.generator, None), &programs.burst, &arguments)?;
+        let mut launched = launch(programs, cpus.generator, None);
+        if cpus.generator != cpus.gateway {
+            launched.arg("-S");
+        }
+        let (generator, _) = Generator::start(launched, &programs.burst, &arguments)?;
         Ok(Place { generator, site: Site::packet(line, programs, cpus)? })
     }
 }

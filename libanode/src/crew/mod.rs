@@ -65,7 +65,7 @@ struct State {
     events: Numbers<u64, Arc<Event>>,
     pools: Numbers<u32, Overrun>,
     bench: Vec<u32>,
-    /// Threads that wait for a channel to be quiet or a domain to end.
+    /// Threads that wait for a channel to be quiet.
     watchers: usize,
     /// Numbers of threads that are free again, and how many were given out.
     free: Vec<u16>,
@@ -76,8 +76,10 @@ struct State {
 #[derive(Default)]
 pub struct Desk {
     state: Mutex<State>,
-    /// Rung when a channel is quiet or a domain has ended, if somebody watches.
+    /// Rung when a channel is quiet, if somebody watches: not for every packet because the program's first thread waits for the end.
     quiet: Condvar,
+    /// Rung when a domain has ended.
+    end: Condvar,
 }
 
 /// The number of the node's own thread, when it calls functions in its process.
@@ -251,7 +253,9 @@ impl Desk {
         session.link().closed(name);
         let mut state = self.lock();
         while !is_of_a_crew() && state.channels.get(&name).is_some_and(|(_, running)| *running > 0) {
-            state = self.watch(state);
+            state.watchers += 1;
+            state = self.quiet.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.watchers -= 1;
         }
         state.channels.remove(&name);
         let mut dropped = Vec::new();
@@ -322,16 +326,8 @@ impl Desk {
     pub fn wait_for_end(&self, domain: &ProcessDomain) {
         let mut state = self.lock();
         while domain.living().is_ok() {
-            state = self.watch(state);
+            state = self.end.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// Waits until something is quiet or has ended.
-    fn watch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.watchers += 1;
-        let mut state = self.quiet.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.watchers -= 1;
-        state
     }
 
     /// Ends a domain and those below it here: no function of theirs begins any more. Gives the domains that have ended.
@@ -351,6 +347,7 @@ impl Desk {
             crew.domain.bell.notify_all();
         }
         self.quiet.notify_all();
+        self.end.notify_all();
         drop(state);
         session.nudge();
         let mut domains = Vec::new();

@@ -38,8 +38,8 @@ const PROBE: u32 = 8192;
 /// The same where bursts have pauses.
 const FAIR_PROBE: u32 = 1024;
 const PROBE_BATCH: u32 = 64;
-/// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (45,000 frames a second).
-const INTERVAL_NS: u32 = 2_844_000;
+/// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (90,000 frames a second).
+const INTERVAL_NS: u32 = 1_422_000;
 
 /// What is sent: capsules in IP packets of `size` octets, or datagrams that are none, `batch` frames at a time, one batch right after the other or with pauses between.
 /// Destination and code change from packet to packet.

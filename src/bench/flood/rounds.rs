@@ -1,7 +1,9 @@
 //! Rounds of the flood: variants take turns, each in a line of namespaces of its own, as in [`super::super::gateway::compare`].
 
+use std::ops::AddAssign;
+
 use super::super::compile::{KernelPrograms, Programs};
-use super::super::gateway::{Running, SHARE, SHARE_UNIT, TOTAL_CPU, WAKE_UPS};
+use super::super::gateway::{Running, SHARE, SHARE_UNIT, TOTAL_CPU, WAKE_UPS, end_all};
 use super::super::report::Report;
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
@@ -29,8 +31,13 @@ const QUICK_SLICES: u32 = 4;
 const LONE_SHARE: u32 = 4;
 /// Fair bursts pause most of the time, so there are fewer still.
 const FAIR_SHARE: u32 = 16;
+/// Fair bursts fit into every queue: a slice of which some were lost was disturbed by others, and is sent again so often at most.
+const FAIR_TRIES: usize = 4;
 /// In fair bursts of so many; in shorter ones fewer, for the same time.
 const FAIR_BATCH: u32 = 128;
+
+/// What else is measured of a variant at the end of a round of fair bursts, while its router still runs.
+pub(crate) type Besides<'b> = &'b mut dyn FnMut(&Variant<'_>, &mut Channel, Option<&mut Running>) -> Result<(), Error>;
 
 /// What a comparison needs.
 pub(crate) struct Flood<'a> {
@@ -46,11 +53,24 @@ impl Flood<'_> {
     /// Measures those of the variants that are there, under each of the streams.
     pub(crate) fn measure(
         &self,
-        mut variants: Vec<Variant<'_>>,
+        variants: Vec<Variant<'_>>,
         streams: &[Stream],
         bundles: &[Bundle],
         report: &mut Report,
     ) -> Result<Series, Error> {
+        self.measure_and(variants, streams, bundles, report, &mut |_, _, _| Ok(()))
+    }
+
+    /// The same, and more of each variant behind the fair bursts of a round.
+    pub(crate) fn measure_and(
+        &self,
+        mut variants: Vec<Variant<'_>>,
+        streams: &[Stream],
+        bundles: &[Bundle],
+        report: &mut Report,
+        besides: Besides<'_>,
+    ) -> Result<Series, Error> {
+        let mut nothing = |_: &Variant<'_>, _: &mut Channel, _: Option<&mut Running>| Ok(());
         variants.retain(|variant| match variant.missing().map_or_else(|| self.trial(variant, streams, bundles), Err) {
             Ok(()) => true,
             Err(why) => {
@@ -73,7 +93,8 @@ impl Flood<'_> {
             let able: Vec<&Variant<'_>> = variants.iter().filter(|variant| variant.is_for(rhythm)).collect();
             let make = || Channel::new(self.programs, self.kernel, cpus, rhythm);
             rest(report);
-            all.extend(compare(self.settings, &able, &streams, bundles, &make, report)?);
+            let besides: Besides<'_> = if rhythm == Rhythm::Fair { &mut *besides } else { &mut nothing };
+            all.extend(compare(self.settings, &able, (&streams, bundles), &make, report, besides)?);
         }
         Ok(all)
     }
@@ -100,10 +121,10 @@ impl Flood<'_> {
 fn compare(
     settings: &Settings,
     variants: &[&Variant<'_>],
-    streams: &[Stream],
-    bundles: &[Bundle],
+    (streams, bundles): (&[Stream], &[Bundle]),
     make: &dyn Fn() -> Result<Channel, Error>,
     report: &mut Report,
+    besides: Besides<'_>,
 ) -> Result<Series, Error> {
     let mut channels = variants.iter().map(|_| make()).collect::<Result<Vec<Channel>, Error>>()?;
     let mut series = Series::default();
@@ -119,10 +140,13 @@ fn compare(
                 let sent = channel.load(stream, variant.bundles().unwrap_or(bundles))?;
                 variant.warm(channel, running.as_mut(), stream.codes, &sent)?;
             }
-            let done = one_round(round, settings.quick, &mut channels, &started, stream)?;
+            let done = one_round((round, settings.quick), variants, &mut channels, &started, stream)?;
             push(&mut series, variants, stream, &done);
         }
-        drop(started);
+        for ((variant, channel), running) in variants.iter().zip(&mut channels).zip(&mut started) {
+            besides(variant, channel, running.as_mut())?;
+        }
+        end_all(started.into_iter().flatten());
         rest(report);
         Ok(())
     })?;
@@ -141,10 +165,32 @@ struct Done {
     process_ns: u64,
 }
 
+impl AddAssign for Done {
+    fn add_assign(&mut self, other: Done) {
+        self.flow += other.flow;
+        self.by_linux += other.by_linux;
+        self.sleeps += other.sleeps;
+        self.process_ns += other.process_ns;
+    }
+}
+
+/// Sends so many frames, and reads before and after what they did.
+fn one_slice(channel: &mut Channel, router: &Option<Running>, frames: u32, batch: u32) -> Result<Done, Error> {
+    let process_ns = || router.as_ref().map_or(0, Running::cpu_ns);
+    let (by_linux, sleeps, spent) = (channel.forwarded_by_linux(), channel.sleeps(), process_ns());
+    let (flow, _) = channel.run(frames, batch)?;
+    Ok(Done {
+        flow,
+        by_linux: channel.forwarded_by_linux().saturating_sub(by_linux),
+        sleeps: channel.sleeps().saturating_sub(sleeps),
+        process_ns: process_ns().saturating_sub(spent),
+    })
+}
+
 /// Alternates between the channels.
 fn one_round(
-    round: usize,
-    quick: bool,
+    (round, quick): (usize, bool),
+    variants: &[&Variant<'_>],
     channels: &mut [Channel],
     started: &[Option<Running>],
     stream: &Stream,
@@ -155,18 +201,21 @@ fn one_round(
         (Rhythm::Flood, 1) => LONE_SHARE,
         (Rhythm::Flood, _) => 1,
     };
+    let tries = if stream.rhythm == Rhythm::Fair { FAIR_TRIES } else { 1 };
     let mut sums = vec![Done::default(); channels.len()];
     for slice in 0..slices as usize {
         for step in 0..channels.len() {
             // Forwards in even slices, backwards in odd ones, so that a drift in time meets all alike.
             let i = if (round + slice).is_multiple_of(2) { step } else { channels.len() - 1 - step };
             let (channel, sum) = (&mut channels[i], &mut sums[i]);
-            let process_ns = || started[i].as_ref().map_or(0, Running::cpu_ns);
-            let (by_linux, sleeps, spent) = (channel.forwarded_by_linux(), channel.sleeps(), process_ns());
-            sum.flow += channel.run(frames / slices / share, stream.batch)?.0;
-            sum.by_linux += channel.forwarded_by_linux().saturating_sub(by_linux);
-            sum.sleeps += channel.sleeps().saturating_sub(sleeps);
-            sum.process_ns += process_ns().saturating_sub(spent);
+            let mut slice = one_slice(channel, &started[i], frames / slices / share, stream.batch)?;
+            for _ in 1..if variants[i].drops() { 1 } else { tries } {
+                if slice.flow.arrived == slice.flow.sent * u64::from(variants[i].copies) {
+                    break;
+                }
+                slice = one_slice(channel, &started[i], frames / slices / share, stream.batch)?;
+            }
+            *sum += slice;
         }
     }
     let of_all = |time: fn(&Flow) -> u64| sums.iter().map(|done| time(&done.flow)).sum::<u64>();

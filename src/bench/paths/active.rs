@@ -1,9 +1,9 @@
 //! The active path: a UDP payload comes in, an environment changes it, and it leaves by another port in headers of its own.
 //!
 //! The same program (`benches/c/activeee.c`) is run in the node's process and in one of its own, beside plain C that forwards
-//! frames without looking. Bursts that fit everywhere give the cost, bursts of one packet the time that a process adds; a binary search for the
-//! highest rate without loss (RFC 2544 §26.1) gives throughput, of generator and gateway on different CPUs where there are two. What the
-//! environment's process takes of a CPU is in its gateway's figure.
+//! frames without looking. Bursts that fit everywhere give the cost, bursts of one packet the time that a process adds. On two CPUs come
+//! the highest rate without loss (RFC 2544 §26.1) and the time that a process adds where it and the node poll: the process then polls on the
+//! generator's CPU, which goes first there. What the environment's process takes of a CPU is in its gateway's figure.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,28 @@ use std::process::Command;
 
 use super::super::capsules::PLAIN;
 use super::super::compile::{KernelPrograms, Programs};
-use super::super::gateway::{BURST_TIME, GATEWAY_CPU, Gateway, Load, PlainC, Running, compare, unchanged};
+use super::super::gateway::{BURST_TIME, GATEWAY_CPU, Gateway, Load, PlainC, Running, compare, compare_and, unchanged};
 use super::super::line::{EGRESS, IP_UDP};
 use super::super::node::{NodeGateway, Up, program};
 use super::super::place::{Cpus, Place, Scratch, Site, Way, ip_length};
 use super::super::report::Report;
 use super::super::series::{Key, Series, Target};
-use super::super::{Error, Settings};
+use super::super::{Error, ROUNDS_MIN, Settings};
+use super::rate::Search;
 use crate::manage::management::OBJECT_ARGUMENT;
 
-/// The environment in the node's process, in one of its own, and in one that polls.
+/// The environment in the node's process and in one of its own; the same where node and process poll.
 const OBJECT: &str = "active path in the node";
 const PROCESS: &str = "active path in a process";
-const POLLING: &str = "active path in a process that polls";
+const OBJECT_POLLING: &str = "active path in a node that polls";
+const PROCESS_POLLING: &str = "active path in a process that polls";
 
 /// What others are compared with.
-pub(super) const BASELINES: &[&str] = &[PLAIN, OBJECT];
+pub(super) const BASELINES: &[&str] = &[PLAIN, OBJECT, OBJECT_POLLING];
 
 /// How packets come and go: for people, and as an option of ports.
-const PORTS: [(&str, &str); 2] = [("packet", ""), ("xdp", "xdp = true")];
+const PORTS: [(&str, &str); 2] = [("xdp", "xdp = true"), ("packet", "")];
+const QUICK_PORTS: usize = 1;
 
 /// Octets of payloads: the sink's stamp takes four.
 const SIZES: [usize; 5] = [4, 64, 256, 1024, 1400];
@@ -46,14 +49,19 @@ const PROCESS_RATIO: f64 = 1.50;
 const ADDED_US: f64 = 15.0;
 const ADDED_POLLING_US: f64 = 5.0;
 
+/// Circumstances: the generator has a CPU of its own, but for what polls there.
+const APART: &str = "generator apart";
+
 /// For how long a process polls, in microseconds.
 const POLL_US: u32 = 200;
 
 const THROUGHPUT: &str = "loss-free throughput";
-/// Packets a second with which the search begins, where it ends at the latest, and how close it comes.
-const RATE_FIRST: u32 = 10_000;
-const RATE_MOST: u32 = 4_000_000;
-const RATE_STEP: f64 = 0.03;
+/// Rounds in which it is searched for in little time, and in which nodes poll.
+const QUICK_ROUNDS: usize = 2;
+const SEARCH: Search = Search { range: [10_000.0, 4_000_000.0], first: 300_000.0, close: 1.03 };
+const QUICK_SEARCH: Search = Search { close: 1.10, ..SEARCH };
+/// Trials at one rate of which one must be without loss: others use this machine too.
+const TRIES: usize = 2;
 /// Length of a trial, in milliseconds.
 const TRIAL_MS: u32 = 150;
 
@@ -68,9 +76,10 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let scratch = Scratch::new()?;
     let object = build(scratch.path())?;
     let mut all = Series::default();
-    for (name, option) in PORTS {
-        let gateways = Gateways::new(name, option, &programs, &kernel, &object, settings.two_cpus)?;
-        match gateways.measure(settings, report) {
+    let ports = if settings.quick { &PORTS[..QUICK_PORTS] } else { &PORTS };
+    for (name, option) in ports {
+        let gateways = Gateways { settings, name, option, programs: &programs, kernel: &kernel, object: &object };
+        match gateways.measure(report) {
             Ok(series) => all.extend(series),
             Err(Error::NoNamespace) => report.note(format!("SKIPPED active paths by {name}: {}.", Error::NoNamespace)),
             Err(error) => return Err(error),
@@ -78,10 +87,17 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     }
     report.note(format!(
         "Active paths: the first octet of each payload is changed, and both checksums are computed; plain C forwards the same frames unread. Payloads of {} octets are \
-         the smallest that a stamp fits in.",
-        SIZES[0]
+         the smallest that a stamp fits in. Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial takes {TRIAL_MS} ms, and a rate counts if one of {TRIES} is whole. Generator on one CPU, \
+         gateway on another.",
+        SIZES[0],
+        (search(settings).close - 1.0) * 100.0
     ));
     Ok(all)
+}
+
+/// How to look for throughput.
+fn search(settings: &Settings) -> Search {
+    if settings.quick { QUICK_SEARCH } else { SEARCH }
 }
 
 /// Builds the environment's program.
@@ -108,10 +124,13 @@ fn build(folder: &Path) -> Result<PathBuf, Error> {
 
 /// What is compared over one kind of port.
 struct Gateways<'a> {
+    settings: &'a Settings,
     name: &'static str,
+    /// An option of its ports.
+    option: &'static str,
     programs: &'a Programs,
-    plain: Plain<'a>,
-    active: Vec<Active>,
+    kernel: &'a KernelPrograms,
+    object: &'a Path,
 }
 
 /// Plain C that forwards, over either kind of port.
@@ -147,8 +166,16 @@ struct Active {
     process: bool,
 }
 
+/// Where the environment of a node runs.
+enum Runs {
+    /// In the node's process.
+    Inside,
+    /// In its own, which is started by these words.
+    Outside(Vec<String>),
+}
+
 impl Active {
-    fn new(name: &'static str, port: &str, object: &Path, process: bool, poll_us: u32) -> Result<Active, Error> {
+    fn new(name: &'static str, port: &str, object: &Path, runs: Runs, poll_us: u32) -> Result<Active, Error> {
         let object_path = object.to_string_lossy().into_owned();
         let peer = EGRESS.peer;
         let words = [
@@ -159,11 +186,13 @@ impl Active {
             "if1/ip/udp".into(),
             format!("*:6000 -> {peer}:{OUT_PORT}"),
         ];
-        let what = if process {
+        let process = matches!(runs, Runs::Outside(_));
+        let what = if let Runs::Outside(starter) = runs {
             let own = program()?.to_string_lossy().into_owned();
-            let command: Vec<String> = [own, OBJECT_ARGUMENT.into(), object_path].into_iter().chain(words).collect();
-            let folder = object.parent().unwrap_or(object);
-            format!("command = {command:?}\nreads = [{folder:?}]")
+            let started = [own.clone(), OBJECT_ARGUMENT.into(), object_path];
+            let command: Vec<String> = starter.into_iter().chain(started).chain(words).collect();
+            let folders = [object, own.as_ref()].map(|file| file.parent().unwrap_or(file));
+            format!("command = {command:?}\nreads = {folders:?}")
         } else {
             let library: Vec<String> = [object_path].into_iter().chain(words).collect();
             format!("library = {library:?}")
@@ -211,29 +240,15 @@ impl Gateway for Active {
 }
 
 impl<'a> Gateways<'a> {
-    fn new(
-        name: &'static str,
-        port: &str,
-        programs: &'a Programs,
-        kernel: &'a KernelPrograms,
-        object: &Path,
-        polls: bool,
-    ) -> Result<Gateways<'a>, Error> {
-        let plain = match name {
-            "xdp" => Plain::Xdp(kernel),
-            _ => Plain::Packet(PlainC::new(programs, PLAIN, 0)),
-        };
-        let mut active =
-            vec![Active::new(OBJECT, port, object, false, 0)?, Active::new(PROCESS, port, object, true, 0)?];
-        if polls {
-            active.push(Active::new(POLLING, port, object, true, POLL_US)?);
+    fn plain(&self) -> Plain<'a> {
+        match self.name {
+            "xdp" => Plain::Xdp(self.kernel),
+            _ => Plain::Packet(PlainC::new(self.programs, PLAIN, 0)),
         }
-        Ok(Gateways { name, programs, plain, active })
     }
 
-    fn all(&self) -> Vec<&dyn Gateway> {
-        let active = self.active.iter().map(|active| active as &dyn Gateway);
-        std::iter::once(&self.plain as &dyn Gateway).chain(active).collect()
+    fn active(&self, name: &'static str, runs: Runs, poll_us: u32) -> Result<Active, Error> {
+        Active::new(name, self.option, self.object, runs, poll_us)
     }
 
     fn place(&self, cpus: Cpus) -> Result<Place, Error> {
@@ -242,77 +257,115 @@ impl<'a> Gateways<'a> {
         Ok(place)
     }
 
-    fn measure(&self, settings: &Settings, report: &mut Report) -> Result<Series, Error> {
+    fn measure(&self, report: &mut Report) -> Result<Series, Error> {
+        let settings = self.settings;
         let sizes: &[usize] = if settings.quick { &QUICK_SIZES } else { &SIZES };
+        let alone = if settings.quick { &sizes[..1] } else { sizes };
+        let bursts = sizes.iter().map(|size| Load::new(BURST, payload(*size)));
+        let loads: Vec<Load> = bursts.chain(alone.iter().map(|size| lone(*size))).collect();
+        let plain = self.plain();
+        let inside = self.active(OBJECT, Runs::Inside, 0)?;
+        let outside = self.active(PROCESS, Runs::Outside(vec![]), 0)?;
+        let gateways: [&dyn Gateway; 3] = [&plain, &inside, &outside];
         let make = || self.place(settings.cpus());
-        let bursts: Vec<Load> = sizes.iter().map(|size| Load::new(BURST, payload(*size))).collect();
-        let regime = format!("active, {}", self.name);
-        let mut all = compare(settings, &regime, &self.all(), &bursts, &make)?;
-        let single: Vec<Load> =
-            sizes.iter().map(|size| Load { parts: PARTS, ..Load::new(1, payload(*size)) }).collect();
-        all.extend(compare(settings, &regime, &self.all()[1..], &single, &make)?);
-        for size in sizes {
-            all.extend(self.throughput(settings, *size)?);
+        let mut all = compare(settings, &format!("active, {}", self.name), &gateways, &loads, &make)?;
+        let apart = Settings { two_cpus: true, ..settings.clone() };
+        if apart.cpus().generator == apart.cpus().gateway {
+            report.note("SKIPPED throughput of active paths and polling: there is only one CPU.");
+        } else {
+            all.extend(self.apart(&apart, &gateways, alone)?);
         }
         self.judge(&all, sizes[0], report);
         Ok(all)
     }
 
+    /// On two CPUs: nodes that poll, packet by packet, and the throughput of those that do not.
+    fn apart(&self, apart: &Settings, gateways: &[&dyn Gateway; 3], sizes: &[usize]) -> Result<Series, Error> {
+        let rounds = if apart.quick { QUICK_ROUNDS } else { ROUNDS_MIN };
+        let few = Settings { round_count: apart.round_count.min(rounds), ..apart.clone() };
+        let cpu = apart.cpus().generator.to_string();
+        let starter = [&*self.programs.launch.to_string_lossy(), "-c", &cpu].map(str::to_owned).to_vec();
+        let inside = self.active(OBJECT_POLLING, Runs::Inside, POLL_US)?;
+        let outside = self.active(PROCESS_POLLING, Runs::Outside(starter), POLL_US)?;
+        let [plain, object, process] = *gateways;
+        let all: [&dyn Gateway; 5] = [plain, object, process, &inside, &outside];
+        let regime = format!("active, {}, {APART}", self.name);
+        let mut rates = Series::default();
+        let mut besides = |gateway: &dyn Gateway, running: &mut Running, place: &mut Place| {
+            let searched = ![OBJECT_POLLING, PROCESS_POLLING].contains(&gateway.name());
+            let sizes = if searched { sizes } else { &[] };
+            sizes.iter().try_for_each(|size| self.throughput(*size, gateway, running, place, &mut rates))
+        };
+        let make = || self.place(apart.cpus());
+        let mut series = compare_and(&few, &regime, &all, &[lone(sizes[0])], &make, &mut besides)?;
+        series.extend(rates);
+        Ok(series)
+    }
+
+    /// The highest rate at which nothing is lost.
+    fn throughput(
+        &self,
+        size: usize,
+        gateway: &dyn Gateway,
+        running: &mut Running,
+        place: &mut Place,
+        series: &mut Series,
+    ) -> Result<(), Error> {
+        let packet = place.site.dress(&payload(size));
+        place.generator.load(BURST, &[packet])?;
+        if !running.wait_until_warm(place)? {
+            return Err(running.silent(gateway.name()));
+        }
+        let key = Key {
+            variant: gateway.name().into(),
+            size: Some(ip_length(&payload(size))),
+            regime: format!("active, {}, RFC 2544", self.name),
+            metric: THROUGHPUT,
+            unit: "packets/s",
+        };
+        let before = series.values(&key).last().copied();
+        let mut holds = |rate: f64| {
+            (0..TRIES).try_fold(
+                false,
+                |held, _| {
+                    if held { Ok(true) } else { place.generator.pace(rate as u32, TRIAL_MS) }
+                },
+            )
+        };
+        let rate = search(self.settings).highest(before, &mut holds)?;
+        series.push(key, rate);
+        Ok(())
+    }
+
     fn judge(&self, all: &Series, smallest: usize, report: &mut Report) {
-        let of = |variant: &str, metric: &str| {
-            let keys = all.keys().filter(|key| key.variant == variant && key.metric == metric);
-            keys.cloned().collect::<Vec<Key>>()
+        let of = |variant: &str, metric: &str, burst: &str| {
+            let is = |key: &&Key| key.variant == variant && key.metric == metric && key.regime.contains(burst);
+            all.keys().filter(is).cloned().collect::<Vec<Key>>()
         };
         let about = |key: &Key| format!("{}, {} B", key.regime, key.size.unwrap_or_default());
-        for key in of(PLAIN, GATEWAY_CPU) {
-            let ratios = all.ratios(&key, OBJECT, PLAIN);
-            let name = format!("{}: {OBJECT} / {PLAIN}", about(&key));
-            report.targets.extend(Target::at_most(name, &ratios, PLAIN_RATIO));
-        }
-        for key in of(PLAIN, GATEWAY_CPU) {
-            let ratios = all.ratios(&key, PROCESS, OBJECT);
-            let name = format!("{}: {PROCESS} / {OBJECT}", about(&key));
-            report.targets.extend(Target::at_most(name, &ratios, PROCESS_RATIO));
+        let full = format!("bursts of {BURST}");
+        for (variant, baseline, limit) in [(OBJECT, PLAIN, PLAIN_RATIO), (PROCESS, OBJECT, PROCESS_RATIO)] {
+            for key in of(PLAIN, GATEWAY_CPU, &full) {
+                let name = format!("{}: {variant} / {baseline}", about(&key));
+                report.targets.extend(Target::at_most(name, &all.ratios(&key, variant, baseline), limit));
+            }
         }
         let small = ip_length(&payload(smallest));
-        let alone = |key: &Key| key.size == Some(small) && key.regime.contains("bursts of 1");
-        for key in of(OBJECT, BURST_TIME).into_iter().filter(alone) {
-            for (variant, limit) in [(PROCESS, ADDED_US), (POLLING, ADDED_POLLING_US)] {
+        let added = [(OBJECT, PROCESS, ADDED_US), (OBJECT_POLLING, PROCESS_POLLING, ADDED_POLLING_US)];
+        for (baseline, variant, limit) in added {
+            let polls = baseline == OBJECT_POLLING;
+            let is = |key: &Key| key.size == Some(small) && (polls || !key.regime.contains(APART));
+            for key in of(baseline, BURST_TIME, "bursts of 1").into_iter().filter(is) {
                 let name = format!("{}: µs that it takes longer, {variant}", about(&key));
                 report.targets.extend(Target::at_most(name, &difference(all, &key, variant), limit));
             }
         }
     }
+}
 
-    /// The highest rate at which nothing is lost, of each gateway in every round.
-    fn throughput(&self, settings: &Settings, size: usize) -> Result<Series, Error> {
-        let apart = Settings { two_cpus: true, ..settings.clone() }.cpus();
-        let mut series = Series::default();
-        let regime = format!("active, {}, RFC 2544", self.name);
-        let mut places = self.all().iter().map(|_| self.place(apart)).collect::<Result<Vec<Place>, Error>>()?;
-        settings.rounds(&regime, |_| {
-            places.rotate_left(1);
-            for (gateway, place) in self.all().into_iter().zip(&mut places) {
-                let mut running = gateway.start(&place.site)?;
-                let packet = place.site.dress(&payload(size));
-                place.generator.load(BURST, &[packet])?;
-                if !running.wait_until_warm(place)? {
-                    return Err(running.silent(gateway.name()));
-                }
-                let rate = search(|pps| place.generator.pace(pps, TRIAL_MS))?;
-                let key = Key {
-                    variant: gateway.name().into(),
-                    size: Some(ip_length(&payload(size))),
-                    regime: regime.clone(),
-                    metric: THROUGHPUT,
-                    unit: "packets/s",
-                };
-                series.push(key, f64::from(rate));
-            }
-            Ok(())
-        })?;
-        Ok(series)
-    }
+/// Single packets.
+fn lone(size: usize) -> Load {
+    Load { parts: PARTS, ..Load::new(1, payload(size)) }
 }
 
 /// Octets that look like nothing in particular.
@@ -326,38 +379,13 @@ fn difference(all: &Series, key: &Key, variant: &str) -> Vec<f64> {
     longer.iter().zip(all.values(key)).map(|(longer, shorter)| longer - shorter).collect()
 }
 
-/// The highest rate for which `trial` says that all arrived. What the generator cannot offer counts as too much.
-fn search(mut trial: impl FnMut(u32) -> Result<bool, Error>) -> Result<u32, Error> {
-    let (mut low, mut high) = (0, RATE_FIRST);
-    while high < RATE_MOST && trial(high)? {
-        (low, high) = (high, high * 2);
-    }
-    while high - low > 1 && f64::from(high - low) > RATE_STEP * f64::from(high) {
-        let middle = low + (high - low) / 2;
-        match trial(middle)? {
-            true => low = middle,
-            false => high = middle,
-        }
-    }
-    Ok(low)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_search_finds_the_highest_rate_without_loss() {
-        for limit in [0, 9_000, 10_000, 123_456, 3_000_000, u32::MAX] {
-            let found = search(|rate| Ok(rate <= limit)).unwrap();
-            let least = f64::from(limit.min(RATE_MOST)) * (1.0 - 2.0 * RATE_STEP);
-            assert!(found <= limit && (f64::from(found) >= least || limit < RATE_FIRST / 20), "{found} of {limit}");
-        }
-    }
-
-    #[test]
     fn a_payload_that_was_not_touched_is_noticed() {
-        let active = Active::new(OBJECT, "", "/x/activeee.so".as_ref(), false, 0).unwrap();
+        let active = Active::new(OBJECT, "", "/x/activeee.so".as_ref(), Runs::Inside, 0).unwrap();
         assert_eq!(active.node.refusal(), None);
         let mut sent = vec![0; 14 + IP_UDP + 8];
         let mut arrived = sent.clone();

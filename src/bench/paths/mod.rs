@@ -3,9 +3,10 @@
 
 mod active;
 mod cut;
+mod rate;
 
 use super::series::Series;
-use super::{Error, Report, Settings};
+use super::{Error, QUICK_ROUNDS_MIN, Report, Settings};
 
 /// A part: it measures, and adds its targets and notes.
 type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
@@ -18,6 +19,9 @@ const BASELINES: &[&[&str]] = &[cut::BASELINES, active::BASELINES];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
+    // There are many circumstances: none has more rounds than the fewest if there is little time.
+    let few = Settings { round_count: settings.round_count.min(QUICK_ROUNDS_MIN), ..settings.clone() };
+    let settings = if settings.quick { &few } else { settings };
     let mut all = Series::default();
     for part in PARTS {
         all.extend(part(settings, report)?);
