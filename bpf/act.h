@@ -165,7 +165,7 @@ INLINE int forward(struct xdp *ctx, const struct current *now, const struct know
 
 INLINE int conclude(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict)
 {
-    struct usage *usage = map_lookup(usage_map, &now->slot);
+    struct usage *usage = usage_of(now->slot);
 
     if (!usage)
         return XDP_ABORTED;

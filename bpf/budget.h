@@ -55,12 +55,14 @@ INLINE int take_share(u32 slot, struct usage *usage, u64 now)
 {
     struct budget *budget = map_lookup(budgets_map, &slot);
     struct account *account = map_lookup(accounts_map, &slot);
-    long long share = SHARE;
+    long long share;
 
     if (!budget || !account)
         return 0;
     spin_lock(budget);
     settle(budget, account, now);
+    share = (long long)(budget->packets_rate >> 10);
+    share = share < SHARE ? SHARE : share < SHARE_MAX ? share : SHARE_MAX;
     if (share > budget->packets)
         share = budget->packets;
     if (share < 0 || budget->time <= 0)
@@ -73,7 +75,7 @@ INLINE int take_share(u32 slot, struct usage *usage, u64 now)
     return share != 0;
 }
 
-/* Charges the time of a packet that stands for a share. */
+/* Charges the time of the first packet of a share, which stands for all of it. */
 INLINE void charge(u32 slot, struct usage *usage, u64 time)
 {
     struct budget *budget = map_lookup(budgets_map, &slot);
@@ -81,7 +83,7 @@ INLINE void charge(u32 slot, struct usage *usage, u64 time)
 
     if (!budget || !account)
         return;
-    time *= SHARE;
+    time *= usage->left + 1;
     usage->time += time;
     spin_lock(budget);
     budget->time = charged(budget->time, time, budget->time_rate);

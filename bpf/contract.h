@@ -96,7 +96,11 @@ struct near {
     /* Its number among the node's neighbours, plus 1; 0: none. */
     u32 number;
     /* Whether a capsule of its has come since the node looked, but for TICKS (next_hop.h): set here, cleared by the node. */
-    u32 heard, zero;
+    u32 heard;
+    /* Of the port it is behind, as when a flow of its was looked at last: the number; the link address, and whether there are AF_XDP
+     * sockets in the two octets behind that. */
+    u32 port;
+    u64 mac;
 };
 
 /* A next hop. */
@@ -119,19 +123,15 @@ struct next_hop {
     u32 generation, zero;
 };
 
-/* Map `known`, a part for each CPU: all that the ingress needs to know of a flow, in two cache lines. Each flow has two
- * places next to each other. */
+/* Map `known`, a part for each CPU: a flow, in one cache line, since there are many. Codes and neighbours are few, so the line says only
+ * where the neighbour is; the code is found by its name, at the same time (known.h). */
 struct known {
-    /* What the flow is known by: name of the code, previous node, destination, and the interface below. */
-    u64 code[4], previous[2], to[2];
+    /* What the flow is known by: its destination; the previous node's place in map `near`; and one of the four forms above. */
+    u64 to[2];
     struct hop hop;
     u64 until;
     u32 generation;
-    u16 interface, from, slot, window, in_port;
-    /* One of the four above; whether the interface has AF_XDP sockets. */
-    u8 form, sockets;
-    /* The link address that its frames are for, in the first six octets. */
-    u64 mac;
+    u16 near, form;
 };
 
 /* Map `routes`: a prefix over addresses, and what is behind it. */
@@ -159,7 +159,7 @@ struct set {
     struct entry ways[WAYS];
 };
 
-/* Map `usage`, for each CPU, by slot. */
+/* Map `usage`, a part for each CPU, by slot: one cache line each. */
 struct usage {
     u64 packets, bytes;
     /* Given to the user half; dropped by the code, or for a verdict that does not exist. All other packets were forwarded. */
@@ -194,12 +194,14 @@ struct account {
     /* Written by the node. */
     u64 user_packets, user_time, more[6];
 };
-/* Packets that a CPU takes at once, and of which one is timed. */
-enum { SHARE = 64 };
+/* Packets that a CPU takes at once, and of which one is timed: what comes back in about a millisecond, within these. */
+enum { SHARE = 64, SHARE_MAX = 256 };
 
 /* Map `current`, for each CPU, one entry: capsules at the ingress; and the packet whose code runs. */
 struct current {
-    u64 received, zero;
+    u64 received;
+    /* Payload octets in its window, of code that can send. */
+    u16 window, zero[3];
     /* The code may write into this; nothing in it is believed afterwards. */
     struct context context;
     /* The packet's source before the code ran. */
@@ -291,7 +293,7 @@ struct brood {
 };
 
 _Static_assert(sizeof(struct node) == 56 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 32 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 128, "contract");
+_Static_assert(sizeof(struct near) == 40 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 64, "contract");
 _Static_assert(sizeof(struct usage) == 64 && sizeof(struct current) == 128 && sizeof(struct passed_up) == 104, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");

@@ -10,30 +10,33 @@
 #include "parse.h"
 #include "sockets.h"
 
-INLINE void describe(struct current *now, const struct capsule *capsule, const struct known *known, u32 length)
+INLINE void describe(struct current *now, const struct capsule *capsule, const struct code *code, const struct known *known,
+                     const struct near *near, u32 length)
 {
     struct context *context = &now->context;
     u32 payload = length - (u32)(sizeof(struct anep) + sizeof(*capsule));
     u32 bound = be32(capsule->bound);
 
     copy(context->here, known->hop.own);
-    *(u64 *)&context->payload_length = payload | (u64)known->window << 32;
-    *(u64 *)&context->flags = (u64)known->in_port << 32 | (known->hop.mtu == HERE);
-    *(u64 *)&context->from = known->from | (u64)bound << 32;
+    *(u64 *)&context->payload_length = payload | (u64)code->window << 32;
+    *(u64 *)&context->flags = (u64)near->port << 32 | (known->hop.mtu == HERE);
+    *(u64 *)&context->from = (near->number - 1) | (u64)bound << 32;
     *(u64 *)&context->app_port = be16(capsule->app_port) | (u64)node()->neighbours << 32;
     context->more[0] = context->more[1] = 0;
     now->bound = bound;
     copy(now->source, capsule->source.half);
     now->bytes = payload + (u32)sizeof(*capsule);
-    now->slot = known->slot;
+    now->slot = code->slot;
 }
 
 /* A jump to the program with this number: fixed in the code, so the kernel makes it a direct one. */
 #define JUMP(ctx, map, number)                                                                                 \
-    asm volatile("r1 = %0\n\tr2 = %1\n\tr3 = %2\n\tcall 12"                                                  \
-                 :                                                                                             \
-                 : "r"(ctx), "r"(map), "i"(number)                                                             \
-                 : "r0", "r1", "r2", "r3", "r4", "r5", "memory")
+    do {                                                                                                       \
+        register const void *r1_ asm("r1") = (ctx);                                                            \
+        register const void *r2_ asm("r2") = (map);                                                            \
+        register u64 r3_ asm("r3") = (number);                                                                 \
+        asm volatile("call 12" : "+r"(r1_), "+r"(r2_), "+r"(r3_) : : "r0", "r4", "r5", "memory");             \
+    } while (0)
 
 /* The codes that came first are those most used: their programs are reached without a look-up. */
 INLINE void jump_first(struct xdp *ctx, u32 slot)
@@ -113,15 +116,16 @@ INLINE u32 run_in(struct xdp *ctx, struct current *now, u32 slot, struct usage *
 }
 
 /* Takes a capsule to its code. LIFT, if that has just gone. */
-INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *capsule, const struct known *known, u32 length,
-                 u32 form)
+INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *capsule, const struct code *code,
+                 const struct known *known, const struct near *near, u32 length, u32 form)
 {
-    describe(now, capsule, known, length);
+    u32 slot = code->slot;
+    describe(now, capsule, code, known, near, length);
     now->offset = (u16)form;
-    struct usage *usage = map_lookup(usage_map, &now->slot);
+    struct usage *usage = usage_of(slot);
     if (!usage || !admit(now, usage))
         return XDP_DROP;
-    if (UNLIKELY(run_in(ctx, now, known->slot, usage) == LEARN)) {
+    if (UNLIKELY(run_in(ctx, now, slot, usage) == LEARN)) {
         usage->left++;
         usage->packets--;
         usage->bytes -= now->bytes;

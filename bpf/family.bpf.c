@@ -88,7 +88,7 @@ INLINE int leave(struct xdp *ctx, const struct plan *plan, const void *set, u32 
         return XDP_ABORTED;
     record->slot = plan->now->slot;
     record->form = (u16)plan->now->offset;
-    record->octets = (u16)(plan->known->window + ADDRESSES);
+    record->octets = (u16)(plan->now->window + ADDRESSES);
     record->since = jiffies();
     record->left = (1u << (sends & 31)) - 1;
     mark(data, plan->at, record->number);
@@ -100,7 +100,7 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
 {
     const struct current *now = plan->now;
     u32 verdict = now->verdict, slot = now->slot, children = plan->record->sends;
-    struct usage *usage = map_lookup(usage_map, &slot);
+    struct usage *usage = usage_of(slot);
     struct brood *brood = map_lookup(broods_map, &slot);
 
     if (!usage || !brood)
@@ -141,7 +141,7 @@ SECTION("xdp") int family(struct xdp *ctx)
     plan.record = map_lookup(records_map, &plan.at);
     if (!known || !plan.record)
         return XDP_ABORTED;
-    u32 octets = known->window + ADDRESSES;
+    u32 octets = now->window + ADDRESSES;
     if (octets > WINDOW_OCTETS || xdp_store_bytes(ctx, (now->offset & 127) + LOCKED, own->send.window, octets))
         return XDP_ABORTED;
     if (UNLIKELY(plan.record->sends || plan.record->lines))

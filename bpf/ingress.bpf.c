@@ -3,7 +3,7 @@
  * The kernel half's ingress (XDP): takes capsules of known flows to their code, leaves what is not ours to the Linux stack as it
  * came, and has everything else looked at more closely.
  *
- *     form ─▶ flow ─▶ headers ─▶ budget ─▶ runner.bpf.c, and back ─▶ redirect
+ *     form ─▶ code, flow ─▶ headers ─▶ budget ─▶ runner.bpf.c, and back ─▶ redirect
  *       │       └────────┴─▶ (tail call) learn.bpf.c  └─▶ (tail call) another station
  *       └─▶ Linux stack
  *
@@ -29,15 +29,19 @@ INLINE int try_known(struct xdp *ctx, struct current *now, u32 form)
 
     if ((const u8 *)(capsule + 1) > end)
         return LIFT;
-    const struct known *known = find_known(capsule, ctx->ingress_ifindex, form, &now->known);
-    if (UNLIKELY(!known || (known->mac ^ *(const u64 *)data) << 16))
+    const struct code *code = find_code(capsule);
+    if (UNLIKELY(!code))
         return LIFT;
-    if (UNLIKELY(known->sockets) && must_wait(ctx, capsule))
+    const struct near *near;
+    const struct known *known = find_known(capsule, ctx->ingress_ifindex, form, &now->known, &near);
+    if (UNLIKELY(!known || (near->mac ^ *(const u64 *)data) << 16))
+        return LIFT;
+    if (UNLIKELY(near->mac >> 48) && must_wait(ctx, capsule))
         return LIFT;
     u32 length = anep_length(data, (u32)(end - data), form);
-    if (UNLIKELY(length < sizeof(struct anep) + sizeof(*capsule) + known->window))
+    if (UNLIKELY(length < sizeof(struct anep) + sizeof(*capsule) + code->window))
         return LIFT;
-    int done = enter(ctx, now, capsule, known, length, form);
+    int done = enter(ctx, now, capsule, code, known, near, length, form);
     if (UNLIKELY(done == LIFT))
         return LIFT;
     now->received++;

@@ -14,7 +14,7 @@ SECTION("xdp") int later(struct xdp *ctx)
     if (!now || !own)
         return XDP_ABORTED;
     u32 slot = now->slot;
-    struct usage *usage = map_lookup(usage_map, &slot);
+    struct usage *usage = usage_of(slot);
     struct brood *brood = map_lookup(broods_map, &slot);
     if (!usage || !brood)
         return XDP_ABORTED;

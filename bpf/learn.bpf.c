@@ -8,90 +8,51 @@
  */
 #include "enter.h"
 
-INLINE struct code *find_code(const struct capsule *capsule)
-{
-    const u64 *name = capsule->code;
-    u32 at = (u32)name[0] & (CODES - 1);
-
-#pragma clang loop unroll(disable)
-    for (int probe = 0; probe < PROBES; probe++) {
-        struct code *code = map_lookup(codes_map, &at);
-        if (!code)
-            return 0;
-        if (LIKELY(is_equal(code->name, name) && is_equal(code->name + 2, name + 2) && code->slot))
-            return code;
-        if (!code->passed)
-            return 0;
-        at = (at + 1) & (CODES - 1);
-    }
-    return 0;
-}
-
-/* The number of the neighbour that sent the capsule, plus 1; 0 if it is not known here. It has been heard: known flows are looked
+/* The neighbour that sent the capsule; nothing if it is not known here. It has been heard: known flows are looked
  * at anew every TICKS, so a neighbour whose capsules come is heard as often. */
-INLINE u32 find_near(const struct capsule *capsule, u32 interface)
+INLINE struct near *find_near(const struct port *port, const struct capsule *capsule, u32 interface, u32 *at)
 {
-    u32 at = place(capsule->previous.half, interface, NEAR);
-    struct near *near = map_lookup(near_map, &at);
+    *at = place(capsule->previous.half, interface, NEAR);
+    struct near *near = map_lookup(near_map, at);
 
-    if (!near || !is_equal(near->addr, capsule->previous.half) || near->interface != interface)
+    if (!near || !is_equal(near->addr, capsule->previous.half) || near->interface != interface || !near->number)
         return 0;
     if (UNLIKELY(!near->heard))
         near->heard = 1;
-    return near->number;
+    near->port = port->number;
+    near->mac = port->mac | (u64)port->mac_end << 32 | (u64)(port->sockets != 0) << 48;
+    return near;
 }
 
-/* Writes down who and what a flow is. */
-INLINE void learn_flow(const struct port *port, const struct capsule *capsule, const struct code *code, u32 near, u32 form,
-                       struct known *known)
-{
-    copy(known->code, capsule->code);
-    copy(known->code + 2, capsule->code + 2);
-    copy(known->previous, capsule->previous.half);
-    copy(known->to, capsule->destination.half);
-    known->from = (u16)(near - 1);
-    known->slot = (u16)code->slot;
-    known->window = code->window;
-    known->in_port = (u16)port->number;
-    known->form = (u8)form;
-    known->sockets = port->sockets != 0;
-    known->mac = port->mac | (u64)port->mac_end << 32;
-}
-
-/* What is known of a capsule's flow, found out as far as it has to be. Code that does not run here takes nobody's place. */
-INLINE struct known *find_out(struct xdp *ctx, const struct port *port, const struct capsule *capsule, u32 form, u32 *at)
+/* What is known of the flow of a capsule of a neighbour, found out as far as it has to be. */
+INLINE struct known *find_out(struct xdp *ctx, const struct capsule *capsule, u32 near_at, u32 form, u32 *at)
 {
     /* Changes that come meanwhile make the entry useless at once. */
     u32 interface = ctx->ingress_ifindex, generation = (u32)node()->generation;
-    u32 near = find_near(capsule, interface);
-    struct known *known = near ? place_known(capsule, interface, form, at) : 0;
+    struct known *known = place_known(capsule, interface, form, at);
 
     if (!known)
         return 0;
-    /* Only time has passed: the way alone may be another. */
-    if (!is_known(known, capsule, interface, form) || known->generation != generation) {
-        const struct code *code = find_code(capsule);
-        if (!code)
-            return 0;
-        /* Nobody must believe it while it changes. */
-        known->until = known->generation = 0;
-        known->interface = (u16)interface;
-        learn_flow(port, capsule, code, near, form, known);
-    }
+    /* Nobody must believe it while it changes. */
+    known->until = 0;
+    copy(known->to, capsule->destination.half);
+    known->near = (u16)near_at;
+    known->form = (u16)form;
     struct next_hop *next = find_next(ctx, capsule->source.half, capsule->destination.half);
+    u64 until;
     if (next) {
         known->hop = next->hop;
-        known->until = next->until;
+        until = next->until;
     } else if (is_own(capsule->destination.half)) {
         /* The code runs here too; where it goes is for the node to say, unless the code sends it elsewhere. */
         known->hop = (struct hop){.mtu = HERE};
         copy(known->hop.own, capsule->destination.half);
-        known->until = jiffies() + TICKS;
+        until = jiffies() + TICKS;
     } else {
-        known->until = 0;
         return 0;
     }
     known->generation = generation;
+    known->until = until;
     return known;
 }
 
@@ -110,16 +71,20 @@ INLINE int run(struct xdp *ctx, struct current *now, u32 form)
         is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
         return LIFT;
     now->received++;
-    struct known *known = find_out(ctx, port, capsule, form, &now->known);
-    if (!known || length < sizeof(struct anep) + sizeof(*capsule) + known->window)
+    u32 near_at;
+    const struct near *near = find_near(port, capsule, interface, &near_at);
+    const struct code *code = near ? find_code(capsule) : 0;
+    /* Code that does not run here takes nobody's place. */
+    const struct known *known = code ? find_out(ctx, capsule, near_at, form, &now->known) : 0;
+    if (!known || length < sizeof(struct anep) + sizeof(*capsule) + code->window)
         return LIFT;
     /* Of a frame in several buffers the first has all that is looked at, but for a sum over all of it. */
     u32 first = (u32)(end - data);
-    if (first < form + sizeof(*capsule) + known->window || (form == BEHIND_UDP6 && first < form - sizeof(struct anep) + length))
+    if (first < form + sizeof(*capsule) + code->window || (form == BEHIND_UDP6 && first < form - sizeof(struct anep) + length))
         return LIFT;
     if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
         return FOLLOW;
-    return enter(ctx, now, capsule, known, length, form);
+    return enter(ctx, now, capsule, code, known, near, length, form);
 }
 
 INLINE int run_form(struct xdp *ctx, struct current *now)

@@ -17,6 +17,7 @@ SECTION("xdp") int sender(struct xdp *ctx)
     if (!now || !own)
         return 0;
     now->next = LATER;
+    now->window = (u16)constant(WINDOW);
     if (LIKELY(own->ready && !xdp_load_bytes(ctx, now->offset + LOCKED, own->send.window, (u32)constant(WINDOW) + ADDRESSES))) {
         now->verdict = (u32)capsule(&now->context, (struct addr *)own->send.window);
         now->next = FAMILY;

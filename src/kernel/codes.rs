@@ -130,7 +130,6 @@ impl KernelHalf {
         let mut state = self.state();
         let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
         self.show(&state, &entry)?;
-        self.renew(&mut state)?;
         self.maps.remove_program(entry.slot)?;
         if let Some(pinned) = &self.pinned {
             pinned.set.forget(&state_of(name))?;
@@ -141,7 +140,7 @@ impl KernelHalf {
     }
 
     /// Tells what is at the place of a code now, then that there is something behind those before it, or not any more.
-    /// Flows of other codes stay known: of a code that comes there are none.
+    /// Known flows do not depend on codes.
     pub(super) fn show(&self, state: &State, entry: &CodeEntry) -> io::Result<()> {
         std::iter::once(entry.place).chain(entry.way()).try_for_each(|place| {
             let (code, passed) = state.slots.view(place);

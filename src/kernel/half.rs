@@ -1,7 +1,7 @@
 //! The kernel half: XDP programs at the node's interfaces, and the programs of codes behind them.
 //!
 //! ```text
-//! [ingress at every port] ─ known_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ [ingress] ─▶ transmit_map
+//! [ingress at every port] ─ codes_map ─▶ slot ─ programs_map ─▶ [runner + code + calls] ─▶ [ingress] ─▶ transmit_map
 //! ```
 //!
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.

@@ -20,7 +20,11 @@ const ROUTES: u32 = 65_536;
 pub const NEXT_HOPS: u32 = 8192;
 /// Places for known flows: for each CPU at most, and octets for all CPUs at most.
 const KNOWN: u32 = 32768;
-const KNOWN_SIZE: usize = 64 << 20;
+const KNOWN_OCTETS: usize = 64 << 20;
+
+/// Octets of `struct near` and `struct known`.
+pub const NEAR_SIZE: usize = 40;
+const KNOWN_SIZE: usize = 64;
 
 /// AF_XDP sockets of a node, and flows told apart at each.
 pub const SOCKETS: u32 = 128;
@@ -56,8 +60,9 @@ pub const NODE: usize = 56;
 /// The map that says by its content whether a process listens: never pinned, so the kernel empties it when the process is gone.
 pub const RAISE: &str = "raise_map";
 
-/// The map with a part for each CPU.
+/// Maps with a part for each CPU, whose entries begin where cache lines do, as those of the kernel's own kind need not.
 const KNOWN_FLOWS: &str = "known_map";
+pub const USAGE: &str = "usage_map";
 
 /// The interfaces that packets leave by, and maps of those that copies leave by: each entry an interface and a program behind it.
 pub const TRANSMIT: &str = "transmit_map";
@@ -70,10 +75,10 @@ pub const LAYOUT: [(&str, MapShape); 27] = [
     ("zero_map", shape(MapKind::Array, 4, 4, 1)),
     ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
     ("codes_map", shape(MapKind::SharedArray, 4, 64, CODES)),
-    ("near_map", shape(MapKind::Array, 4, 32, NEAR)),
+    ("near_map", shape(MapKind::Array, 4, NEAR_SIZE, NEAR)),
     ("next_hops_map", shape(MapKind::PerCpuArray, 4, 64, NEXT_HOPS)),
-    (KNOWN_FLOWS, shape(MapKind::SharedArray, 4, 128, 0)),
-    ("usage_map", shape(MapKind::PerCpuArray, 4, 64, PROGRAMS)),
+    (KNOWN_FLOWS, shape(MapKind::SharedArray, 4, KNOWN_SIZE, 0)),
+    (USAGE, shape(MapKind::SharedArray, 4, 64, PROGRAMS)),
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
     (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
     ("current_map", shape(MapKind::PerCpuArray, 4, 128, 1)),
@@ -133,6 +138,7 @@ pub fn layout() -> io::Result<impl Iterator<Item = (&'static str, MapShape)>> {
     let records = records()? * cpus;
     Ok(LAYOUT.into_iter().map(move |(name, shape)| match name {
         KNOWN_FLOWS => (name, MapShape { entries: known * cpus, ..shape }),
+        USAGE => (name, MapShape { entries: shape.entries * cpus, ..shape }),
         "records_map" | "sends_map" | "lines_map" => (name, MapShape { entries: records * shape.entries, ..shape }),
         _ => (name, shape),
     }))
@@ -146,6 +152,6 @@ pub fn records() -> io::Result<u32> {
 
 /// Places for known flows for each CPU, a power of two.
 pub fn known() -> io::Result<u32> {
-    let fit = (KNOWN_SIZE / 128 / possible_cpus()?).max(2) as u32;
+    let fit = (KNOWN_OCTETS / KNOWN_SIZE / possible_cpus()?).max(2) as u32;
     Ok(KNOWN.min(1 << fit.ilog2()))
 }

@@ -1,8 +1,8 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
 use super::layout::{
-    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, DEVICES, LAYOUT, NEAR, NODE, PROBES, RAISE, SETS_OF_LINKS, TRANSMIT,
-    known, layout, records,
+    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, DEVICES, LAYOUT, NEAR, NEAR_SIZE, NODE, PROBES, PROGRAMS, RAISE,
+    SETS_OF_LINKS, TRANSMIT, USAGE, known, layout, records,
 };
 use super::types;
 use crate::sys::bpf::{Map, MapShape, Types, possible_cpus};
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct KernelUsage {
     pub dropped_for_verdict: u64,
     /// Dropped because its domain had used up its packets or its time.
     pub dropped_over_budget: u64,
-    /// Nanoseconds, extrapolated from one of 64 packets.
+    /// Nanoseconds, extrapolated from one of 64 to 256 packets.
     pub time_ns: u64,
 }
 
@@ -289,7 +289,7 @@ impl Maps {
 
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
     pub fn set_near(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
-        let mut value = [0; 32];
+        let mut value = [0; NEAR_SIZE];
         value[..16].copy_from_slice(&addr.0);
         value[16..20].copy_from_slice(&interface.to_ne_bytes());
         value[20..24].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
@@ -299,7 +299,7 @@ impl Maps {
     /// Whether a capsule of a neighbour behind an interface has come since this was asked last.
     pub fn take_heard(&self, addr: Addr, interface: u32) -> io::Result<bool> {
         let (map, key) = (self.of("near_map")?, place(addr, interface, NEAR).to_ne_bytes());
-        let mut value = [0; 32];
+        let mut value = [0; NEAR_SIZE];
         map.get(&key, &mut value)?;
         let its = value[..16] == addr.0 && value[16..20] == interface.to_ne_bytes();
         let heard = its && value[24..28] != [0; 4];
@@ -315,7 +315,7 @@ impl Maps {
         let map = self.of("near_map")?;
         let mut found = Vec::new();
         for place in 0..NEAR {
-            let mut value = [0; 32];
+            let mut value = [0; NEAR_SIZE];
             map.get(&place.to_ne_bytes(), &mut value)?;
             let (mut addr, end) = ([0; 16], word64(&value, 16));
             addr.copy_from_slice(&value[..16]);
@@ -362,7 +362,7 @@ impl Maps {
 
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
-        let [packets, bytes, passed_up, by_code, by_verdict, by_budget, time_ns, _] = self.sums("usage_map", slot)?;
+        let [packets, bytes, passed_up, by_code, by_verdict, by_budget, time_ns, _] = self.usage_words(slot)?;
         let [children] = self.sums("broods_map", slot)?;
         // Read while packets pass: these may be newer than `packets`.
         let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
@@ -379,13 +379,26 @@ impl Maps {
         })
     }
 
+    /// The words of `struct usage` of a slot, over all CPUs.
+    fn usage_words(&self, slot: u32) -> io::Result<[u64; 8]> {
+        let (map, mut sums) = (self.of(USAGE)?, [0u64; 8]);
+        for cpu in 0..possible_cpus()? as u32 {
+            let mut value = [0; 64];
+            map.get(&(cpu * PROGRAMS + slot).to_ne_bytes(), &mut value)?;
+            for (sum, word) in sums.iter_mut().zip(value.as_chunks::<8>().0) {
+                *sum += u64::from_ne_bytes(*word);
+            }
+        }
+        Ok(sums)
+    }
+
     /// Forgets what became of the packets of the code in a slot.
     pub fn clear_usage(&self, slot: u32) -> io::Result<()> {
-        for name in ["usage_map", "broods_map"] {
-            let map = self.of(name)?;
-            map.set(&slot.to_ne_bytes(), &vec![0; map.value_size()])?;
+        for cpu in 0..possible_cpus()? as u32 {
+            self.set(USAGE, cpu * PROGRAMS + slot, &[0; 64])?;
         }
-        Ok(())
+        let broods = self.of("broods_map")?;
+        broods.set(&slot.to_ne_bytes(), &vec![0; broods.value_size()])
     }
 
     /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what

@@ -8,9 +8,9 @@
 //!
 //! Each half keeps a bucket of the same rate, tells the other what it spends by counters in memory that both see, and
 //! charges its own bucket what the other has spent before it admits anything. So both buckets hold the same, but for what
-//! the other half spends while one looks: a share of packets of each CPU in the kernel (`SHARE` of `bpf/contract.h`, 64), one packet
-//! here. Since a bucket may be overdrawn, up to what comes back in a second, that is paid back: over any time of t seconds both halves
-//! together admit at most `rate × t + burst + 64 × CPUs` packets, and a second burst once, when code is linked.
+//! the other half spends while one looks: a share of packets of each CPU in the kernel (of `bpf/contract.h`: 64, or what comes back in a
+//! millisecond, at most 256), one packet here. Since a bucket may be overdrawn, up to what comes back in a second, that is paid back: over any time of t seconds both halves
+//! together admit at most `rate × t + burst + share × CPUs` packets, and a second burst once, when code is linked.
 
 use super::bucket::TokenBucket;
 use std::sync::Arc;

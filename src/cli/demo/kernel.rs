@@ -8,8 +8,8 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Capsules whose round trips are compared: the kernel half times one of 64 that it runs.
-const CAPSULES: u32 = 200;
+/// Capsules whose round trips are compared: the kernel half times one of 256 that it runs.
+const CAPSULES: u32 = 500;
 
 /// For how long the kernel half may take to get the code.
 const PATIENCE: Duration = Duration::from_secs(10);
