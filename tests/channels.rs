@@ -56,7 +56,8 @@ struct Capitals {
 
 impl Environment for Capitals {
     fn upcall(&mut self, os: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
-        let Upcall::Packet { mut frame, ends, .. } = upcall else { return };
+        let Upcall::Packet { mut frame, .. } = upcall else { return };
+        let ends = frame.ends;
         frame.bytes_mut().make_ascii_uppercase();
         let sent = match self.out {
             Some(out) => os.outchan_send(out, None, frame).map_err(|(_, error)| error.name().to_owned()),
@@ -491,7 +492,8 @@ struct Listener {
 
 impl Environment for Listener {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
-        let Upcall::Packet { frame, ends, .. } = upcall else { return };
+        let Upcall::Packet { frame, .. } = upcall else { return };
+        let ends = frame.ends;
         let (from, to) = (ends.source.unwrap(), ends.destination.unwrap());
         let _ = self.told.send((frame.bytes().to_vec(), format!("{}:{} -> {}:{}", from.0, from.1, to.0, to.1)));
         os.packet_free(domain, frame);

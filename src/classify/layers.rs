@@ -48,7 +48,7 @@ pub struct Transport {
 
 impl Layers {
     /// Reads an Ethernet frame; nothing if it is none, or a tagged one: that belongs to the interface of its VLAN.
-    #[inline]
+    #[inline(always)]
     pub fn of(bytes: &[u8]) -> Option<Layers> {
         let frame = ethernet::Frame::new_checked(bytes).ok()?;
         if frame.tag().is_some() {
@@ -64,7 +64,7 @@ impl Layers {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ip_v4(bytes: &[u8], start: usize) -> Option<Ip> {
     let packet = ipv4::Packet::new_checked(&bytes[start..]).ok()?;
     if !packet.verify_checksum() {
@@ -76,7 +76,7 @@ fn ip_v4(bytes: &[u8], start: usize) -> Option<Ip> {
     Some(Ip { source, destination, protocol: packet.protocol(), start, payload, transport })
 }
 
-#[inline]
+#[inline(always)]
 fn ip_v6(bytes: &[u8], start: usize) -> Option<Ip> {
     let packet = ipv6::Packet::new_checked(&bytes[start..]).ok()?;
     let payload = start + packet.header_len()..start + packet.total_len();
@@ -86,7 +86,7 @@ fn ip_v6(bytes: &[u8], start: usize) -> Option<Ip> {
     Some(Ip { source, destination, protocol: packet.protocol(), start, payload, transport })
 }
 
-#[inline]
+#[inline(always)]
 fn transport(bytes: &[u8], segment: Range<usize>, protocol: u8) -> Option<Transport> {
     let header = bytes.get(segment.clone())?;
     let half = |at: usize| Some(u16::from_be_bytes(*header.get(at..)?.first_chunk()?));

@@ -3,7 +3,7 @@
 //! With packets of thousands of domains each finds the lines of its filter, channel, domain and way out in no near cache, one
 //! behind the other. So a packet passes three stations before its turn, each a few packets apart: what it is ([`Node::look`], which asks for its
 //! filter), whose ([`Node::find`]: channel, domain, queue), and what that leads to ([`Node::approach`]: the way out). None of them changes
-//! anything. A channel that appears between is not seen by packets that have come already; one that goes away is noticed when their turn comes.
+//! anything but the packet. A channel that appears between is not seen by packets that have come already; one that goes away is noticed when their turn comes.
 
 use super::Node;
 use super::halves;
@@ -18,6 +18,9 @@ use crate::wire::Error;
 
 /// Stations of packets between [`Node::look`] and their turn.
 const AHEAD: usize = 12;
+
+/// Channels whose filters, domains and ways out the near caches hold: some four hundred octets each.
+const NEAR: usize = 256;
 
 /// How many packets behind [`Node::look`] the others are.
 const FIND: usize = 4;
@@ -41,8 +44,8 @@ pub(super) enum Seen {
 impl Node {
     /// Frames have come in by their ports, in this order. They are taken out of the list.
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
-        if self.channels.demux.is_empty() {
-            // What capsules look at is near, and looking ahead is not for nothing.
+        if self.channels.ins.len() <= NEAR {
+            // What packets look at is near, and looking ahead is not for nothing.
             return frames.drain(..).for_each(|frame| self.receive(turn, frame));
         }
         let mut seen = [const { Seen::Nowhere }; AHEAD];
@@ -51,7 +54,8 @@ impl Node {
         frames.reverse();
         for at in 0..count + TURN {
             if let Some(frame) = at_place(frames, count, at) {
-                seen[at % AHEAD] = self.look(frame);
+                self.look(frame, &mut seen[at % AHEAD]);
+                self.foresee(frame, &seen[at % AHEAD]);
             }
             if let Some(frame) = at.checked_sub(FIND).and_then(|at| at_place(frames, count, at)) {
                 self.find(frame, &mut seen[(at - FIND) % AHEAD]);
@@ -62,36 +66,37 @@ impl Node {
             if at >= TURN
                 && let Some(frame) = frames.pop()
             {
-                let seen = core::mem::replace(&mut seen[(at - TURN) % AHEAD], Seen::Nowhere);
-                self.take_in(turn, frame, seen);
+                self.take_in(turn, frame, &seen[(at - TURN) % AHEAD]);
             }
         }
     }
 
     /// What a frame is, as far as the frame alone says.
     #[inline(always)]
-    pub(super) fn look(&self, frame: &Frame) -> Seen {
+    pub(super) fn look(&self, frame: &Frame, seen: &mut Seen) {
         let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
-        let Some(link) = port.map(|port| port.link) else { return Seen::Nowhere };
-        if self.kernel && halves::is_passed_up(frame, link) {
-            return Seen::PassedUp(link);
-        }
-        match classify(link, frame.bytes()) {
-            Ok(Class::NotOurs) if self.channels.demux.is_empty() => Seen::Other(None),
-            Ok(Class::NotOurs) => {
-                let layers = Layers::of(frame.bytes());
-                if let Some(layers) = &layers {
-                    self.channels.demux.foresee(frame.port, layers, frame.bytes());
-                }
-                Seen::Other(layers)
-            }
-            class => Seen::Class(class),
+        *seen = match port.map(|port| port.link) {
+            None => Seen::Nowhere,
+            Some(link) if self.kernel && halves::is_passed_up(frame, link) => Seen::PassedUp(link),
+            Some(link) => match classify(link, frame.bytes()) {
+                Ok(Class::NotOurs) if self.channels.demux.is_empty() => Seen::Other(None),
+                Ok(Class::NotOurs) => Seen::Other(Layers::of(frame.bytes())),
+                class => Seen::Class(class),
+            },
+        };
+    }
+
+    /// Asks for the filter of a frame that is nobody's else.
+    #[inline(always)]
+    fn foresee(&self, frame: &Frame, seen: &Seen) {
+        if let Seen::Other(Some(layers)) = seen {
+            self.channels.demux.foresee(frame.port, layers, frame.bytes());
         }
     }
 
     /// Whose a frame is.
     #[inline(always)]
-    pub(super) fn find(&self, frame: &Frame, seen: &mut Seen) {
+    pub(super) fn find(&self, frame: &mut Frame, seen: &mut Seen) {
         let Seen::Other(Some(layers)) = seen else { return };
         if let Some(found) = self.channels.demux.find(frame.port, layers, frame.bytes()) {
             let Taker { channel, domain } = found.owner;
@@ -100,6 +105,7 @@ impl Node {
                 env.domains.foresee(domain, self.paths.is_queueing());
             }
             self.paths.foresee(domain);
+            found.tell_ends(layers, &mut frame.ends);
             *seen = Seen::Channel(found);
         }
     }
@@ -117,6 +123,6 @@ impl Node {
 
 /// The packet of this number, if it is still in the list, which is the wrong way round.
 #[inline]
-fn at_place(frames: &[Frame], count: usize, at: usize) -> Option<&Frame> {
-    frames.get(count.checked_sub(at + 1)?)
+fn at_place(frames: &mut [Frame], count: usize, at: usize) -> Option<&mut Frame> {
+    frames.get_mut(count.checked_sub(at + 1)?)
 }

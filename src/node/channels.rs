@@ -1,10 +1,10 @@
 //! Packets of channels: to the domain that has them. From there on: `outgoing`.
 
 use super::Node;
+use super::hosts::Lent;
 use super::outgoing::Carried;
 use super::output::{EventKind, Turn};
 use super::paths::Work;
-use crate::nodeos::channel::demux::Found;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::own;
 use crate::nodeos::channel::spec::Layer;
@@ -15,13 +15,14 @@ use crate::nodeos::reason::Reason;
 use crate::port::frame::BUFFER;
 use crate::port::{Frame, PortId};
 use crate::wire::Addr;
+use core::ops::Range;
 
 impl Node {
     /// An ANEP packet of a type that no environment of the node's own speaks: its payload is a channel's, or it is given back.
     pub(super) fn receive_anep_channel(
         &mut self,
         turn: &mut Turn<'_>,
-        frame: Frame,
+        mut frame: Frame,
         kind: u16,
         header: usize,
     ) -> Option<Frame> {
@@ -32,18 +33,26 @@ impl Node {
         let owner =
             frame.bytes().get(payload.clone()).and_then(|it| self.channels.demux.find_anep(frame.port, kind, it));
         let Some(owner) = owner else { return Some(frame) };
-        self.enter_channel(turn, frame, Found { owner, payload, ends: Ends::default() });
+        frame.ends = Ends::default();
+        self.enter_channel(turn, frame, owner, payload.start, payload.end);
         None
     }
 
-    /// A packet has been found to be a channel's; its domain pays from here on.
+    /// A packet has been found to be a channel's, with this payload; its domain pays from here on.
     #[inline]
-    pub(super) fn enter_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<Taker>) {
-        let Found { owner: Taker { channel: owner, domain }, payload, ends } = found;
-        let Some((channel, env)) = self.channels.ins.get_mut(owner).zip(self.env.as_deref_mut()) else {
+    pub(super) fn enter_channel(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        owner: Taker,
+        start: usize,
+        end: usize,
+    ) {
+        let Taker { channel: id, domain } = owner;
+        let Some((channel, env)) = self.channels.ins.get_mut(id).zip(self.env.as_deref_mut()) else {
             return self.drop(turn, frame, Reason::NoApplication);
         };
-        channel.traffic.count(payload.len());
+        channel.traffic.count(end - start);
         let admitted = match env.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::Budget),
@@ -53,11 +62,11 @@ impl Node {
             return self.throttle(turn, frame, reason, domain);
         }
         if channel.is_plain() {
-            frame.truncate(payload.end);
-            frame.strip(payload.start);
-            return self.hand_up(turn, frame, (owner, domain, None), ends);
+            frame.truncate(end);
+            frame.strip(start);
+            return self.hand_to_domain(turn, frame, id, domain);
         }
-        self.enter_worked(turn, frame, Found { owner: Taker { channel: owner, domain }, payload, ends });
+        self.enter_worked(turn, frame, owner, start..end);
     }
 
     /// A packet is over its domain's budget.
@@ -72,8 +81,8 @@ impl Node {
     }
 
     /// A packet has been admitted by a channel that does not give it to its domain as it is.
-    fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: Found<Taker>) {
-        let Found { owner: Taker { channel: owner, domain }, payload, ends } = found;
+    fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, owner: Taker, payload: Range<usize>) {
+        let (Taker { channel: owner, domain }, ends) = (owner, frame.ends);
         let Some(channel) = self.channels.ins.get_mut(owner) else {
             return self.drop(turn, frame, Reason::NoApplication);
         };
@@ -96,10 +105,10 @@ impl Node {
         frame.truncate(payload.end);
         frame.strip(payload.start);
         if let (Some(cut), Some(_)) = (cut, carried) {
-            return self.pass_on_payload(turn, frame, cut, ends, carried);
+            return self.pass_on_payload(turn, frame, cut, carried);
         }
         let Some(channel) = self.channels.ins.get_mut(owner).filter(|channel| !channel.modules.is_empty()) else {
-            return self.hand_up(turn, frame, (owner, domain, cut), ends);
+            return self.hand_up(turn, frame, (owner, domain, cut));
         };
         let mut all = core::mem::take(&mut self.payloads[0]);
         all.push(frame);
@@ -118,8 +127,9 @@ impl Node {
             self.processed = core::mem::replace(&mut all, out);
         }
         channel.traffic.dropped += dropped;
-        for frame in all.drain(..) {
-            self.hand_up(turn, frame, (owner, domain, cut), ends);
+        for mut frame in all.drain(..) {
+            frame.ends = ends;
+            self.hand_up(turn, frame, (owner, domain, cut));
         }
         self.payloads[0] = all;
     }
@@ -130,27 +140,26 @@ impl Node {
         turn: &mut Turn<'_>,
         frame: Frame,
         (channel, domain, cut): (InChanId, DomainId, Option<CutChanId>),
-        ends: Ends,
     ) {
-        let Some(cut) = cut else {
-            if self.paths.is_queueing() {
-                return self.enqueue(turn, domain, Work::Channel { channel, frame, ends });
-            }
-            return self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
-        };
-        self.pass_on_payload(turn, frame, cut, ends, None);
+        match cut {
+            None => self.hand_to_domain(turn, frame, channel, domain),
+            Some(cut) => self.pass_on_payload(turn, frame, cut, None),
+        }
+    }
+
+    /// The payload of a channel is its domain's: now, or when that has its turn.
+    #[inline]
+    fn hand_to_domain(&mut self, turn: &mut Turn<'_>, frame: Frame, channel: InChanId, domain: DomainId) {
+        if self.paths.is_queueing() {
+            self.enqueue(turn, domain, frame, Work::Channel(channel));
+        } else {
+            self.upcall_packet(turn, domain, channel, frame);
+        }
     }
 
     /// The payload of a channel goes into headers of an outgoing one's, with the checksum of its UDP header before, if it had one.
-    fn pass_on_payload(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        cut: CutChanId,
-        ends: Ends,
-        checksum: Option<u16>,
-    ) {
-        let length = frame.len();
+    fn pass_on_payload(&mut self, turn: &mut Turn<'_>, frame: Frame, cut: CutChanId, checksum: Option<u16>) {
+        let (length, ends) = (frame.len(), frame.ends);
         self.cut_through(turn, frame, length, cut, |node, turn, frame, target| {
             let kept = |end: Option<(Addr, u16)>| end.unwrap_or_default();
             let (source, destination) = (kept(ends.source), kept(ends.destination));
@@ -190,30 +199,45 @@ impl Node {
         }
     }
 
-    /// Tells whoever runs a domain.
+    /// Tells whoever runs a domain what has happened to it, but for packets.
     pub(super) fn upcall(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        let Some(found) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) else {
-            return self.take_back(turn, upcall);
-        };
-        if !matches!(upcall, Upcall::Packet { .. }) {
-            found.counts.activations.count(&upcall);
-        }
+        let Some(found) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) else { return };
+        found.counts.activations.count(&upcall);
         let host = found.host;
         match self.hosts.lend(host) {
-            super::hosts::Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
-            super::hosts::Lent::Local(mut environment) => {
-                if matches!(upcall, Upcall::Packet { .. }) && !self.hand(domain) {
-                    self.hosts.give_back(host, environment);
-                    self.look_after_pools(turn);
-                    return self.refuse_packet(turn, domain, upcall);
-                }
+            Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
+            Lent::Local(mut environment) => {
                 let caller = environment.acts_for(domain);
                 environment.upcall(&mut self.os(turn, caller), domain, upcall);
                 self.settle_hand();
                 self.hosts.give_back(host, environment);
             }
+            // It is being called already, or gone.
+            Lent::Nobody => {}
+        }
+    }
+
+    /// Hands a packet to whoever runs a domain.
+    pub(super) fn upcall_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, channel: InChanId, frame: Frame) {
+        let Some(host) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)).map(|found| found.host) else {
+            return self.drop(turn, frame, Reason::NoApplication);
+        };
+        match self.hosts.lend(host) {
+            Lent::Remote => turn.out.upcalls.push((host, domain, Upcall::Packet { channel, frame })),
+            Lent::Local(mut environment) => {
+                if !self.hand(domain) {
+                    self.hosts.give_back(host, environment);
+                    self.look_after_pools(turn);
+                    return self.refuse_packet(turn, domain, channel, frame);
+                }
+                let caller = environment.acts_for(domain);
+                // Made where it is handed over: a copy would wait for its parts to be written.
+                environment.upcall(&mut self.os(turn, caller), domain, Upcall::Packet { channel, frame });
+                self.settle_hand();
+                self.hosts.give_back(host, environment);
+            }
             // It is being called already, or gone: its own packets do not call it again.
-            super::hosts::Lent::Nobody => self.take_back(turn, upcall),
+            Lent::Nobody => self.drop(turn, frame, Reason::NoApplication),
         }
     }
 
@@ -251,19 +275,11 @@ impl Node {
 
     /// A packet finds no memory of its domain.
     #[cold]
-    fn refuse_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        if let Upcall::Packet { channel, frame, .. } = upcall {
-            if let Some(channel) = self.channels.ins.get_mut(channel) {
-                channel.traffic.dropped += 1;
-            }
-            self.drop_in(turn, frame, Reason::ChannelFull, domain);
+    fn refuse_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, channel: InChanId, frame: Frame) {
+        if let Some(channel) = self.channels.ins.get_mut(channel) {
+            channel.traffic.dropped += 1;
         }
-    }
-
-    fn take_back(&mut self, turn: &mut Turn<'_>, upcall: Upcall) {
-        if let Upcall::Packet { frame, .. } = upcall {
-            self.drop(turn, frame, Reason::NoApplication);
-        }
+        self.drop_in(turn, frame, Reason::ChannelFull, domain);
     }
 }
 

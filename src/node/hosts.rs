@@ -122,7 +122,7 @@ impl Hosts {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn give_back(&mut self, host: HostId, environment: Box<dyn Environment>) {
         if let Some(Host::Local(place)) = self.0.get_mut(host.0 as usize) {
             *place = Some(environment);

@@ -13,7 +13,7 @@ use super::{Node, Reason};
 use crate::code::fetch::Source;
 use crate::nodeos::domain::{Domain, DomainId, Usage};
 use crate::nodeos::grants::{self, Grants};
-use crate::nodeos::interface::{Ends, InChanId, Upcall};
+use crate::nodeos::interface::InChanId;
 use crate::port::Frame;
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
@@ -34,11 +34,20 @@ const _: () = assert!(grants::WEIGHT_MAX <= schedule::WEIGHT_MAX);
 const _: () = assert!(grants::DEADLINE_US_MAX as u64 * 1000 <= schedule::DEADLINE_NS_MAX);
 
 /// What is to be done with a packet that waits.
+#[derive(Clone, Copy)]
 pub(super) enum Work {
-    /// Its code runs.
-    Capsule { frame: Frame, source: Option<Source>, from: u32 },
+    /// Its code runs. Who sent it is in its header, and here its index among the neighbours.
+    Capsule(u32),
     /// Whoever runs the domain of its channel is told.
-    Channel { channel: InChanId, frame: Frame, ends: Ends },
+    Channel(InChanId),
+}
+
+/// Where a packet waits.
+struct Place {
+    frame: Option<Frame>,
+    work: Work,
+    /// Who is behind it; of a free place, the next free one.
+    next: u16,
 }
 
 /// No place.
@@ -60,7 +69,7 @@ pub(super) struct Paths {
     /// None: packets run when they come.
     scheduler: Option<PathScheduler>,
     queues: Vec<Queue>,
-    places: Vec<(Option<Work>, u16)>,
+    places: Vec<Place>,
     free: u16,
     waiting: usize,
     /// What it costs to take a packet in, in nanoseconds.
@@ -137,45 +146,51 @@ impl Paths {
         }
     }
 
-    /// Puts work behind that of its queue, for which there is room.
+    /// Puts a packet behind those of its queue, for which there is room.
     #[inline]
-    fn push(&mut self, flow: usize, work: Work) {
-        let at = match self.places.get(usize::from(self.free)) {
-            Some((_, next)) => core::mem::replace(&mut self.free, *next),
+    fn push(&mut self, flow: usize, frame: Frame, work: Work) {
+        let at = self.free;
+        match self.places.get_mut(usize::from(at)) {
+            Some(place) => {
+                self.free = place.next;
+                (place.frame, place.work, place.next) = (Some(frame), work, NONE);
+                self.link(flow, at);
+            }
             None => {
                 // Once for each of the most that ever wait at the same time.
-                self.places.push((None, NONE));
-                (self.places.len() - 1) as u16
+                self.places.push(Place { frame: Some(frame), work, next: NONE });
+                self.link(flow, (self.places.len() - 1) as u16);
             }
-        };
-        if let Some(place) = self.places.get_mut(usize::from(at)) {
-            place.0 = Some(work);
-            place.1 = NONE;
         }
+    }
+
+    /// Puts a place behind those of a queue.
+    #[inline]
+    fn link(&mut self, flow: usize, at: u16) {
         let queue = &mut self.queues[flow];
         let before = core::mem::replace(&mut queue.last, at);
         match self.places.get_mut(usize::from(before)) {
-            Some((_, next)) => *next = at,
+            Some(place) => place.next = at,
             None => queue.first = at,
         }
         queue.length += 1;
         self.waiting += 1;
     }
 
-    /// Takes the first work of a queue.
+    /// Takes the first packet of a queue.
     #[inline]
-    fn pop(&mut self, flow: usize) -> Option<Work> {
+    fn pop(&mut self, flow: usize) -> Option<(Frame, Work)> {
         let queue = self.queues.get_mut(flow)?;
         let at = queue.first;
-        let (work, next) = self.places.get_mut(usize::from(at))?;
-        queue.first = core::mem::replace(next, self.free);
+        let place = self.places.get_mut(usize::from(at))?;
+        queue.first = core::mem::replace(&mut place.next, self.free);
         if queue.first == NONE {
             queue.last = NONE;
         }
         queue.length -= 1;
         self.free = at;
         self.waiting -= 1;
-        work.take()
+        Some((place.frame.take()?, place.work))
     }
 }
 
@@ -222,14 +237,14 @@ impl Node {
     pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.paths.queues.get(flow)?.domain;
-        let Some(work) = self.paths.pop(flow) else { return Some(Ran { domain, steps: 0 }) };
+        let Some((frame, work)) = self.paths.pop(flow) else { return Some(Ran { domain, steps: 0 }) };
         let steps = match work {
-            Work::Capsule { frame, source, from } => self.run_capsule(turn, frame, source, (from, domain)),
-            Work::Channel { channel, frame, ends } => {
+            Work::Capsule(from) => self.run_capsule(turn, frame, from, domain),
+            Work::Channel(channel) => {
                 match self.channels.ins.get_mut(channel) {
                     Some(known) => {
                         known.waiting -= 1;
-                        self.upcall(turn, domain, Upcall::Packet { channel, frame, ends });
+                        self.upcall_packet(turn, domain, channel, frame);
                     }
                     None => self.drop_in(turn, frame, Reason::PathEnded, domain),
                 }
@@ -240,16 +255,15 @@ impl Node {
     }
 
     /// Runs a capsule that waited, and says how many steps its domain took for it.
-    fn run_capsule(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        source: Option<Source>,
-        (from, domain): (u32, DomainId),
-    ) -> u64 {
+    fn run_capsule(&mut self, turn: &mut Turn<'_>, frame: Frame, from: u32, domain: DomainId) -> u64 {
         let before = self.steps_of(domain);
         match capsule::Header::parse(frame.bytes()) {
-            Ok(header) => self.process_now(turn, frame, &header, source, from),
+            Ok(header) => {
+                // What begins here has no previous node.
+                let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
+                let source = (!header.previous.is_unspecified()).then_some(source);
+                self.process_now(turn, frame, &header, source, from);
+            }
             Err(_) => self.drop(turn, frame, Reason::Malformed),
         }
         self.steps_of(domain).saturating_sub(before)
@@ -280,29 +294,29 @@ impl Node {
 
     /// Lets a packet wait for its domain's turn, or drops it if too many wait.
     #[inline]
-    pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work) {
+    pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) {
         let flow = domain.index();
         if self.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
             self.enter_path(domain, turn.now);
         }
         self.paths.count_came(domain);
         let room = QUEUE_MAX.min(WAITING_MAX - self.paths.waiting);
-        let channel = match &work {
-            Work::Channel { channel, .. } => self.channels.ins.get_mut(*channel),
-            Work::Capsule { .. } => None,
+        let channel = match work {
+            Work::Channel(channel) => self.channels.ins.get_mut(channel),
+            Work::Capsule(_) => None,
         };
         let (Some(queue), false) =
             (self.paths.queues.get_mut(flow), channel.as_ref().is_some_and(|channel| channel.is_full()))
         else {
-            return self.drop_work(turn, domain, work);
+            return self.drop_work(turn, domain, frame, work);
         };
         if usize::from(queue.length) >= room {
-            return self.drop_work(turn, domain, work);
+            return self.drop_work(turn, domain, frame, work);
         }
         if let Some(channel) = channel {
             channel.waiting += 1;
         }
-        self.paths.push(flow, work);
+        self.paths.push(flow, frame, work);
         self.wake_path(domain, turn.now);
     }
 
@@ -315,12 +329,12 @@ impl Node {
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.leave(flow);
         }
-        while let Some(work) = self.paths.pop(flow) {
-            let (Work::Capsule { frame, .. } | Work::Channel { frame, .. }) = work;
+        while let Some((frame, _)) = self.paths.pop(flow) {
             self.drop(turn, frame, Reason::PathEnded);
         }
     }
 
+    #[inline(always)]
     fn wake_path(&mut self, domain: DomainId, now: u64) {
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.wake(domain.index(), now);
@@ -352,16 +366,12 @@ impl Node {
     }
 
     #[cold]
-    fn drop_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work) {
-        let frame = match work {
-            Work::Capsule { frame, .. } => frame,
-            Work::Channel { frame, channel, .. } => {
-                if let Some(channel) = self.channels.ins.get_mut(channel) {
-                    channel.traffic.dropped += 1;
-                }
-                frame
-            }
-        };
+    fn drop_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) {
+        if let Work::Channel(channel) = work
+            && let Some(channel) = self.channels.ins.get_mut(channel)
+        {
+            channel.traffic.dropped += 1;
+        }
         self.drop_in(turn, frame, Reason::PathFull, domain);
     }
 }

@@ -204,13 +204,13 @@ impl Node {
     }
 
     /// A PLAN message has come in: it begins the frame.
-    pub(super) fn receive_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+    pub(super) fn receive_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
         let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
         let from = match self.source_of(turn.now, &frame, claimed, native.is_some()) {
-            Ok((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
-            Err(reason) => return self.drop(turn, frame, reason),
+            Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
+            None => return self.drop(turn, frame, Reason::Stranger),
         };
-        if let Some(reason) = native.and_then(|native| self.is_astray(&frame, &from, &native)) {
+        if let Some(reason) = native.and_then(|native| self.is_astray(&frame, &from, native)) {
             return self.drop(turn, frame, reason);
         }
         match self.with_plan(turn, |plan, os| plan.receive(os, &from, frame.bytes_mut())) {

@@ -13,16 +13,17 @@ use crate::wire::{Addr, anep, capsule};
 
 impl Node {
     /// A frame has come in by `frame.port`.
-    pub fn receive(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        let mut seen = self.look(&frame);
-        self.find(&frame, &mut seen);
+    pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
+        let mut seen = batch::Seen::Nowhere;
+        self.look(&frame, &mut seen);
+        self.find(&mut frame, &mut seen);
         self.approach(&seen);
-        self.take_in(turn, frame, seen);
+        self.take_in(turn, frame, &seen);
     }
 
     /// A frame has come in of which this is known.
     #[inline(always)]
-    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: batch::Seen) {
+    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: &batch::Seen) {
         let port = frame.port;
         let gauge = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0)));
         let Some(gauge) = gauge else { return };
@@ -30,12 +31,12 @@ impl Node {
         gauge.received_bytes += frame.len() as u64;
         match seen {
             batch::Seen::Nowhere => {}
-            batch::Seen::PassedUp(link) => self.resume(turn, frame, link),
+            batch::Seen::PassedUp(link) => self.resume(turn, frame, *link),
             batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
             batch::Seen::Other(_) => self.leave_alone(turn, frame),
             batch::Seen::Channel(found) => {
                 turn.out.event(frame.trace, EventKind::Received(port));
-                self.enter_channel(turn, frame, found);
+                self.enter_channel(turn, frame, found.owner, found.payload.start, found.payload.end);
             }
         }
     }
@@ -46,7 +47,7 @@ impl Node {
         &mut self,
         turn: &mut Turn<'_>,
         frame: Frame,
-        class: Result<Class, crate::wire::Error>,
+        class: &Result<Class, crate::wire::Error>,
     ) {
         let port = frame.port;
         match class {
@@ -56,10 +57,12 @@ impl Node {
                     return self.drop(turn, frame, Reason::IngressRate);
                 }
                 turn.out.event(frame.trace, EventKind::Received(port));
-                self.receive_anep(turn, frame, range, native);
+                self.receive_anep(turn, frame, range.start..range.end, native.as_ref());
             }
-            Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range),
-            Ok(Class::NeighbourDiscovery(range, from, to)) => self.receive_discovery(turn, frame, range, (from, to)),
+            Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range.clone()),
+            Ok(Class::NeighbourDiscovery(range, from, to)) => {
+                self.receive_discovery(turn, frame, range.clone(), (*from, *to))
+            }
             Err(_) => self.drop(turn, frame, Reason::Malformed),
         }
     }
@@ -79,7 +82,7 @@ impl Node {
         turn: &mut Turn<'_>,
         mut frame: Frame,
         range: core::ops::Range<usize>,
-        native: Option<Native>,
+        native: Option<&Native>,
     ) {
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
             return self.drop(turn, frame, Reason::Malformed);
@@ -121,7 +124,7 @@ impl Node {
     }
 
     /// A capsule has come in: its header begins the frame.
-    pub(super) fn receive_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+    pub(super) fn receive_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return self.drop(turn, frame, Reason::Malformed);
         };
@@ -137,9 +140,8 @@ impl Node {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        let (source, from) = match self.source_of(turn.now, &frame, header.previous, native.is_some()) {
-            Ok(found) => found,
-            Err(reason) => return self.drop(turn, frame, reason),
+        let Some((source, from)) = self.source_of(turn.now, &frame, header.previous, native.is_some()) else {
+            return self.drop(turn, frame, Reason::Stranger);
         };
         self.tell_new_neighbours(turn);
         if header.previous != source.addr {
@@ -150,19 +152,14 @@ impl Node {
     }
 
     /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
-    /// previous node of a native capsule.
-    pub(super) fn source_of(
-        &mut self,
-        now: u64,
-        frame: &Frame,
-        previous: Addr,
-        native: bool,
-    ) -> Result<(Source, u32), Reason> {
-        let Some(env) = self.env.as_deref_mut() else { return Err(Reason::Stranger) };
+    /// previous node of a native capsule. Nothing if that is a stranger.
+    #[inline(always)]
+    pub(super) fn source_of(&mut self, now: u64, frame: &Frame, previous: Addr, native: bool) -> Option<(Source, u32)> {
+        let env = self.env.as_deref_mut()?;
         let port = frame.port;
         if !native {
-            let (index, known) = env.topology.neighbours.of_peer(port, frame.peer).ok_or(Reason::Stranger)?;
-            return Ok((Source { port, peer: frame.peer, addr: known.addr }, index));
+            let (index, known) = env.topology.neighbours.of_peer(port, frame.peer)?;
+            return Some((Source { port, peer: frame.peer, addr: known.addr }, index));
         }
         // A native previous hop is learned when it is on the link: only then can it be asked.
         let source = Source { port, peer: PeerId::NONE, addr: previous };
@@ -176,6 +173,6 @@ impl Node {
             }
             None => None,
         };
-        Ok((source, known.unwrap_or(NONE)))
+        Some((source, known.unwrap_or(NONE)))
     }
 }

@@ -46,7 +46,7 @@ impl Node {
         if self.paths.is_queueing()
             && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
         {
-            return self.enqueue(turn, domain, paths::Work::Capsule { frame, source, from });
+            return self.enqueue(turn, domain, frame, paths::Work::Capsule(from));
         }
         self.process_now(turn, frame, header, source, from);
     }

@@ -68,7 +68,7 @@ impl Node {
     }
 
     /// Passes an ANEP packet of a type nobody here speaks to where its headers say.
-    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<Native>) {
+    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
         let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else {
             return self.drop(turn, frame, Reason::Malformed);
         };

@@ -52,7 +52,7 @@ impl Serving {
 
 impl Node {
     /// A code-fetch message has come in: it begins the frame.
-    pub(super) fn receive_fetch(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<Native>) {
+    pub(super) fn receive_fetch(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
         let Ok(message) = fetch::Message::parse(frame.bytes()) else {
             return self.drop(turn, frame, Reason::Malformed);
         };
@@ -84,7 +84,7 @@ impl Node {
     }
 
     /// The neighbour a fetch message comes from, or nothing if it is none.
-    fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<Native>) -> Option<Source> {
+    fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<&Native>) -> Option<Source> {
         let env = self.env.as_deref()?;
         let (port, peer) = (frame.port, frame.peer);
         let Some(native) = native else {

@@ -8,6 +8,7 @@
 
 pub use super::domain::{DomainId, Usage};
 use crate::object_name;
+pub use crate::port::Ends;
 use crate::port::Frame;
 pub use libanode::error::Error;
 
@@ -136,10 +137,8 @@ pub enum Upcall {
     Packet {
         /// The channel.
         channel: InChanId,
-        /// The payload of the channel's last protocol.
+        /// The payload of the channel's last protocol; its [`Ends`] are what the channel's protocols say.
         frame: Frame,
-        /// Who sent it and to whom, as the channel's protocols say.
-        ends: Ends,
     },
     /// An event is due.
     Event {
@@ -157,15 +156,6 @@ pub enum Upcall {
     },
     /// The domain has ended; nothing comes for it any more.
     Ended,
-}
-
-/// The two ends of a packet, as far as its protocols name them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
-    /// The sender's address and port.
-    pub source: Option<(crate::wire::Addr, u16)>,
-    /// The receiver's.
-    pub destination: Option<(crate::wire::Addr, u16)>,
 }
 
 /// Where a packet goes that an outgoing channel with an open address sends.

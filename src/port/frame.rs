@@ -5,6 +5,8 @@
 //! it back to the pool. Room is kept in front so that headers can be added when a capsule leaves an
 //! overlay for an Ethernet.
 
+use crate::wire::Addr;
+
 /// Bytes kept free in front of received data: Ethernet with one tag, IPv6 and UDP fit in.
 pub const HEADROOM: usize = 96;
 
@@ -47,6 +49,15 @@ impl Envelope {
     pub const FRESH: Envelope = Envelope { hop_limit: 65, service: 0, direct: false };
 }
 
+/// The two ends of a packet, as far as its protocols name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// The sender's address and port.
+    pub source: Option<(Addr, u16)>,
+    /// The receiver's.
+    pub destination: Option<(Addr, u16)>,
+}
+
 /// A packet in its buffer, with the port it came from or goes to. One word moves from hand to hand, and the rest
 /// stays: a copy of fields that were just written would wait for the writes.
 pub struct Frame(Box<Fields>);
@@ -64,6 +75,8 @@ pub struct Fields {
     pub trace: u64,
     /// What goes on with it of the IP header it came in.
     pub envelope: Envelope,
+    /// Of a packet that a channel brought, who sent it and to whom, as the channel's protocols say.
+    pub ends: Ends,
 }
 
 impl Frame {
@@ -78,6 +91,7 @@ impl Frame {
             peer: PeerId::NONE,
             trace: 0,
             envelope: Envelope::FRESH,
+            ends: Ends::default(),
         }))
     }
 
@@ -251,6 +265,7 @@ impl FramePool {
             frame.clear();
             frame.trace = 0;
             frame.envelope = Envelope::FRESH;
+            frame.ends = Ends::default();
             self.free.push(frame);
         }
     }

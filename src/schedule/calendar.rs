@@ -35,8 +35,14 @@ impl Calendar {
         Calendar { buckets: Buckets::new(steps), shift, base: 0, edge: 0, held: 0, lone: NOBODY }
     }
 
-    /// Puts a flow in by its key. No key of the future is below `floor`.
+    /// Whether nobody is there.
     #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// Puts a flow in by its key. No key of the future is below `floor`.
+    #[inline(always)]
     pub(super) fn push<F: Keyed>(&mut self, flows: &mut [F], flow: u16, floor: u64) {
         if self.held == 0 {
             self.base = self.aligned(floor);
@@ -44,6 +50,11 @@ impl Calendar {
             (self.held, self.lone) = (1, flow);
             return;
         }
+        self.push_behind(flows, flow);
+    }
+
+    /// The same where somebody is already.
+    fn push_behind<F: Keyed>(&mut self, flows: &mut [F], flow: u16) {
         if self.lone != NOBODY {
             let lone = core::mem::replace(&mut self.lone, NOBODY);
             self.place(flows, lone);
@@ -77,7 +88,7 @@ impl Calendar {
     }
 
     /// Takes a flow out.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove<F: Keyed>(&mut self, flows: &mut [F], flow: u16) {
         self.held -= 1;
         if self.lone == flow {
@@ -88,11 +99,15 @@ impl Calendar {
     }
 
     /// The flow with the least key. The window moves up to it, but not beyond `floor` if there is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u16> {
         if self.lone != NOBODY || self.held == 0 {
             return (self.held > 0).then_some(self.lone);
         }
+        self.first_of_many(flows, floor)
+    }
+
+    fn first_of_many<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u16> {
         // At most: sort those from beyond the window again, find nobody but them, and go to the first of them.
         let mut first = None;
         for _ in 0..LOOKS {

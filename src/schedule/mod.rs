@@ -275,16 +275,14 @@ impl PathScheduler {
     }
 
     /// A flow has work, perhaps more of it.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&mut self, flow: usize, now: u64) {
         let Some(known) = self.flows.get_mut(flow) else { return };
         match known.state {
             State::Idle => {
                 let start = self.now_of(flow);
                 let known = &mut self.flows[flow];
-                if is_later(start, known.tag) {
-                    known.tag = start;
-                }
+                known.tag = later_of(start, known.tag);
                 self.pressed += usize::from(known.timed);
                 self.renew(flow, now);
                 self.put(flow, now);
@@ -315,8 +313,7 @@ impl PathScheduler {
         Some(flow)
     }
 
-    /// Whose turn it is by virtual time, and that time.
-    #[inline]
+    /// Whose turn it is by virtual time, and that time, among those who may be robbed and those who may not.
     fn turn(&mut self) -> Option<(u16, u64)> {
         let fair = self.fair.first(&mut self.flows, None);
         let fair = fair.map(|flow| (flow, self.flows[usize::from(flow)].tag.wrapping_add(self.stolen)));
@@ -328,10 +325,15 @@ impl PathScheduler {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_turn(&mut self) -> Option<u16> {
-        let (flow, time) = self.turn()?;
-        self.advance(time);
+        if !self.safe.is_empty() {
+            let (flow, time) = self.turn()?;
+            self.advance(time);
+            return Some(flow);
+        }
+        let flow = self.fair.first(&mut self.flows, None)?;
+        self.advance(self.flows[usize::from(flow)].tag.wrapping_add(self.stolen));
         Some(flow)
     }
 
@@ -391,13 +393,8 @@ impl PathScheduler {
     #[inline]
     fn advance(&mut self, to: u64) {
         let step = |time: u64| time & (u64::MAX << FAIR_SHIFT);
-        if is_later(step(to), self.safe_now) {
-            self.safe_now = step(to);
-        }
-        let fair = step(to.wrapping_sub(self.stolen));
-        if is_later(fair, self.fair_now) {
-            self.fair_now = fair;
-        }
+        self.safe_now = later_of(step(to), self.safe_now);
+        self.fair_now = later_of(step(to.wrapping_sub(self.stolen)), self.fair_now);
     }
 
     /// The virtual time where a flow is measured that begins now.
@@ -431,7 +428,7 @@ impl PathScheduler {
     }
 
     /// Puts a flow where the policy wants it.
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, flow: usize, now: u64) {
         self.waiting += 1;
         let known = &mut self.flows[flow];
@@ -458,7 +455,7 @@ impl PathScheduler {
     }
 
     /// Takes a flow from where it waits.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, flow: usize) {
         self.waiting -= 1;
         let known = &mut self.flows[flow];
@@ -479,6 +476,12 @@ impl PathScheduler {
 #[inline]
 fn virtual_cost(cost: u64, inverse: u32) -> u64 {
     ((u128::from(cost) * u128::from(inverse)) >> (32 - FRACTION)) as u64
+}
+
+/// The later of two virtual times. Which one it is, no processor can foretell.
+#[inline(always)]
+fn later_of(one: u64, other: u64) -> u64 {
+    if is_later(one, other) { one } else { other }
 }
 
 /// Whether a virtual time is behind another, also around the end of 64 bits.

@@ -34,6 +34,8 @@ pub(super) struct Module {
     pub(super) bulk_memory: bool,
     /// Whether any instruction changes a global.
     pub(super) sets_globals: bool,
+    /// Whether any instruction changes the memory.
+    pub(super) writes_memory: bool,
 }
 
 impl Module {
@@ -164,6 +166,7 @@ impl Module {
             }
             self.bulk_memory |= matches!(operator, Operator::MemoryCopy { .. } | Operator::MemoryFill { .. });
             self.sets_globals |= matches!(operator, Operator::GlobalSet { .. });
+            self.writes_memory |= writes(&operator);
         }
         Ok(())
     }
@@ -205,6 +208,33 @@ fn forbidden(operator: &Operator<'_>) -> Option<&'static str> {
         Operator::TableInit { .. } => "table.init",
         _ => return None,
     })
+}
+
+/// Whatever changes the memory, of all instructions that [`super::wasm`] lets through.
+fn writes(operator: &Operator<'_>) -> bool {
+    use Operator::{
+        F32Store, F64Store, I32Store, I32Store8, I32Store16, I64Store, I64Store8, I64Store16, I64Store32, MemoryCopy,
+        MemoryFill, V128Store, V128Store8Lane, V128Store16Lane, V128Store32Lane, V128Store64Lane,
+    };
+    matches!(
+        operator,
+        I32Store { .. }
+            | I64Store { .. }
+            | F32Store { .. }
+            | F64Store { .. }
+            | I32Store8 { .. }
+            | I32Store16 { .. }
+            | I64Store8 { .. }
+            | I64Store16 { .. }
+            | I64Store32 { .. }
+            | MemoryCopy { .. }
+            | MemoryFill { .. }
+            | V128Store { .. }
+            | V128Store8Lane { .. }
+            | V128Store16Lane { .. }
+            | V128Store32Lane { .. }
+            | V128Store64Lane { .. }
+    )
 }
 
 /// The value of an initialiser that is one constant.

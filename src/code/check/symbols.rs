@@ -35,6 +35,15 @@ pub struct Symbol {
     pub result: Type,
 }
 
+impl Symbol {
+    /// Whether the call may change memory of the code.
+    pub fn writes(&self) -> bool {
+        let reads = ["an_now", "an_random", "an_load", "an_state_put", "an_state_add", "an_neighbours"];
+        let says = ["an_link_load", "an_link_queue", "an_send", "an_log"];
+        !(reads.contains(&self.name) || says.contains(&self.name))
+    }
+}
+
 impl fmt::Display for Symbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.name)?;

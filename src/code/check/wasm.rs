@@ -43,6 +43,8 @@ pub struct WasmFacts {
     pub bulk_memory: bool,
     /// Whether any instruction changes a global.
     pub sets_globals: bool,
+    /// Whether any instruction, or any call it imports, changes its memory.
+    pub writes_memory: bool,
 }
 
 /// A mutable global that the module exports.
@@ -118,6 +120,7 @@ impl Module {
         if arena.checked_add(needs).is_none_or(|end| end > memory) {
             return Err(Refusal::Arena { address: arena, needs, memory });
         }
+        let writes_memory = self.writes_memory || self.imports.iter().any(|symbol| symbol.writes());
         Ok(WasmFacts {
             bytes,
             arena,
@@ -129,6 +132,7 @@ impl Module {
             table: self.table.unwrap_or(0),
             bulk_memory: self.bulk_memory,
             sets_globals: self.sets_globals,
+            writes_memory,
         })
     }
 

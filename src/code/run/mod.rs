@@ -202,33 +202,31 @@ impl Runtime {
         }
     }
 
-    /// Runs the code on the packet in `env`, with at most `steps` steps.
-    #[inline]
+    /// Runs the code on the packet in `env`, with at most `steps` steps. What comes of it stays in registers only if this is part of
+    /// its caller: written to memory and read at another width, it is waited for.
+    #[inline(always)]
     pub fn run(&mut self, id: SlotId, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
         self.clock += 1;
-        let clock = self.clock;
+        if !matches!(self.slots.get(id.0), Some(Some(Slot { instance: Some(_), .. }))) {
+            self.make_ready(id);
+        }
         match self.slots.get_mut(id.0) {
             Some(Some(Slot { instance: Some(instance), used, .. })) => {
-                *used = clock;
+                *used = self.clock;
                 instance.run(env, steps)
             }
-            _ => self.run_cold(id, env, steps),
+            _ => (env, Outcome { verdict: Err(Reason::CodeRefused), steps: 0 }),
         }
     }
 
+    /// Gives code an instance, if the process has room for one.
     #[cold]
-    fn run_cold(&mut self, id: SlotId, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+    fn make_ready(&mut self, id: SlotId) {
         self.make_room();
-        let clock = self.clock;
         if let Some(Some(slot)) = self.slots.get_mut(id.0) {
             slot.instance = slot.program.instantiate();
-            slot.used = clock;
-            if let Some(instance) = &mut slot.instance {
-                self.live += 1;
-                return instance.run(env, steps);
-            }
+            self.live += usize::from(slot.instance.is_some());
         }
-        (env, Outcome { verdict: Err(Reason::CodeRefused), steps: 0 })
     }
 
     /// Instances alive.

@@ -78,6 +78,7 @@ pub struct Compiled {
     window: usize,
     ticked: bool,
     sets_globals: bool,
+    writes: bool,
     /// The calls it imports.
     symbols: Arc<[&'static str]>,
     memory_bytes: u32,
@@ -125,6 +126,7 @@ impl Compiler {
             window: window as usize,
             ticked: self.ticked,
             sets_globals: facts.sets_globals,
+            writes: facts.sets_globals || facts.writes_memory,
             symbols: facts.imports.iter().map(|symbol| symbol.name).collect(),
             memory_bytes: facts.memory_bytes,
             pre,
@@ -186,7 +188,8 @@ impl Compiled {
         }
         *store.data_mut() = Guest { env: None, memory: Some(memory), window: window.clone() };
         let memory = FixedMemory::of(memory, &store)?;
-        Some(Instance { store, entry, memory, globals, image, arena, window, ticked: self.ticked })
+        let (writes, ticked) = (self.writes, self.ticked);
+        Some(Instance { store, entry, memory, globals, image, arena, window, writes, ticked })
     }
 }
 
@@ -226,6 +229,8 @@ pub(super) struct Instance {
     image: Box<[u8]>,
     arena: usize,
     window: Range<usize>,
+    /// Whether it can change its memory or a global at all.
+    writes: bool,
     ticked: bool,
 }
 
@@ -233,8 +238,10 @@ impl Instance {
     /// Runs the code on the packet in `env`.
     #[inline(always)]
     pub(super) fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
-        let memory = self.memory.bytes(&mut self.store);
-        let placed = env.packet.as_ref().is_some_and(|packet| place(memory, self.arena, &self.window, packet));
+        let placed = match &env.packet {
+            Some(packet) => place(self.memory.bytes(&mut self.store), self.arena, &self.window, packet),
+            None => false,
+        };
         if !placed {
             return (env, Outcome { verdict: Err(Reason::Window), steps: 0 });
         }
@@ -253,18 +260,21 @@ impl Instance {
         };
         let env = self.store.data_mut().env.take();
         let mut env = env.unwrap_or_else(|| unreachable!("calls borrow the environment and never take it"));
-        let memory = self.memory.bytes(&mut self.store);
-        if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
-            && let Some(packet) = &mut env.packet
-        {
-            let end = capsule::LOCKED + self.window.len();
-            packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&memory[self.window.clone()]);
+        if self.writes {
+            let memory = self.memory.bytes(&mut self.store);
+            if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
+                && let Some(packet) = &mut env.packet
+            {
+                let end = capsule::LOCKED + self.window.len();
+                packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&memory[self.window.clone()]);
+            }
+            self.reset();
         }
-        self.reset();
         (env, Outcome { verdict, steps: taken })
     }
 
-    /// Gives memory and globals their first contents back: nothing of a packet stays.
+    /// Gives memory and globals their first contents back: nothing of a packet stays. (Code that writes to neither sees context and window of
+    /// its packet and first contents beside them without that.)
     #[inline]
     fn reset(&mut self) {
         self.memory.bytes(&mut self.store).copy_from_slice(&self.image);

@@ -5,7 +5,7 @@
 //! shows counters which cannot be, or takes nothing for [`HANG`] while packets come, is [`Half::broken`]: its
 //! connection is shut, and what follows is the session's business.
 
-use crate::nodeos::interface::{Destination, DomainId, Ends, OutChanId, Upcall};
+use crate::nodeos::interface::{Destination, DomainId, OutChanId, Upcall};
 use crate::nodeos::reason::Reason;
 use crate::nodeos::thread_pool::ThreadPool;
 use crate::port::Frame;
@@ -124,8 +124,8 @@ impl Half {
     #[inline]
     pub fn tell(&mut self, now: u64, domain: DomainId, upcall: Upcall) -> Option<(Frame, Result<(), Reason>)> {
         let message = match upcall {
-            Upcall::Packet { channel, frame, ends } => {
-                let told = self.tell_packet(now, domain, channel.0, &frame, &ends);
+            Upcall::Packet { channel, frame } => {
+                let told = self.tell_packet(now, domain, channel.0, &frame);
                 return Some((frame, told));
             }
             Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },
@@ -144,14 +144,7 @@ impl Half {
         None
     }
 
-    fn tell_packet(
-        &mut self,
-        now: u64,
-        domain: DomainId,
-        channel: u32,
-        frame: &Frame,
-        ends: &Ends,
-    ) -> Result<(), Reason> {
+    fn tell_packet(&mut self, now: u64, domain: DomainId, channel: u32, frame: &Frame) -> Result<(), Reason> {
         if self.broken {
             return Err(Reason::ChannelFull);
         }
@@ -168,8 +161,8 @@ impl Half {
             span: Span { buffer, offset: HEADROOM as u16, length: frame.len() as u16 },
             channel,
             domain: domain.0,
-            source: end(ends.source),
-            destination: end(ends.destination),
+            source: end(frame.ends.source),
+            destination: end(frame.ends.destination),
         };
         // Behind what waits nothing overtakes.
         match if self.waiting.is_empty() { self.up.push(&message.entry()) } else { Ok(false) } {

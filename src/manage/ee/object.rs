@@ -453,9 +453,9 @@ impl Environment for Told {
             return;
         };
         let message = match upcall {
-            Upcall::Packet { channel, frame, ends } => {
+            Upcall::Packet { channel, frame } => {
                 let end = |end: Option<(Addr, u16)>| end.map(|(address, port)| (address.0, port));
-                let ends = CEnds::of(end(ends.source), end(ends.destination));
+                let ends = CEnds::of(end(frame.ends.source), end(frame.ends.destination));
                 return self.packet(os, session, domain, channel.0, frame, ends);
             }
             Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },

@@ -9,8 +9,8 @@ pub use super::flows::KEYS_MAX;
 use super::flows::{Flow, Flows};
 use super::spec::{Filter, Layer};
 use crate::classify::layers::Layers;
-use crate::nodeos::interface::{Ends, Error};
-use crate::port::PortId;
+use crate::nodeos::interface::Error;
+use crate::port::{Ends, PortId};
 use core::ops::Range;
 
 /// Shapes of one node, as many as the kernel's filter has (`bpf/take.h`).
@@ -41,8 +41,23 @@ pub struct Found<T> {
     pub owner: T,
     /// The payload of the filter's last protocol.
     pub payload: Range<usize>,
-    /// Who sent it to whom.
-    pub ends: Ends,
+    /// That protocol.
+    pub layer: Layer,
+}
+
+impl<T> Found<T> {
+    /// Writes down who sent it to whom, as far as the filter's protocols say.
+    #[inline(always)]
+    pub fn tell_ends(&self, layers: &Layers, ends: &mut Ends) {
+        let Some(ip) = layers.ip.as_ref().filter(|_| self.layer != Layer::Link) else {
+            *ends = Ends::default();
+            return;
+        };
+        let transport = ip.transport.as_ref().filter(|_| matches!(self.layer, Layer::Udp | Layer::Tcp));
+        let ports = transport.map_or((0, 0), |transport| (transport.source, transport.destination));
+        ends.source = Some((ip.source, ports.0));
+        ends.destination = Some((ip.destination, ports.1));
+    }
 }
 
 /// The filters of a node, and whose they are.
@@ -99,7 +114,7 @@ impl<T: Copy + PartialEq> Demux<T> {
     #[inline]
     pub fn foresee(&self, port: PortId, layers: &Layers, bytes: &[u8]) {
         for group in &self.groups {
-            if let Some((flow, ..)) = group.shape.apply(port, layers, bytes.len()) {
+            if let Some((flow, _)) = group.shape.apply(port, layers, bytes.len()) {
                 group.flows.foresee(&flow);
             }
         }
@@ -123,9 +138,9 @@ impl<T: Copy + PartialEq> Demux<T> {
 impl<T: Copy + PartialEq> Group<T> {
     #[inline]
     fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
-        let (flow, payload, ends) = self.shape.apply(port, layers, bytes.len())?;
+        let (flow, payload) = self.shape.apply(port, layers, bytes.len())?;
         let owner = self.flows.owner(&flow, bytes.get(payload.clone())?)?;
-        Some(Found { owner, payload, ends })
+        Some(Found { owner, payload, layer: self.shape.layer })
     }
 }
 
@@ -156,21 +171,20 @@ impl Shape {
     }
 
     /// What a frame's fields are as far as the shape looks at them, if it has them.
-    #[inline]
-    fn apply(&self, port: PortId, layers: &Layers, length: usize) -> Option<(Flow, Range<usize>, Ends)> {
+    #[inline(always)]
+    fn apply(&self, port: PortId, layers: &Layers, length: usize) -> Option<(Flow, Range<usize>)> {
         let mut flow = Flow { port: if self.port { port.0 } else { 0 }, ..Flow::default() };
         if self.layer == Layer::Link {
             flow.kind = if self.kind { layers.ethertype } else { 0 };
-            return Some((flow, 0..length, Ends::default()));
+            return Some((flow, 0..length));
         }
         let ip = layers.ip.as_ref()?;
         flow.source = bits(ip.source, self.source_bits);
         flow.destination = bits(ip.destination, self.destination_bits);
-        let mut ends = Ends { source: Some((ip.source, 0)), destination: Some((ip.destination, 0)) };
         let wanted = match self.layer {
             Layer::Ip => {
                 flow.kind = if self.kind { u16::from(ip.protocol) } else { 0 };
-                return Some((flow, ip.payload.clone(), ends));
+                return Some((flow, ip.payload.clone()));
             }
             Layer::Udp => crate::classify::layers::UDP,
             Layer::Tcp => crate::classify::layers::TCP,
@@ -179,11 +193,7 @@ impl Shape {
         let transport = ip.transport.as_ref().filter(|_| ip.protocol == wanted)?;
         flow.source_port = if self.source_port { transport.source } else { 0 };
         flow.destination_port = if self.destination_port { transport.destination } else { 0 };
-        ends = Ends {
-            source: ends.source.map(|(addr, _)| (addr, transport.source)),
-            destination: ends.destination.map(|(addr, _)| (addr, transport.destination)),
-        };
-        Some((flow, transport.payload.clone(), ends))
+        Some((flow, transport.payload.clone()))
     }
 }
 

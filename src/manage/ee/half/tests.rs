@@ -16,7 +16,7 @@ fn half() -> (Half, Arc<Memory>) {
 }
 
 fn packet(octets: usize) -> Upcall {
-    Upcall::Packet { channel: InChanId(3), frame: Frame::from_bytes(&vec![1; octets]), ends: Ends::default() }
+    Upcall::Packet { channel: InChanId(3), frame: Frame::from_bytes(&vec![1; octets]) }
 }
 
 /// Every buffer of the node's is either free or lent, once.
