@@ -114,19 +114,21 @@ impl Asking {
     /// So many came; says whether to ask for more at once.
     pub(super) fn got(&mut self, count: usize) -> bool {
         let full = count >= self.count;
-        if self.count == 1 && full {
-            self.alone += 1;
-            if self.alone > ALONE && self.alone < ALONE + ALONE_MAX {
-                return false;
-            }
-        } else {
-            self.alone = if count > 0 { 0 } else { self.alone.min(ALONE) };
+        if self.count == 1 {
+            self.alone += u32::from(full);
+            let look = full && !(ALONE + 1..ALONE + ALONE_MAX).contains(&self.alone);
+            self.count = if look { ASKED_MIN } else { 1 };
+            return look;
         }
         self.count = match count {
-            _ if full => (self.count * 4).clamp(ASKED_MIN, BATCH),
-            0 | 1 => 1,
+            _ if full => (self.count * 4).min(BATCH),
+            // Nobody behind one that came alone.
+            0 if self.alone > 0 => 1,
+            0 => self.count,
+            1 if self.count == ASKED_MIN => 1,
             _ => (count * 2).clamp(ASKED_MIN, BATCH),
         };
+        self.alone = if count == 0 { self.alone.min(ALONE) } else { 0 };
         full
     }
 }
@@ -200,10 +202,31 @@ mod tests {
         assert_eq!(asking.count(), BATCH);
         assert!(asking.got(BATCH) && !asking.got(20));
         assert_eq!(asking.count(), 40);
-        assert!(!asking.got(2));
+        assert!(!asking.got(1));
         assert_eq!(asking.count(), ASKED_MIN);
         assert!(!asking.got(1));
         assert_eq!(asking.count(), 1);
+    }
+
+    #[test]
+    fn bursts_of_one_length_are_asked_for_in_whole_batches() {
+        let mut asking = Asking::default();
+        let mut burst = |mut left: usize| {
+            let mut asked = Vec::new();
+            loop {
+                asked.push(asking.count());
+                let got = left.min(asking.count());
+                left -= got;
+                if !asking.got(got) {
+                    assert_eq!(left, 0);
+                    return asked;
+                }
+            }
+        };
+        for _ in 0..20 {
+            burst(2 * BATCH);
+        }
+        assert_eq!(burst(2 * BATCH), [BATCH, BATCH, BATCH]);
     }
 
     #[test]

@@ -146,11 +146,7 @@ impl Batch {
             count = at + 1;
         }
         if count == 1 {
-            let header = &mut self.headers[0];
-            // SAFETY: as below, for the first header alone.
-            let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header.msg_hdr, libc::MSG_DONTWAIT) };
-            header.msg_len = u32::try_from(length).map_err(|_| io::Error::last_os_error())?;
-            return Ok(1);
+            return self.receive_one(socket);
         }
         // SAFETY: the first `count` headers point to vectors and addresses of this batch, which live
         // as long as `self`, and the vectors to buffers borrowed for the whole of this call.
@@ -164,6 +160,23 @@ impl Batch {
             )
         };
         if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
+    }
+
+    /// Receives the first datagram alone.
+    fn receive_one(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let libc::iovec { iov_base, iov_len } = self.vectors[0];
+        let header = &mut self.headers[0];
+        let name = header.msg_hdr.msg_name;
+        let length = if name.is_null() { core::ptr::null_mut() } else { &raw mut header.msg_hdr.msg_namelen };
+        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+        // SAFETY: the vector is a buffer borrowed by the caller for the whole of this call; the name is null, or an address of this
+        // batch of the length that is given with it.
+        let got = unsafe { libc::recvfrom(socket.as_raw_fd(), iov_base, iov_len, flags, name.cast(), length) };
+        // The whole length is told, also of what was cut off.
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        header.msg_len = got.min(iov_len) as libc::c_uint;
+        header.msg_hdr.msg_flags = if got > iov_len { libc::MSG_TRUNC } else { 0 };
+        Ok(1)
     }
 
     /// Sends the buffers, without waiting, each to its address. Gives how many were sent.
@@ -228,10 +241,12 @@ impl Batch {
 
     fn send_groups(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        if let [datagrams] = self.groups[..] {
-            // SAFETY: as below, for the first header alone.
-            let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const self.headers[0].msg_hdr, flags) };
-            return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(datagrams) };
+        if self.groups == [1] {
+            let (libc::iovec { iov_base, iov_len }, header) = (self.vectors[0], &self.headers[0].msg_hdr);
+            let (name, length) = (header.msg_name.cast_const().cast(), header.msg_namelen);
+            // SAFETY: as in `receive_one`; the kernel only reads.
+            let sent = unsafe { libc::sendto(socket.as_raw_fd(), iov_base, iov_len, flags, name, length) };
+            return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(1) };
         }
         // SAFETY: as in `receive`, with the control messages, which live in this batch too; the kernel only
         // reads through the vectors when sending.
