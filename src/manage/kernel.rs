@@ -4,6 +4,7 @@
 
 use super::config::{self, Plan};
 use super::netlink;
+use super::ports::Before;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
@@ -76,6 +77,15 @@ pub fn channels(
         Some(Box::new(shown.ok()?) as Box<dyn ChannelHalf>)
     };
     with_half.into_iter().chain(alone).filter_map(made).collect()
+}
+
+/// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames.
+pub fn leave_all_tags(run_dir: &Path, plans: &[Plan], before: &[Before]) {
+    for (plan, _) in plans.iter().zip(before).filter(|(_, before)| before.program) {
+        if let config::Opening::Packet { interface, .. } = plan.opening {
+            leave_tags(run_dir, interface);
+        }
+    }
 }
 
 /// Has the driver of an interface leave VLAN tags where the program that stands there sees them.

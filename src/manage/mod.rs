@@ -84,11 +84,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
     let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
     let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
-    let before = |plan: &config::Plan, before: &ports::Before| match plan.opening {
-        config::Opening::Packet { interface, .. } if before.program => kernel::leave_tags(&dir, interface),
-        _ => {}
-    };
-    plans.iter().zip(&xdp.ports).for_each(|(plan, at)| before(plan, at));
+    kernel::leave_all_tags(&dir, &plans, &xdp.ports);
     let channels = kernel::channels(half.as_ref(), config.ports.len(), &xdp);
     let messenger = half.clone().map(kernel::Messenger::new);
     let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
