@@ -301,6 +301,41 @@ fn nothing_but_soft_state_survives_a_packet() {
 }
 
 #[test]
+fn what_calls_write_does_not_survive_a_packet_and_code_that_only_reads_sees_its_own_packet() {
+    // Each call writes where no packet before may have left anything; the code itself has no store.
+    for (call, kind, arguments) in [
+        ("an_node_name", "(param i32)", "(i32.const 4096)"),
+        ("an_neighbour", "(param i32 i32)", "(i32.const 0) (i32.const 4096)"),
+        ("an_route", "(param i32 i32)", "(i32.const 80) (i32.const 4096)"),
+    ] {
+        let import = format!("(import \"anode\" \"{call}\" (func $call {kind} (result i32)))");
+        let is_clean = "(i64.eqz (i64.or (i64.load (i32.const 4096)) (i64.load (i32.const 4104))))";
+        let body = format!(
+            "(if (i32.eqz {is_clean}) (then (return (i32.const 0)))) (drop (call $call {arguments}))
+             (i32.eqz {is_clean})"
+        );
+        let mut bench = Bench::new();
+        let code = bench.add(0, &module(&import, "", &body));
+        for _ in 0..3 {
+            bench.receive(0, &packet(&header(code), b"x"));
+        }
+        assert_eq!(bench.outcome(), (3, 0, vec![]), "{call}");
+    }
+    let mut bench = Bench::new();
+    let import = "(import \"anode\" \"an_store\" (func $store (param i32 i64 i32) (result i32)))";
+    let stores = "(drop (call $store (i32.const 0) (i64.const 0x7a) (i32.const 1))) i32.const 1";
+    let code = bench.add(1, &module(import, "", stores));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.out.frames.pop().and_then(|frame| frame.bytes().last().copied()), Some(b'z'));
+    let mut bench = Bench::new();
+    let code = bench.add(1, &module("", "", "(i32.eq (i32.load8_u (i32.const 96)) (i32.const 0x78))"));
+    for payload in [b"x", b"y", b"x", b"z"] {
+        bench.receive(0, &packet(&header(code), payload));
+    }
+    assert_eq!(bench.outcome(), (2, 0, vec![(Reason::Code, 2)]));
+}
+
+#[test]
 fn soft_state_is_kept_for_its_time_and_per_code() {
     let add = "(import \"anode\" \"an_state_add\" (func $add (param i64 i64 i32) (result i64)))";
     // Forwards the first packet only, and counts for 10 ms.

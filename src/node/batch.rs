@@ -12,6 +12,7 @@ use crate::classify::layers::Layers;
 use crate::classify::{Class, classify};
 use crate::nodeos::channel::Taker;
 use crate::nodeos::channel::demux::Found;
+use crate::nodeos::domain::DomainId;
 use crate::port::Frame;
 use crate::topology::Link;
 use crate::wire::Error;
@@ -58,10 +59,17 @@ impl Node {
                 self.foresee(frame, &seen[at % AHEAD]);
             }
             if let Some(frame) = at.checked_sub(FIND).and_then(|at| at_place(frames, count, at)) {
-                self.find(frame, &mut seen[(at - FIND) % AHEAD]);
+                let seen = &mut seen[(at - FIND) % AHEAD];
+                if let Seen::Other(Some(layers)) = seen
+                    && let Some(found) = self.find(frame, layers)
+                {
+                    *seen = Seen::Channel(found);
+                }
             }
-            if at.checked_sub(APPROACH).is_some_and(|at| at < count) {
-                self.approach(&seen[(at - APPROACH) % AHEAD]);
+            if at.checked_sub(APPROACH).is_some_and(|at| at < count)
+                && let Seen::Channel(found) = &seen[(at - APPROACH) % AHEAD]
+            {
+                self.approach(found.owner.domain);
             }
             if at >= TURN
                 && let Some(frame) = frames.pop()
@@ -73,7 +81,7 @@ impl Node {
 
     /// What a frame is, as far as the frame alone says.
     #[inline(always)]
-    pub(super) fn look(&self, frame: &Frame, seen: &mut Seen) {
+    fn look(&self, frame: &Frame, seen: &mut Seen) {
         let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
         *seen = match port.map(|port| port.link) {
             None => Seen::Nowhere,
@@ -94,28 +102,24 @@ impl Node {
         }
     }
 
-    /// Whose a frame is.
+    /// Whose a frame is. What its turn will look at is asked for.
     #[inline(always)]
-    pub(super) fn find(&self, frame: &mut Frame, seen: &mut Seen) {
-        let Seen::Other(Some(layers)) = seen else { return };
-        if let Some(found) = self.channels.demux.find(frame.port, layers, frame.bytes()) {
-            let Taker { channel, domain } = found.owner;
-            self.channels.ins.foresee(channel.index());
-            if let Some(env) = self.env.as_deref() {
-                env.domains.foresee(domain, self.paths.is_queueing());
-            }
-            self.paths.foresee(domain);
-            found.tell_ends(layers, &mut frame.ends);
-            *seen = Seen::Channel(found);
+    pub(super) fn find(&self, frame: &mut Frame, layers: &Layers) -> Option<Found<Taker>> {
+        let found = self.channels.demux.find(frame.port, layers, frame.bytes())?;
+        let Taker { channel, domain } = found.owner;
+        self.channels.ins.foresee(channel.index());
+        if let Some(env) = self.env.as_deref() {
+            env.domains.foresee(domain, self.paths.is_queueing());
         }
+        self.paths.foresee(domain);
+        found.tell_ends(layers, &mut frame.ends);
+        Some(found)
     }
 
-    /// Where a frame will lead.
-    #[inline]
-    pub(super) fn approach(&self, seen: &Seen) {
-        if let Seen::Channel(Found { owner: Taker { domain, .. }, .. }) = seen
-            && let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(*domain))
-        {
+    /// Where a packet of a domain will lead.
+    #[inline(always)]
+    pub(super) fn approach(&self, domain: DomainId) {
+        if let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(domain)) {
             self.channels.outs.foresee(usize::from(domain.last_out));
         }
     }

@@ -171,6 +171,7 @@ impl Os<'_, '_> {
     }
 
     /// The domain that an outgoing channel is of, if the caller may use it.
+    #[inline]
     pub fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
         let domain = self.node.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain).map(|()| domain)

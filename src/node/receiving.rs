@@ -2,8 +2,9 @@
 
 use super::output::{EventKind, Turn};
 use super::running::set_previous;
-use super::{Node, batch};
-use crate::classify::{Class, Native};
+use super::{Node, batch, halves};
+use crate::classify::layers::Layers;
+use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
 use crate::ee::capsule::env::NONE;
 use crate::nodeos::reason::Reason;
@@ -13,29 +14,54 @@ use crate::wire::{Addr, anep, capsule};
 
 impl Node {
     /// A frame has come in by `frame.port`.
-    pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let mut seen = batch::Seen::Nowhere;
-        self.look(&frame, &mut seen);
-        self.find(&mut frame, &mut seen);
-        self.approach(&seen);
-        self.take_in(turn, frame, &seen);
+    pub fn receive(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
+        let Some(link) = port.map(|port| port.link) else { return };
+        self.count_received(&frame);
+        if self.kernel && halves::is_passed_up(&frame, link) {
+            return self.resume(turn, frame, link);
+        }
+        match classify(link, frame.bytes()) {
+            Ok(Class::NotOurs) => self.receive_other(turn, frame),
+            class => self.take_in_class(turn, frame, &class),
+        }
+    }
+
+    /// A frame has come in that is a channel's or nobody's.
+    #[inline]
+    fn receive_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
+        let layers = if self.channels.demux.is_empty() { None } else { Layers::of(frame.bytes()) };
+        match layers.and_then(|layers| self.find(&mut frame, &layers)) {
+            Some(found) => {
+                self.approach(found.owner.domain);
+                turn.out.event(frame.trace, EventKind::Received(frame.port));
+                self.enter_channel(turn, frame, found.owner, found.payload.start, found.payload.end);
+            }
+            None => self.leave_alone(turn, frame),
+        }
+    }
+
+    #[inline(always)]
+    fn count_received(&mut self, frame: &Frame) {
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(frame.port.0))) {
+            gauge.received += 1;
+            gauge.received_bytes += frame.len() as u64;
+        }
     }
 
     /// A frame has come in of which this is known.
     #[inline(always)]
     pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: &batch::Seen) {
-        let port = frame.port;
-        let gauge = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0)));
-        let Some(gauge) = gauge else { return };
-        gauge.received += 1;
-        gauge.received_bytes += frame.len() as u64;
+        if !matches!(seen, batch::Seen::Nowhere) {
+            self.count_received(&frame);
+        }
         match seen {
             batch::Seen::Nowhere => {}
             batch::Seen::PassedUp(link) => self.resume(turn, frame, *link),
             batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
             batch::Seen::Other(_) => self.leave_alone(turn, frame),
             batch::Seen::Channel(found) => {
-                turn.out.event(frame.trace, EventKind::Received(port));
+                turn.out.event(frame.trace, EventKind::Received(frame.port));
                 self.enter_channel(turn, frame, found.owner, found.payload.start, found.payload.end);
             }
         }

@@ -61,7 +61,7 @@ impl Buckets {
     }
 
     /// Puts a flow behind all others of a bucket.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push<F: Linked>(&mut self, flows: &mut [F], bucket: usize, flow: u16) {
         let bucket = bucket & (self.count() - 1);
         let (first, last) = &mut self.ends[bucket];
@@ -78,7 +78,7 @@ impl Buckets {
     }
 
     /// Takes a flow out that is in one of these buckets.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove<F: Linked>(&mut self, flows: &mut [F], flow: u16) {
         let link = flows[usize::from(flow)].link();
         let Link { next, before, bucket } = core::mem::replace(link, Link::NONE);

@@ -121,7 +121,7 @@ impl<T: Copy + PartialEq> Demux<T> {
     }
 
     /// Whose an Ethernet frame is.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
         self.groups.iter().find_map(|group| group.find(port, layers, bytes))
     }
@@ -136,7 +136,7 @@ impl<T: Copy + PartialEq> Demux<T> {
 }
 
 impl<T: Copy + PartialEq> Group<T> {
-    #[inline]
+    #[inline(always)]
     fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
         let (flow, payload) = self.shape.apply(port, layers, bytes.len())?;
         let owner = self.flows.owner(&flow, bytes.get(payload.clone())?)?;

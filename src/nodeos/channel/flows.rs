@@ -102,7 +102,7 @@ impl<T: Copy + PartialEq> Flows<T> {
     }
 
     /// Whose a packet of a flow with this payload is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn owner(&self, flow: &Flow, payload: &[u8]) -> Option<T> {
         let entry = self.places.get(self.place(flow))?.as_ref()?;
         match &entry.keyed {
