@@ -23,7 +23,7 @@ const NODE_CPU: &str = "the node's process, CPU per packet";
 const BY_LINUX: &str = "share that Linux forwarded";
 
 /// Frames of a variant in a round, and the slices they come in. A call of the kernel costs about 0.2 ms more than its frames.
-const FRAMES: u32 = 1 << 20;
+const FRAMES: u32 = 1 << 19;
 const QUICK_FRAMES: u32 = 1 << 18;
 const SLICES: u32 = 8;
 const QUICK_SLICES: u32 = 4;

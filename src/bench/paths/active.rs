@@ -17,7 +17,7 @@ use super::super::node::{NodeGateway, Up, program};
 use super::super::place::{Cpus, Place, Scratch, Site, Way, ip_length};
 use super::super::report::Report;
 use super::super::series::{Key, Series, Target};
-use super::super::{Error, ROUNDS_MIN, Settings};
+use super::super::{Error, Settings};
 use super::rate::Search;
 use crate::manage::management::OBJECT_ARGUMENT;
 
@@ -56,8 +56,6 @@ const APART: &str = "generator apart";
 const POLL_US: u32 = 200;
 
 const THROUGHPUT: &str = "loss-free throughput";
-/// Rounds in which it is searched for in little time, and in which nodes poll.
-const QUICK_ROUNDS: usize = 2;
 const SEARCH: Search = Search { range: [10_000.0, 4_000_000.0], first: 300_000.0, close: 1.03 };
 const QUICK_SEARCH: Search = Search { close: 1.10, ..SEARCH };
 /// Trials at one rate of which one must be without loss: others use this machine too.
@@ -281,8 +279,7 @@ impl<'a> Gateways<'a> {
 
     /// On two CPUs: nodes that poll, packet by packet, and the throughput of those that do not.
     fn apart(&self, apart: &Settings, gateways: &[&dyn Gateway; 3], sizes: &[usize]) -> Result<Series, Error> {
-        let rounds = if apart.quick { QUICK_ROUNDS } else { ROUNDS_MIN };
-        let few = Settings { round_count: apart.round_count.min(rounds), ..apart.clone() };
+        let few = Settings { round_count: super::searches(apart), ..apart.clone() };
         let cpu = apart.cpus().generator.to_string();
         let starter = [&*self.programs.launch.to_string_lossy(), "-c", &cpu].map(str::to_owned).to_vec();
         let inside = self.active(OBJECT_POLLING, Runs::Inside, POLL_US)?;

@@ -6,7 +6,7 @@ mod cut;
 mod rate;
 
 use super::series::Series;
-use super::{Error, QUICK_ROUNDS_MIN, Report, Settings};
+use super::{Error, QUICK_ROUNDS_MIN, ROUNDS_MIN, Report, Settings};
 
 /// A part: it measures, and adds its targets and notes.
 type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
@@ -16,6 +16,11 @@ const PARTS: &[Part] = &[cut::run, active::run];
 
 /// What others are compared with.
 const BASELINES: &[&[&str]] = &[cut::BASELINES, active::BASELINES];
+
+/// Rounds in which the highest rate is searched for: that takes much longer than all else of a round.
+fn searches(settings: &Settings) -> usize {
+    settings.round_count.div_ceil(2).min(ROUNDS_MIN)
+}
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {

@@ -82,6 +82,19 @@ pub(super) struct Bed {
     batch: Vec<Frame>,
     began: u64,
     skipped: u64,
+    /// Where the time went.
+    pub(super) spent: Spent,
+}
+
+/// CPU time by what it was spent for, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    /// Reading packets, finding whose they are, and letting them wait or dropping them.
+    pub(super) taking_in: u64,
+    /// Running them.
+    pub(super) running: u64,
+    /// Running those of the domain that is looked at.
+    pub(super) of_member: u64,
 }
 
 impl Bed {
@@ -147,6 +160,7 @@ impl Bed {
             batch: vec![],
             began,
             skipped: 0,
+            spent: Spent::default(),
         }
     }
 
@@ -195,6 +209,7 @@ impl Bed {
         self.node.receive_all(&mut turn, &mut batch);
         self.batch = batch;
         let after = self.now();
+        self.spent.taking_in += after - began;
         self.node.received(count, after - began);
         after
     }
@@ -206,7 +221,11 @@ impl Bed {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             let Some(ran) = self.node.run_next(&mut turn) else { return of_member };
             let after = self.now();
-            of_member += u64::from(ran.domain() == self.domains[member]);
+            self.spent.running += after - now;
+            if ran.domain() == self.domains[member] {
+                of_member += 1;
+                self.spent.of_member += after - now;
+            }
             self.node.ran(ran, after - now, after);
             if !round.goes_on(after - now) {
                 break;

@@ -5,11 +5,17 @@
 
 use super::super::series::{Key, Series, Target};
 use super::super::{Error, Report, Settings};
-use super::bed::{Bed, weight};
+use super::bed::{Bed, Spent, weight};
 use crate::schedule::Policy;
 
 const REGIME: &str = "beside a domain that wants too much";
 const METRIC: &str = "throughput in fair shares";
+/// Where the time goes: what its packet costs to run, of all CPU time that for reading packets, and that which is in no packet's cost.
+const OWN: &str = "CPU time of a packet of the good domain";
+const TAKING_IN: &str = "share of taking packets in";
+const BETWEEN: &str = "share that is in no packet's cost";
+/// The good domain alone.
+const ALONE: &str = "alone";
 /// At most three in a hundred less than the fair share.
 const SHARE: f64 = 0.97;
 
@@ -61,9 +67,11 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let mut series = Series::default();
     settings.rounds(REGIME, |_| {
         let alone = throughput(None, length)?;
+        explain(&mut series, ALONE, &alone);
         for other in Other::ALL {
             let beside = throughput(Some(other), length)?;
-            series.push(key(other.name()), 2.0 * beside / alone);
+            series.push(key(other.name()), 2.0 * beside.rate() / alone.rate());
+            explain(&mut series, other.name(), &beside);
         }
         Ok(())
     })?;
@@ -80,8 +88,32 @@ fn key(variant: &str) -> Key {
     Key { variant: variant.into(), size: None, regime: REGIME.into(), metric: METRIC, unit: "1" }
 }
 
-/// Packets of the good domain in a nanosecond of CPU time.
-fn throughput(other: Option<Other>, length: u64) -> Result<f64, Error> {
+/// What was done, and in what time.
+struct Done {
+    packets: u64,
+    time: u64,
+    spent: Spent,
+}
+
+impl Done {
+    /// Packets of the good domain in a nanosecond of CPU time.
+    fn rate(&self) -> f64 {
+        self.packets as f64 / self.time as f64
+    }
+}
+
+/// Says where the time went.
+fn explain(series: &mut Series, variant: &str, done: &Done) {
+    let Spent { taking_in, running, of_member } = done.spent;
+    let time = done.time as f64;
+    let mut add = |metric, unit, value| series.push(Key { metric, unit, ..key(variant) }, value);
+    add(OWN, "ns", of_member as f64 / done.packets.max(1) as f64);
+    add(TAKING_IN, "1", taking_in as f64 / time);
+    add(BETWEEN, "1", 1.0 - (taking_in + running) as f64 / time);
+}
+
+/// Lets the good domain work, alone or beside another.
+fn throughput(other: Option<Other>, length: u64) -> Result<Done, Error> {
     let good = weight(100, COST);
     let mut bed = match other {
         None | Some(Other::Leaking) => Bed::new(Policy::Wfq, &[good])?,
@@ -94,7 +126,7 @@ fn throughput(other: Option<Other>, length: u64) -> Result<f64, Error> {
     loop {
         let now = bed.now();
         if now >= length {
-            return Ok(done as f64 / now as f64);
+            return Ok(Done { packets: done, time: now, spent: bed.spent });
         }
         let more = WAITING - (fed - done as usize);
         fed += more;
