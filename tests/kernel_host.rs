@@ -246,6 +246,18 @@ fn links_that_change_are_obeyed() {
     all_come_back_by_the_kernel(&net, B, "1200");
 }
 
+#[test]
+fn link_addresses_that_somebody_has_set_stay() {
+    let Some(mut net) = Running::build("set", LINE) else { return };
+    let links: Value = serde_json::from_str(&net.shell("b", "ip -j link show to-r")).unwrap();
+    let mac = links[0]["address"].as_str().unwrap();
+    net.shell("r", &format!("for to in {B} {B6}; do ip neigh replace $to lladdr {mac} dev to-b nud permanent; done"));
+    net.start(&in_kernel);
+    warm_up(&net, &[B, B6]);
+    let known = net.shell("r", "ip neigh show dev to-b nud permanent");
+    assert!([B, B6].iter().all(|to| known.contains(to)), "{known}");
+}
+
 /// Deletes the link between r and b and makes it again.
 fn make_link_again(net: &Running) {
     let b = net.lab.topology().namespace("b");

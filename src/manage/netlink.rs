@@ -13,7 +13,9 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage};
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -80,12 +82,18 @@ pub fn use_neighbour(interface: u32, addr: Addr) -> io::Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.family = if addr.is_v4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.ifindex = interface;
-    message.header.flags = NeighbourFlags::Use;
     let to = match addr.octets_v4() {
         Some(octets) => NeighbourAddress::Inet(octets.into()),
         None => NeighbourAddress::Inet6(addr.0.into()),
     };
     message.attributes.push(NeighbourAttribute::Destination(to));
+    // One that somebody has set would be permanent no more: the kernel takes that from it when it is used so.
+    let known = ask(RouteNetlinkMessage::GetNeighbour(message.clone()), NLM_F_REQUEST | NLM_F_ACK).unwrap_or_default();
+    let is_set = |it: &RouteNetlinkMessage| matches!(it, RouteNetlinkMessage::NewNeighbour(it) if it.header.state == NeighbourState::Permanent);
+    if known.iter().any(is_set) {
+        return Ok(());
+    }
+    message.header.flags = NeighbourFlags::Use;
     ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK).map(drop)
 }
 

@@ -18,6 +18,7 @@ use crate::bench::capsules::PLAIN;
 /// Codes that take turns, and those that a table holds which is too small for them.
 const CODES: u16 = 64;
 const TABLE: u16 = 24;
+const LOOK_UPS: u32 = 1_000_000;
 /// Capsules that are on their way at once: fewer than the table holds.
 const BURST: u32 = 8;
 /// A packet costs a thousand times as much, so there are fewer.
@@ -26,7 +27,8 @@ const PARTS: u32 = 32;
 /// Measures this rung with IP packets of these sizes.
 pub(super) fn run(settings: &Settings, programs: &Programs, guests: &Guests, sizes: &[usize]) -> Result<Series, Error> {
     let bundles = guests.forwards(CODES)?;
-    let small = format!("[sizes]\ncodes = {TABLE}");
+    // Each capsule makes the node look for code, as no neighbour may by default.
+    let small = format!("[sizes]\ncodes = {TABLE}\nlook_ups_per_second = {LOOK_UPS}");
     let plain = PlainC::new(programs, PLAIN, 0);
     let kept = NodeGateway::new(KEPT, &bundles);
     let loaded = NodeGateway::new(LOADED, &bundles).configured(&small, "");

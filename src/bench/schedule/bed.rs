@@ -200,7 +200,7 @@ impl Bed {
 
     /// So many datagrams come for each of these domains and are read and taken in, at a cost that the node is told; the time afterwards.
     pub(super) fn take_in(&mut self, members: &[(usize, usize)], now: u64) -> u64 {
-        let (began, mut batch) = (self.now(), core::mem::take(&mut self.batch));
+        let mut batch = core::mem::take(&mut self.batch);
         for (member, count) in members {
             batch.extend((0..*count).map(|_| self.datagram_for(*member)));
         }
@@ -209,34 +209,34 @@ impl Bed {
         self.node.receive_all(&mut turn, &mut batch);
         self.batch = batch;
         let after = self.now();
-        self.spent.taking_in += after - began;
-        self.node.received(count, after - began);
+        self.spent.taking_in += after - now;
+        self.node.received(count, after - now);
         after
     }
 
-    /// Runs packets until the port has its turn, which has more or not, and says how many were of this domain.
-    pub(super) fn round(&mut self, received: u64, is_busy: bool, member: usize) -> u64 {
-        let (mut round, mut of_member, mut now) = (Round::behind(received, is_busy), 0, self.now());
+    /// Runs packets until the port has its turn, which has more or not, and says how many were of this domain, and the time. As the
+    /// node's worker, it reads its clock once for a packet, so what is between two packets is the second one's.
+    pub(super) fn round(&mut self, received: u64, is_busy: bool, member: usize, mut now: u64) -> (u64, u64) {
+        let (mut round, mut of_member) = (Round::behind(received, is_busy), 0);
         loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            let Some(ran) = self.node.run_next(&mut turn) else { return of_member };
-            let after = self.now();
-            self.spent.running += after - now;
+            let Some(ran) = self.node.run_next(&mut turn) else { break };
+            let began = core::mem::replace(&mut now, self.now());
+            self.spent.running += now - began;
             if ran.domain() == self.domains[member] {
                 of_member += 1;
-                self.spent.of_member += after - now;
+                self.spent.of_member += now - began;
             }
-            self.node.ran(ran, after - now, after);
-            if !round.goes_on(after - now) {
+            self.node.ran(ran, now - began, now);
+            if !round.goes_on(now - began) {
                 break;
             }
-            now = after;
         }
         if now >= self.node.next_timer() {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             self.node.timer(&mut turn);
         }
-        of_member
+        (of_member, now)
     }
 
     /// A datagram comes for a domain.

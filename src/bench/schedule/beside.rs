@@ -122,9 +122,8 @@ fn throughput(other: Option<Other>, length: u64) -> Result<Done, Error> {
     if let Some(Other::Leaking) = other {
         bed.join_leaking(&weight(100, COST))?;
     }
-    let (mut fed, mut done) = (0, 0);
+    let (mut fed, mut done, mut now) = (0, 0, bed.now());
     loop {
-        let now = bed.now();
         if now >= length {
             return Ok(Done { packets: done, time: now, spent: bed.spent });
         }
@@ -132,6 +131,8 @@ fn throughput(other: Option<Other>, length: u64) -> Result<Done, Error> {
         fed += more;
         let flood = other.map_or(0, |other| other.load().1);
         let after = bed.take_in(&[(0, more), (1, flood)], now);
-        done += bed.round(after - now, flood >= BUSY, 0);
+        let (ran, ended) = bed.round(after - now, flood >= BUSY, 0, after);
+        done += ran;
+        now = ended;
     }
 }
