@@ -11,6 +11,7 @@ use super::place::user::Went;
 use super::place::{Came, MACS, OWN_MACS, Place};
 use anode::kernel::KernelUsage;
 use anode::nodeos::reason::Reason;
+use anode::wire::{Addr, ethernet, udp};
 use std::collections::BTreeMap;
 
 /// A step of the clock, in nanoseconds. No keep time of the cases is within 8 ms of a multiple of it.
@@ -204,11 +205,15 @@ impl Pair {
         let deliveries = went.deliveries.iter().zip(&mut told.deliveries).map(|(here, there)| (Some(88), here, there));
         for (at, (_, here), (_, there)) in frames.chain(deliveries) {
             let Some(at) = at else { continue };
+            let is_summed = summed(there) == *there;
             let (Some(ours), Some(theirs)) = (here.get(at..at + 16), there.get_mut(at..at + 16)) else { continue };
             let keep = |octets: &[u8]| u32::from_be_bytes(*octets[12..].first_chunk().unwrap());
             let late = u64::from(keep(ours).abs_diff(keep(theirs)));
             if ours[0] == VALUE && ours[1] & COPY != 0 && late <= 1 + self.late / 1_000_000 {
                 theirs[12..].copy_from_slice(&ours[12..]);
+                if is_summed {
+                    *there = summed(there);
+                }
             }
         }
     }
@@ -296,6 +301,21 @@ impl Pair {
         }
         compared
     }
+}
+
+/// A frame with the sum of UDP over IPv6 that it should have; others as they are.
+fn summed(frame: &[u8]) -> Vec<u8> {
+    const UDP_AT: usize = ethernet::HEADER + 40;
+    let mut bytes = frame.to_vec();
+    let addr = |at: usize| frame.get(at..at + 16).map(|octets| Addr(octets.try_into().unwrap()));
+    if frame.get(12..14) == Some(&[0x86, 0xdd])
+        && frame.get(20) == Some(&udp::IP_PROTOCOL)
+        && let (Some(source), Some(destination)) = (addr(22), addr(38))
+        && let Some(Ok(mut datagram)) = bytes.get_mut(UDP_AT..).map(udp::PacketMut::new_checked)
+    {
+        datagram.fill_checksum(source, destination);
+    }
+    bytes
 }
 
 /// Whether two descriptions of a copy (`struct copy` of apps/cache.c) differ in nothing but when it ends.
