@@ -2,11 +2,12 @@
 //!
 //! A benchmark is a line in `BENCHES` and a function that fills a `Report`. What all share is here and below: rounds in which the
 //! variants take turns (`Settings::rounds`), series and targets (`series`), statistics (`stats`), places and C baselines for gateways
-//! (`place`, `gateway`, `burst`, `benches/c`), calls in this process (`micro`), and the result as JSON, markdown and plot (`report`).
+//! (`place`, `gateway`, `burst`, `benches/c`), calls in this process (`micro`), the result as JSON, markdown and plot (`report`), and rounds of two builds of anode in turn (`against`).
 //!
 //! Ratios of variants measured in turns in one run are the product; absolute figures hold for one machine on one day. All traffic
 //! stays on loopback or in own namespaces. Nothing of the packet path depends on this module. docs/bench.md has the reasons.
 
+pub(crate) mod against;
 mod burst;
 mod capsules;
 mod children;
@@ -49,6 +50,8 @@ pub(crate) struct Bench {
     pub(crate) name: &'static str,
     /// What it compares, in a line.
     pub(crate) help: &'static str,
+    /// Raised whenever a row keeps its name and means something else: figures of different definitions are not compared.
+    pub(crate) definition: u32,
     run: fn(&Settings, &mut Report) -> Result<(), Error>,
 }
 
@@ -57,46 +60,55 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "method",
         help: "the way of measuring itself: equal gateways, and one with a known extra cost",
+        definition: 1,
         run: method::run,
     },
     Bench {
         name: "capsules",
         help: "wasm capsules beside plain C gateways, one capsule taken apart, loading, memory, the simulator",
+        definition: 1,
         run: capsules::run,
     },
     Bench {
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
+        definition: 1,
         run: overhead::run,
     },
     Bench {
         name: "nodeos",
         help: "a packet through channels and domains without I/O, few and many of them; how long a domain takes to end",
+        definition: 1,
         run: nodeos::run,
     },
     Bench {
         name: "paths",
         help: "ways through the NodeOS beside Linux and plain C: cut-through, an environment in the node, in a process",
+        definition: 1,
         run: paths::run,
     },
     Bench {
         name: "presence",
         help: "what a node costs traffic that is not for it: forwarded packets, TCP streams through it and to it",
+        definition: 1,
         run: presence::run,
     },
     Bench {
         name: "children",
         help: "several copies of a packet: by the user half over AF_XDP, by an XDP broadcast, by tcx clones",
+        definition: 1,
         run: children::run,
     },
     Bench {
         name: "schedule",
         help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
+        definition: 1,
         run: schedule::run,
     },
     Bench {
         name: "plan",
         help: "packets that are programs: the ping packet taken apart, the checker, routing beside plain C",
+        definition: 1,
         run: plan::run,
     },
 ];
@@ -106,6 +118,8 @@ pub(crate) const BENCHES: &[Bench] = &[
 pub(crate) struct Settings {
     /// Rounds of each comparison.
     pub(crate) round_count: usize,
+    /// Number of the first: it decides who is first in a round, and what seeds and code names a round has.
+    pub(crate) first_round: usize,
     /// Fewer circumstances.
     pub(crate) quick: bool,
     /// No comparison starts another round after this moment; each has at least [`ROUNDS_MIN`], or [`QUICK_ROUNDS_MIN`].
@@ -150,12 +164,19 @@ pub(crate) enum Error {
     HiddenTime,
     /// A node does not do what a benchmark asks.
     Node(String),
+    /// Another build cannot be compared with.
+    Against { binary: PathBuf, why: String },
 }
 
 impl Bench {
+    /// The benchmark of this name.
+    pub(crate) fn of(name: &str) -> Option<&'static Bench> {
+        BENCHES.iter().find(|bench| bench.name == name)
+    }
+
     /// Runs it and returns what it found out.
     pub(crate) fn run(&self, settings: &Settings) -> Result<Report, Error> {
-        let mut report = Report::new(self.name);
+        let mut report = Report::new(self.name, self.definition);
         (self.run)(settings, &mut report)?;
         let lossy = |row: &&Row| row.metric == gateway::SHARE && row.summary.min < 1.0;
         let losses: Vec<String> = report.rows.iter().filter(lossy).map(loss_note).collect();
@@ -186,7 +207,7 @@ impl Settings {
             if round >= fewest && self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 break;
             }
-            one(round)?;
+            one(self.first_round + round)?;
             bar.inc(1);
         }
         bar.finish_and_clear();
@@ -206,7 +227,7 @@ impl Settings {
     /// Settings for tests: `rounds` rounds and no deadline.
     #[cfg(test)]
     pub(crate) fn quiet(rounds: usize) -> Settings {
-        Settings { round_count: rounds, quick: true, deadline: None, two_cpus: false }
+        Settings { round_count: rounds, first_round: 0, quick: true, deadline: None, two_cpus: false }
     }
 }
 
@@ -247,6 +268,7 @@ impl std::fmt::Display for Error {
                  and a kernel without CONFIG_IRQ_TIME_ACCOUNTING"
             ),
             Error::Node(why) => write!(f, "a node of the benchmark failed: {why}"),
+            Error::Against { binary, why } => write!(f, "no round of {}: {why}", binary.display()),
         }
     }
 }
@@ -279,6 +301,18 @@ mod tests {
                 .unwrap();
             assert_eq!(count, fewest);
         }
+    }
+
+    #[test]
+    fn a_round_of_a_fresh_process_has_its_number() {
+        let mut seen = Vec::new();
+        let settings = Settings { first_round: 7, ..Settings::quiet(1) };
+        let rounds = settings.rounds("x", |round| {
+            seen.push(round);
+            Ok(())
+        });
+        assert!(rounds.is_ok());
+        assert_eq!(seen, [7]);
     }
 
     #[test]

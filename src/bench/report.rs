@@ -18,6 +18,8 @@ use super::{Error, plot};
 pub(crate) struct Report {
     /// Name of the benchmark.
     pub(crate) bench: String,
+    /// Its definition ([`super::Bench::definition`]).
+    pub(crate) definition: u32,
     /// Commit of the repository it ran in.
     pub(crate) commit: String,
     /// Command line.
@@ -37,9 +39,10 @@ pub(crate) struct Report {
 
 impl Report {
     /// An empty report with the environment filled in.
-    pub(crate) fn new(bench: &str) -> Report {
+    pub(crate) fn new(bench: &str, definition: u32) -> Report {
         Report {
             bench: bench.into(),
+            definition,
             commit: commit(),
             command: command(),
             environment: Environment::read(),
@@ -161,7 +164,7 @@ mod tests {
                 series.push(key.clone(), value);
             }
         }
-        let mut report = Report::new("example");
+        let mut report = Report::new("example", 1);
         report.rows = series.rows(&["c"]);
         report.targets.extend(Target::at_most("node / c", &[1.0; 5], 1.05));
         report.note("A sentence.");
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn json_has_the_documented_shape() {
         let value: serde_json::Value = serde_json::from_str(&report().json()).unwrap();
-        for field in ["bench", "commit", "command", "environment", "rows", "targets"] {
+        for field in ["bench", "definition", "commit", "command", "environment", "rows", "targets"] {
             assert!(!value[field].is_null(), "{field}");
         }
         for field in ["name", "value", "limit", "met"] {

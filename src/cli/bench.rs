@@ -1,5 +1,6 @@
 //! `anode bench NAME`: runs a benchmark, writes its result, prints the table.
 //!
+//! With `--against BINARY` this build and another one run a round each in turn, in fresh processes (`--once`), and the result is their ratio.
 //! The exit status is 0 whether or not targets are met: a missed target is a result. 1 says that there is no result, 2 that there is no
 //! such benchmark.
 
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-use crate::bench::{BENCHES, QUICK, ROUNDS, ROUNDS_MIN, Settings};
+use crate::bench::{BENCHES, Bench, QUICK, ROUNDS, ROUNDS_MIN, Settings, against};
 
 /// Arguments of `anode bench`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +26,13 @@ pub(crate) struct Args {
     /// Generator and gateway on two CPUs in the place of one
     #[arg(long)]
     two_cpus: bool,
-    /// Folder for NAME.json, NAME.md and NAME.svg
+    /// Compare with another build of anode: one round of each in turn, in fresh processes, paired row by row
+    #[arg(long, value_name = "BINARY", conflicts_with = "once")]
+    against: Option<PathBuf>,
+    /// Run this round alone and print it as JSON: what `--against` asks of both builds
+    #[arg(long, value_name = "ROUND", hide = true, conflicts_with = "rounds")]
+    once: Option<u16>,
+    /// Folder for NAME.json, NAME.md and NAME.svg, or with --against for NAME-against.json and .md
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
     out: PathBuf,
     /// Print the JSON in the place of the table
@@ -39,31 +46,50 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print!("{}", list());
         return Ok(ExitCode::SUCCESS);
     };
-    let Some(bench) = BENCHES.iter().find(|bench| bench.name == name) else {
+    let Some(bench) = Bench::of(name) else {
         eprintln!("anode: there is no benchmark {name}; there are:\n{}", list());
         return Ok(ExitCode::from(2));
     };
-    let report = bench.run(&args.settings()).with_context(|| format!("bench {name}"))?;
-    let paths = report.write(&args.out)?;
-    if args.json {
-        print!("{}", report.json());
-    } else {
-        print!("{}", report.markdown());
-        for path in paths {
-            eprintln!("wrote {}", path.display());
-        }
+    let failed = || format!("bench {name}");
+    if let Some(binary) = &args.against {
+        let comparison = against::run(bench, &args.settings(), binary).with_context(failed)?;
+        args.show(comparison.write(&args.out)?, &comparison.json(), &comparison.markdown());
+        return Ok(ExitCode::SUCCESS);
     }
+    let report = bench.run(&args.settings()).with_context(failed)?;
+    if args.once.is_some() {
+        print!("{}", report.json());
+        return Ok(ExitCode::SUCCESS);
+    }
+    args.show(report.write(&args.out)?, &report.json(), &report.markdown());
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
     fn settings(&self) -> Settings {
-        let usual = if self.quick { ROUNDS_MIN } else { ROUNDS };
+        let usual = match (self.once, self.quick) {
+            (Some(_), _) => 1,
+            (None, true) => ROUNDS_MIN,
+            (None, false) => ROUNDS,
+        };
+        // Rounds of two builds are as many as are asked for: each is a pair, and there are no fewer than make an interval.
+        let hurries = self.quick && self.against.is_none() && self.once.is_none();
         Settings {
             round_count: self.rounds.map_or(usual, usize::from),
+            first_round: self.once.map_or(0, usize::from),
             quick: self.quick,
-            deadline: self.quick.then(|| Instant::now() + QUICK),
+            deadline: hurries.then(|| Instant::now() + QUICK),
             two_cpus: self.two_cpus,
+        }
+    }
+
+    /// Prints the result, and where it was written.
+    fn show(&self, paths: Vec<PathBuf>, json: &str, markdown: &str) {
+        if self.json {
+            print!("{json}");
+        } else {
+            print!("{markdown}");
+            paths.iter().for_each(|path| eprintln!("wrote {}", path.display()));
         }
     }
 }
@@ -100,6 +126,17 @@ mod tests {
     fn fewer_than_five_rounds_are_wrong_usage() {
         assert!(Root::try_parse_from(["bench", "method", "--rounds", "4"]).is_err());
         assert_eq!(settings(&["method", "--rounds", "7"]).round_count, 7);
+    }
+
+    #[test]
+    fn one_round_of_a_pair_has_its_number_and_no_deadline() {
+        let once = settings(&["method", "--quick", "--once", "7"]);
+        assert_eq!((once.round_count, once.first_round), (1, 7));
+        assert!(once.quick && once.deadline.is_none());
+        let pairs = settings(&["method", "--quick", "--against", "x"]);
+        assert!(pairs.deadline.is_none() && pairs.round_count == ROUNDS_MIN);
+        assert_eq!(settings(&["method", "--against", "x"]).round_count, ROUNDS);
+        assert!(Root::try_parse_from(["bench", "method", "--against", "x", "--rounds", "4"]).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ fn series(half: f64) -> Series {
 
 #[test]
 fn the_kernel_half_is_judged_beside_each_baseline() {
-    let mut report = Report::new("overhead");
+    let mut report = Report::new("overhead", 1);
     judge(&series(290.0), &mut report);
     let met: Vec<bool> = report.targets.iter().map(|target| target.met).collect();
     assert_eq!(met, [true, true, true]);
@@ -25,7 +25,7 @@ fn the_kernel_half_is_judged_beside_each_baseline() {
 
 #[test]
 fn without_a_kernel_half_there_is_no_target() {
-    let mut report = Report::new("overhead");
+    let mut report = Report::new("overhead", 1);
     let mut series = Series::default();
     series.push(
         Key {

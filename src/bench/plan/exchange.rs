@@ -240,7 +240,7 @@ pub(super) fn run(settings: &Settings, programs: &Programs, report: &mut Report)
             let name = gateways[at].name();
             let chain = Chain::new(programs, cpus, gateways[at])?;
             chain.warm(&script)?;
-            if round == 0 && at == 0 {
+            if rate == 0.0 {
                 rate = chain.loss_free(&script, count)?;
             }
             let (arrived, injected) = chain.exchange(&script, FACTOR * rate, count)?;

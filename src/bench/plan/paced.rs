@@ -256,7 +256,7 @@ fn compare(
             road.warm(&mut gateway)?;
             gateways.push(gateway);
         }
-        if round == 0 {
+        if exchange.rate == 0.0 {
             exchange.rate = roads[0].loss_free(gateways[0].pid(), most)?;
         }
         let mut goodput = vec![Vec::new(); kinds.len()];

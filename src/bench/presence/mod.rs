@@ -102,7 +102,7 @@ mod tests {
                 series.push(key(stream::SPEED, "Gbit/s"), speed);
             }
         }
-        let mut report = Report::new("presence");
+        let mut report = Report::new("presence", 1);
         judge(&series, &mut report);
         let met: Vec<bool> = report.targets.iter().map(|target| target.met).collect();
         assert_eq!(met, [true, false, false, true, true, true]);

@@ -115,7 +115,7 @@ pub(super) fn run(flood: &Flood<'_>, variants: &[Variant<'_>], report: &mut Repo
         places.rotate_left(1);
         let started = variants.iter().zip(&places).map(|(variant, place)| variant.start(&place.site));
         let started = started.collect::<Result<Vec<Option<Running>>, Error>>()?;
-        if round == 0 {
+        if told.is_empty() {
             for (variant, place) in variants.iter().zip(&places) {
                 told.push((variant.name, place.offloads()?));
             }
