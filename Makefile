@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test lint soak fuzz build bench deps clean
+.PHONY: demo test lint soak fuzz sbom build bench deps clean
 
 demo: build
 	./target/release/anode demo
@@ -24,18 +24,21 @@ lint: deps
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --release --no-deps --locked
-	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check; \
-	else echo "SKIPPED cargo deny: not installed (cargo install cargo-deny)"; fi
+	CARGO="$(CARGO)" sh tools/deny.sh
 	$(CARGO) test --release --locked --test tidy
 
 # The same tests at full length; the last result is in docs/soak.md.
 soak: deps
 	sh tools/soak.sh
 
-# One minute for every parser, linker and checker (needs cargo-fuzz and a nightly toolchain).
+# A minute for every parser, linker and checker, from the committed corpus, with coverage (needs cargo-fuzz). `make test` runs each of
+# them for a moment.
 fuzz: deps
-	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
-		$(CARGO) +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
+	sh tools/fuzz.sh 60
+
+# What the program is made of, as CycloneDX: target/sbom.
+sbom:
+	CARGO="$(CARGO)" sh tools/sbom.sh
 
 # The measurements behind the figures in README.md.
 bench: build

@@ -35,7 +35,7 @@ struct trace {
     u8 flags;
     // Records written on the way there, once it has turned.
     u8 there;
-    // Resource bound that each report may spend on its way back; 0: no reports.
+    // Resource bound that each report may spend on its way back at most; 0: no reports.
     be32 report_bound;
     be32 sequence;
 };
@@ -109,7 +109,9 @@ AN_CAPSULE(trace, struct trace)
         w->destination = source;
         w->source = ctx->here;
         // Without enough bound there is no report; the trace itself goes on.
-        an_send(an_be32(w->payload.report_bound));
+        // A report goes back the way there: as far as there are records, and a bit more.
+        u32 most = w->payload.count + 4u, asked = an_be32(w->payload.report_bound);
+        an_send(asked < most ? asked : most);
         w->payload.phase = THERE;
         w->destination = destination;
         w->source = source;

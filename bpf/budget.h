@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * What the domain of a code may use, here and in the user half together: packets and time, from buckets that fill at a steady
- * rate. A CPU takes packets a share at a time, so the bucket's lock is touched once a share; the first packet of each is
- * timed and stands for all of them. The user half has a bucket too, and each half charges its own what the other has spent
- * (src/nodeos/share.rs).
+ * rate. A CPU takes packets a share at a time, so the bucket's lock is touched once a share; one packet of each is
+ * timed and stands for all of them. Which one is chosen at random, so nobody can send cheap packets in the places that count.
+ * The user half has a bucket too, and each half charges its own what the other has spent (src/nodeos/share.rs).
  */
 #ifndef ANODE_BUDGET_H
 #define ANODE_BUDGET_H
@@ -19,7 +19,8 @@ INLINE long long refilled(long long tokens, u64 rate, u64 passed, u32 *part)
     u64 gained = passed * rate + *part;
     long long most = (long long)(rate / 10 + 1), more = tokens + (long long)(gained / SECOND);
 
-    *part = (u32)(gained % SECOND);
+    /* A full bucket has no part of a token. */
+    *part = more < most ? (u32)(gained % SECOND) : 0;
     return more < most ? more : most;
 }
 
@@ -29,6 +30,9 @@ INLINE long long charged(long long tokens, u64 spent, u64 rate)
     long long owed = -(long long)rate, left = tokens - (long long)spent;
     return left > owed ? left : owed;
 }
+
+/* A number from 1 to `count`, each as likely as the others. */
+INLINE u16 one_of(u32 count) { return (u16)(1 + ((u64)get_prandom_u32() * count >> 32)); }
 
 /* Brings a bucket up to date: what has come back, and what the user half has spent. */
 INLINE void settle(struct budget *budget, const struct account *account, u64 now)
@@ -71,11 +75,26 @@ INLINE int take_share(u32 slot, struct usage *usage, u64 now)
     account->packets += (u64)share;
     account->refused += !share;
     spin_unlock(budget);
-    usage->left = (u64)share;
+    usage->left = (u32)share;
+    usage->share = (u16)share;
+    usage->timed = one_of((u32)share);
     return share != 0;
 }
 
-/* Charges the time of the first packet of a share, which stands for all of it. */
+/* Nanoseconds since a timed packet began. No code takes as long as the most: beyond it the CPU was taken away, which is not the code's doing, and a
+ * sample stands for a whole share. */
+enum { TIMED_MAX = 100000 };
+
+INLINE u64 took(u64 began)
+{
+    u64 time = ktime_get_ns() - began;
+    return time < TIMED_MAX ? time : TIMED_MAX;
+}
+
+/* Whether the next packet of a share is the one that is timed. */
+INLINE int is_timed(const struct usage *usage) { return usage->left == usage->timed; }
+
+/* Charges the time of the packet of a share that is timed, which stands for all of it. */
 INLINE void charge(u32 slot, struct usage *usage, u64 time)
 {
     struct budget *budget = map_lookup(budgets_map, &slot);
@@ -83,7 +102,7 @@ INLINE void charge(u32 slot, struct usage *usage, u64 time)
 
     if (!budget || !account)
         return;
-    time *= usage->left + 1;
+    time *= usage->share;
     usage->time += time;
     spin_lock(budget);
     budget->time = charged(budget->time, time, budget->time_rate);

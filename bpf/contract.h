@@ -11,7 +11,7 @@
 /* Entries of the maps. The direct-mapped ones are powers of two. */
 enum {
     CODES = 4096,
-    PROBES = 8,
+    PROBES = 16,
     PROGRAMS = 1024,
     PORTS = 4096,
     NEAR = 1024,
@@ -58,12 +58,14 @@ struct node {
     /* Entries of maps `known` and `records` for each CPU, powers of two. */
     u32 known, records;
     /* Whether rules of policy routing have a say: then a way is that of one packet, and not believed for another. */
-    u32 ruled, zero;
+    u32 ruled;
+    /* What capsules of one port may use of a CPU, in thousandths (ceiling.h); 0: all of it. */
+    u32 permille;
 };
 
 /* Map `ports`, by interface index. */
 struct port {
-    /* Whether the node has this interface, and capsules may leave by it from here. */
+    /* Whether the node has this interface; its number; octets of the largest IP packet that arrives when it is redirected there, 0: none. */
     u32 present, number, mtu;
     /* Its own link address, as the 32 and 16 bits that it is in a frame. */
     u32 mac;
@@ -74,6 +76,8 @@ struct port {
     u16 copies;
     /* The node's address on it for each family; zero: none. */
     u64 v4[2], v6[2];
+    /* Capsules with a larger resource bound that come in by it go up: the node knows whose they are, cuts it, and counts that. */
+    u32 bound_max, zero;
 };
 
 /* Map `codes`: a code stands at the place its name says, or at one of the next if others were there. */
@@ -98,9 +102,10 @@ struct near {
     /* Whether a capsule of its has come since the node looked, but for TICKS (next_hop.h): set here, cleared by the node. */
     u32 heard;
     /* Of the port it is behind, as when a flow of its was looked at last: the number; the link address, and whether there are AF_XDP
-     * sockets in the two octets behind that. */
+     * sockets in the two octets behind that; and its bound_max. */
     u32 port;
     u64 mac;
+    u32 bound_max, zero;
 };
 
 /* A next hop. */
@@ -168,8 +173,9 @@ struct usage {
     u64 by_budget;
     /* Time in nanoseconds, from samples. */
     u64 time;
-    /* Packets this CPU may still run before it asks for more. */
-    u64 left;
+    /* Packets this CPU may still run before it asks for more; how many it was given; which of them is timed, by how many are left then. */
+    u32 left;
+    u16 share, timed;
 };
 
 /* Map `budgets`, by slot: what is left of what its domain may use, over both halves. Both come back at a steady rate, for a
@@ -196,6 +202,20 @@ struct account {
 };
 /* Packets that a CPU takes at once, and of which one is timed: what comes back in about a millisecond, within these. */
 enum { SHARE = 64, SHARE_MAX = 256 };
+
+/* Map `ceilings`, a part for each CPU, by port: what capsules that come in by it may still use. */
+struct ceiling {
+    /* Nanoseconds, and what has come back of the next one; below nothing is what has been overdrawn, by a second's worth at most. */
+    long long time;
+    /* When it was looked at last, on the kernel's clock. */
+    u64 at;
+    u32 part;
+    /* Packets until it is looked at again, and which of them is timed. */
+    u16 left, timed;
+    /* Frames dropped; nanoseconds charged. */
+    u64 refused, spent, zero[3];
+};
+enum { CEILINGS = 64 };
 
 /* Map `current`, for each CPU, one entry: capsules at the ingress; and the packet whose code runs. */
 struct current {
@@ -292,12 +312,13 @@ struct brood {
     u64 lost, zero[3];
 };
 
-_Static_assert(sizeof(struct node) == 56 && sizeof(struct port) == 56 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 40 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 64, "contract");
+_Static_assert(sizeof(struct node) == 56 && sizeof(struct port) == 64 && sizeof(struct code) == 64, "contract");
+_Static_assert(sizeof(struct near) == 48 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 64, "contract");
 _Static_assert(sizeof(struct usage) == 64 && sizeof(struct current) == 128 && sizeof(struct passed_up) == 104, "contract");
 
 _Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
 _Static_assert(sizeof(struct context) == 64 && sizeof(struct budget) == 72 && sizeof(struct account) == 128, "contract");
+_Static_assert(sizeof(struct ceiling) == 64, "contract");
 
 _Static_assert(sizeof(struct record) == 80 && sizeof(struct send) == 584 && sizeof(struct line) == 16, "contract");
 _Static_assert(sizeof(struct window) == 592 && sizeof(struct brood) == 64, "contract");
@@ -309,6 +330,7 @@ MAP(next_hops_map);
 MAP(usage_map);
 MAP(budgets_map);
 MAP(accounts_map);
+MAP(ceilings_map);
 MAP(current_map);
 MAP(known_map);
 MAP(programs_map);

@@ -175,14 +175,13 @@ INLINE int may_send(u32 at, u64 *left, u32 octets)
 INLINE int is_granted(const struct cut_flow *flow, struct cut_usage *used, u32 payload, u32 frame, u32 sent, u64 *began)
 {
     used->usage.bytes += frame;
-    if (UNLIKELY(!used->usage.left)) {
-        *began = ktime_get_ns();
-        if (!take_share(flow->domain, &used->usage, *began)) {
-            used->usage.by_budget++;
-            used->refused_bytes += payload;
-            return 0;
-        }
+    if (UNLIKELY(!used->usage.left) && !take_share(flow->domain, &used->usage, ktime_get_ns())) {
+        used->usage.by_budget++;
+        used->refused_bytes += payload;
+        return 0;
     }
+    if (UNLIKELY(is_timed(&used->usage)))
+        *began = ktime_get_ns();
     used->usage.left--;
     used->usage.packets++;
     used->bytes += payload;
@@ -285,7 +284,7 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     *(u64 *)data = *(const u64 *)flow->hop.macs;
     *(u32 *)(data + 8) = *(const u32 *)(flow->hop.macs + 4);
     if (UNLIKELY(began))
-        charge(flow->domain, &used->usage, ktime_get_ns() - began);
+        charge(flow->domain, &used->usage, took(began));
     return (int)redirect_map(transmit_map, flow->hop.interface, 0);
 }
 

@@ -52,8 +52,8 @@ SECTION("xdp/devmap") int egress(struct xdp *ctx)
         u32 send = take(record, ctx->egress_ifindex);
         at = at * SENDS + send;
         struct send *its = send < SENDS ? map_lookup(sends_map, &at) : 0;
-        if (its)
-            return dress(ctx, record, its);
+        if (its && dress(ctx, record, its) == XDP_PASS)
+            return XDP_PASS;
     }
     struct brood *brood = map_lookup(broods_map, &zero);
     if (brood)

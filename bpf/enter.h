@@ -5,7 +5,7 @@
 #ifndef ANODE_ENTER_H
 #define ANODE_ENTER_H
 
-#include "budget.h"
+#include "ceiling.h"
 #include "known.h"
 #include "parse.h"
 #include "sockets.h"
@@ -83,17 +83,17 @@ FUNCTION int charge_apart(u32 slot, struct usage *usage, u64 time)
     return 0;
 }
 
-/* Whether the domain of a code may have another packet; accounts for it if so. */
-INLINE int admit(struct current *now, struct usage *usage)
+/* Whether the domain of a code may have another packet; accounts for it if so, and notes the time if that counts. */
+INLINE int admit(struct current *now, struct usage *usage, struct ceiling *ceiling)
 {
     now->began = 0;
-    if (UNLIKELY(!usage->left)) {
-        now->began = ktime_get_ns();
-        if (!take_share_apart(now->slot, usage, now->began)) {
-            usage->by_budget++;
-            return 0;
-        }
+    if (UNLIKELY(!usage->left) && !take_share_apart(now->slot, usage, ktime_get_ns())) {
+        usage->by_budget++;
+        return 0;
     }
+    if (UNLIKELY(is_timed(usage) || ceiling->left == ceiling->timed))
+        now->began = ktime_get_ns();
+    ceiling->left--;
     usage->left--;
     usage->packets++;
     usage->bytes += now->bytes;
@@ -110,9 +110,17 @@ INLINE u32 run_in(struct xdp *ctx, struct current *now, u32 slot, struct usage *
     now->next = LEARN;
     jump(ctx, slot);
     u32 next = *(volatile u16 *)&now->next;
-    if (UNLIKELY(now->began) && next != LEARN && next != LATER)
-        charge_apart(slot, usage, ktime_get_ns() - now->began);
+    if (UNLIKELY(now->began) && next != LEARN && next != LATER && usage->left + 1 == usage->timed)
+        charge_apart(slot, usage, took(now->began));
     return next;
+}
+
+/* Charges the port that a timed packet came in by, for its whole share. */
+FUNCTION int pay_apart(struct ceiling *ceiling, u64 began)
+{
+    if (ceiling)
+        pay(ceiling, (took(began) + AROUND) * SHARE);
+    return 0;
 }
 
 /* Takes a capsule to its code. LIFT, if that has just gone. */
@@ -123,9 +131,13 @@ INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *cap
     describe(now, capsule, code, known, near, length);
     now->offset = (u16)form;
     struct usage *usage = usage_of(slot);
-    if (!usage || !admit(now, usage))
+    struct ceiling *ceiling = ceiling_of(near->port);
+    if (!usage || !is_below(ceiling) || !admit(now, usage, ceiling))
         return XDP_DROP;
-    if (UNLIKELY(run_in(ctx, now, slot, usage) == LEARN)) {
+    u32 next = run_in(ctx, now, slot, usage);
+    if (UNLIKELY(now->began) && ceiling->left + 1 == ceiling->timed)
+        pay_apart(ceiling, now->began);
+    if (UNLIKELY(next == LEARN)) {
         usage->left++;
         usage->packets--;
         usage->bytes -= now->bytes;

@@ -13,7 +13,9 @@ SECTION("socket") int filter(struct sk_buff *skb)
 
     if (read(skb, &it))
         return NOTHING;
-    if (it.is_anep || it.type == be16(ARP))
+    if (it.is_anep)
+        return is_listening() ? WHOLE : NOTHING;
+    if (it.type == be16(ARP))
         return WHOLE;
     if (it.type == be16(IPV6) && it.protocol == ICMPV6)
         return WHOLE;

@@ -17,7 +17,7 @@ SECTION("tc") int guard(struct sk_buff *skb)
 
     if (read(skb, &it))
         return NEXT;
-    return it.is_anep || is_channel(skb, &it) ? DROP : NEXT;
+    return (it.is_anep ? is_listening() : is_channel(skb, &it)) ? DROP : NEXT;
 }
 
 SECTION("tc_channels") int guard_channels(struct sk_buff *skb)

@@ -36,6 +36,8 @@ INLINE int try_known(struct xdp *ctx, struct current *now, u32 form)
     const struct known *known = find_known(capsule, ctx->ingress_ifindex, form, &now->known, &near);
     if (UNLIKELY(!known || (near->mac ^ *(const u64 *)data) << 16))
         return LIFT;
+    if (UNLIKELY(be32(capsule->bound) > near->bound_max))
+        return LIFT;
     if (UNLIKELY(near->mac >> 48) && must_wait(ctx, capsule))
         return LIFT;
     u32 length = anep_length(data, (u32)(end - data), form);

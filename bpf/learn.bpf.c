@@ -20,6 +20,7 @@ INLINE struct near *find_near(const struct port *port, const struct capsule *cap
     if (UNLIKELY(!near->heard))
         near->heard = 1;
     near->port = port->number;
+    near->bound_max = port->bound_max;
     near->mac = port->mac | (u64)port->mac_end << 32 | (u64)(port->sockets != 0) << 48;
     return near;
 }
@@ -56,8 +57,8 @@ INLINE struct known *find_out(struct xdp *ctx, const struct capsule *capsule, u3
     return known;
 }
 
-/* Takes a capsule to its code, if that is to be here. */
-INLINE int run(struct xdp *ctx, struct current *now, u32 form)
+/* Takes a capsule that is for this node to its code, if that is to be here. */
+INLINE int run_below(struct xdp *ctx, struct current *now, const struct port *port, u32 form)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);
     const struct capsule *capsule = (const void *)(data + form);
@@ -65,15 +66,13 @@ INLINE int run(struct xdp *ctx, struct current *now, u32 form)
 
     if ((const u8 *)(capsule + 1) > end)
         return LIFT;
-    struct port *port = map_lookup(ports_map, &interface);
     u32 length = anep_length(data, (u32)xdp_get_buff_len(ctx), form);
-    if (!port || !port->present || !is_for(data, port) || !length ||
-        is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
+    if (!length || is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
         return LIFT;
     now->received++;
     u32 near_at;
     const struct near *near = find_near(port, capsule, interface, &near_at);
-    const struct code *code = near ? find_code(capsule) : 0;
+    const struct code *code = near && be32(capsule->bound) <= port->bound_max ? find_code(capsule) : 0;
     /* Code that does not run here takes nobody's place. */
     const struct known *known = code ? find_out(ctx, capsule, near_at, form, &now->known) : 0;
     if (!known || length < sizeof(struct anep) + sizeof(*capsule) + code->window)
@@ -85,6 +84,23 @@ INLINE int run(struct xdp *ctx, struct current *now, u32 form)
     if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
         return FOLLOW;
     return enter(ctx, now, capsule, code, known, near, length, form);
+}
+
+/* The same below the ceiling of its port, which pays for what goes up too. */
+INLINE int run(struct xdp *ctx, struct current *now, u32 form)
+{
+    u32 interface = ctx->ingress_ifindex;
+    const struct port *port = map_lookup(ports_map, &interface);
+
+    if (!port || !port->present || packet(ctx) + sizeof(struct ethernet) > packet_end(ctx) || !is_for(packet(ctx), port))
+        return LIFT;
+    struct ceiling *ceiling = ceiling_of(port->number);
+    if (!is_below(ceiling))
+        return XDP_DROP;
+    int verdict = run_below(ctx, now, port, form);
+    if (verdict >= LIFT && verdict != RAN)
+        pay(ceiling, RAISED);
+    return verdict;
 }
 
 INLINE int run_form(struct xdp *ctx, struct current *now)

@@ -88,7 +88,8 @@ INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to
         return 0;
     u32 interface = fib.interface;
     struct port *port = map_lookup(ports_map, &interface);
-    if (!port || !port->present)
+    /* Where a redirect leads nowhere the user half sends. */
+    if (!port || !port->present || !port->mtu)
         return 0;
     copy(hop->own, v4 ? port->v4 : port->v6);
     if (!(hop->own[0] | hop->own[1]))

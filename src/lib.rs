@@ -19,7 +19,9 @@
 
 pub mod apps;
 pub mod bench;
+pub mod broker;
 pub mod classify;
+pub mod clean;
 pub mod cli;
 pub mod code;
 pub mod ee;

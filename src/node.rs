@@ -10,12 +10,14 @@
 //! ask for code, `sending` finds next hops and puts headers on.
 
 mod batch;
+mod ceilings;
 mod channels;
 pub mod codes;
 pub mod config;
 mod cuts;
 pub mod domains;
 mod ending;
+pub mod entry;
 mod halves;
 pub mod hosts;
 mod loading;
@@ -26,12 +28,17 @@ pub mod output;
 mod overrun;
 pub mod paths;
 mod plan;
+pub mod proofs;
 mod rates;
+mod reach;
 mod receiving;
+mod replay;
+pub mod revoking;
 mod running;
 mod sending;
 mod serving;
 pub mod status;
+mod tiers;
 mod trust;
 
 use crate::code::fetch::Fetch;
@@ -51,8 +58,11 @@ use crate::trust::Roles;
 use crate::wire::{Addr, Digest, anep};
 use codes::Codes;
 pub use config::{NodeConfig, Sizes};
+pub use ending::EndedBy;
 use objects::Objects;
-pub use output::{Delivery, Effect, Event, EventKind, KernelOrder, Linked, Output, Prepare, Shared, Turn};
+pub use output::{
+    Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn, Whose,
+};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rates::Rates;
@@ -69,6 +79,9 @@ const SWEEP_SHARE: usize = 10;
 
 /// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
 const REVIEW: u64 = 60_000_000_000;
+
+/// Codes that the next process is told of.
+pub const RECENT_MAX: usize = 256;
 
 /// One active node.
 pub struct Node {
@@ -95,15 +108,25 @@ pub struct Node {
     due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
     /// Domains that their roles have end, for their budgets.
     overdue: Vec<DomainId>,
+    /// What environments of this process are told when the function has returned that they are in.
+    untold: Vec<(DomainId, crate::nodeos::interface::Upcall)>,
+    /// Domains that the node has ended against their will.
+    felled: ending::Felled,
     codes: Codes,
     fetch: Fetch,
     objects: Objects,
     serving: Serving,
     /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
     look_ups: Rates,
+    /// What it may send of its own accord, by address.
+    originate: reach::Originate,
+    /// Whose bounds were cut.
+    clamps: ceilings::Clamps,
     resolver: Resolver,
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,
+    /// What neighbours may use.
+    entry: entry::Entry,
     drops: Drops,
     roles: Arc<Roles>,
     /// The domain of the management environment, above those of the environments that it starts.
@@ -122,6 +145,10 @@ pub struct Node {
     adopted: Vec<Digest>,
     /// How often it is asked to let copies leave by other links.
     links_wanted: TokenBucket,
+    /// What was taken back, and who was told.
+    revoking: revoking::Revoking,
+    /// Keys of neighbours, and what ports demand.
+    proofs: Option<Box<proofs::Proofs>>,
     /// Away only while it is called.
     plan: Option<Box<plan::Speaker>>,
 }
@@ -130,35 +157,19 @@ impl Node {
     /// A node at rest.
     pub fn new(config: NodeConfig) -> Node {
         let NodeConfig { name, ports, neighbours, routes, roles, sizes, seed, kernel } = config;
+        let entry = entry::Entry::new(&ports, &neighbours);
         let mut known = Neighbours::default();
         for neighbour in neighbours {
             known.add(neighbour);
         }
-        let ceiling = |_: &_| {
-            let rate = sizes.ingress_packets_per_second;
-            (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
-        };
-        let ingress = ports.iter().map(ceiling).collect();
+        let ingress = ports.iter().map(|_| ingress_bucket(&sizes)).collect();
         let mut domains = Domains::default();
         let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut domains, title));
         let mut channels = Channels::with_secret(secret_word(seed));
-        for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH] {
+        for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH, anep::type_id::REVOCATION] {
             own_channels(&mut channels, &mut domains, capsules, kind);
         }
-        let env = Env {
-            name: short(&name),
-            gauges: vec![Gauge::default(); ports.len()],
-            topology: Topology::new(ports, known, routes),
-            domains,
-            capsules,
-            state: StateStore::new(sizes.state_entries),
-            log: Default::default(),
-            rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),
-            pool: FramePool::default(),
-            packet: None,
-            children: Vec::with_capacity(crate::ee::capsule::env::CHILDREN_MAX),
-            next_trace: seed << 32,
-        };
+        let env = environment(&name, (ports, known, routes), (domains, capsules), sizes.state_entries, seed);
         Node {
             env: Some(Box::new(env)),
             channels,
@@ -172,14 +183,19 @@ impl Node {
             events: Events::default(),
             due: Vec::new(),
             overdue: Vec::new(),
+            untold: Vec::new(),
+            felled: ending::Felled::default(),
             codes: Codes::new(sizes.codes),
             fetch: Fetch::new(secret(seed, b"nonces")),
             objects: Objects::new(sizes.object_bytes),
             serving: Serving::new(sizes.fetch_bytes_per_second),
             look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
+            originate: reach::Originate::new(seed),
+            clamps: Default::default(),
             resolver: Resolver::default(),
             applications: HashSet::new(),
             ingress,
+            entry,
             drops: Drops::default(),
             roles,
             management,
@@ -193,6 +209,8 @@ impl Node {
             next_tell: 0,
             adopted: Vec::new(),
             links_wanted: halves::links_wanted(),
+            revoking: revoking::Revoking::default(),
+            proofs: None,
             plan: None,
         }
     }
@@ -224,6 +242,9 @@ impl Node {
     pub fn set_port(&mut self, id: PortId, port: Port) {
         if let Some(env) = self.env.as_deref_mut() {
             env.topology.set_port(id, port);
+            if let Some(proofs) = self.proofs.as_deref_mut() {
+                proofs.derive_again(id, &env.topology);
+            }
         }
         self.resolver.forget(id);
     }
@@ -245,11 +266,12 @@ impl Node {
         if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
             gauge.missed += u64::from(frames);
         }
+        self.drops.count_many(Reason::Missed, frames.into());
     }
 
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
-        if !self.overdue.is_empty() {
+        if !self.overdue.is_empty() || !self.untold.is_empty() {
             return 0;
         }
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
@@ -267,11 +289,13 @@ impl Node {
         self.expire_fetches(turn);
         self.expire_resolutions(turn);
         self.look_after_pools(turn);
+        self.tell_untold(turn);
         self.expire_events(turn);
         self.end_overdue(turn);
         self.run_plan(turn, turn.now >= self.next_sweep);
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
+            self.share_out(turn.now);
             if let Some(env) = self.env.as_deref_mut() {
                 let share = env.state.capacity().div_ceil(SWEEP_SHARE);
                 env.state.sweep(&mut env.domains, turn.now, share);
@@ -279,6 +303,8 @@ impl Node {
             }
             self.tell_neighbours(turn);
             self.want_adopted(turn);
+            self.look_for_hot_code(turn);
+            self.tell_revocations_again(turn);
             if turn.now >= self.next_look {
                 self.next_look = turn.now + overrun::LOOK;
                 self.look_at_budgets(turn);
@@ -289,6 +315,11 @@ impl Node {
                 self.review_grants(turn);
             }
         }
+    }
+
+    /// Counts frames that the outside has dropped before the node could see them.
+    pub fn count_drops(&mut self, reason: Reason, frames: u64) {
+        self.drops.count_many(reason, frames);
     }
 
     /// Counts a packet that a port or an application could not take.
@@ -311,6 +342,30 @@ impl Node {
     }
 }
 
+/// What code runs in.
+fn environment(
+    name: &str,
+    (ports, known, routes): (Vec<Port>, Neighbours, Arc<Routes>),
+    (domains, capsules): (Domains, DomainId),
+    state_entries: usize,
+    seed: u64,
+) -> Env {
+    Env {
+        name: short(name),
+        gauges: vec![Gauge::default(); ports.len()],
+        topology: Topology::new(ports, known, routes),
+        domains,
+        capsules,
+        state: StateStore::new(state_entries),
+        log: Default::default(),
+        rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),
+        pool: FramePool::default(),
+        packet: None,
+        children: Vec::with_capacity(crate::ee::capsule::env::CHILDREN_MAX),
+        next_trace: seed << 32,
+    }
+}
+
 /// An environment of the node's own gets the channels of an ANEP type. There is room for the node's own.
 fn own_channels(channels: &mut Channels, domains: &mut Domains, domain: DomainId, kind: u16) {
     if channels.add_own(domain, kind).is_ok()
@@ -318,6 +373,12 @@ fn own_channels(channels: &mut Channels, domains: &mut Domains, domain: DomainId
     {
         domain.channels += 2;
     }
+}
+
+/// What one port may bring in, if there is a ceiling.
+fn ingress_bucket(sizes: &Sizes) -> Option<TokenBucket> {
+    let rate = sizes.ingress_packets_per_second;
+    (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
 }
 
 /// A secret for one use. What mobile code learns of one, by its random numbers, says nothing of the others.

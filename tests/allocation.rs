@@ -18,7 +18,7 @@ use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::netns::Namespace;
 use anode::sys::packet::PacketSocket;
 use anode::sys::xsk::{Copying, Place, Umem, XskSocket};
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
 use anode::trust::Role;
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule};
@@ -96,6 +96,7 @@ fn node() -> Node {
         addresses: vec![(HERE, Prefix::host(HERE))],
         mtu: 1452,
         bits_per_second: 1_000_000_000,
+        ceiling: Ceiling::default(),
     };
     let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
     let hop = |to, port| (Prefix::host(to), NextHop { port: PortId(port), via: to });
@@ -139,9 +140,10 @@ fn packets_in_steady_state_allocate_nothing() {
                 Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
                 Effect::Store(_)
                 | Effect::Kernel(_)
-                | Effect::Authorise(_)
+                | Effect::Authorise(..)
                 | Effect::Channel { .. }
-                | Effect::Plan(_) => {}
+                | Effect::Plan(..)
+                | Effect::Revoke(..) => {}
                 Effect::Prepare(p) => {
                     node.prepared(&mut turn, p.code, p.carry_out(&compiler));
                 }
@@ -303,7 +305,8 @@ impl Drop for Wire {
 /// An AF_XDP port on this interface.
 fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
     let steering = Steering::alone().unwrap();
-    steering.attach(&PortEntry { interface, number: 0, mtu: 1500, mac, v4: None, v6: None }).unwrap();
+    let port = PortEntry { interface, number: 0, mtu: 1500, redirected: 1500, mac, bound_max: 64, v4: None, v6: None };
+    steering.attach(&port).unwrap();
     let umem = Arc::new(Umem::new(2048, 512).unwrap());
     let place = Place { interface, queue: 0, first: 0, receive: 256, send: 256, busy_poll_us: 0 };
     let socket = XskSocket::open(&umem, None, &place, Copying::Copy).unwrap();

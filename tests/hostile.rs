@@ -4,6 +4,8 @@
 //! Most break a rule of `docs/bundle.md` and never get to the kernel; those that are well-formed are refused by its
 //! verifier, in a thread of few rights; the others run on a packet here.
 
+#[path = "corpus/index.rs"]
+mod index;
 #[path = "halves/place.rs"]
 mod place;
 #[path = "corpus/sample.rs"]
@@ -122,6 +124,16 @@ fn what_runs_does_no_more_than_it_may() {
         }
     }
     none(&wrong);
+}
+
+/// The index of this folder and the threat model speak of samples, files and tests that are there.
+#[test]
+fn what_the_documents_name_is_there() {
+    let samples = Sample::all();
+    let stage = |name: &str| samples.iter().find(|sample| sample.name() == name).map(|sample| sample.stage);
+    let wrong = [index::of_samples("tests/hostile/README.md", stage), index::of_tests("docs/threat-model.md")].concat();
+    none(&wrong);
+    assert!(index::notices_what_is_not_there());
 }
 
 /// A frame without the octets that code may change.

@@ -303,9 +303,33 @@ fn an_interface_that_is_made_again_has_the_kernel_half_again() {
 }
 
 #[test]
-fn an_interface_that_is_made_again_goes_on_without_its_sockets() {
-    interfaces_come_back("agains", &running::sockets(false), false);
-    interfaces_come_back("againsk", &running::sockets(true), false);
+fn an_interface_that_is_made_again_has_its_sockets_again() {
+    sockets_come_back("agains", false);
+    sockets_come_back("againsk", true);
+}
+
+/// Frames come by AF_XDP sockets again where an interface is another one, or its link was down.
+fn sockets_come_back(name: &str, in_the_kernel: bool) {
+    let Some(net) = Running::up_with(name, LINE, &running::sockets(in_the_kernel)) else { return };
+    let by_sockets = |status: &Value| status["xdp"][1]["to_socket"].as_u64().unwrap();
+    let mut last = 0;
+    for round in 0..3 {
+        // The code of trace runs in the user half alone, so its capsules go up.
+        let more = |status: &Value| {
+            let mut trace = Command::new(ANODE);
+            let done = trace.args(["trace", "10.0.2.1", "--json", "--node"]).arg(net.dir("b")).output().unwrap();
+            done.status.success() && by_sockets(status) > last
+        };
+        let status = net.await_status("r", more);
+        assert_ne!(status["xdp"][1]["mode"], "none", "{status}");
+        match round {
+            0 => make_link_again(&net),
+            1 => drop(net.shell("r", "ip link set to-b down; ip link set to-b up")),
+            _ => {}
+        }
+        last = if round == 0 { 0 } else { by_sockets(&net.status("r")) };
+    }
+    assert!(!net.log("r").contains("frames come through AF_PACKET"));
 }
 
 /// Puts a VLAN tag beside each IPv4 packet that leaves.

@@ -10,7 +10,7 @@ use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::port::{Frame, PeerId, PortId};
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
 use anode::trust::{Kinds, PrincipalKey, Role, Roles, object_name};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule};
 use std::collections::HashMap;
@@ -50,6 +50,7 @@ impl Arm {
             addresses: vec![(HERE, Prefix::host(HERE))],
             mtu: 1452,
             bits_per_second: 1_000_000,
+            ceiling: Ceiling::default(),
         };
         let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
         let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
@@ -99,11 +100,15 @@ impl Arm {
                 Effect::Prepare(prepare) => {
                     self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
                 }
-                Effect::Authorise(claim) => {
+                Effect::Authorise(claim, _) => {
                     let grant = self.roles.authorise("arm", 0, &claim).map_err(|error| error.to_string());
                     self.node.authorised(&mut turn, claim.code, grant);
                 }
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) => {}
+                Effect::Store(_)
+                | Effect::Kernel(_)
+                | Effect::Channel { .. }
+                | Effect::Plan(..)
+                | Effect::Revoke(..) => {}
             }
         }
     }

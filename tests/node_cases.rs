@@ -9,7 +9,7 @@ use anode::code::run::wasm::{Backstop, Compiler};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PeerId, PortId};
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +37,7 @@ impl Bench {
             addresses: vec![(HERE, Prefix::host(HERE))],
             mtu: 1452,
             bits_per_second: 0,
+            ceiling: Ceiling::default(),
         };
         let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
         let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
@@ -82,9 +83,10 @@ impl Bench {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
                 Effect::Store(_)
                 | Effect::Kernel(_)
-                | Effect::Authorise(_)
+                | Effect::Authorise(..)
                 | Effect::Channel { .. }
-                | Effect::Plan(_) => {}
+                | Effect::Plan(..)
+                | Effect::Revoke(..) => {}
                 Effect::Prepare(prepare) => {
                     self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
                 }
@@ -467,7 +469,12 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
         let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
         match effect {
             Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_) | Effect::Kernel(_) | Effect::Authorise(_) | Effect::Channel { .. } | Effect::Plan(_) => {}
+            Effect::Store(_)
+            | Effect::Kernel(_)
+            | Effect::Authorise(..)
+            | Effect::Channel { .. }
+            | Effect::Plan(..)
+            | Effect::Revoke(..) => {}
             Effect::Prepare(prepare) => {
                 bench.node.unprepared(&mut turn, prepare.code);
                 overloaded += 1;
@@ -493,6 +500,7 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
                 addresses: vec![here],
                 mtu: 1500,
                 bits_per_second: 0,
+                ceiling: Ceiling::default(),
             }],
             neighbours: vec![],
             routes: Arc::new(Routes::new([("0.0.0.0/0".parse().unwrap(), NextHop { port: PortId(0), via: RIGHT })])),

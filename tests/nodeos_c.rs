@@ -105,6 +105,16 @@ fn a_node_and_a_process_that_poll_sleep_in_the_end_and_lose_nothing() {
 }
 
 #[test]
+fn what_has_ended_runs_nothing_whoever_ended_it() {
+    Node::start().run("ending", &["-O1", "-g", "-pthread", "-fsanitize=address"]);
+}
+
+#[test]
+fn a_process_without_memory_or_threads_is_told_so_and_lives() {
+    Node::start().run("memory", &["-O1", "-pthread"]);
+}
+
+#[test]
 fn calls_that_race_with_destruction_give_errors() {
     Node::start().run("race", &["-O1", "-pthread"]);
 }

@@ -8,10 +8,10 @@ use anode::node::hosts::Environment;
 use anode::node::os::Resources;
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::grants::Grants;
-use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, MemPoolSpec, NodeOs, OutChanId, Upcall};
+use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, MemPoolSpec, NodeOs, OutChanId, PoolId, Upcall};
 use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
-use anode::topology::{Link, Port, Routes};
+use anode::topology::{Ceiling, Link, Port, Routes};
 use anode::trust::Role;
 use anode::wire::anep::type_id;
 use anode::wire::ethernet::{self, Mac};
@@ -19,6 +19,7 @@ use anode::wire::{Addr, Prefix};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The Ethernet type of the first channel; each has its own.
@@ -58,6 +59,7 @@ impl Driven {
             addresses: vec![(Addr::v4([10, 0, number, 1]), Prefix::new(Addr::v4([10, 0, number, 0]), 120))],
             mtu: 1500,
             bits_per_second: 0,
+            ceiling: Ceiling::default(),
         };
         let config = NodeConfig {
             name: "ending".into(),
@@ -235,4 +237,63 @@ fn what_the_nodes_own_environments_speak_is_nobodys_channel() {
         assert_eq!(create(own), (Some(Error::Exists), Some(Error::Exists)), "type {own}");
     }
     assert_eq!(create(0x7777), (None, None));
+}
+
+/// Takes more of its pool than that has, in the function that an event calls; counts overruns, and gives all back when it is told.
+#[derive(Default)]
+struct Greedy {
+    pool: Option<PoolId>,
+    top: Option<DomainId>,
+    below: Option<DomainId>,
+    told: Arc<AtomicU64>,
+}
+
+impl Environment for Greedy {
+    fn acts_for(&self, domain: DomainId) -> DomainId {
+        self.top.unwrap_or(domain)
+    }
+
+    fn upcall(&mut self, os: &mut dyn NodeOs, of: DomainId, upcall: Upcall) {
+        match (upcall, self.pool) {
+            (Upcall::Event { .. }, None) => {
+                let spec = MemPoolSpec { parent: None, limit_bytes: 1000, deadline_ms: 10 };
+                self.pool = os.mempool_create(&spec).ok();
+                // Of whom a pool is full is told who uses it.
+                let below = DomainSpec { title: "user".into(), pool: self.pool, ..DomainSpec::default() };
+                self.top = Some(os.domain_self());
+                self.below = Some(os.domain_create(os.domain_self(), &below).unwrap());
+                let charged = self.pool.map(|pool| os.mempool_charge(pool, 1001));
+                assert!(matches!(charged, Some(Ok(()))), "{charged:?}");
+                assert_eq!(self.told.load(Ordering::Relaxed), 0, "not inside of its own function");
+            }
+            (Upcall::Overrun { pool, .. }, Some(own)) => {
+                assert_eq!((pool, Some(of)), (own, self.below));
+                self.told.fetch_add(1, Ordering::Relaxed);
+                os.mempool_charge(pool, -1001).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn an_environment_of_the_process_is_told_of_the_overrun_that_its_own_function_causes() {
+    let mut driven = Driven::new();
+    let told = Arc::new(AtomicU64::new(0));
+    let environment = Box::new(Greedy { pool: None, top: None, below: None, told: told.clone() });
+    let role = Role {
+        grants: Grants { events: 4, domains: 4, memory_bytes: 1 << 20, ..Grants::default() },
+        ..(*Role::of_node()).clone()
+    };
+    let (_, domain) = driven.turn(|node, _| node.attach("greedy", &role, environment)).unwrap();
+    driven.turn(|node, turn| node.os(turn, domain).event_schedule(domain, 1, 0)).unwrap();
+    driven.now += 2 * MILLISECOND;
+    driven.turn(|node, turn| node.timer(turn));
+    assert_eq!(driven.node.next_timer(), 0, "there is something to tell, now");
+    driven.turn(|node, turn| node.timer(turn));
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    // It has obeyed: it lives beyond the deadline.
+    driven.now += 100 * MILLISECOND;
+    driven.turn(|node, turn| node.timer(turn));
+    assert_eq!(driven.node.living(vec![domain]), [domain]);
 }

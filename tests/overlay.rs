@@ -19,6 +19,8 @@ struct Line {
     folder: tempfile::TempDir,
     ports: Vec<u16>,
     nodes: Vec<Option<Child>>,
+    /// How many each of its nodes may have.
+    descriptors: u32,
 }
 
 impl Line {
@@ -27,7 +29,7 @@ impl Line {
         let sockets: Vec<_> = (0..count).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let ports = sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
         drop(sockets);
-        let mut line = Line { folder: tempfile::tempdir().unwrap(), ports, nodes: Vec::new() };
+        let mut line = Line { folder: tempfile::tempdir().unwrap(), ports, nodes: Vec::new(), descriptors: 1024 };
         for at in 0..count {
             line.nodes.push(None);
             line.run(at);
@@ -70,7 +72,11 @@ impl Line {
         }
         let file = self.folder.path().join(format!("n{at}.toml"));
         std::fs::write(&file, config).unwrap();
-        let child = Command::new(ANODE).args(["node", "run"]).arg(&file).stderr(Stdio::null()).spawn().unwrap();
+        // Nobody but root with CAP_SYS_RESOURCE changes the limits of a node that runs.
+        let limited = format!("ulimit -Sn {}; exec \"$0\" \"$@\"", self.descriptors);
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, ANODE, "node", "run"]).arg(&file).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
         self.nodes[at] = Some(child);
         let begin = Instant::now();
         while Control::connect(&self.dir(at)).is_err() {
@@ -242,10 +248,10 @@ fn wrong_usage_and_refusals_have_their_own_exit_status() {
 
 #[test]
 fn a_node_without_descriptors_turns_applications_away_and_takes_them_again() {
-    let line = Line::start(1);
-    let pid = line.nodes[0].as_ref().unwrap().id();
-    let set = Command::new("prlimit").args(["--pid", &pid.to_string(), "--nofile=64:"]).status().unwrap();
-    assert!(set.success());
+    let mut line = Line::start(1);
+    line.kill(0);
+    line.descriptors = 64;
+    line.run(0);
     let mut seats = Vec::new();
     let refused = loop {
         match Attachment::attach(&line.dir(0), 0) {

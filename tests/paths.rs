@@ -10,7 +10,7 @@ use anode::nodeos::interface::{ChanSpec, DomainId, Error, EventId, InChanId, Net
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PortId};
 use anode::schedule::Policy;
-use anode::topology::{Link, Port, Routes};
+use anode::topology::{Ceiling, Link, Port, Routes};
 use anode::trust::Role;
 use anode::wire::ethernet::{self, Mac};
 use anode::wire::{Addr, Prefix, ipv4, udp};
@@ -58,7 +58,14 @@ impl Bed {
         let addresses = vec![(Addr::v4(HERE), Prefix::host(Addr::v4(HERE)))];
         let mut node = Node::new(NodeConfig {
             name: "bed".into(),
-            ports: vec![Port { name: "if0".into(), link, addresses, mtu: 1500, bits_per_second: 0 }],
+            ports: vec![Port {
+                name: "if0".into(),
+                link,
+                addresses,
+                mtu: 1500,
+                bits_per_second: 0,
+                ceiling: Ceiling::default(),
+            }],
             neighbours: Vec::new(),
             routes: Arc::new(Routes::default()),
             roles: Arc::default(),

@@ -120,8 +120,9 @@ fn a_program_is_injected_by_socket_and_by_tcp() {
         assert_eq!(printed(&output), "Success\n");
     }
     // Reports come home too, and the node in the middle only routed.
-    let output = line.inject(&[&ping, "2", call, "--node", &dir, "--replies", "1", "--wait", "20"]);
-    assert_eq!(printed(&output), "ERROR: <chunk:\nping[10.0.0.1;10.0.0.3]> raised NotEnoughRB on 10.0.0.3\n");
+    let (errors, go) = (program("errors"), "go(hd thisHost(), getHostByName(\"10.0.0.3\"), 0)");
+    let output = line.inject(&[&errors, "9", go, "--node", &dir, "--replies", "1", "--wait", "20"]);
+    assert_eq!(printed(&output), "ERROR: <chunk:\n  work[10.0.0.1;0]> raised DivByZero on 10.0.0.3\n");
     let status = line.status(1);
     assert_eq!(status["plan"]["evaluated"], 0, "{status}");
     // With the hosts of the node, evaluated elsewhere first, in a flow.
@@ -346,7 +347,8 @@ fn packets_go_natively_from_interface_to_interface() {
     let ends = ["10.0.1.1", "10.0.2.2"].map(|text| Value::Host(Host(text.parse::<anode::wire::Addr>().unwrap().0)));
     let [home, to] = ends;
     let chunk = long.chunk("long", [Value::Blob(vec![9; 20_000].into()), home, to]).unwrap();
-    port.inject(&packet(chunk, 9).octets().unwrap()).unwrap();
+    // 14 frames on each of four links.
+    port.inject(&packet(chunk, 60).octets().unwrap()).unwrap();
     assert_eq!(port.receive(PATIENCE).unwrap(), Some(Told::Printed("<blob of 20000 octets>".into())));
 }
 

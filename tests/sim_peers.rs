@@ -216,7 +216,7 @@ fn a_flood_of_unknown_names_takes_bounded_memory_and_loses_nothing_else() {
     assert_eq!(totals.delivered, 501, "{}", sim.report());
     let ends = [Reason::FetchFull, Reason::FetchTimeout, Reason::LookUpRate].map(|reason| totals.dropped.of(reason));
     assert_eq!(ends.iter().sum::<u64>(), 5000, "{}", sim.report());
-    assert!(ends[0] > 100 && ends[2] > 4000, "the oldest give way, and one neighbour has its share only: {ends:?}");
+    assert!(ends[0] + ends[1] > 100 && ends[2] > 4000, "they end, and one neighbour has its share only: {ends:?}");
     assert!(heard.borrow().len() < 6000, "one request each, and a few repetitions: {}", heard.borrow().len());
 }
 

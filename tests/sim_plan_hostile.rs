@@ -68,7 +68,7 @@ const GREEDY: &[(&str, &str, &[&str])] = &[
     ),
     (
         "packets that multiply",
-        "fun idle() = () fun one(s, i) = (OnRemote(|idle|(), getSource(), 1, defaultRoute); s)
+        "fun idle() = () fun one(s, i) = (OnRemote(|idle|(), getSource(), 2, defaultRoute); s)
          fun many(s, i) = foldl(one, s, n) fun main() = foldl(many, 0, n)",
         &["Refused", "NotEnoughRB", "StepLimit"],
     ),
@@ -311,4 +311,34 @@ fn bent_packets_from_a_seed_never_break_a_node() {
     net.inject(0, app("ping").chunk("ping", [value(0), value(1)]).unwrap(), 9);
     net.sim.run_for(SECOND);
     assert_eq!(net.sim.take_printed(), ["Success"]);
+}
+
+#[test]
+fn data_that_strangers_leave_behind_one_neighbour_leaves_room_for_those_of_another() {
+    // Ten packets that nobody has signed, each with forty strings of 32 KiB for five minutes: more than a node keeps in all.
+    let keep = |place: &str| {
+        format!(
+            "val n = [1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1;1]
+             val m = [1;1;1;1;1;1;1;1;1;1;1;1;1;1;1]
+             fun double(s, i) = s ^ s
+             fun keep(name, i) = (put(name, getSession(), foldl(double, \"x\", m), 300); name ^ \"x\")
+             fun main() = foldl(keep, \"{place}\", n)"
+        )
+    };
+    let from = |net: &mut Net, node: usize, source: &str| {
+        let chunk = Script::new("keeper", source).unwrap().chunk("main", []).unwrap();
+        let header = Header { destination: host(1), ..Header::injected(Host::default(), 9) };
+        net.inject_packet(node, Packet { header, chunk });
+        net.sim.run_for(SECOND);
+        net.sim.take_printed().concat()
+    };
+    let mut net = Net::line(3, Line::default());
+    let said: String = (0..10).map(|packet| from(&mut net, 0, &keep(&format!("hostile {packet} ")))).collect();
+    assert!(said.contains("Refused"), "it takes all it can: {said}");
+    let good = "fun main() = put(\"good\", getSession(), \"some data\", 300)";
+    assert_eq!(from(&mut net, 2, good), "", "its neighbour on the other side has room");
+    let large = "val m = [1;1;1;1;1;1;1;1;1;1;1;1;1;1;1] fun double(s, i) = s ^ s
+                 fun main() = put(\"large\", getSession(), foldl(double, \"x\", m), 300)";
+    assert_eq!(from(&mut net, 2, large), "", "for much of it");
+    still_works(&mut net);
 }

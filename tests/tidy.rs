@@ -129,6 +129,16 @@ fn unsafe_only_where_allowed_and_argued(source: &Source) -> Complaints {
     complaints
 }
 
+/// What commands print goes through `clean`.
+fn commands_print_clean(source: &Source) -> Complaints {
+    if !source.is_in(&["src/cli/"]) || source.is_test() {
+        return vec![];
+    }
+    let raw = |line: &str| ["print!(", "println!("].iter().any(|word| line.contains(word));
+    let lines = source.live.lines().enumerate().filter(|(_, line)| raw(line));
+    lines.map(|(at, _)| source.complain(at, "prints past src/clean.rs: use say! or say_err!")).collect()
+}
+
 fn files_and_functions_are_short(source: &Source) -> Complaints {
     let lines = source.text.lines().count();
     let limit = if source.path == "src/main.rs" { MAIN_LINES_MAX } else { FILE_LINES_MAX };
@@ -202,6 +212,7 @@ const CHECKS: &[fn(&Source) -> Complaints] = &[
     packet_path_imports_nothing_outer,
     no_panics_in_the_packet_path,
     unsafe_only_where_allowed_and_argued,
+    commands_print_clean,
     files_and_functions_are_short,
     every_file_opens_with_prose,
 ];
@@ -347,6 +358,16 @@ fn unsafe_without_leave_or_argument_is_found() {
     let documented = "/// Does it.\n///\n/// # Safety\n/// The pointer is valid.\n#[inline]\npub unsafe fn f() {}";
     assert_eq!(count("src/code/run/x.rs", documented), 0);
     assert_eq!(count("src/node.rs", "#![deny(unsafe_code)] // no unsafe here\nconst A: &str = \"unsafe\";"), 0);
+}
+
+#[test]
+fn a_command_that_prints_raw_is_found() {
+    let count = |path: &str, text: &str| complaints(commands_print_clean, path, text);
+    for bad in ["println!(\"x\");", "eprint!(\"x\");", "{ print!(\"{x}\") }"] {
+        assert_eq!(count("src/cli/x.rs", bad), 1, "{bad}");
+        assert_eq!(count("src/bench/x.rs", bad), 0, "{bad}");
+    }
+    assert_eq!(count("src/cli/x.rs", "crate::say!(\"x\"); crate::say_err!(\"println!(\"); // print!("), 0);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! truncation and every mutation of every byte of a good packet is parsed by every parser.
 
 use anode::wire::{self, Addr, Digest, Error, anep, arp, capsule, checksum, ethernet, fetch, icmp, ipv4, ipv6, udp};
+use anode::wire::{proof, revocation};
 use proptest::prelude::*;
 
 #[path = "../fuzz/src/reading.rs"]
@@ -28,6 +29,7 @@ const TARGETS: &[Target] = &[
     ("anep", reading::anep),
     ("capsule", reading::capsule),
     ("fetch", reading::fetch),
+    ("revocation", reading::revocation),
     ("checksum", reading::checksum),
     ("plan_message", reading::plan_message),
 ];
@@ -82,10 +84,10 @@ fn every_parser_has_a_fuzz_target() {
 
 /// Writes the samples where the fuzzer looks for its first inputs.
 #[test]
-#[ignore = "writes fuzz/corpus; see fuzz/README.md"]
+#[ignore = "writes target/fuzz-seeds; see fuzz/README.md"]
 fn write_fuzz_seeds() {
     for (name, _) in TARGETS {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/fuzz-seeds").join(name);
         std::fs::create_dir_all(&folder).unwrap();
         for (at, sample) in samples().iter().enumerate() {
             // A parser's own header begins behind the outer ones: every layer's beginning is a seed.
@@ -208,6 +210,10 @@ const CASES_GOOD: &[(&str, &str)] = &[
         "01005e000016 020000000001 0800 46c00020 00004000 01 02 fa00 0a000001 e0000016 94040000 1100 eeff 00000000",
     ),
     (
+        "revocation of a code, between neighbours with a key",
+        "01000ac3000b00b8 00040009 686d6163 00000005 0063eb89da4ed001 56de7c2991750a086b95c2d3a816d433 01030000 000000006b49d200 1111111111111111111111111111111111111111111111111111111111111111 2222222222222222222222222222222222222222222222222222222222222222 33333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333333",
+    ),
+    (
         "udp in extension headers",
         "020000000002 020000000001 86dd 60000000 0018 00 40 20010db8000000000000000000000001 20010db8000000000000000000000002 3c00 0502 0000 0100 1100 0104 00000000 0cfa 0cfa 0008 8a75",
     ),
@@ -247,6 +253,41 @@ fn packets_written_out_by_hand_are_read() {
     assert_eq!((packet.protocol(), packet.header_len()), (17, 56));
     let datagram = udp::Packet::new_checked(packet.payload()).unwrap();
     assert!(datagram.verify_checksum(packet.source(), packet.destination()));
+}
+
+#[test]
+fn proofs_and_revocations_written_out_by_hand_are_read_and_bent_ones_refused() {
+    let bytes = hex(CASES_GOOD.iter().find(|(name, _)| name.starts_with("revocation")).unwrap().1);
+    let packet = anep::Packet::new_checked(&bytes).unwrap();
+    let found = proof::Repr::of(&packet).unwrap();
+    assert_eq!((found.key, found.counter, found.code[0]), (5, 1_800_000_000_000_000_000 / 64 + 1, 0x56));
+    assert_eq!((packet.type_id(), packet.header_len()), (anep::type_id::REVOCATION, anep::HEADER + proof::PROOF));
+    let repr = revocation::Repr {
+        what: revocation::What::Code,
+        unix_s: 1_800_000_000,
+        subject: [0x11; 32],
+        signer: [0x22; 32],
+        signature: [0x33; 64],
+    };
+    assert_eq!(revocation::Repr::parse(packet.payload()), Ok(repr));
+    assert_eq!(repr.bytes(), packet.payload());
+    let good = repr.bytes();
+    for (at, value, error) in [
+        (0, 0, Error::Version),
+        (0, 2, Error::Version),
+        (1, 0, Error::Malformed),
+        (1, 4, Error::Malformed),
+        (2, 1, Error::Malformed),
+        (3, 1, Error::Malformed),
+    ] {
+        let mut bent = good;
+        bent[at] = value;
+        assert_eq!(revocation::Repr::parse(&bent), Err(error), "byte {at} = {value}");
+    }
+    for length in 0..good.len() {
+        assert_eq!(revocation::Repr::parse(&good[..length]), Err(Error::Truncated), "{length}");
+    }
+    assert_eq!(revocation::Repr::parse(&[&good[..], &[0]].concat()), Err(Error::Length));
 }
 
 #[test]

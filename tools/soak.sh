@@ -1,12 +1,13 @@
 #!/bin/sh
 # The tests at full length: every seed of a range for the simulated ones, a thousand kills of the store,
-# many more cases for the generated ones, a minute of fuzzing for every parser and checker. Writes what
-# came of it to docs/soak.md.
+# many more cases for the generated ones, swarms, two builds that must be the same bytes, a minute of fuzzing for every parser and
+# checker (tools/fuzz.sh). Writes what came of it to docs/soak.md, with the figures of fuzzing summed over all soaks.
 #
-#   sh tools/soak.sh [SEEDS] [KILLS] [CASES] [FUZZ SECONDS, 0: leave it out]
+#   sh tools/soak.sh [SEEDS] [KILLS] [CASES] [FUZZ SECONDS, 0: leave it out] [BUILD TWICE: 1 or 0]
 set -eu
 cd "$(dirname "$0")/.."
-seeds=${1:-100} kills=${2:-1000} cases=${3:-20000} fuzz=${4:-60}
+seeds=${1:-100} kills=${2:-1000} cases=${3:-20000} fuzz=${4:-60} twice=${5:-1}
+swarms=$((cases / 10))
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 rows="" failed=0
@@ -38,6 +39,11 @@ kill_store() { ANODE_KILLS=$kills cargo test --release --locked --lib kill_9_at_
 
 kill_node() { ANODE_KILLS=200 cargo test --release --locked --test outlive; }
 
+# Restarts under a thousand capsules a second, and starts that are killed.
+restarts() {
+    ANODE_RESTARTS=50 ANODE_KILLS=100 cargo test --release --locked --test restart --test failed_start -- --nocapture
+}
+
 generated() {
     PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire &&
         PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
@@ -52,27 +58,54 @@ halves() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --l
 # Domains that end, with all they own.
 domains() { SEED=$(date +%s) ANODE_ROUNDS=10000 cargo test --release --locked --test nodeos_ending -- --nocapture; }
 
-fuzz_one() { (cd fuzz && cargo +nightly fuzz run "$1" -- -max_total_time="$fuzz"); }
+# Networks by chance with hostile nodes.
+swarms() { SEED=$(date +%s) ANODE_SWARMS=$swarms cargo test --release --locked --test swarm -- --nocapture; }
+
+# The fuzz targets without a fuzzer.
+bent() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test fuzzed -- --nocapture; }
+
+twice() { sh tools/reproduce.sh; }
+
+# Jails as environments have them, one after the other: processes, control groups, mounts, users, descriptors counted before and after.
+jails() { ANODE_JAILS=10000 cargo test --release --locked --test jail those_that_have_ended; }
+
+# Every test and the demo as a user without rights.
+ordinary() { sh tools/ordinary.sh; }
 
 run suite "the whole of \`make test\`" suite
 run seeds "$seeds seeds each: fetching, bounds, peers under loss, duplication, reordering, partition, lies" every_seed
 run kills "$kills kills -9 of a process that writes to the store" kill_store
 run node "200 kills -9 of a node whose kernel half is at work" kill_node
+run restarts "50 restarts each under load, without and with kernel half and sockets; 100 starts killed at random" restarts
 run cases "$cases cases of every generated test" generated
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
 run domains "10,000 domains that end, twice: everything counted before and after" domains
+run jails "10,000 environments started and ended" jails
 run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
+run swarms "$swarms swarms: networks, codes, faults and hostile nodes by chance, all rules at each step" swarms
+run bent "$((cases * 10)) bent inputs of every fuzz target, without a fuzzer" bent
+run ordinary "the suite and the demo as an ordinary user" ordinary
+if [ "$twice" -eq 0 ]; then
+    rows="$rows| twice | left out | SKIPPED | |
+"
+else
+    run twice "two builds in different folders are the same bytes" twice
+fi
 if [ "$fuzz" -eq 0 ]; then
     rows="$rows| fuzz | left out | SKIPPED | |
 "
 elif cargo fuzz --version >/dev/null 2>&1; then
-    for target in $(cd fuzz && cargo +nightly fuzz list); do
-        run "fuzz-$target" "$fuzz s" fuzz_one "$target"
+    for target in $(cd fuzz && cargo fuzz list); do
+        run "fuzz-$target" "$fuzz s" sh tools/fuzz.sh "$fuzz" "$target"
     done
 else
     rows="$rows| fuzz | cargo-fuzz is not installed | SKIPPED | |
 "
 fi
+
+# The figures of fuzzing as rows, and their sum.
+figures() { tail -n +2 fuzz/figures.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5 }'; }
+sum=$(awk -F'\t' 'NR > 1 { sum += $2 } END { print sum + 0 }' fuzz/figures.tsv)
 
 cat >docs/soak.md <<END
 # The last soak
@@ -82,6 +115,14 @@ cat >docs/soak.md <<END
 | | what | result | time |
 |---|---|---|---|
 $rows
+
+## Fuzzing, all soaks together
+
+$sum executions. Executions a second and edges covered are those of the last soak; the corpus is committed (\`fuzz/corpus\`).
+
+| target | executions | per second | edges | inputs |
+|---|---|---|---|---|
+$(figures)
 END
 cat docs/soak.md
 exit $failed

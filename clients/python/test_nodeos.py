@@ -60,7 +60,7 @@ class Header(unittest.TestCase):
     def test_errors_have_the_numbers_of_the_header(self):
         with open(os.path.join(ROOT, "sdk", "anode", "nodeos.h"), encoding="utf-8") as file:
             numbers = dict(re.findall(r"^    AN_(\w+) = (\d+),$", file.read(), re.M))
-        self.assertEqual(len(numbers), 13)
+        self.assertEqual(len(numbers), 14)
         for name, number in numbers.items():
             self.assertEqual(getattr(nodeos, name), int(number), name)
 

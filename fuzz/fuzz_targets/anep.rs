@@ -1,4 +1,4 @@
-//! Any bytes as `wire::anep`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::anep`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::anep(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("anep", bytes));

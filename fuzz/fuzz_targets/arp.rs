@@ -1,4 +1,4 @@
-//! Any bytes as `wire::arp`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::arp`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::arp(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("arp", bytes));

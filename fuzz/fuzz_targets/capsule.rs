@@ -1,4 +1,4 @@
-//! Any bytes as `wire::capsule`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::capsule`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::capsule(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("capsule", bytes));

@@ -1,4 +1,4 @@
-//! Any bytes as `wire::ethernet`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::ethernet`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::ethernet(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("ethernet", bytes));

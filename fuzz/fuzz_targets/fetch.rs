@@ -1,4 +1,4 @@
-//! Any bytes as `wire::fetch`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::fetch`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::fetch(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("fetch", bytes));

@@ -1,4 +1,4 @@
-//! Any bytes as `wire::icmp`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::icmp`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::icmp(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("icmp", bytes));

@@ -1,4 +1,4 @@
-//! Any bytes as `wire::plan`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::plan`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::plan_message(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("plan_message", bytes));

@@ -1,4 +1,4 @@
-//! Any bytes as `wire::udp`; what must hold stands in `src/reading.rs`.
+//! Any bytes as `wire::udp`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::reading::udp(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("udp", bytes));

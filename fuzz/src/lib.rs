@@ -4,10 +4,13 @@
 //! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/wire.rs` runs
 //! the same checks from `reading.rs` against the crate itself.
 
+#[path = "../../src/broker/message.rs"]
+pub mod broker;
 pub mod instructions;
 pub mod plans;
 pub mod programs;
 pub mod reading;
+pub mod targets;
 #[path = "../../src/wire/mod.rs"]
 pub mod wire;
 

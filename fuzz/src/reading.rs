@@ -7,6 +7,7 @@
 
 use crate::wire::{self, Addr, Error, anep as anep_wire, icmp as icmp_wire, ipv4 as ipv4_wire, ipv6 as ipv6_wire};
 use crate::wire::{capsule as capsule_wire, checksum as sums, fetch as fetch_wire, udp as udp_wire};
+use crate::wire::{proof as proof_wire, revocation as revocation_wire};
 
 type Checked = Result<(), Error>;
 
@@ -71,6 +72,11 @@ pub fn icmp(bytes: &[u8]) {
     fixed[2..4].copy_from_slice(&sum.to_be_bytes());
     assert_ne!(icmp_wire::V6::parse(&fixed, HERE, THERE, 255), Err(Error::Checksum));
     read_icmp(&fixed);
+}
+
+/// A revocation.
+pub fn revocation(bytes: &[u8]) {
+    let _ = read_revocation(bytes);
 }
 
 /// An ANEP packet, and what it carries.
@@ -242,9 +248,11 @@ fn read_anep(bytes: &[u8]) -> Checked {
         assert_eq!(repr.emit(&mut again), Ok(repr.len()));
         assert_eq!(Repr::parse(&Packet::new_checked(&again)?), Ok(repr));
     }
+    read_proof(&packet)?;
     match packet.type_id() {
         type_id::CAPSULE => read_capsule(packet.payload()),
         type_id::FETCH => read_fetch(packet.payload()),
+        type_id::REVOCATION => read_revocation(packet.payload()),
         _ => Ok(()),
     }
 }
@@ -259,6 +267,31 @@ fn read_capsule(bytes: &[u8]) -> Checked {
     let mut copy = bytes.to_vec();
     PacketMut::new_checked(&mut copy)?.set_bound(header.bound / 2);
     assert_eq!(Header::parse(&copy)?, Header { bound: header.bound / 2, ..header });
+    Ok(())
+}
+
+/// A proof that a packet has comes off and goes on again without a trace.
+fn read_proof(packet: &anep_wire::Packet<'_>) -> Checked {
+    let Some(proof) = proof_wire::Repr::of(packet) else { return Ok(()) };
+    let mut copy = packet.bytes().to_vec();
+    proof_wire::Repr::take_off(&mut copy)?;
+    let inner = anep_wire::Packet::new_checked(&copy[proof_wire::PROOF..])?;
+    assert_eq!((inner.type_id(), inner.payload()), (packet.type_id(), packet.payload()));
+    proof.put(&mut copy)?;
+    let again = anep_wire::Packet::new_checked(&copy)?;
+    assert_eq!((proof_wire::Repr::of(&again), again.payload()), (Some(proof), packet.payload()));
+    Ok(())
+}
+
+fn read_revocation(bytes: &[u8]) -> Checked {
+    use revocation_wire::{LENGTH, Repr, View};
+    let repr = Repr::parse(bytes)?;
+    let view = View::new_checked(bytes)?;
+    assert_eq!((view.what(), view.key()), (repr.what, repr.key()));
+    let mut again = [0; LENGTH];
+    assert_eq!(repr.emit(&mut again), Ok(LENGTH));
+    assert_eq!(again, bytes);
+    assert!(repr.said().starts_with(revocation_wire::LABEL) && repr.said().ends_with(&bytes[..76]));
     Ok(())
 }
 

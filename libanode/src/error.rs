@@ -69,6 +69,8 @@ errors! {
     Ended = 11, "AN_ESHUTDOWN", "the connection to the node has ended, and all objects with it";
     /// The system below failed.
     Io = 12, "AN_EIO", "the file system below failed";
+    /// The program's process has no more memory, or no more threads.
+    Memory = 13, "AN_ENOMEM", "the process has no memory left for this, or the system no thread";
 }
 
 impl fmt::Display for Error {

@@ -345,6 +345,8 @@ messages! {
         27 FileNext { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** The directory, if not the uppermost. */ path: Option<String>, /** Behind which. */ after: String }
         /// Lets another holder use the name space.
         28 FileShare { /** Whose. */ domain: u32, /** Who. */ with: String, /** 0 not, 1 read, 2 write. */ access: u8 }
+        /// Asks for a connection, over the descriptor that an environment has from its birth; its first message is a hello.
+        29 Connect { }
     }
 }
 
@@ -368,6 +370,8 @@ messages! {
         135 Found { /** Its name. */ name: String, /** Octets. */ size: u64, /** When. */ modified_ns: u64, /** Whether it is one. */ directory: bool }
         /// The session has begun. With it come the memory and the descriptor that wakes the node.
         134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }
+        /// A connection: its descriptor comes along.
+        136 Connection { }
         /// The call was refused.
         143 Refused { /** Why. */ error: Error }
     }

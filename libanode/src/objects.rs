@@ -148,6 +148,7 @@ pub struct Place(Option<u64>);
 impl Place {
     /// The place a program names: no memory, or some that is aligned and holds no living object.
     pub fn of(mem: *mut c_void) -> Result<Place, Error> {
+        crate::heap::has_room()?;
         let address = mem as u64;
         if mem.is_null() {
             return Ok(Place(None));

@@ -7,7 +7,7 @@ use rustix::net::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// Connections that may wait to be accepted.
@@ -15,6 +15,16 @@ const BACKLOG: i32 = 64;
 
 /// Descriptors that go with one message, at most.
 pub const DESCRIPTORS: usize = 32;
+
+/// A descriptor of its own for the file behind a number; an error if there is none.
+pub fn duplicate(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl(2) with F_DUPFD_CLOEXEC touches no memory, and gives a new descriptor, which nobody else has, or -1.
+    match unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: as above.
+        new => Ok(unsafe { OwnedFd::from_raw_fd(new) }),
+    }
+}
 
 /// One end of a connection, or a socket that accepts them.
 #[derive(Debug)]

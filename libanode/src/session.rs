@@ -7,9 +7,8 @@ use crate::error::Error;
 use crate::link::Link;
 use crate::message::{Answer, Call};
 use crate::ring::Nonsense;
-use crate::wire::Wire;
+use crate::wire::{Place, Wire};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -63,14 +62,15 @@ pub fn first_generation() -> u32 {
 }
 
 impl Session {
-    /// Connects to the node at `path` and says `hello`.
-    pub fn connect(path: &Path, hello: &Call, busy_poll: Duration) -> Result<Arc<Session>, Error> {
-        let (wire, domain) = Wire::connect(path, hello, busy_poll, first_generation())?;
+    /// Connects to the node that is there and says `hello`.
+    pub fn connect(node: &Place, hello: &Call, busy_poll: Duration) -> Result<Arc<Session>, Error> {
+        let (wire, domain) = Wire::connect(node, hello, busy_poll, first_generation())?;
         Session::begin(domain, Box::new(wire))
     }
 
     /// Begins a session with a domain, over a link.
     pub fn begin(domain: u32, link: Box<dyn Link>) -> Result<Arc<Session>, Error> {
+        crate::heap::has_room()?;
         let mut sessions = sessions().write().unwrap_or_else(PoisonError::into_inner);
         let slot = match sessions.slots.iter().position(Option::is_none) {
             Some(slot) => slot,
@@ -162,6 +162,7 @@ impl Session {
 
     /// Makes a call and does something with the answer before what follows from it can arrive.
     pub fn call_then<R>(&self, call: &Call, then: impl FnOnce(Answer) -> Result<R, Error>) -> Result<R, Error> {
+        crate::heap::has_room()?;
         let held = self.link.hold_calls();
         self.living()?;
         match self.link.call(call) {
@@ -232,7 +233,8 @@ impl Session {
     pub fn disconnect(self: &Arc<Session>) {
         self.end();
         let closed = core::mem::take(&mut *lock(&self.closed));
-        crate::crew::join(closed);
+        self.desk.wait_for_functions(self.domain);
+        crate::crew::join(&closed);
         crate::objects::remove_of(self, None);
         let mut sessions = sessions().write().unwrap_or_else(PoisonError::into_inner);
         sessions.slots[usize::from(self.slot)] = None;

@@ -20,7 +20,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{Shutdown, shutdown};
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -63,14 +63,52 @@ fn receive(socket: &SeqPacket, buffer: &mut [u8]) -> io::Result<(usize, Vec<Owne
     }
 }
 
+/// Where a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Its socket in the file system.
+    Path(PathBuf),
+    /// Behind a descriptor of this number, which the process has had from its birth: over it connections are asked for.
+    Door(i32),
+}
+
+impl Place {
+    /// A connection to the node.
+    fn connect(&self) -> Result<SeqPacket, Error> {
+        match self {
+            Place::Path(path) => SeqPacket::connect(path).map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => Error::Denied,
+                io::ErrorKind::InvalidInput => Error::Invalid,
+                _ => Error::Unknown,
+            }),
+            Place::Door(number) => through(*number),
+        }
+    }
+}
+
+/// Asks for a connection over the door. Other processes that have it may ask at the same time: all answers are alike, so whoever gets
+/// one may keep it.
+fn through(number: i32) -> Result<SeqPacket, Error> {
+    static ASKING: Mutex<()> = Mutex::new(());
+    let _asking = lock(&ASKING);
+    // A number that is no descriptor, or no socket of this kind, is refused by the calls below.
+    let door = crate::seqpacket::duplicate(number).map(SeqPacket::of).map_err(|_| Error::Unknown)?;
+    let mut message = Vec::new();
+    Call::Connect {}.encode(0, &mut message);
+    door.send(&message).map_err(|_| Error::Ended)?;
+    let mut answer = [0; 64];
+    let (length, descriptors) = receive(&door, &mut answer).map_err(|_| Error::Ended)?;
+    match (Answer::decode(&answer[..length]), descriptors.into_iter().next()) {
+        (Some((_, Answer::Connection {})), Some(connection)) => Ok(SeqPacket::of(connection)),
+        (Some((_, Answer::Refused { error })), _) => Err(error),
+        _ => Err(Error::Ended),
+    }
+}
+
 impl Wire {
-    /// Connects to the node at `path` and says `hello`; gives the session's domain too. `generation`: of the first packet.
-    pub fn connect(path: &Path, hello: &Call, busy_poll: Duration, generation: u32) -> Result<(Wire, u32), Error> {
-        let socket = SeqPacket::connect(path).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Error::Denied,
-            io::ErrorKind::InvalidInput => Error::Invalid,
-            _ => Error::Unknown,
-        })?;
+    /// Connects to the node that is there and says `hello`; gives the session's domain too. `generation`: of the first packet.
+    pub fn connect(node: &Place, hello: &Call, busy_poll: Duration, generation: u32) -> Result<(Wire, u32), Error> {
+        let socket = node.connect()?;
         let mut message = Vec::new();
         hello.encode(0, &mut message);
         socket.send(&message).map_err(|_| Error::Ended)?;
@@ -83,10 +121,9 @@ impl Wire {
         };
         let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| Error::Ended)?;
         let memory = Memory::map(memory.as_fd(), geometry).map_err(|_| Error::Full)?;
-        let down = Down {
-            ring: Producer::new(memory.clone(), geometry.down()),
-            flying: VecDeque::with_capacity(geometry.down as usize),
-        };
+        let mut flying = VecDeque::new();
+        flying.try_reserve_exact(geometry.down as usize).map_err(|_| Error::Memory)?;
+        let down = Down { ring: Producer::new(memory.clone(), geometry.down()), flying };
         let wire = Wire {
             origin,
             buffers: Buffers::new(memory.clone(), generation),

@@ -192,16 +192,16 @@ fn a_report_carries_what_failed_where() {
     let chunk = Arc::new(Chunk::of(&program, "main", vec![Value::Int(0)]).unwrap());
     let packet = Packet { header: header(3), chunk };
     let cause = Cause::Exception(Name::DIV_BY_ZERO);
-    let report = packet.report(&cause, common::THERE).unwrap();
-    assert!(report.header.report && report.header.destination == common::HERE);
+    let report = packet.report(&cause, common::THERE, 2).unwrap();
+    assert!(report.header.report && report.header.destination == common::HERE && report.header.bound == 2);
     let described = plan::eval::outcome::describe(report.chunk.arguments()).unwrap();
     assert_eq!(described, "ERROR: <chunk:\nmain[0]> raised DivByZero on 10.0.0.2");
-    assert!(report.report(&cause, common::THERE).is_none(), "a report is not reported");
+    assert!(report.report(&cause, common::THERE, 1).is_none(), "a report is not reported");
     let mut silent = packet.clone();
     silent.header.handler = Name::NONE;
-    assert!(silent.report(&Cause::Fault(Fault::Steps), common::THERE).is_none());
+    assert!(silent.report(&Cause::Fault(Fault::Steps), common::THERE, 1).is_none());
     let many = Value::list((0..5000).map(Value::Int)).unwrap();
     let heavy = Packet { chunk: Arc::new(Chunk::of(&program, "main", vec![many]).unwrap()), ..packet };
-    let report = heavy.report(&cause, common::THERE).unwrap();
+    let report = heavy.report(&cause, common::THERE, 1).unwrap();
     assert_eq!(report.chunk.arguments()[2].to_string(), "<chunk:\nmain[]>");
 }

@@ -193,11 +193,11 @@ fn the_fixed_part_is_read_and_spent_without_decoding() {
     let view = View::new_checked(&octets).unwrap();
     assert_eq!((view.bound(), view.destination(), view.source()), (7, common::HERE, common::HERE));
     for left in (0..7).rev() {
-        assert!(ViewMut::new_checked(&mut octets).unwrap().spend_hop(THERE));
+        assert!(ViewMut::new_checked(&mut octets).unwrap().spend(1, THERE));
         let view = View::new_checked(&octets).unwrap();
         assert_eq!((view.bound(), view.previous()), (left, THERE));
     }
-    assert!(!ViewMut::new_checked(&mut octets).unwrap().spend_hop(THERE));
+    assert!(!ViewMut::new_checked(&mut octets).unwrap().spend(1, THERE));
     assert!(View::new_checked(&octets[..FIXED - 1]).is_none());
     for (at, octet) in [(0, 2), (1, 4), (2, 1), (3, 1)] {
         let mut bad = octets.clone();
@@ -279,9 +279,9 @@ proptest! {
 
 /// Writes packets and programs where the fuzzer looks for its first inputs.
 #[test]
-#[ignore = "writes fuzz/corpus; see fuzz/README.md"]
+#[ignore = "writes target/fuzz-seeds; see fuzz/README.md"]
 fn write_fuzz_seeds() {
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/fuzz-seeds");
     let [packets, sources] = ["plan_packet", "plan_source"].map(|target| corpus.join(target));
     std::fs::create_dir_all(&packets).unwrap();
     std::fs::create_dir_all(&sources).unwrap();

@@ -76,6 +76,8 @@ enum an_error {
     AN_ESHUTDOWN = 11,
     /** The file system below failed. */
     AN_EIO = 12,
+    /** The process has no memory left for this, or the system no thread for it. */
+    AN_ENOMEM = 13,
 };
 
 /** Why the calling thread's last call failed; AN_OK if it did not. */
@@ -130,7 +132,8 @@ typedef struct an_ThreadPoolSpec {
 
 /** How to connect. */
 typedef struct an_NodeSpec {
-    /** The node's socket (nodeos.sock in its run directory); 0: what the environment variable ANODE_NODEOS says. */
+    /** The node's socket (nodeos.sock in its run directory); 0: the descriptor that a node gives what it starts (ANODE_NODEOS_FD), else the path in the environment
+     * variable ANODE_NODEOS. */
     const char *path;
     /** A title for people, up to 64 characters; 0: "process". */
     const char *title;
@@ -263,7 +266,9 @@ int an_credDestroy(an_Cred_t cred);
  * node sees in another process. AN_ENOENT: no such role. AN_EACCES: a role that is more than the creator's. */
 an_Domain_t an_domainCreate(void *mem, an_Domain_t parent, an_ThreadPoolSpec_t threads, an_DomainSpec_t spec);
 /** Ends a domain and all below it. When it returns nothing comes for them any more, all they owned in the node is gone, and none of
- * their functions runs, except that whose thread calls. The object stays: destroy it. */
+ * their functions runs, whoever has ended them (AN_ESTALE: somebody else has). A function of theirs that calls waits for all others, and
+ * they end when it returns; functions that end each other's domains do not wait for each other, nor does the node's own thread for
+ * anything. So hold nothing that a function of theirs waits for. The object stays: destroy it. */
 int an_domainTerminate(an_Domain_t domain);
 /** The same if it has not ended yet; then its object and those of its channels, events, files … are gone too. */
 int an_domainDestroy(an_Domain_t domain);

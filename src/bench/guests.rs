@@ -125,7 +125,8 @@ pub(crate) fn header_from(bundle: &Bundle, source: Addr, destination: Addr) -> c
     capsule::Header { app_port: APP_PORT, bound: 16, code: bundle.name(), previous: source, source, destination }
 }
 
-fn compile(name: &str, source: &str, options: &Options) -> Result<Bundle, Error> {
+/// A bundle of C source.
+pub(crate) fn compile(name: &str, source: &str, options: &Options) -> Result<Bundle, Error> {
     let scratch = Scratch::new()?;
     let path = scratch.path().join(format!("{name}.c"));
     fs::write(&path, source).map_err(|cause| Error::Write { path: path.clone(), cause })?;

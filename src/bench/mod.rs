@@ -17,6 +17,8 @@ mod environment;
 mod flood;
 mod gateway;
 mod guests;
+mod hostile;
+mod jail;
 mod line;
 mod method;
 mod micro;
@@ -32,6 +34,7 @@ mod report;
 mod schedule;
 mod series;
 mod stats;
+mod tiers;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -70,6 +73,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: capsules::run,
     },
     Bench {
+        name: "tiers",
+        help: "work in wasm, as compiled at once and as optimised when it is hot, beside native code; how long that takes",
+        definition: 1,
+        run: tiers::run,
+    },
+    Bench {
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
         definition: 1,
@@ -94,6 +103,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: presence::run,
     },
     Bench {
+        name: "jail",
+        help: "how long an execution environment takes to start in its jail, beside a plain process",
+        definition: 1,
+        run: jail::run,
+    },
+    Bench {
         name: "children",
         help: "several copies of a packet: by the user half over AF_XDP, by an XDP broadcast, by tcx clones",
         definition: 1,
@@ -104,6 +119,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
         definition: 1,
         run: schedule::run,
+    },
+    Bench {
+        name: "hostile",
+        help: "what a neighbour has left of its fair share beside each attack: flood, loop, compile bomb, state, storm, environments",
+        definition: 1,
+        run: hostile::run,
     },
     Bench {
         name: "plan",

@@ -148,7 +148,7 @@ fn check_cut(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
 fn check_plan(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
     let mut expected = sent.get(anep::HEADER..).unwrap_or(&[]).to_vec();
     let own = plan::value::Host(Addr::from(IpAddr::V4(EGRESS.address)).0);
-    let spent = plan::packet::ViewMut::new_checked(&mut expected).is_some_and(|mut view| view.spend_hop(own));
+    let spent = plan::packet::ViewMut::new_checked(&mut expected).is_some_and(|mut view| view.spend(1, own));
     let (end, arrived) = (expected.len().saturating_sub(4), arrived.get(anep::HEADER..).unwrap_or(&[]));
     match spent && arrived.get(..end) == expected.get(..end) && arrived.len() == expected.len() {
         true => Ok(()),
@@ -182,6 +182,14 @@ impl Up {
         let name = bundle.name().to_string();
         let codes = status["kernel"]["codes"].as_array().into_iter().flatten();
         Ok(codes.filter(|code| code["name"] == name.as_str()).any(|code| code["usage"]["packets"].as_u64() > Some(0)))
+    }
+
+    /// How code was compiled that is ready.
+    pub(crate) fn tier(&mut self, bundle: &Bundle) -> Result<Option<String>, Error> {
+        let status = self.control.status().map_err(failed)?;
+        let name = bundle.name().to_string();
+        let code = status["codes"].as_array().into_iter().flatten().find(|code| code["name"] == name.as_str());
+        Ok(code.and_then(|code| code["tier"].as_str()).map(str::to_owned))
     }
 
     /// Makes a cut-through channel: protocol and address of each end.

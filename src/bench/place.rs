@@ -112,6 +112,12 @@ impl Site {
         self.spawn_in(netns.as_deref(), &name, program, arguments)
     }
 
+    /// The same as an ordinary program, which shares its CPU with others.
+    pub(crate) fn spawn_ordinary(&self, program: &Path, arguments: &[OsString]) -> Result<Running, Error> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        self.start(launched(&self.programs, self.cpus.gateway, None, false), &name, program, arguments)
+    }
+
     /// The same in any namespace.
     pub(crate) fn spawn_in(
         &self,
@@ -120,10 +126,19 @@ impl Site {
         program: &Path,
         arguments: &[OsString],
     ) -> Result<Running, Error> {
+        self.start(launch(&self.programs, self.cpus.gateway, netns), name, program, arguments)
+    }
+
+    fn start(
+        &self,
+        mut command: Command,
+        name: &str,
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<Running, Error> {
         let log = self.scratch.path().join(format!("log-{name}"));
         let file = File::create(&log).map_err(|cause| Error::Write { path: log.clone(), cause })?;
         let copy = file.try_clone().map_err(|cause| Error::Write { path: log.clone(), cause })?;
-        let mut command = launch(&self.programs, self.cpus.gateway, netns);
         command.arg(program).args(arguments).stdin(Stdio::null()).stdout(file).stderr(copy);
         let child = command.spawn().map_err(|cause| Error::Start { program: program.into(), cause })?;
         Ok(Running::new(child, log))
@@ -145,8 +160,16 @@ pub(crate) fn ip_length(payload: &[u8]) -> u32 {
 
 /// `launch` with the arguments that put a program on a CPU and into a namespace.
 pub(crate) fn launch(programs: &Programs, cpu: usize, netns: Option<&OsStr>) -> Command {
+    launched(programs, cpu, netns, true)
+}
+
+/// The same in the class of real-time programs or of ordinary ones: what starts processes that compute for ever must not be the former.
+fn launched(programs: &Programs, cpu: usize, netns: Option<&OsStr>, is_realtime: bool) -> Command {
     let mut command = Command::new(&programs.launch);
-    command.arg("-s").arg("-c").arg(cpu.to_string());
+    if is_realtime {
+        command.arg("-s");
+    }
+    command.arg("-c").arg(cpu.to_string());
     if let Some(netns) = netns {
         command.arg("-n").arg(netns);
     }

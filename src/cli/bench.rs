@@ -43,11 +43,11 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Some(name) = &args.name else {
-        print!("{}", list());
+        crate::say!("{}", list());
         return Ok(ExitCode::SUCCESS);
     };
     let Some(bench) = Bench::of(name) else {
-        eprintln!("anode: there is no benchmark {name}; there are:\n{}", list());
+        crate::say_err!("anode: there is no benchmark {name}; there are:\n{}", list());
         return Ok(ExitCode::from(2));
     };
     let failed = || format!("bench {name}");
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let report = bench.run(&args.settings()).with_context(failed)?;
     if args.once.is_some() {
-        print!("{}", report.json());
+        crate::say!("{}", report.json());
         return Ok(ExitCode::SUCCESS);
     }
     args.show(report.write(&args.out)?, &report.json(), &report.markdown());
@@ -86,10 +86,10 @@ impl Args {
     /// Prints the result, and where it was written.
     fn show(&self, paths: Vec<PathBuf>, json: &str, markdown: &str) {
         if self.json {
-            print!("{json}");
+            crate::say!("{json}");
         } else {
-            print!("{markdown}");
-            paths.iter().for_each(|path| eprintln!("wrote {}", path.display()));
+            crate::say!("{markdown}");
+            paths.iter().for_each(|path| crate::say_err!("wrote {}", path.display()));
         }
     }
 }

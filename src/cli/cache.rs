@@ -4,6 +4,7 @@ use super::attach::{Place, destination, ms, seconds, token};
 use crate::apps::cache::{Answer, Client, Key, ORIGIN_PORT, Origin, VALUE_MAX};
 use crate::apps::workload::{Outcome, Workload};
 use crate::apps::{Attached as _, CACHE};
+use crate::clean;
 use crate::wire::{Addr, Digest};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ fn serve(
     let (mut node, code) = place.attach(&CACHE, port)?;
     let mut origin = Origin::new(code, keep, limit);
     if !json {
-        eprintln!("origin {} port {}: anode cache put {0} KEY VALUE", node.address(), node.port());
+        crate::say_err!("origin {} port {}: anode cache put {0} KEY VALUE", node.address(), node.port());
     }
     match time {
         Some(time) => origin.serve(&mut node, time)?,
@@ -143,9 +144,9 @@ fn serve(
     }
     let served = origin.served();
     if json {
-        println!("{}", serde_json::to_string(&served)?);
+        crate::say!("{}", serde_json::to_string(&served)?);
     } else {
-        println!("{} values given, {} keys not known, {} stored", served.values, served.absent, served.stored);
+        crate::say!("{} values given, {} keys not known, {} stored", served.values, served.absent, served.stored);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -162,7 +163,10 @@ impl Asking {
             Answer::Value { bytes, version, from, copy, hops } => {
                 let value = String::from_utf8_lossy(bytes);
                 let who = if *copy { "a copy at" } else { "the origin" };
-                let text = format!("{value}\n  from {who} {from}, {hops} hops away, version {version}, {took} ms");
+                let text = format!(
+                    "{}\n  from {who} {from}, {hops} hops away, version {version}, {took} ms",
+                    clean::printed(&value)
+                );
                 let json = json!({"value": value, "version": version, "from": from, "copy": copy, "hops": hops,
                                   "time_ns": time.as_nanos() as u64});
                 (ExitCode::SUCCESS, json, text)
@@ -184,11 +188,11 @@ impl Asking {
             }
         };
         if self.json {
-            println!("{json}");
+            crate::say!("{json}");
         } else if status == ExitCode::SUCCESS {
-            println!("{text}");
+            crate::say!("{text}");
         } else {
-            eprintln!("anode: {text}");
+            crate::say_err!("anode: {text}");
         }
         Ok(status)
     }
@@ -211,9 +215,9 @@ fn bench(asking: &Asking, workload: Workload) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     if asking.json {
         let all: Value = json!({"workload": workload, "stored": stored, "without": without, "with": with});
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
-        print!("{}", compare(&workload, &without, &with));
+        crate::say!("{}", compare(&workload, &without, &with));
     }
     Ok(if with.lost + without.lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -100,13 +100,13 @@ impl Send {
             node.send(&header, &payload)?;
         }
         if self.json {
-            println!("{}", json!({"sent": self.count, "code": code.to_string(), "bytes": payload.len()}));
+            crate::say!("{}", json!({"sent": self.count, "code": code.to_string(), "bytes": payload.len()}));
         } else {
-            println!("sent {} of {} ({} payload bytes) to {}", self.count, code.short(), payload.len(), self.to);
+            crate::say!("sent {} of {} ({} payload bytes) to {}", self.count, code.short(), payload.len(), self.to);
         }
         let got = receive(&mut node, self.answers, Some(self.timeout), self.json)?;
         if got < self.answers && !self.json {
-            println!("{got} of {} answers within {} ms", self.answers, self.timeout.as_millis());
+            crate::say!("{got} of {} answers within {} ms", self.answers, self.timeout.as_millis());
         }
         Ok(if got == self.answers { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -154,14 +154,14 @@ fn print((header, payload): &Received, after: Duration, json: bool) {
             "bound": header.bound, "app_port": header.app_port, "code": header.code.to_string(),
             "payload": hex::encode(payload), "after_ns": after,
         });
-        println!("{value}");
+        crate::say!("{value}");
         return;
     }
-    println!("from {}, bound {} left, {} bytes, after {} ms", header.source, header.bound, payload.len(), ms(after));
+    crate::say!("from {}, bound {} left, {} bytes, after {} ms", header.source, header.bound, payload.len(), ms(after));
     for (row, bytes) in payload.chunks(16).enumerate() {
         let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
         let text: String = bytes.iter().map(shown).collect();
-        println!("  {:04x}  {:47}  {text}", row * 16, digits.join(" "));
+        crate::say!("  {:04x}  {:47}  {text}", row * 16, digits.join(" "));
     }
 }

@@ -1,5 +1,6 @@
 //! `anode channel`: by which ways packets reach domains and leave them.
 
+use crate::clean;
 use crate::manage::client::{Control, run_dir};
 use clap::Subcommand;
 use serde_json::json;
@@ -53,23 +54,31 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let wanted =
                 json!({"do": "cut", "title": title, "role": role, "from": from, "to": to, "bandwidth": bandwidth});
             let made = Control::connect(&run_dir(&node))?.ask(&wanted)?;
-            println!("domain {}", made["domain"]);
+            crate::say!("domain {}", made["domain"]);
             return Ok(ExitCode::SUCCESS);
         }
     };
     let channels = Control::connect(&run_dir(&node))?.ask(&json!({"do": "channels"}))?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&channels)?);
+        crate::say!("{}", serde_json::to_string_pretty(&channels)?);
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
+    crate::say!(
         "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10} {:>12}",
-        "id", "kind", "domain", "protocol", "address", "packets", "bytes", "dropped", "in kernel"
+        "id",
+        "kind",
+        "domain",
+        "protocol",
+        "address",
+        "packets",
+        "bytes",
+        "dropped",
+        "in kernel"
     );
-    for channel in channels.as_array().into_iter().flatten() {
+    for channel in clean::tree(channels).as_array().into_iter().flatten() {
         let number = |key: &str| channel[key].as_u64().unwrap_or(0);
         let word = |key: &str| channel[key].as_str().unwrap_or("?");
-        println!(
+        crate::say!(
             "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10} {:>12}",
             number("id"),
             word("kind"),

@@ -6,11 +6,13 @@
 
 mod describe;
 
+use crate::clean;
 use crate::code::author::lint::{self, PATIENCE, Prevail};
 use crate::code::author::{self, Options};
 use crate::code::bundle::{Bundle, Kind, Lines};
 use crate::code::check;
 use crate::code::store::{Limits, Store};
+use crate::manage::client::{Control, run_dir};
 use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -70,6 +72,13 @@ enum Verb {
         at: At,
         #[command(flatten)]
         place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Have a running node try code again that it has refused, also modules on which its compiler has failed.
+    Retry {
+        /// The node's name, or its run directory.
+        node: String,
         #[command(flatten)]
         print: Print,
     },
@@ -190,6 +199,9 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
                 })),
             }
         }
+        Verb::Retry { node, print } => {
+            print.show(&Control::connect(&run_dir(&node))?.ask(&json!({"do": "retry-code"}))?);
+        }
         Verb::Rm { name, place, print } => {
             let store = place.open()?;
             let name = resolve(&store, &name)?;
@@ -218,7 +230,9 @@ fn check(arguments: &Check) -> Result<ExitCode> {
     let bundle = if source {
         let options = Options { window: *window, ..Options::default() };
         let (bundle, warnings) = author::build_with_warnings(file, &options)?;
-        eprint!("{warnings}");
+        if !warnings.is_empty() {
+            crate::say_err!("{warnings}");
+        }
         bundle
     } else {
         read(file)?
@@ -271,7 +285,9 @@ fn build(arguments: Build) -> Result<()> {
     let Build { title, window, native, clang, .. } = arguments;
     let options = Options { key, title, window, only, native, clang };
     let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
-    eprint!("{warnings}");
+    if !warnings.is_empty() {
+        crate::say_err!("{warnings}");
+    }
     if arguments.no_lines {
         bundle.add_lines(Lines::default());
     }
@@ -288,7 +304,7 @@ fn build(arguments: Build) -> Result<()> {
         value["file"] = json!(output.display().to_string());
         arguments.print.show(&value);
     } else {
-        println!("{}", bundle.name());
+        crate::say!("{}", bundle.name());
     }
     Ok(())
 }
@@ -313,7 +329,7 @@ fn list(store: &Store, print: &Print) {
     }
     for entry in entries {
         let pinned = if entry.pinned { "pinned" } else { "-" };
-        println!("{} {:>6} B  {pinned:6}  {}", entry.digest, entry.size, entry.title.as_deref().unwrap_or("-"));
+        crate::say!("{} {:>6} B  {pinned:6}  {}", entry.digest, entry.size, entry.title.as_deref().unwrap_or("-"));
     }
 }
 
@@ -335,33 +351,33 @@ fn resolve(store: &Store, text: &str) -> Result<Digest> {
 
 impl Print {
     pub(super) fn show(&self, value: &Value) {
-        if self.json { println!("{value}") } else { lines(value, 0) }
+        if self.json { crate::say!("{value}") } else { lines(value, 0) }
     }
 }
 
 /// A value as lines of `name: value`, what is inside indented.
 fn lines(value: &Value, indent: usize) {
-    let Value::Object(fields) = value else { return println!("{:indent$}{}", "", plain(value)) };
+    let Value::Object(fields) = value else { return crate::say!("{:indent$}{}", "", plain(value)) };
     for (name, value) in fields {
         match value {
             Value::Object(_) => {
-                println!("{:indent$}{name}:", "");
+                crate::say!("{:indent$}{name}:", "");
                 lines(value, indent + 2);
             }
             Value::Array(items) if items.iter().any(Value::is_object) => {
                 for item in items {
-                    println!("{:indent$}{}:", "", name.trim_end_matches('s'));
+                    crate::say!("{:indent$}{}:", "", name.trim_end_matches('s'));
                     lines(item, indent + 2);
                 }
             }
-            _ => println!("{:indent$}{name}: {}", "", plain(value)),
+            _ => crate::say!("{:indent$}{name}: {}", "", plain(value)),
         }
     }
 }
 
 fn plain(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => clean::printed(text),
         Value::Null => "-".into(),
         Value::Array(items) if items.is_empty() => "-".into(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),

@@ -3,9 +3,11 @@
 //! Everything here works on files. Which roots a node trusts for which role, and what the roles may, stands in
 //! the node's configuration; `docs/trust.md` explains the whole.
 
+use super::attach::Place;
 use super::code::Print;
 use crate::code::bundle::Kind;
-use crate::trust::{Credential, PrincipalId, PrincipalKey, Restrictions, Terms};
+use crate::manage::client::Control;
+use crate::trust::{Credential, LinkSecret, PrincipalId, PrincipalKey, Restrictions, Revocation, Subject, Terms};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, ensure};
 use clap::Subcommand;
@@ -31,6 +33,13 @@ enum Verb {
     /// Make a principal's key, to sign bundles or to grant roles with
     New {
         /// The file to write, readable by its owner only; it must not exist
+        file: PathBuf,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Make a secret that two neighbours share, to prove to each other what they send
+    Secret {
+        /// The file to write, readable by its owner only; it must not exist. The neighbour needs a copy
         file: PathBuf,
         #[command(flatten)]
         print: Print,
@@ -66,6 +75,18 @@ enum Verb {
         #[command(flatten)]
         print: Print,
     },
+    /// Take back what a credential, a principal or a code has at a node, now and from now on
+    Revoke {
+        #[command(flatten)]
+        taken: Taken,
+        /// Sign with this key, and have the node tell its neighbours: they obey as far as the key has issued or signed what is revoked
+        #[arg(long, value_name = "KEY")]
+        key: Option<PathBuf>,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        print: Print,
+    },
     /// Show what a credential says, and whether its signatures are right
     Inspect {
         /// The credential
@@ -73,6 +94,57 @@ enum Verb {
         #[command(flatten)]
         print: Print,
     },
+}
+
+/// What is taken back.
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Taken {
+    /// This credential, and all that were made of it
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// This principal: all that it has signed, and what it was granted
+    #[arg(long)]
+    principal: Option<PrincipalId>,
+    /// This code
+    #[arg(long, value_name = "NAME")]
+    code: Option<Digest>,
+}
+
+impl Taken {
+    /// Its kind and name, and as a value.
+    fn subject(&self) -> Result<(&'static str, String, Subject)> {
+        Ok(match (&self.token, self.principal, self.code) {
+            (Some(file), ..) => {
+                let id = load(file)?.revocation_id().with_context(|| file.display().to_string())?;
+                ("token", id.to_string(), Subject::Token(id))
+            }
+            (_, Some(principal), _) => ("principal", principal.to_string(), Subject::Principal(principal)),
+            (.., Some(code)) => ("code", code.to_string(), Subject::Code(code)),
+            _ => anyhow::bail!("one of --token, --principal, --code"),
+        })
+    }
+}
+
+/// Asks a node to take something back.
+fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &Print) -> Result<()> {
+    let (what, name, subject) = taken.subject()?;
+    let wanted = match key {
+        Some(key) => {
+            let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+            let revocation = Revocation::sign(&PrincipalKey::load(key)?, subject, unix_s);
+            let message = revocation.wire().map(|repr| hex::encode(repr.bytes()));
+            json!({"do": "revoke", "message": message})
+        }
+        None => json!({"do": "revoke", "what": what, "name": name}),
+    };
+    let mut answer = Control::connect(&place.dir()?)?.ask(&wanted)?;
+    answer[what] = name.into();
+    if !answer["remembered"].as_bool().unwrap_or(false) {
+        crate::say_err!("the node has no store: it forgets this when it ends");
+    }
+    print.show(&answer);
+    Ok(())
 }
 
 #[derive(clap::Args)]
@@ -102,6 +174,11 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             key.save(&file)?;
             print.show(&json!({"principal": key.id().to_string()}));
         }
+        Verb::Secret { file, print } => {
+            let secret = LinkSecret::new()?;
+            secret.save(&file)?;
+            print.show(&json!({"key": format!("{:08x}", secret.id)}));
+        }
         Verb::Grant { root, to, role, checks, output, print } => {
             let terms = Terms { principal: to, role, checks: checks.into() };
             write(&Credential::grant(&PrincipalKey::load(&root)?, &terms)?, &output, &print)?;
@@ -109,6 +186,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Attenuate { file, checks, output, print } => {
             write(&load(&file)?.attenuate(&checks.into())?, &output, &print)?;
         }
+        Verb::Revoke { taken, key, place, print } => revoke(&taken, key.as_deref(), &place, &print)?,
         Verb::Inspect { file, print } => print.show(&describe(&load(&file)?)?),
     }
     Ok(ExitCode::SUCCESS)

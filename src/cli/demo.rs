@@ -61,7 +61,7 @@ trait Stage {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let say = |text: &str| {
         if !args.json {
-            println!("{text}");
+            crate::say!("{text}");
         }
     };
     let root = crate::sys::process::is_root();
@@ -80,7 +80,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         tell(&mut simulated::Simulated::new()?, &say)?
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&result)?);
+        crate::say!("{}", serde_json::to_string_pretty(&result)?);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `anode domain`: who owns what at a running node, and how to end it.
 
+use crate::clean;
 use crate::manage::client::{Control, run_dir};
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
@@ -50,22 +51,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Ls { node, json } => {
             let all = domains(&mut Control::connect(&run_dir(&node))?)?;
-            if json { println!("{}", serde_json::to_string_pretty(&all)?) } else { print!("{}", describe(&all)) }
+            if json {
+                crate::say!("{}", serde_json::to_string_pretty(&all)?)
+            } else {
+                crate::say!("{}", describe(&clean::tree(all)))
+            }
         }
         Verb::Show { node, domain, json } => {
             let all = domains(&mut Control::connect(&run_dir(&node))?)?;
             let found = find(&all, &domain)?;
-            if json { println!("{}", serde_json::to_string_pretty(found)?) } else { print!("{}", describe_one(found)) }
+            if json {
+                crate::say!("{}", serde_json::to_string_pretty(found)?)
+            } else {
+                crate::say!("{}", describe_one(&clean::tree(found.clone())))
+            }
         }
         Verb::Kill { node, domain, json } => {
             let mut control = Control::connect(&run_dir(&node))?;
             let id = find(&domains(&mut control)?, &domain)?["id"].clone();
             let freed = control.ask(&json!({"do": "kill-domain", "domain": id}))?;
             if json {
-                println!("{freed}");
+                crate::say!("{freed}");
             } else {
                 let number = |what: &str| freed[what].as_u64().unwrap_or(0);
-                println!(
+                crate::say!(
                     "ended {} domains; freed {} channels, {} events, {} codes, {} B of memory, {} open files",
                     number("domains"),
                     number("channels"),
@@ -138,9 +147,11 @@ fn describe_rest(text: &mut String, all: &Value) {
     for environment in list("environments") {
         let pid = environment["pid"].as_u64().map(|pid| format!(", process {pid}")).unwrap_or_default();
         let ended = environment["ended"].as_str().map(|how| format!(", ended last by {how}")).unwrap_or_default();
+        let lacks: Vec<_> = environment["weaker"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let weaker = if lacks.is_empty() { String::new() } else { format!("; weaker here: {}", lacks.join(", ")) };
         let _ = writeln!(
             text,
-            "environment {} is {}{pid}: started {} times, failed {} times{ended}",
+            "environment {} is {}{pid}: started {} times, failed {} times{ended}{weaker}",
             word(&environment, "name"),
             word(&environment, "state"),
             number(&environment, "starts"),

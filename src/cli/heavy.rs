@@ -36,7 +36,7 @@ enum Verb {
         #[arg(long, default_value_t = 0)]
         port: u16,
         /// Links a capsule may pass
-        #[arg(long, default_value_t = 255)]
+        #[arg(long, default_value_t = 64)]
         bound: u32,
         /// Print JSON
         #[arg(long)]
@@ -80,9 +80,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             // A refusal comes behind what was refused.
             node.receive(Duration::from_millis(20))?;
             if json {
-                println!("{}", json!({"to": to, "sent": count}));
+                crate::say!("{}", json!({"to": to, "sent": count}));
             } else {
-                println!("{count} sent; see who sends most: anode heavy top {to}");
+                crate::say!("{count} sent; see who sends most: anode heavy top {to}");
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -92,13 +92,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 anyhow::bail!("{of} does not answer; see where the way ends: anode trace {of}");
             };
             if json {
-                println!("{}", serde_json::to_string_pretty(&answer)?);
+                crate::say!("{}", serde_json::to_string_pretty(&answer)?);
                 return Ok(ExitCode::SUCCESS);
             }
-            println!("{} ({}) has counted {} capsules", answer.node, answer.name, answer.total);
+            crate::say!(
+                "{} ({}) has counted {} capsules",
+                answer.node,
+                crate::clean::shown(&answer.name),
+                answer.total
+            );
             for entry in &answer.top {
                 let share = entry.count as f64 * 100.0 / answer.total.max(1) as f64;
-                println!(
+                crate::say!(
                     "  {:24} {:>10} to {:<10} {share:5.1} %",
                     entry.source.to_string(),
                     entry.at_least,

@@ -97,7 +97,7 @@ fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>, hosts_to: Option<
     if let Some(path) = hosts_to {
         std::fs::write(path, imported.hosts).with_context(|| path.display().to_string())?;
     }
-    print!("{}", imported.topology);
+    crate::say!("{}", imported.topology);
     Ok(())
 }
 
@@ -141,16 +141,16 @@ fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
         let all = json!({
             "lab": topology.name, "changes": lab.changes(), "nodes": topology.nodes, "started": started,
         });
-        println!("{all}");
+        crate::say!("{all}");
         return Ok(());
     }
     let (nodes, links) = (topology.nodes.len(), topology.links());
     match lab.changes() {
-        0 => println!("{}: {nodes} nodes and {links} links were up already", topology.name),
-        changes => println!("{}: {nodes} nodes and {links} links are up ({changes} changes)", topology.name),
+        0 => crate::say!("{}: {nodes} nodes and {links} links were up already", topology.name),
+        changes => crate::say!("{}: {nodes} nodes and {links} links are up ({changes} changes)", topology.name),
     }
     for node in &started {
-        println!("node {node} runs");
+        crate::say!("node {node} runs");
     }
     Ok(())
 }
@@ -161,18 +161,18 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
     anyhow::ensure!(known, lab::Error::NoLab { name });
     let down = Lab::down(&name)?;
     if json {
-        println!("{}", json!({"lab": name, "down": down}));
+        crate::say!("{}", json!({"lab": name, "down": down}));
         return Ok(());
     }
     match down.removed.len() {
-        0 => println!("{name}: was not up"),
-        nodes => println!("{name}: {nodes} nodes removed"),
+        0 => crate::say!("{name}: was not up"),
+        nodes => crate::say!("{name}: {nodes} nodes removed"),
     }
     if !down.ended.is_empty() {
-        println!("{name}: {} processes ended", down.ended.len());
+        crate::say!("{name}: {} processes ended", down.ended.len());
     }
     for namespace in &down.left {
-        println!("{name}: left namespace {namespace} alone, which `anode lab` did not make");
+        crate::say!("{name}: left namespace {namespace} alone, which `anode lab` did not make");
     }
     Ok(())
 }
@@ -180,28 +180,33 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
 fn list(json: bool) -> anyhow::Result<()> {
     let labs = lab::list()?;
     if json {
-        println!("{}", json!({"labs": labs}));
+        crate::say!("{}", json!({"labs": labs}));
         return Ok(());
     }
     for lab in &labs {
         let status = serde_json::to_value(lab.status)?;
         let file = lab.file.as_deref().map_or("-".into(), |file| file.display().to_string());
-        println!("{:<16} {:<10} {:>4} nodes  {file}", lab.name, status.as_str().unwrap_or_default(), lab.nodes.len());
+        crate::say!(
+            "{:<16} {:<10} {:>4} nodes  {file}",
+            lab.name,
+            status.as_str().unwrap_or_default(),
+            lab.nodes.len()
+        );
     }
     Ok(())
 }
 
 fn show(topology: &Topology, json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", json!({"lab": topology.name, "nodes": topology.nodes}));
+        crate::say!("{}", json!({"lab": topology.name, "nodes": topology.nodes}));
         return Ok(());
     }
     for node in &topology.nodes {
         let active = if node.active { ", active" } else { "" };
-        println!("{} ({}{active}) {}", node.name, node.kind, join(&node.addresses));
+        crate::say!("{} ({}{active}) {}", node.name, node.kind, join(&node.addresses));
         for interface in &node.interfaces {
             let (peer, peer_interface) = &interface.peer;
-            println!(
+            crate::say!(
                 "  {:<15} {}  {} -> {peer} {peer_interface}",
                 interface.name,
                 interface.mac,
@@ -219,7 +224,7 @@ fn join(addresses: &[lab::Cidr]) -> String {
 fn routes(topology: &Topology) {
     let line = |node: &Node, route: &lab::Route| {
         let via = route.via.map_or("on the link".to_owned(), |via| format!("via {via}"));
-        println!("{}: to {} {via} by {}", node.name, route.to, route.interface);
+        crate::say!("{}: to {} {via} by {}", node.name, route.to, route.interface);
     };
     for node in &topology.nodes {
         node.routes.iter().for_each(|route| line(node, route));

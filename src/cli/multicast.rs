@@ -3,6 +3,7 @@
 use super::attach::{Place, destination, seconds, token};
 use crate::apps::multicast::{Event, Group, Publisher, Subscriber};
 use crate::apps::{Attached as _, MULTICAST};
+use crate::clean;
 use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
@@ -53,7 +54,7 @@ enum Verb {
         #[arg(long, default_value = "10", value_parser = seconds)]
         keep: Duration,
         /// Links the subscription may pass
-        #[arg(long, default_value_t = 255)]
+        #[arg(long, default_value_t = 64)]
         bound: u32,
         /// Data after which it ends; 0: no end
         #[arg(long, short, default_value_t = 0)]
@@ -83,9 +84,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             // A refusal comes behind what was refused.
             node.receive(Duration::from_millis(20))?;
             if json {
-                println!("{}", json!({"group": group, "stream": stream, "sent": count}));
+                crate::say!("{}", json!({"group": group, "stream": stream, "sent": count}));
             } else {
-                println!("{count} sent; listen: anode multicast listen {} {}", group.root, group.number);
+                crate::say!("{count} sent; listen: anode multicast listen {} {}", group.root, group.number);
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -127,14 +128,14 @@ fn listen(place: &Place, options: &Listening) -> anyhow::Result<ExitCode> {
 
 fn print(event: &Event, json: bool) -> anyhow::Result<()> {
     match event {
-        Event::Joined { at, hops } if json => println!("{}", json!({"joined": {"at": at, "hops": hops}})),
-        Event::Joined { at, hops } => eprintln!("joined at {at}, {hops} hops away"),
+        Event::Joined { at, hops } if json => crate::say!("{}", json!({"joined": {"at": at, "hops": hops}})),
+        Event::Joined { at, hops } => crate::say_err!("joined at {at}, {hops} hops away"),
         Event::Datum { stream, sequence, bytes } => {
             let text = String::from_utf8_lossy(bytes);
             if json {
-                println!("{}", json!({"stream": stream, "sequence": sequence, "text": text}));
+                crate::say!("{}", json!({"stream": stream, "sequence": sequence, "text": text}));
             } else {
-                println!("{sequence}: {text}");
+                crate::say!("{sequence}: {}", clean::printed(&text));
             }
         }
     }

@@ -1,5 +1,10 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+mod loader;
+
+use crate::broker;
+use crate::broker::sandbox::{self, Part};
+use crate::clean;
 use crate::code::bundle::Kind;
 use crate::kernel;
 use crate::manage::client::{Control, run_dir};
@@ -84,7 +89,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Check { config, json } => check(&NodeFile::read(&config)?, json)?,
         Verb::Status { node, json } => {
             let status = Control::connect(&run_dir(&node))?.status()?;
-            if json { println!("{}", serde_json::to_string_pretty(&status)?) } else { print!("{}", describe(&status)) }
+            if json {
+                crate::say!("{}", serde_json::to_string_pretty(&status)?)
+            } else {
+                crate::say!("{}", describe(&clean::tree(status)))
+            }
         }
         Verb::Watch { node, interval, count, json } => watch(&node, interval, count, json)?,
         Verb::Log { node, json } => log(&node, json)?,
@@ -96,13 +105,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn run_node(file: &NodeFile) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("ANODE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // No colours: all control characters in a log are somebody else's, and cleaned.
+    let writer = || clean::Writer(std::io::stderr());
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
     if std::io::stderr().is_terminal() {
         lines.init()
     } else {
         lines.json().init()
     }
-    let node = crate::manage::assemble(file)?;
+    file.changed_defaults().iter().for_each(|line| tracing::warn!("changed default: {line}"));
+    if file.cpu.realtime {
+        // Before wasm has its memories, which cannot be locked, and as long as there is the right to.
+        crate::sys::realtime::lock_memory()?;
+    }
+    let plan = crate::manage::Planned::of(file)?;
+    broker::begin(file)?;
+    let node = crate::manage::assemble_planned(file, plan)?;
+    broker::ask(&broker::Request::Runs, &[])?;
     crate::manage::stop_on_signals(node.handle())?;
     tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
     node.run()?;
@@ -112,6 +131,9 @@ fn run_node(file: &NodeFile) -> anyhow::Result<()> {
 
 fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
     let (config, _) = file.plan()?;
+    let guard = file.guard(&config, 0)?;
+    broker::prepare::check(file)?;
+    let sandbox = sandbox::expected(file)?;
     if json {
         let ports: Vec<Value> = config
             .ports
@@ -134,43 +156,74 @@ fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
             "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
             "environments": file.environments(&config.roles)?.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
             "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(), "sizes": config.sizes,
+            "sandbox": sandbox,
         });
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        crate::say!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }
-    println!("node {}, sockets in {}", config.name, file.run_dir().display());
+    crate::say!("node {}, sockets in {}", config.name, file.run_dir().display());
     for port in &config.ports {
         let addresses: Vec<_> = port.addresses.iter().map(|(addr, _)| addr.to_string()).collect();
-        println!("  port {}: {:?}, mtu {}, {}", port.name, port.link, port.mtu, addresses.join(", "));
+        crate::say!("  port {}: {:?}, mtu {}, {}", port.name, port.link, port.mtu, addresses.join(", "));
     }
     for neighbour in &config.neighbours {
-        println!("  neighbour {} behind port {}", neighbour.addr, config.ports[usize::from(neighbour.port.0)].name);
+        let keys = guard.keys.iter().filter(|key| (key.port, key.addr) == (neighbour.port, neighbour.addr)).count();
+        let proves = if keys > 0 { format!(", proves what it sends ({keys} keys)") } else { String::new() };
+        let port = &config.ports[usize::from(neighbour.port.0)].name;
+        crate::say!("  neighbour {} behind port {port}{proves}", neighbour.addr);
+    }
+    for (port, demands) in config.ports.iter().zip(&guard.demands).filter(|(_, demands)| demands.any()) {
+        crate::say!("  port {} demands {demands}", port.name);
     }
     let mut routes: Vec<_> = config.routes.iter().collect();
     routes.sort_by_key(|(to, _)| *to);
     for (to, next) in routes {
-        println!("  route {to} via {} port {}", next.via, config.ports[usize::from(next.port.0)].name);
+        crate::say!("  route {to} via {} port {}", next.via, config.ports[usize::from(next.port.0)].name);
     }
     for role in config.roles.iter() {
         describe_role(role);
     }
-    for environment in file.environments(&config.roles)? {
-        let Environment { name, program, role, restart } = environment;
-        let (what, words) = match program {
-            Program::Process(process) => (format!("{} B of its own", process.data_bytes), process.command),
-            Program::Object(words) => ("in this process".into(), words),
-        };
-        println!("  environment {name} in the role {role}, restarted {restart:?}, {what}: {}", words.join(" "));
-    }
+    file.environments(&config.roles)?.into_iter().for_each(describe_environment);
     if let Some(path) = &file.files {
-        println!("  files of domains are kept in {}", path.display());
+        crate::say!("  files of domains are kept in {}", path.display());
     }
     match &file.store {
-        Some(path) => println!("  code is kept in {}", path.display()),
-        None => println!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
+        Some(path) => crate::say!("  code is kept in {}", path.display()),
+        None => crate::say!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
     }
-    println!("ok");
+    describe_expected(&sandbox);
+    crate::say!("ok");
     Ok(())
+}
+
+/// What an environment is.
+fn describe_environment(Environment { name, program, role, restart }: Environment) {
+    let (what, words) = match program {
+        Program::Process(process) => (describe_jail(&process), process.command),
+        Program::Object(words) => ("in this process".into(), words),
+    };
+    crate::say!("  environment {name} in the role {role}, restarted {restart:?}, {what}: {}", words.join(" "));
+}
+
+/// What the process of an environment has.
+fn describe_jail(process: &crate::manage::management::Process) -> String {
+    let cpu = if process.cpu_percent == 0 { "all".into() } else { format!("{} %", process.cpu_percent) };
+    format!(
+        "{} B of its own, {} processes and threads, weight {} and {cpu} of a CPU, a user from {} to {}",
+        process.data_bytes, process.tasks, process.cpu_weight, process.users.0, process.users.1
+    )
+}
+
+/// What a node would be confined by here.
+fn describe_expected(sandbox: &sandbox::Expected) {
+    crate::say!("  sandbox: user {}; no capability, now or ever", sandbox.user);
+    crate::say!("  sandbox: broker {}", sandbox.broker);
+    for part in &sandbox.parts {
+        crate::say!("  sandbox: {}", part.words());
+    }
+    for part in &sandbox.weaker {
+        crate::say!("  sandbox weaker: {}", part.lack());
+    }
 }
 
 /// What code in a role may.
@@ -181,14 +234,15 @@ fn describe_role(role: &Role) {
     };
     let form =
         if role.representations.has(Kind::Bpf) { format!("{:?} in the kernel, ", role.kernel) } else { String::new() };
-    println!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
+    crate::say!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
     let limits = &role.limits;
-    println!(
-        "    {} steps, {} children a packet; {} packets, {} steps, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
+    crate::say!(
+        "    {} steps, {} children a packet; {} packets, {} steps, {} µs in the kernel, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
         limits.steps_per_packet,
         limits.children_per_packet,
         limits.packets_per_second,
         limits.steps_per_second,
+        limits.kernel_us_per_second,
         limits.logs_per_second,
         limits.state_entries,
         limits.keep_ms_max,
@@ -196,12 +250,12 @@ fn describe_role(role: &Role) {
         limits.bpf_instructions,
         limits.verified_instructions
     );
-    println!("    {}", describe_grants(&role.grants));
+    crate::say!("    {}", describe_grants(&role.grants));
     if limits.over_budget == OverBudget::Remove {
-        println!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
+        crate::say!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
     }
     for root in &role.trusts {
-        println!("    granted by {root}");
+        crate::say!("    granted by {root}");
     }
 }
 
@@ -239,10 +293,10 @@ fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()
         if json {
             let map: serde_json::Map<String, Value> =
                 changes.into_iter().map(|(path, by)| (path, Value::from(by))).collect();
-            println!("{}", Value::Object(map));
+            crate::say!("{}", Value::Object(map));
         } else {
-            let texts: Vec<_> = changes.iter().map(|(path, by)| format!("{path} {by:+}")).collect();
-            println!("{}", if texts.is_empty() { "nothing".into() } else { texts.join("  ") });
+            let texts: Vec<_> = changes.iter().map(|(path, by)| format!("{} {by:+}", clean::shown(path))).collect();
+            crate::say!("{}", if texts.is_empty() { "nothing".into() } else { texts.join("  ") });
         }
         before = now;
         looks += 1;
@@ -279,15 +333,15 @@ fn difference(path: &str, before: &Value, now: &Value, changes: &mut Vec<(String
 fn log(node: &str, json: bool) -> anyhow::Result<()> {
     let lines = Control::connect(&run_dir(node))?.ask(&serde_json::json!({"do": "log"}))?;
     if json {
-        println!("{lines}");
+        crate::say!("{lines}");
         return Ok(());
     }
     for line in lines.as_array().into_iter().flatten() {
         let field = |name: &str| line[name].as_u64().unwrap_or(0);
-        println!(
+        crate::say!(
             "{:.6} s  code {:.8}  tag {}  value {}",
             field("at") as f64 / 1e9,
-            line["code"].as_str().unwrap_or("?"),
+            clean::shown(line["code"].as_str().unwrap_or("?")),
             field("tag"),
             field("value")
         );
@@ -313,14 +367,48 @@ fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     anyhow::bail!("the node was told to stop but its sockets are still in {}", dir.display())
 }
 
+/// Who the node is, and what of its sandbox is weaker than it could be.
+fn describe_sandbox(text: &mut String, sandbox: &Value) {
+    let Some(user) = sandbox["user"].as_str() else { return };
+    let _ = writeln!(
+        text,
+        "  sandbox user {user}, capabilities {:x}",
+        sandbox["standing"]["capabilities"].as_u64().unwrap_or(0)
+    );
+    for part in sandbox["weaker"].as_array().into_iter().flatten() {
+        if let Ok(part) = serde_json::from_value::<Part>(part.clone()) {
+            let _ = writeln!(text, "  sandbox weaker: {}", part.lack());
+        }
+    }
+}
+
 /// What the worker has of a CPU, if that is not simply all it wants.
 fn describe_cpu(text: &mut String, cpu: &Value) {
     let (share, rests) = (cpu["share"].as_f64().unwrap_or(1.0), cpu["rests"].as_u64().unwrap_or(0));
     let realtime = if cpu["realtime"] == true { ", real-time" } else { "" };
-    let scheduler = cpu["scheduler"].as_str().unwrap_or("fifo");
-    if share < 1.0 || scheduler != "fifo" || !realtime.is_empty() {
+    let scheduler = cpu["scheduler"].as_str().unwrap_or("wfq");
+    if share < 1.0 || scheduler != "wfq" || !realtime.is_empty() {
         let rested = cpu["rested_ms"].as_u64().unwrap_or(0);
         let _ = writeln!(text, "  cpu {scheduler}, {share} of one{realtime}; rested {rests} times, {rested} ms");
+    }
+}
+
+fn describe_port(text: &mut String, port: &Value) {
+    let number = |key: &str| port[key].as_u64().unwrap_or(0);
+    let addresses: Vec<_> = port["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let _ = writeln!(
+        text,
+        "  port {:12} in {:>10} frames {:>12} B   out {:>10} frames {:>12} B   {}",
+        port["name"].as_str().unwrap_or("?"),
+        number("received"),
+        number("received_bytes"),
+        number("sent"),
+        number("sent_bytes"),
+        addresses.join(", ")
+    );
+    describe_strangers(text, &port["strangers"]);
+    if number("clamped") > 0 {
+        let _ = writeln!(text, "    {} resource bounds above its bound_max were cut", number("clamped"));
     }
 }
 
@@ -330,19 +418,10 @@ fn describe(status: &Value) -> String {
     let items = |key: &str| status[key].as_array().cloned().unwrap_or_default();
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
     for port in items("ports") {
-        let addresses: Vec<_> = port["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let _ = writeln!(
-            text,
-            "  port {:12} in {:>10} frames {:>12} B   out {:>10} frames {:>12} B   {}",
-            port["name"].as_str().unwrap_or("?"),
-            number(&port, "received"),
-            number(&port, "received_bytes"),
-            number(&port, "sent"),
-            number(&port, "sent_bytes"),
-            addresses.join(", ")
-        );
+        describe_port(&mut text, &port);
     }
     describe_cpu(&mut text, &status["cpu"]);
+    describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.
         let (usage, kept) = (&code["total"], &code["usage"]);
@@ -364,30 +443,49 @@ fn describe(status: &Value) -> String {
             let principal = code["principal"].as_str().unwrap_or("nobody");
             let refused = code["credential_refused"].as_str().map(|why| format!("; credential refused: {why}"));
             let kind = code["representation"].as_str().unwrap_or("?");
-            let _ =
-                writeln!(text, "    {kind} in the role {role}, signed by {principal}{}", refused.unwrap_or_default());
+            let tier = code["tier"].as_str().map(|tier| format!(" ({tier})")).unwrap_or_default();
+            let refused = refused.unwrap_or_default();
+            let _ = writeln!(text, "    {kind}{tier} in the role {role}, signed by {principal}{refused}");
         }
     }
     describe_rules(&mut text, &status["rules"]);
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
     items("xdp").iter().for_each(|port| describe_sockets(&mut text, port));
+    loader::describe(&mut text, &status["loader"]);
     let fetch = &status["fetch"];
     let _ = writeln!(
         text,
-        "  fetch {} codes on their way, {} capsules wait, {} B of code in memory",
+        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory",
         number(fetch, "codes"),
+        number(fetch, "queued"),
         number(fetch, "capsules"),
         number(fetch, "object_bytes")
     );
     for neighbour in items("neighbours") {
         let field = |key: &str| neighbour[key].as_str().unwrap_or("?").to_owned();
-        let _ = writeln!(text, "  neighbour {} behind {}", field("addr"), field("port"));
+        let used = describe_used(&neighbour["entry"]);
+        let _ = writeln!(text, "  neighbour {} behind {}{used}", field("addr"), field("port"));
     }
     for (name, count) in status["drops"].as_object().into_iter().flatten() {
         let help = Reason::ALL.iter().find(|reason| reason.name() == name).map_or("", |reason| reason.help());
         let _ = writeln!(text, "  drop {name:20} {:>8}   {help}", count.as_u64().unwrap_or(0));
     }
     text
+}
+
+/// What those behind a port have used that have no bucket of their own, if something of theirs was refused.
+fn describe_strangers(text: &mut String, entry: &Value) {
+    if entry["refused"].as_u64() > Some(0) {
+        let _ = writeln!(text, "    all behind it without a bucket of their own{}", describe_used(entry));
+    }
+}
+
+/// What a neighbour has used of the worker; nothing if that is not counted for it alone.
+fn describe_used(entry: &Value) -> String {
+    match (entry["worker_ns"].as_u64(), entry["refused"].as_u64()) {
+        (Some(time), Some(refused)) => format!(": {} ms of the worker, {refused} refused", time / 1_000_000),
+        _ => String::new(),
+    }
 }
 
 /// By which way the frames of a port come that was to have AF_XDP sockets.
@@ -433,9 +531,10 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
         let why = port["why"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "  kernel half at port {} in the {}{why}",
+            "  kernel half at port {} in the {}{why}{}",
             port["port"],
-            port["mode"].as_str().unwrap_or("?")
+            port["mode"].as_str().unwrap_or("?"),
+            if port["redirected"] == 0 { "; redirects to it would not arrive: the user half sends" } else { "" }
         );
     }
     for code in list("codes") {

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, short, default_value = "2", value_parser = seconds)]
     timeout: Duration,
     /// Links a capsule may pass, there and back together
-    #[arg(long, default_value_t = 255)]
+    #[arg(long, default_value_t = 64)]
     bound: u32,
     /// Print JSON, when all is done
     #[arg(long)]
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let own = node.address();
     if !args.json {
-        println!("ping {} from {own}, {} bytes, code {}", args.to, args.size, code.short());
+        crate::say!("ping {} from {own}, {} bytes, code {}", args.to, args.size, code.short());
     }
     let mut replies = Vec::new();
     let summary = ping::run(&mut node, code, args.to, &options, &mut |reply| {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             replies.push(reply.clone());
             return;
         }
-        println!(
+        crate::say!(
             "{} bytes from {}: seq {}, {} + {} hops, {} ms{}",
             reply.bytes,
             reply.from,
@@ -67,20 +67,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     })?;
     if args.json {
         let all = json!({"from": own, "to": args.to, "code": code.to_string(), "replies": replies, "summary": summary});
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         let duplicates =
             if summary.duplicates > 0 { format!(", {} duplicates", summary.duplicates) } else { String::new() };
-        println!(
+        crate::say!(
             "{} sent, {} received, {:.1} % lost{duplicates}",
-            summary.sent, summary.received, summary.loss_percent
+            summary.sent,
+            summary.received,
+            summary.loss_percent
         );
         let rtt = &summary.rtt;
         if rtt.count > 0 {
             let times = [rtt.min_ns, rtt.median_ns, rtt.mean_ns, rtt.max_ns, rtt.deviation_ns].map(ms);
-            println!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
+            crate::say!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
         } else {
-            println!("nothing came back; see where it ends: anode trace {}", args.to);
+            crate::say!("nothing came back; see where it ends: anode trace {}", args.to);
         }
     }
     Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -97,11 +97,11 @@ fn simulate(path: &Path, seed: Option<u64>, trace: Option<&Path>, json: bool) ->
     let machine = Machine { wall_s, packet_hops_per_second: result.totals.packet_hops as f64 / wall_s.max(1e-9) };
     if json {
         let output = Output { scenario: path.display().to_string(), result: &result, machine };
-        println!("{}", serde_json::to_string_pretty(&output)?);
+        crate::say!("{}", serde_json::to_string_pretty(&output)?);
     } else {
-        print!("{result}");
+        crate::say!("{result}");
         let Machine { wall_s, packet_hops_per_second } = machine;
-        println!("this machine: {wall_s:.2} s, {packet_hops_per_second:.0} packet-hops/s");
+        crate::say!("this machine: {wall_s:.2} s, {packet_hops_per_second:.0} packet-hops/s");
     }
     Ok(())
 }
@@ -145,10 +145,10 @@ fn tell(packet: u64, trace: &Path, json: bool) -> anyhow::Result<()> {
     let story = explain::story(packet, open).with_context(|| trace.display().to_string())?;
     if json {
         for entry in &story {
-            println!("{}", serde_json::to_string(entry)?);
+            crate::say!("{}", serde_json::to_string(entry)?);
         }
     } else {
-        print!("{}", explain::words(&story));
+        crate::say!("{}", explain::words(&story));
     }
     Ok(())
 }

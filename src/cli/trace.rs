@@ -2,6 +2,7 @@
 
 use super::attach::{Place, destination, ms, seconds, token};
 use crate::apps::{TRACE, trace};
+use crate::clean::shown;
 use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
@@ -47,9 +48,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let found = trace::run(&mut node, code, args.to, &options)?;
     if args.json {
         let all = json!({"to": args.to, "code": code.to_string(), "trace": found});
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
-        print!("{}", describe(args.to, &found));
+        crate::say!("{}", describe(args.to, &found));
     }
     Ok(if found.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -69,7 +70,8 @@ fn describe(to: Addr, found: &trace::Trace) -> String {
         Some(rtt) => text += &format!("back from {to} after {} ms\n", ms(rtt)),
         None => match found.there.last() {
             Some(hop) => {
-                text += &format!("{to} does not answer; the way is known as far as {} ({}): ", hop.node, hop.name);
+                text +=
+                    &format!("{to} does not answer; the way is known as far as {} ({}): ", hop.node, shown(&hop.name));
                 text += "see the drops there (anode node status)\n";
             }
             None => {
@@ -84,5 +86,5 @@ fn line(label: &str, hop: &trace::Hop) -> String {
     let rtt = hop.rtt_ns.map_or("-".into(), |rtt| format!("{} ms", ms(rtt)));
     let load = hop.load_permille.map_or("-".into(), |load| format!("{:.1} %", f64::from(load) / 10.0));
     let queue = hop.queue_bytes.map_or("-".into(), |bytes| format!("{bytes} B"));
-    format!("{label}  {:24} {:16} {rtt:>12}  {load:>8}  {queue:>10}\n", hop.node.to_string(), hop.name)
+    format!("{label}  {:24} {:16} {rtt:>12}  {load:>8}  {queue:>10}\n", hop.node.to_string(), shown(&hop.name))
 }

@@ -7,11 +7,13 @@
 //! before their digest is right. After ANTS (DLRequest, DLResponse).
 //!
 //! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends
-//! what [`Step`]s say. Every list has a limit, and the oldest gives way.
+//! what [`Step`]s say. At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by neighbour (`queue`).
+//! Every list has a limit, and the oldest of whoever has most gives way.
 
 mod assembly;
-mod nonces;
+pub(crate) mod nonces;
 mod pending;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +25,20 @@ use assembly::Assembly;
 pub use assembly::Part;
 use nonces::Nonces;
 use pending::{Pending, Stage};
+use queue::Queue;
 use std::collections::VecDeque;
 
 /// Codes that can be on their way at the same time.
 pub const PENDING_MAX: usize = 64;
+
+/// Codes that can wait for a place among those; and objects beside codes.
+pub const QUEUED_MAX: usize = 1024;
+
+/// How often a search may give way to others while it is not answered.
+const ROUNDS_MAX: u32 = 5;
+
+/// Time until an object beside a code is looked for again that could not be had; it doubles each time, up to 64-fold.
+const AGAIN: u64 = 1_000_000_000;
 
 /// Capsules that can wait for one code.
 pub const WAITING_PER_CODE_MAX: usize = 16;
@@ -97,13 +109,14 @@ pub enum Step {
 /// Codes on their way, and the capsules that wait for them.
 pub struct Fetch {
     pending: VecDeque<Pending>,
+    queue: Queue,
     nonces: Nonces,
 }
 
 impl Fetch {
     /// A fetcher whose nonces nobody can guess who does not know `secret`.
     pub fn new(secret: [u8; 32]) -> Fetch {
-        Fetch { pending: VecDeque::new(), nonces: Nonces::new(secret) }
+        Fetch { pending: VecDeque::new(), queue: Queue::default(), nonces: Nonces::new(secret) }
     }
 
     /// Codes on their way.
@@ -111,70 +124,140 @@ impl Fetch {
         self.pending.len()
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is on its way, nor waits for that.
     pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.queue.len() == 0
     }
 
-    /// Whether this code is on its way.
+    /// Whether this code is on its way, or waits for that.
     pub fn is_pending(&self, code: &Digest) -> bool {
-        self.pending.iter().any(|pending| pending.is_of(code))
+        self.pending.iter().any(|pending| pending.is_of(code)) || self.queue.has(code)
+    }
+
+    /// Codes, and objects beside codes, that wait for a place among those on their way.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The capsule that has waited for a code for longest.
+    pub fn first_waiting(&self, code: &Digest) -> Option<&Frame> {
+        let known = self.pending.iter().find(|pending| pending.is_of(code));
+        known.or_else(|| self.queue.of(code))?.waiting.front()
     }
 
     /// Capsules that wait.
     pub fn waiting(&self) -> usize {
-        self.pending.iter().map(|pending| pending.waiting.len()).sum()
+        self.pending.iter().map(|pending| pending.waiting.len()).sum::<usize>() + self.queue.capsules()
     }
 
-    /// When [`Fetch::expire`] has something to do.
+    /// When [`Fetch::expire`] has something to do; 0: now.
     pub fn deadline(&self) -> Option<u64> {
-        self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.deadline).min()
+        let asked = self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.deadline).min();
+        let next = if self.pending.len() < PENDING_MAX { self.queue.deadline() } else { None };
+        asked.into_iter().chain(next).min()
     }
 
-    /// A capsule needs `code`, or the node without one. Gives the step that starts the search if it is the first, and
-    /// the frames that had to give way to it: those of the oldest search, or itself if all others are near their end.
-    pub fn wait(&mut self, code: Digest, frame: Option<Frame>, source: Option<Source>) -> (Option<Step>, Vec<Frame>) {
-        let mut displaced = Vec::new();
+    /// A capsule needs `code` at `now`, or the node without one. Gives the steps that go on with the search if it is the first, and
+    /// the frames that had to give way to it.
+    pub fn wait(
+        &mut self,
+        now: u64,
+        code: Digest,
+        frame: Option<Frame>,
+        source: Option<Source>,
+    ) -> (Vec<Step>, Vec<Given>) {
+        let (mut steps, mut given) = (Vec::new(), Vec::new());
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(&code)) {
-            if let Some(source) = source
-                && !pending.sources.contains(&source)
-                && pending.sources.len() < SOURCES_MAX
-            {
-                pending.sources.push_back(source);
-            }
+            pending.learn(source);
             if pending.waiting.len() == WAITING_PER_CODE_MAX {
-                displaced.extend(pending.waiting.pop_front());
+                given.extend(pending.waiting.pop_front().map(Given::for_room));
             }
             pending.waiting.extend(frame);
-            return (None, displaced);
+            return (steps, given);
         }
-        if self.pending.len() == PENDING_MAX {
-            let Some(oldest) = self.pending.iter().position(|pending| !pending.is_near_its_end()) else {
-                return (None, frame.into_iter().collect());
-            };
-            displaced.extend(self.pending.remove(oldest).into_iter().flat_map(|oldest| oldest.waiting));
+        if self.queue.has(&code) {
+            given.extend(self.queue.join(&code, frame, source).flatten().map(Given::for_room));
+            return (steps, given);
         }
         let mut pending = Pending::new(code, source.into_iter().collect(), Stage::LookingUp(code, None));
+        pending.deadline = now;
         pending.waiting.extend(frame);
-        self.pending.push_back(pending);
-        (Some(Step::LookUp(code)), displaced)
+        given.extend(self.queue.push(pending).into_iter().map(Given::for_room));
+        self.go_on(now, &mut steps, &mut given);
+        (steps, given)
     }
 
-    /// Another object of a code on its way, from where the others come; nothing waits for it. No step: there are as many codes on
-    /// their way as can be.
-    pub fn beside(&mut self, code: Digest, digest: Digest, length: u32) -> Option<Step> {
-        if self.pending.len() == PENDING_MAX {
+    /// Starts searches that wait, as long as there is room or one that goes on for long gives way.
+    fn go_on(&mut self, now: u64, steps: &mut Vec<Step>, given: &mut Vec<Given>) {
+        loop {
+            let full = self.pending.len() >= PENDING_MAX;
+            let mut ready = self.queue.ready(now);
+            let next =
+                ready.find_map(
+                    |whose| if full { Some((whose, Some(self.giving_way(whose)?))) } else { Some((whose, None)) },
+                );
+            drop(ready);
+            let Some((whose, late)) = next else { return };
+            if let Some(late) = late.and_then(|at| self.pending.remove(at)) {
+                self.put_back(now, late, given);
+            }
+            let Some(pending) = self.queue.pop(now, whose) else { return };
+            steps.extend(pending.wanted().map(Step::LookUp));
+            self.pending.push_back(Pending { deadline: u64::MAX, ..pending });
+        }
+    }
+
+    /// Lets a search that is not answered wait behind all others; one that has had its turns is given up. An object beside a code is never:
+    /// nobody waits for it, and the kernel half gets it some time.
+    fn put_back(&mut self, now: u64, late: Pending, given: &mut Vec<Given>) {
+        if !late.beside && late.rounds >= ROUNDS_MAX {
+            given.extend(late.waiting.into_iter().map(|frame| Given { frame, reason: Reason::FetchTimeout }));
+            return;
+        }
+        let pause = if late.beside { AGAIN << late.rounds.min(6) } else { RETRY };
+        given.extend(self.queue.push(late.begin_again(now + pause)).into_iter().map(Given::for_room));
+    }
+
+    /// The search that gives way to one of this neighbour's: the oldest that nobody answers; or, where the neighbour has less than its
+    /// share on its way, the oldest of whoever has most.
+    fn giving_way(&self, whose: Option<Source>) -> Option<usize> {
+        let can = |pending: &Pending| !pending.is_near_its_end();
+        if let Some(stuck) = self.pending.iter().position(|pending| can(pending) && pending.is_stuck()) {
+            return Some(stuck);
+        }
+        let of = |lane: Option<Source>| self.pending.iter().filter(|pending| pending.lane == lane).count();
+        let most =
+            self.pending.iter().map(|pending| (of(pending.lane), pending.lane)).max_by_key(|(count, _)| *count)?;
+        if most.1 == whose || of(whose) + 1 >= most.0 {
             return None;
         }
-        let sources = self.pending.iter().find(|pending| pending.is_of(&code))?.sources.clone();
-        let pending = Pending::new(code, sources, Stage::LookingUp(digest, Some(length)));
-        self.pending.push_back(Pending { beside: true, ..pending });
-        Some(Step::LookUp(digest))
+        self.pending.iter().position(|pending| can(pending) && pending.lane == most.1)
+    }
+
+    /// Another object of a code on its way, from where the others come; nothing waits for it. Nothing: more objects wait for that than
+    /// can.
+    pub fn beside(&mut self, now: u64, code: Digest, digest: Digest, length: u32) -> Option<(Vec<Step>, Vec<Given>)> {
+        let of = self.pending.iter().find(|pending| pending.is_of(&code))?;
+        if self.queue.besides() >= QUEUED_MAX {
+            return None;
+        }
+        let pending = Pending::new(code, of.sources.clone(), Stage::LookingUp(digest, Some(length)));
+        self.end_beside(&code);
+        self.queue.push(Pending { beside: true, deadline: now, ..pending });
+        let (mut steps, mut given) = (Vec::new(), Vec::new());
+        self.go_on(now, &mut steps, &mut given);
+        Some((steps, given))
+    }
+
+    /// Whose capsule made the node fetch what is beside a code.
+    pub fn whose_beside(&self, code: &Digest) -> Option<Source> {
+        self.pending.iter().find(|pending| pending.beside && pending.code == *code)?.lane
     }
 
     /// What was fetched beside a code is here, or not wanted any more.
     pub fn end_beside(&mut self, code: &Digest) {
         self.pending.retain(|pending| !(pending.beside && pending.code == *code));
+        self.queue.remove(code, true);
     }
 
     /// The next object of a code whose last one has been understood: the representation its manifest
@@ -208,10 +291,19 @@ impl Fetch {
         self.pending.iter().any(|pending| pending.is_of(code) && matches!(pending.stage, Stage::Preparing))
     }
 
+    /// Takes those capsules out that wait for a code and are not to have it; says how many are left.
+    pub fn turn_away(&mut self, code: &Digest, goes: impl Fn(&Frame) -> bool) -> (Vec<Frame>, usize) {
+        let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(code)) else { return (Vec::new(), 0) };
+        let (gone, stay) = core::mem::take(&mut pending.waiting).into_iter().partition::<Vec<_>, _>(goes);
+        pending.waiting = stay.into();
+        (gone, pending.waiting.len())
+    }
+
     /// The code can run, or never will: gives the capsules that waited for it.
     pub fn settle(&mut self, code: Digest) -> impl Iterator<Item = Frame> + use<> {
         let at = self.pending.iter().position(|pending| pending.is_of(&code));
-        at.and_then(|at| self.pending.remove(at)).into_iter().flat_map(|pending| pending.waiting)
+        let gone = at.and_then(|at| self.pending.remove(at)).or_else(|| self.queue.remove(&code, false));
+        gone.into_iter().flat_map(|pending| pending.waiting)
     }
 
     /// The store's answer about `digest`. Absent objects are asked for at the previous hop; a code
@@ -251,7 +343,7 @@ impl Fetch {
     /// A part has arrived from `from`.
     pub fn part(&mut self, now: u64, from: Source, part: Part<'_>) -> Result<Vec<Step>, Reason> {
         let mut steps = Vec::new();
-        let Fetch { pending, nonces } = self;
+        let Fetch { pending, nonces, .. } = self;
         let pending = answered(pending, from, part.nonce, part.digest).ok_or(Reason::FetchSpoofed)?;
         let Stage::Fetching(assembly) = &mut pending.stage else { return Err(Reason::FetchSpoofed) };
         if let Some(other) = assembly.contradicted(&part) {
@@ -305,9 +397,9 @@ impl Fetch {
                 steps.push(pending.do_without());
                 at += 1;
             } else if pending.tries >= TRIES_MAX {
-                let gone = self.pending.remove(at);
-                let frames = gone.into_iter().flat_map(|pending| pending.waiting);
-                given.extend(frames.map(|frame| Given { frame, reason: Reason::FetchTimeout }));
+                let Some(gone) = self.pending.remove(at) else { break };
+                let rounds = if gone.beside { gone.rounds } else { ROUNDS_MAX };
+                self.put_back(now, Pending { rounds, ..gone }, &mut given);
             } else {
                 if pending.turn >= TURN_MAX {
                     pending.next_source();
@@ -316,6 +408,7 @@ impl Fetch {
                 at += 1;
             }
         }
+        self.go_on(now, &mut steps, &mut given);
         (steps, given)
     }
 }
@@ -336,4 +429,11 @@ pub struct Given {
     pub frame: Frame,
     /// Why.
     pub reason: Reason,
+}
+
+impl Given {
+    /// One that there was no room for.
+    fn for_room(frame: Frame) -> Given {
+        Given { frame, reason: Reason::FetchFull }
+    }
 }

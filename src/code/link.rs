@@ -89,7 +89,7 @@ pub struct Environment {
 }
 
 /// What is put into one program.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Constants {
     /// The code's slot.
     pub slot: u32,

@@ -12,6 +12,7 @@
 pub mod author;
 pub mod bundle;
 pub mod check;
+pub mod compiler;
 pub mod fetch;
 pub mod link;
 pub mod run;

@@ -7,9 +7,10 @@
 use super::account::Account;
 use super::doors::{DOORS, Doors, Programs};
 use super::filters::{pattern, value};
-use super::half::{KernelHalf, load_with};
+use super::half::KernelHalf;
 use super::layout::{ALLOWANCES, CUT_LAYOUT, CUTS};
 use super::maps::{Maps, budget, sums};
+use super::own;
 use super::sockets::Steering;
 use crate::nodeos::channel::demux::Shape;
 use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Passed, Shared, Whose};
@@ -25,7 +26,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf.o"));
+pub(super) static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf.o"));
 
 /// Programs behind the doors, in the order of their numbers in `bpf/contract.h`.
 const PROGRAMS: [&str; DOORS] = ["cut", "look"];
@@ -285,7 +286,7 @@ fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program;
             "doors_map" => Ok(doors.as_fd()),
             _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
         };
-        Ok([load_with(CUT, PROGRAMS[0], find)?, load_with(CUT, PROGRAMS[1], find)?])
+        Ok([own::load(PROGRAMS[0], find)?, own::load(PROGRAMS[1], find)?])
     }
 }
 

@@ -3,14 +3,13 @@
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};
 use super::layout::CHILDREN;
-use super::loader::{self, Wanted};
+use super::loader::Wanted;
 use super::maps::{CodeEntry, Maps};
 use super::pins::state_of;
 use super::slots::{Held, NoSlot, Stage, made_of};
 use super::state::CodeState;
-use super::types;
 use crate::code::bundle::Program as Code;
-use crate::code::link::{self, Constants, Linked};
+use crate::code::link::{self, Constants};
 use crate::nodeos::domain::Limits;
 use crate::sys::bpf::Program;
 use crate::trust::Form;
@@ -77,15 +76,22 @@ impl KernelHalf {
             Some(kept) => kept.clone(),
             None => Arc::new(CodeState::create(entries, keep_ms)?),
         };
-        let linked = self.link(code, &held.entry, &kept, limits.children_per_packet)?;
+        let (slot, window) = (held.entry.slot, held.entry.window.into());
+        let (sets, keep_ms, children) = (kept.sets(), kept.keep_ms(), limits.children_per_packet);
+        let constants = Constants { slot, window, sets, keep_ms, children };
+        let linked = link::link(&self.environment, code, constants)?;
         self.set_sender(&held.entry.name, sends(code))?;
         let entry = CodeEntry { made_of: made_of(&linked, form), ..held.entry };
         let spent = self.accounts.slot(entry.slot).user();
-        self.maps.set_budget(entry.slot, [limits.packets_per_second, limits.steps_per_second], spent)?;
+        self.maps.set_budget(
+            entry.slot,
+            [limits.packets_per_second, limits.kernel_us_per_second.saturating_mul(1000)],
+            spent,
+        )?;
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }
-        let program = self.load(&linked, form, entry.window.into(), &kept)?;
+        let program = self.load(code, constants, &linked.maps, form, &kept)?;
         let (verified, most) = (program.info()?.verified, limits.verified_instructions);
         if verified > most {
             return Err(LoadError::TooCostly(verified, most));
@@ -100,20 +106,21 @@ impl KernelHalf {
         Ok((Held { entry, stage: Stage::Loaded }, kept))
     }
 
-    fn link(&self, code: &Code, entry: &CodeEntry, state: &CodeState, children: u32) -> Result<Linked, LoadError> {
-        let (slot, window, sets, keep_ms) = (entry.slot, entry.window.into(), state.sets(), state.keep_ms());
-        Ok(link::link(&self.environment, code, Constants { slot, window, sets, keep_ms, children })?)
-    }
-
-    /// Has the kernel verify a linked program: that of sandboxed code for somebody who may not read kernel memory.
-    fn load(&self, linked: &Linked, form: Form, window: u32, state: &CodeState) -> io::Result<Program> {
+    /// Has the loader link code too and the kernel verify it: that of sandboxed code for somebody who may not read kernel memory.
+    fn load(
+        &self,
+        code: &Code,
+        constants: Constants,
+        maps: &[String],
+        form: Form,
+        state: &CodeState,
+    ) -> io::Result<Program> {
         let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
-        let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
-        let (types, functions) = types::describe(linked, window);
-        let wanted = Wanted { code: linked.bytes(), types, functions, maps };
+        let maps = maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
+        let wanted = Wanted { code: code.encode(), constants, maps };
         match form {
             Form::Sandboxed => self.loader.load(&wanted),
-            Form::Trusted => loader::load(&wanted),
+            Form::Trusted => self.trusted.load(&wanted),
         }
     }
 

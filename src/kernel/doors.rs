@@ -6,6 +6,7 @@
 //! The programs are loaded when they are needed first, and doors open and close in a thread of their own: the verifier takes its time, and so
 //! does the kernel, which waits until nobody is on the way through a door that closes. Until they are open all is done in the user half.
 
+use super::own;
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -13,6 +14,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Programs behind it.
 pub const DOORS: usize = 2;
+
+/// The map.
+pub(super) const LAYOUT: (&str, MapShape) =
+    ("anode_doors", MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: DOORS as u32 });
 
 /// The way from the ingress to programs that end with this process: `doors_map`.
 #[derive(Debug)]
@@ -58,8 +63,7 @@ impl Programs {
 impl Doors {
     /// Closed ones.
     pub(super) fn new() -> io::Result<Doors> {
-        let shape = MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: DOORS as u32 };
-        let map = Map::create("anode_doors", shape)?;
+        let map = own::map(LAYOUT.0, LAYOUT.1)?;
         Ok(Doors { map, state: Mutex::default(), settled: Condvar::new() })
     }
 

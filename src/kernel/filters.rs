@@ -1,17 +1,17 @@
 //! Which frames of an interface are the node's: the maps of `bpf/take.h`, and the two programs that read them.
 
-use super::object;
-use crate::code::link;
+use super::own;
+use crate::broker::Place;
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::interface::DemuxKey;
-use crate::sys::bpf::{Hook, Link, Map, MapKind, MapShape, Program};
+use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use crate::wire::{Addr, Prefix};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 
-static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
-static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
+pub(super) static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
+pub(super) static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
 
 /// Shapes of filters, and filters that differ only in their keys: as many as `nodeos/channel/demux.rs` has.
 const SHAPES: usize = crate::nodeos::channel::demux::SHAPES_MAX;
@@ -23,6 +23,12 @@ const KEY: usize = 8 + TUPLES * 24;
 const VALUE: usize = 8 + KEYS * KEY;
 /// Flows of one interface.
 const FLOWS: u32 = 65_536;
+
+/// The maps: shapes, flows.
+pub(super) const LAYOUT: [(&str, MapShape); 2] = [
+    ("anode_shapes", MapShape { kind: MapKind::Array, key: 4, value: 8 + SHAPES * FLOW, entries: 1 }),
+    ("anode_flows", MapShape { kind: MapKind::Hash, key: FLOW, value: VALUE, entries: FLOWS }),
+];
 
 /// A `struct flow`.
 type Flow = [u8; FLOW];
@@ -44,15 +50,24 @@ pub struct Filters {
     /// Masks, and how many flows have each.
     masks: Vec<(Flow, u32)>,
     known: BTreeMap<Flow, Vec<DemuxKey>>,
+    /// Whether frames are taken at all.
+    listens: bool,
 }
 
 impl Filters {
     /// The rules of a node without channels.
     pub fn create() -> io::Result<Filters> {
-        let shape = |kind, key, value, entries| MapShape { kind, key, value, entries };
-        let shapes = Map::create("anode_shapes", shape(MapKind::Array, 4, 8 + SHAPES * FLOW, 1))?;
-        let flows = Map::create("anode_flows", shape(MapKind::Hash, FLOW, VALUE, FLOWS))?;
-        Ok(Filters { shapes, flows, masks: Vec::new(), known: BTreeMap::new() })
+        let [shapes, flows] = LAYOUT.map(|(name, shape)| own::map(name, shape));
+        let filters =
+            Filters { shapes: shapes?, flows: flows?, masks: Vec::new(), known: BTreeMap::new(), listens: true };
+        filters.tell_shapes()?;
+        Ok(filters)
+    }
+
+    /// Has socket and guard take frames, or leave all to the Linux stack: both at the same moment.
+    pub fn listen(&mut self, listens: bool) -> io::Result<()> {
+        self.listens = listens;
+        self.tell_shapes()
     }
 
     /// Takes what a filter says, or does not any more. All others are taken throughout.
@@ -110,7 +125,9 @@ impl Filters {
 
     fn tell_shapes(&self) -> io::Result<()> {
         let mut all = vec![0; 8 + SHAPES * FLOW];
-        all[..4].copy_from_slice(&(self.masks.len() as u32).to_ne_bytes());
+        let count = if self.listens { self.masks.len() as u32 } else { 0 };
+        all[..4].copy_from_slice(&count.to_ne_bytes());
+        all[4..8].copy_from_slice(&u32::from(self.listens).to_ne_bytes());
         for (place, (mask, _)) in all[8..].chunks_exact_mut(FLOW).zip(&self.masks) {
             place.copy_from_slice(mask);
         }
@@ -128,7 +145,7 @@ impl Filters {
             Which::All => "filter",
             Which::Channels => "filter_channels",
         };
-        self.load(Hook::SocketFilter, FILTER, name)
+        self.load(name)
     }
 
     /// Takes the frames away from the Linux stack of an interface, until what is given back goes.
@@ -137,18 +154,15 @@ impl Filters {
             Which::All => "guard",
             Which::Channels => "guard_channels",
         };
-        self.load(Hook::TcIngress, GUARD, name)?.attach_ingress(interface)
+        own::attach_at(&self.load(name)?, interface, Place::Ingress)
     }
 
-    fn load(&self, hook: Hook, file: &[u8], name: &str) -> io::Result<Program> {
-        let linked = link::alone(&object::program(file, name)?).map_err(io::Error::other)?;
-        let map = |name: &String| match name.as_str() {
+    fn load(&self, name: &str) -> io::Result<Program> {
+        own::load(name, |map| match map {
             "shapes_map" => Ok(self.shapes.as_fd()),
             "flows_map" => Ok(self.flows.as_fd()),
-            _ => Err(io::Error::other(format!("no map {name}"))),
-        };
-        let maps = linked.maps.iter().map(map).collect::<io::Result<Vec<_>>>()?;
-        Program::load(hook, &format!("anode_{name}"), &linked.bytes(), &maps, None)
+            _ => Err(io::Error::other(format!("no map {map}"))),
+        })
     }
 }
 

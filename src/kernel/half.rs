@@ -10,37 +10,39 @@ use super::account::{Account, Accounts};
 use super::codes::adopt_codes;
 use super::copies::{self, Copies};
 use super::doors::Doors;
-use super::layout::PORTS;
+use super::layout::{PORTS, TRANSMIT};
 use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
+use super::own;
 use super::pins::{PinnedLink, Pins, Set};
 use super::records::Records;
+use super::redirects::{Refused, without_room};
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
-use super::types;
-use crate::code::link::{self, Environment};
-use crate::sys::bpf::{Functions, Hook, Link, Program, Types, XdpMode};
+use crate::code::link::Environment;
+use crate::sys::bpf::{Link, Program, XdpMode};
+use crate::sys::ethtool;
 use crate::topology::{NextHop, Routes};
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The compiled ingress, what looks closely for it, what acts on verdicts, the runner with the calls of mobile code, and what sends frames up
 /// the Linux stack (`bpf/*.bpf.c`).
-static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
-static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
-static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
+pub(super) static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
+pub(super) static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
+pub(super) static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
-static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
+pub(super) static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
 /// The runner of code that sends or logs, what acts for it, what comes before it, and what stands where copies leave.
 static SENDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sender.bpf.o"));
-static FAMILY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
-static LATER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/later.bpf.o"));
-static EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/egress.bpf.o"));
+pub(super) static FAMILY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
+pub(super) static LATER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/later.bpf.o"));
+pub(super) static EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/egress.bpf.o"));
 
 /// What mobile code is linked with for the kernel half.
 pub fn environment() -> io::Result<Environment> {
@@ -56,6 +58,9 @@ pub struct Attached {
     pub mode: XdpMode,
     /// Why not in the driver.
     pub why: Option<String>,
+    /// The interface's name, and redirected frames that its driver had no room for before.
+    pub(super) name: String,
+    pub(super) lost_before: u64,
     _link: Link,
 }
 
@@ -72,6 +77,9 @@ pub struct Opening {
     pub pins: Option<Pins>,
 }
 
+/// What capsules of one port may use of a CPU unless the node says otherwise, in thousandths.
+const SHARE_PERMILLE: u32 = 500;
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) ports: Vec<Attached>,
@@ -80,6 +88,8 @@ pub(super) struct State {
     routes: HashMap<Prefix, Option<NextHop>>,
     /// Whether rules of policy routing have a say.
     ruled: bool,
+    /// What capsules of one port may use of a CPU, in thousandths.
+    permille: u32,
     generation: u64,
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
@@ -114,7 +124,10 @@ pub struct KernelHalf {
     /// What stands around code.
     pub(super) environment: Environment,
     pub(super) loader: Loader,
+    /// The loader of code that a role trusts.
+    pub(super) trusted: Loader,
     name: [u8; 16],
+    pub(super) refused: Option<Refused>,
     pub(super) pinned: Option<Pinned>,
     state: Mutex<State>,
 }
@@ -144,11 +157,10 @@ impl KernelHalf {
             "doors_map" => Ok(doors.as_fd()),
             _ => maps.descriptor(name),
         };
-        let stations = [(LEARN, "learn"), (ACT, "act"), (FAMILY, "family"), (LATER, "later")];
-        let [learn, act, family, later] = stations.map(|(file, name)| load_with(file, name, find));
+        let [learn, act, family, later] = ["learn", "act", "family", "later"].map(|name| own::load(name, find));
         maps.set_stations(&[learn?, act?, family?, later?])?;
-        let egress = load_for(Hook::XdpEgress, EGRESS, "egress", find)?;
-        let ingress = load_with(INGRESS, "ingress", find)?;
+        let egress = own::load("egress", find)?;
+        let ingress = own::load("ingress", find)?;
         // An older one has the doors of a process that has gone, which nobody can open any more.
         if let Some(set) = &set {
             set_up(set, &maps, is_new, &ingress)?;
@@ -165,17 +177,34 @@ impl KernelHalf {
             routes,
             // The next look at the host says. Until then every way is asked for.
             ruled: true,
+            permille: SHARE_PERMILLE,
             generation,
             origin,
             neighbours: Vec::new(),
             told,
         };
         let environment = environment()?;
-        let loader = Loader::new(program);
+        let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
         let (accounts, records) = (Accounts::of(&maps)?, Records::of(&maps)?);
         let state = Mutex::new(state);
-        let half =
-            KernelHalf { maps, accounts, doors, records, ingress, egress, environment, loader, name, pinned, state };
+        let refused = Refused::count(maps.of(TRANSMIT)?)
+            .inspect_err(|error| tracing::warn!(%error, "redirects that the kernel refuses are not counted"))
+            .ok();
+        let half = KernelHalf {
+            maps,
+            accounts,
+            doors,
+            records,
+            ingress,
+            egress,
+            environment,
+            loader,
+            trusted,
+            name,
+            refused,
+            pinned,
+            state,
+        };
         half.forget_links(&mut half.state())?;
         lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
         half.raise_generation()?;
@@ -209,7 +238,11 @@ impl KernelHalf {
         self.maps.set_port(&port, false)?;
         self.set_way_out(&state, port.interface)?;
         let attached = match self.stand(port.interface) {
-            Ok((link, mode, why)) => Attached { port, mode, why, _link: link },
+            Ok((link, mode, why)) => {
+                let name = ethtool::name(port.interface).unwrap_or_default();
+                let lost_before = without_room(&name);
+                Attached { port, mode, why, name, lost_before, _link: link }
+            }
             Err(error) => {
                 self.maps.remove_port(port.interface)?;
                 return Err(error);
@@ -219,6 +252,7 @@ impl KernelHalf {
         // In the stack copies share their octets.
         self.maps.set_port(&port, mode == XdpMode::Native)?;
         state.ports.push(attached);
+        self.tell_ports(&state)?;
         self.renew(&mut state)?;
         Ok(mode)
     }
@@ -232,8 +266,8 @@ impl KernelHalf {
         };
         let before = state.ports[at].port.interface;
         if before == port.interface {
-            self.maps.change_port(&port)?;
             state.ports[at].port = port;
+            self.tell_ports(&state)?;
             return self.renew(&mut state).map(|()| true);
         }
         state.ports.remove(at);
@@ -271,7 +305,7 @@ impl KernelHalf {
     }
 
     fn stand_anew(&self, interface: u32) -> io::Result<(Link, XdpMode, Option<String>)> {
-        match self.ingress.attach_xdp(interface, XdpMode::Native) {
+        match own::attach(&self.ingress, interface, XdpMode::Native) {
             Ok(link) => Ok((link, XdpMode::Native, None)),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => Err(io::Error::new(
                 error.kind(),
@@ -279,7 +313,7 @@ impl KernelHalf {
             )),
             Err(error) => {
                 let why = format!("the driver takes no XDP program here: {error}");
-                Ok((self.ingress.attach_xdp(interface, XdpMode::Generic)?, XdpMode::Generic, Some(why)))
+                Ok((own::attach(&self.ingress, interface, XdpMode::Generic)?, XdpMode::Generic, Some(why)))
             }
         }
     }
@@ -321,7 +355,15 @@ impl KernelHalf {
     }
 
     fn tell_node(&self, state: &State) -> io::Result<()> {
-        self.maps.set_node(state.generation, &self.name, state.origin, state.told, state.ruled)
+        let State { generation, origin, told, ruled, permille, .. } = *state;
+        self.maps.set_node(generation, &self.name, origin, told, ruled, permille)
+    }
+
+    /// What capsules that come in by one port may use of a CPU, in thousandths; all of it if that is 1000.
+    pub fn set_share(&self, permille: u32) -> io::Result<()> {
+        let mut state = self.state();
+        state.permille = if permille >= 1000 { 0 } else { permille };
+        self.tell_node(&state)
     }
 
     /// Tells the routes of the node, for `an_route`, and its own addresses.
@@ -409,10 +451,20 @@ impl KernelHalf {
         listen(&self.maps)
     }
 
+    /// The node listens no more: what does not go on here is the Linux stack's.
+    pub fn stop_listening(&self) -> io::Result<()> {
+        self.maps.clear_raise()
+    }
+
     /// All that can be counted here.
     pub fn status(&self) -> Status {
         let state = self.state();
-        let port = |at: &Attached| PortStatus { port: at.port.number, mode: at.mode.name(), why: at.why.clone() };
+        let port = |at: &Attached| PortStatus {
+            port: at.port.number,
+            mode: at.mode.name(),
+            why: at.why.clone(),
+            redirected: at.port.redirected.min(at.port.mtu),
+        };
         let code = |held: &Held| CodeStatus {
             name: held.entry.name.to_string(),
             usage: self.maps.usage(held.entry.slot).unwrap_or_default(),
@@ -421,6 +473,7 @@ impl KernelHalf {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
             counts: self.counts_of(&state),
+            undelivered: self.undelivered(&state),
             pinned: self.pinned.is_some(),
         }
     }
@@ -446,33 +499,5 @@ fn set_up(set: &Set, maps: &Maps, is_new: bool, ingress: &Program) -> io::Result
 
 /// Lets what is the node's go up the Linux stack past its protocols.
 pub(super) fn listen(maps: &Maps) -> io::Result<()> {
-    maps.set_raise(&load(RAISE, "raise", maps)?)
-}
-
-/// Loads a function of our own.
-pub(super) fn load(file: &[u8], name: &str, maps: &Maps) -> io::Result<Program> {
-    load_with(file, name, |name| maps.descriptor(name))
-}
-
-/// The same with maps that are found by their names.
-pub(super) fn load_with<'a>(
-    file: &[u8],
-    name: &str,
-    find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>,
-) -> io::Result<Program> {
-    load_for(Hook::Xdp, file, name, find)
-}
-
-fn load_for<'a>(
-    hook: Hook,
-    file: &[u8],
-    name: &str,
-    find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>,
-) -> io::Result<Program> {
-    let linked = link::alone(&object::program(file, name)?).map_err(io::Error::other)?;
-    let used = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
-    // A function that jumps to a program must be known to return a number.
-    let (types, list) = types::describe(&linked, 0);
-    let functions = Functions { types: &Types::load(&types)?, list: &list };
-    Program::load(hook, &format!("anode_{name}"), &linked.bytes(), &used, Some(functions))
+    maps.set_raise(&own::load("raise", |name| maps.descriptor(name))?)
 }

@@ -7,7 +7,7 @@ use std::io;
 /// Places for codes.
 pub const CODES: u32 = 4096;
 /// Places where a code can stand.
-pub const PROBES: u32 = 8;
+pub const PROBES: u32 = 16;
 /// Programs of codes; number 0 is none.
 pub const PROGRAMS: u32 = 1024;
 /// Interface indices.
@@ -22,8 +22,9 @@ pub const NEXT_HOPS: u32 = 8192;
 const KNOWN: u32 = 32768;
 const KNOWN_OCTETS: usize = 64 << 20;
 
-/// Octets of `struct near` and `struct known`.
-pub const NEAR_SIZE: usize = 40;
+/// Octets of `struct port`, `struct near` and `struct known`.
+pub const PORT_SIZE: usize = 64;
+pub const NEAR_SIZE: usize = 48;
 const KNOWN_SIZE: usize = 64;
 
 /// AF_XDP sockets of a node, and flows told apart at each.
@@ -63,6 +64,10 @@ pub const RAISE: &str = "raise_map";
 /// Maps with a part for each CPU, whose entries begin where cache lines do, as those of the kernel's own kind need not.
 const KNOWN_FLOWS: &str = "known_map";
 pub const USAGE: &str = "usage_map";
+pub const CEILINGS_MAP: &str = "ceilings_map";
+
+/// Ports with ceilings of their own; others share one with the port so many numbers before.
+pub const CEILINGS: u32 = 64;
 
 /// The interfaces that packets leave by, and maps of those that copies leave by: each entry an interface and a program behind it.
 pub const TRANSMIT: &str = "transmit_map";
@@ -70,10 +75,10 @@ pub const SETS_OF_LINKS: &str = "links_map";
 pub const DEVICES: MapShape = shape(MapKind::Devices, 4, 8, PORTS);
 
 /// Name and shape of each; of those for children the part of one record.
-pub const LAYOUT: [(&str, MapShape); 27] = [
+pub const LAYOUT: [(&str, MapShape); 28] = [
     ("node_map", shape(MapKind::Array, 4, NODE, 1)),
     ("zero_map", shape(MapKind::Array, 4, 4, 1)),
-    ("ports_map", shape(MapKind::Array, 4, 56, PORTS)),
+    ("ports_map", shape(MapKind::Array, 4, PORT_SIZE, PORTS)),
     ("codes_map", shape(MapKind::SharedArray, 4, 64, CODES)),
     ("near_map", shape(MapKind::Array, 4, NEAR_SIZE, NEAR)),
     ("next_hops_map", shape(MapKind::PerCpuArray, 4, 64, NEXT_HOPS)),
@@ -81,6 +86,7 @@ pub const LAYOUT: [(&str, MapShape); 27] = [
     (USAGE, shape(MapKind::SharedArray, 4, 64, PROGRAMS)),
     (BUDGETS, shape(MapKind::Array, 4, BUDGET, PROGRAMS)),
     (ACCOUNTS, shape(MapKind::SharedArray, 4, 128, PROGRAMS)),
+    (CEILINGS_MAP, shape(MapKind::SharedArray, 4, 64, CEILINGS)),
     ("current_map", shape(MapKind::PerCpuArray, 4, 128, 1)),
     ("stations_map", shape(MapKind::Programs, 4, 4, 4)),
     ("programs_map", shape(MapKind::Programs, 4, 4, PROGRAMS)),
@@ -138,7 +144,7 @@ pub fn layout() -> io::Result<impl Iterator<Item = (&'static str, MapShape)>> {
     let records = records()? * cpus;
     Ok(LAYOUT.into_iter().map(move |(name, shape)| match name {
         KNOWN_FLOWS => (name, MapShape { entries: known * cpus, ..shape }),
-        USAGE => (name, MapShape { entries: shape.entries * cpus, ..shape }),
+        USAGE | CEILINGS_MAP => (name, MapShape { entries: shape.entries * cpus, ..shape }),
         "records_map" | "sends_map" | "lines_map" => (name, MapShape { entries: records * shape.entries, ..shape }),
         _ => (name, shape),
     }))

@@ -1,26 +1,35 @@
 //! The loader: a process of its own that has mobile code verified, and can do nothing else.
 //!
 //! ```text
-//! node ── instructions, types, map descriptors ──▶ loader ── bpf(2) ──▶ verifier
+//! node ── code, constants, map descriptors ──▶ loader: checks, links ── bpf(2) ──▶ verifier
 //!      ◀───────── program descriptor, or the verifier's words ────┘
 //! ```
 //!
-//! It is this program again, started with [`ARGUMENT`], in the jail of [`crate::sys::jail`]: `CAP_BPF` and
+//! It is this program again, started with [`ARGUMENT`], confined by [`crate::sys::jail`]: `CAP_BPF` and
 //! `CAP_NET_ADMIN`, no files, three handfuls of system calls. The kernel verifies for it as for somebody who may not read
 //! kernel memory, which is what mobile code must not learn (docs/kernel-half.md).
 
+use super::half::environment;
+use super::types;
+use crate::broker::{self, Helper};
+use crate::code::bundle::Program as Code;
+use crate::code::check;
+use crate::code::link::{self, Constants, Environment};
 use crate::sys::bpf::{Functions, Hook, Program, Types};
-use crate::sys::jail;
+use crate::sys::jail::{Capability, confine_self};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The argument that makes this program the loader.
 pub const ARGUMENT: &str = "kernel-loader";
+
+/// The same, for code that a role trusts.
+pub const TRUSTED: &str = "kernel-loader-trusted";
 
 /// Octets of a message.
 const MESSAGE: usize = 160 << 10;
@@ -31,16 +40,14 @@ const WORDS: usize = 4 << 10;
 /// For how long the verifier may think about one program.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A program to load, with all that it is made of.
+/// Mobile code to be linked and loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
-    /// Its instructions.
+    /// The code, as it travels.
     pub code: Vec<u8>,
-    /// Type information.
-    pub types: Vec<u8>,
-    /// First instruction and type of every function.
-    pub functions: Vec<[u32; 2]>,
-    /// The maps that it refers to by index.
+    /// What says which code it is.
+    pub constants: Constants,
+    /// The maps that it and what it is linked with refer to, in the order in which the linker lists them.
     pub maps: Vec<BorrowedFd<'a>>,
 }
 
@@ -48,26 +55,28 @@ pub struct Wanted<'a> {
 #[derive(Debug)]
 pub struct Loader {
     program: PathBuf,
+    trusted: bool,
     process: Mutex<Option<Process>>,
 }
 
 #[derive(Debug)]
 struct Process {
-    child: Child,
+    /// Nothing: it is the broker's.
+    child: Option<Child>,
     socket: SeqPacket,
 }
 
 impl Loader {
-    /// A loader that runs `program`, this one.
-    pub fn new(program: PathBuf) -> Loader {
-        Loader { program, process: Mutex::new(None) }
+    /// A loader that runs `program`, this one; of trusted code or of others'.
+    pub fn new(program: PathBuf, trusted: bool) -> Loader {
+        Loader { program, trusted, process: Mutex::new(None) }
     }
 
     /// Starts the process, so that the first program does not wait for that.
     pub fn start(&self) -> io::Result<()> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if process.is_none() {
-            *process = Some(Process::start(&self.program)?);
+            *process = Some(Process::start(&self.program, self.trusted)?);
         }
         Ok(())
     }
@@ -76,7 +85,7 @@ impl Loader {
     pub fn load(&self, wanted: &Wanted<'_>) -> io::Result<Program> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if process.is_none() {
-            *process = Some(Process::start(&self.program)?);
+            *process = Some(Process::start(&self.program, self.trusted)?);
         }
         let Some(running) = process.as_ref() else { return Err(io::Error::other("no loader")) };
         match running.ask(wanted) {
@@ -91,12 +100,10 @@ impl Loader {
 }
 
 impl Process {
-    fn start(program: &PathBuf) -> io::Result<Process> {
-        let (socket, other) = SeqPacket::pair()?;
-        let mut command = Command::new(program);
-        command.arg(ARGUMENT).env_clear().stdin(Stdio::from(other)).stdout(Stdio::null());
-        let child = command.spawn()?;
-        Ok(Process { child, socket })
+    fn start(program: &Path, trusted: bool) -> io::Result<Process> {
+        let kind = if trusted { Helper::TrustedLoader } else { Helper::Loader };
+        let (child, socket) = broker::helper(kind, program)?;
+        Ok(Process { child, socket: SeqPacket::of(socket) })
     }
 
     /// Asks for a program. The outer error is the loader's, the inner one the verifier's.
@@ -119,41 +126,37 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        broker::end_helper(self.child.take());
     }
 }
 
 impl Wanted<'_> {
-    /// Lengths of code, types and functions in octets, then these.
+    /// The constants, then the code.
     fn encode(&self) -> Vec<u8> {
-        let functions: Vec<u8> = self.functions.as_flattened().iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let lengths = [self.code.len(), self.types.len(), functions.len()];
-        let lengths = lengths.iter().flat_map(|length| (*length as u32).to_ne_bytes());
-        lengths.chain(self.code.iter().chain(&self.types).chain(&functions).copied()).collect()
+        let Constants { slot, window, sets, keep_ms, children } = self.constants;
+        let words = [slot, window, sets, keep_ms, children].map(u32::to_ne_bytes);
+        [words.as_flattened(), &self.code].concat()
     }
 
     fn decode(bytes: &[u8]) -> Option<Wanted<'static>> {
-        let (lengths, mut rest) = bytes.split_at_checked(12)?;
-        let mut parts = [&[][..]; 3];
-        for (part, length) in parts.iter_mut().zip(lengths.as_chunks::<4>().0) {
-            (*part, rest) = rest.split_at_checked(u32::from_ne_bytes(*length) as usize)?;
-        }
-        let [code, types, functions] = parts;
-        let pair = |pair: &[u8; 8]| {
-            let [a, b, c, d, e, f, g, h] = *pair;
-            [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
-        };
-        let functions = functions.as_chunks::<8>().0.iter().map(pair).collect();
-        Some(Wanted { code: code.to_vec(), types: types.to_vec(), functions, maps: Vec::new() })
+        let (words, code) = bytes.split_at_checked(20)?;
+        let mut words = words.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
+        let mut next = || words.next();
+        let (slot, window, sets, keep_ms, children) = (next()?, next()?, next()?, next()?, next()?);
+        let constants = Constants { slot, window, sets, keep_ms, children };
+        Some(Wanted { code: code.to_vec(), constants, maps: Vec::new() })
     }
 }
 
-/// The loader's own side: serves the node behind `socket` until it goes.
-pub fn serve(socket: OwnedFd) -> io::Result<()> {
+/// The loader's own side: serves the node behind `socket` until it goes; `trusted`: the verifier lets it read kernel memory.
+pub fn serve(socket: OwnedFd, trusted: bool) -> io::Result<()> {
     let socket = SeqPacket::of(socket);
-    jail::enter()?;
+    let environment = environment()?;
+    let kept: &[Capability] = match trusted {
+        true => &[Capability::Bpf, Capability::NetAdmin, Capability::Perfmon],
+        false => &[Capability::Bpf, Capability::NetAdmin],
+    };
+    confine_self(kept, "kernel-loader")?;
     let mut message = vec![0; MESSAGE];
     loop {
         let (length, maps) = socket.receive_with(&mut message)?;
@@ -162,7 +165,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
         }
         let wanted = Wanted::decode(&message[..length]).ok_or(io::ErrorKind::InvalidData)?;
         let maps: Vec<BorrowedFd<'_>> = maps.iter().map(AsFd::as_fd).collect();
-        match load(&Wanted { maps, ..wanted }) {
+        match load(&environment, &Wanted { maps, ..wanted }) {
             Ok(program) => socket.send_with(b"loaded", &[program.as_fd()])?,
             Err(error) => {
                 let words = error.to_string();
@@ -173,28 +176,45 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Loads a program with all rights that the calling process has.
-pub fn load(wanted: &Wanted<'_>) -> io::Result<Program> {
-    let types = Types::load(&wanted.types)?;
-    let functions = Functions { types: &types, list: &wanted.functions };
-    Program::load(Hook::Xdp, "anode_capsule", &wanted.code, &wanted.maps, Some(functions))
+/// Links code, as it passes the checks that every code must pass, and has the result verified. So nothing is loaded here but what was
+/// linked here, whoever asks.
+fn load(environment: &Environment, wanted: &Wanted<'_>) -> io::Result<Program> {
+    check::bpf(&wanted.code).map_err(|refusal| io::Error::other(refusal.to_string()))?;
+    let code = Code::parse(&wanted.code).map_err(|error| io::Error::other(error.to_string()))?;
+    let linked =
+        link::link(environment, &code, wanted.constants).map_err(|error| io::Error::other(error.to_string()))?;
+    if linked.maps.len() != wanted.maps.len() {
+        return Err(io::Error::other(format!("{} maps, not {}", linked.maps.len(), wanted.maps.len())));
+    }
+    let (types, list) = types::describe(&linked, wanted.constants.window);
+    let types = Types::load(&types)?;
+    let functions = Functions { types: &types, list: &list };
+    Program::load(Hook::Xdp, "anode_capsule", &linked.bytes(), &wanted.maps, Some(functions))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const CONSTANTS: Constants = Constants { slot: 1, window: 16, sets: 4, keep_ms: 1000, children: 2 };
+
     #[test]
     fn what_is_wanted_survives_the_way() {
-        let wanted =
-            Wanted { code: vec![1; 16], types: vec![2; 5], functions: vec![[0, 3], [7, 4]], ..Wanted::default() };
+        let wanted = Wanted { code: vec![1; 16], constants: CONSTANTS, maps: Vec::new() };
         let there = Wanted::decode(&wanted.encode()).unwrap();
-        assert_eq!((there.code, there.types, there.functions), (wanted.code, wanted.types, wanted.functions));
+        assert_eq!((there.code, there.constants), (wanted.code, wanted.constants));
+        let bytes = CONSTANTS.slot.to_ne_bytes();
+        assert!(Wanted::decode(&bytes).is_none());
     }
 
     #[test]
-    fn lengths_that_lie_are_refused() {
-        let bytes = Wanted { code: vec![1; 16], ..Wanted::default() }.encode();
-        assert!((0..bytes.len()).all(|end| Wanted::decode(&bytes[..end]).is_none()));
+    fn what_no_check_accepts_is_not_loaded() {
+        let environment = environment().unwrap();
+        // A helper of the kernel's, called as if it were linked already: r0 = bpf_get_prandom_u32(); exit.
+        let code: [[u8; 8]; 2] = [[0x85, 0, 0, 0, 7, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+        for code in [code.as_flattened().to_vec(), vec![0; 64], Vec::new()] {
+            let refused = load(&environment, &Wanted { code, constants: CONSTANTS, maps: Vec::new() });
+            assert!(refused.is_err_and(|error| error.raw_os_error().is_none()), "the kernel was not even asked");
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
 use super::layout::{
-    ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CODES, DEVICES, LAYOUT, NEAR, NEAR_SIZE, NODE, PROBES, PROGRAMS, RAISE,
-    SETS_OF_LINKS, TRANSMIT, USAGE, known, layout, records,
+    BUDGET, BUDGETS, CEILINGS, CEILINGS_MAP, CODES, DEVICES, LAYOUT, NEAR, NEAR_SIZE, NODE, PORT_SIZE, PROBES,
+    PROGRAMS, RAISE, SETS_OF_LINKS, TRANSMIT, USAGE, known, layout, records,
 };
-use super::types;
-use crate::sys::bpf::{Map, MapShape, Types, possible_cpus};
+use super::own;
+use crate::sys::bpf::{Map, MapShape, possible_cpus};
 use crate::topology::NextHop;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest, Prefix};
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +24,12 @@ pub struct PortEntry {
     pub number: u32,
     /// Octets of the largest IP packet.
     pub mtu: u32,
+    /// Octets of the largest IP packet that arrives when it is redirected there; 0: none does.
+    pub redirected: u32,
     /// Its own link address: frames for others are left alone.
     pub mac: Mac,
+    /// The most that a resource bound counts for that comes in by it and is of no signed code; capsules with a larger one go up.
+    pub bound_max: u32,
     /// The node's IPv4 address on it, if it has one.
     pub v4: Option<Addr>,
     /// The node's IPv6 address on it, if it has one.
@@ -77,6 +81,8 @@ pub struct KernelCounts {
     pub received: u64,
     /// Frames that pretended to come from the kernel half.
     pub dropped_forged: u64,
+    /// Capsules beyond what those of their port may use of a CPU.
+    pub dropped_over_share: u64,
 }
 
 /// All maps.
@@ -104,7 +110,7 @@ impl Maps {
     pub fn adopt(mut find: impl FnMut(&str) -> io::Result<OwnedFd>) -> io::Result<Maps> {
         let take = |(name, shape)| {
             if name == RAISE {
-                return Ok((name, Map::create(name, shape)?));
+                return Ok((name, own::map(name, shape)?));
             }
             let map = Map::adopt(find(name)?, shape)?;
             Ok((name, if name == BUDGETS { map.locked() } else { map }))
@@ -122,6 +128,11 @@ impl Maps {
         self.set(RAISE, 0, &program.as_fd().as_raw_fd().to_ne_bytes())
     }
 
+    /// From now on nothing goes up by that way.
+    pub fn clear_raise(&self) -> io::Result<()> {
+        remove_known(self.of(RAISE)?, 0)
+    }
+
     /// The descriptor of a map.
     pub fn descriptor(&self, name: &str) -> io::Result<BorrowedFd<'_>> {
         self.of(name).map(AsFd::as_fd)
@@ -130,7 +141,7 @@ impl Maps {
     /// Makes some of them.
     pub(super) fn create_some(names: &[&str]) -> io::Result<Maps> {
         let wanted = LAYOUT.into_iter().filter(|(name, ..)| names.contains(name));
-        let make = |(name, shape)| Ok((name, Map::create(name, shape)?));
+        let make = |(name, shape)| Ok((name, own::map(name, shape)?));
         Ok(Maps { list: wanted.map(make).collect::<io::Result<_>>()? })
     }
 
@@ -151,6 +162,7 @@ impl Maps {
         origin: u64,
         neighbours: u32,
         ruled: bool,
+        permille: u32,
     ) -> io::Result<()> {
         let mut value = [0; NODE];
         value[..8].copy_from_slice(&generation.to_ne_bytes());
@@ -161,6 +173,7 @@ impl Maps {
         value[40..44].copy_from_slice(&known()?.to_ne_bytes());
         value[44..48].copy_from_slice(&records()?.to_ne_bytes());
         value[48..52].copy_from_slice(&u32::from(ruled).to_ne_bytes());
+        value[52..].copy_from_slice(&permille.to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 
@@ -181,7 +194,7 @@ impl Maps {
 
     /// The number of the port that an interface was said to be, if it was.
     pub fn port_number(&self, interface: u32) -> io::Result<Option<u32>> {
-        let mut value = [0; 56];
+        let mut value = [0; PORT_SIZE];
         self.of("ports_map")?.get(&interface.to_ne_bytes(), &mut value)?;
         let word = word64(&value, 0);
         Ok((word as u32 != 0).then_some((word >> 32) as u32))
@@ -229,7 +242,7 @@ impl Maps {
 
     /// Tells what has changed of an interface that was told of; its sockets stay.
     pub fn change_port(&self, port: &PortEntry) -> io::Result<()> {
-        let mut before = [0; 56];
+        let mut before = [0; PORT_SIZE];
         self.of("ports_map")?.get(&port.interface.to_ne_bytes(), &mut before)?;
         let mut value = port_value(port);
         value[18..23].copy_from_slice(&before[18..23]);
@@ -238,7 +251,7 @@ impl Maps {
 
     /// Takes an interface out again.
     pub fn remove_port(&self, interface: u32) -> io::Result<()> {
-        self.set("ports_map", interface, &[0; 56])?;
+        self.set("ports_map", interface, &[0; PORT_SIZE])?;
         remove_known(self.of(TRANSMIT)?, interface)
     }
 
@@ -415,7 +428,19 @@ impl Maps {
             let [.., forged] = self.sums::<5>("lifted_map", interface)?;
             dropped_forged += forged;
         }
-        Ok(KernelCounts { received, dropped_forged })
+        let dropped_over_share = self.over_share(0..CEILINGS)?;
+        Ok(KernelCounts { received, dropped_forged, dropped_over_share })
+    }
+
+    /// Capsules dropped at the ceilings of these ports, by number, over all CPUs.
+    pub fn over_share(&self, ports: core::ops::Range<u32>) -> io::Result<u64> {
+        let (map, mut refused) = (self.of(CEILINGS_MAP)?, 0);
+        for place in (0..possible_cpus()? as u32).flat_map(|cpu| ports.clone().map(move |port| cpu * CEILINGS + port)) {
+            let mut value = [0; 64];
+            map.get(&place.to_ne_bytes(), &mut value)?;
+            refused += word64(&value, 24);
+        }
+        Ok(refused)
     }
 
     /// The first counters of an entry, over all CPUs.
@@ -425,13 +450,7 @@ impl Maps {
 }
 
 fn make((name, shape): (&'static str, MapShape)) -> io::Result<(&'static str, Map)> {
-    let locked = [(BUDGETS, BUDGET), (ALLOWED, ALLOWANCE)].into_iter().find(|(known, _)| *known == name);
-    if name == SETS_OF_LINKS {
-        return Ok((name, Map::create_outer(name, shape, &devices(1)?)?));
-    }
-    let Some((_, size)) = locked else { return Ok((name, Map::create(name, shape)?)) };
-    let (types, of) = types::locked(size as u32);
-    Ok((name, Map::create_locked(name, shape, &Types::load(&types)?, of)?))
+    Ok((name, own::map(name, shape)?))
 }
 
 /// The first counters of an entry of a map, over all CPUs.
@@ -458,13 +477,14 @@ pub(super) fn budget(rates: [u64; 2], spent: [u64; 2]) -> [u8; BUDGET] {
 }
 
 /// `struct port`, without sockets.
-fn port_value(port: &PortEntry) -> [u8; 56] {
-    let mut value = [0; 56];
-    let words = [1, port.number, port.mtu];
+fn port_value(port: &PortEntry) -> [u8; PORT_SIZE] {
+    let mut value = [0; PORT_SIZE];
+    let words = [1, port.number, port.mtu.min(port.redirected)];
     value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
     value[12..18].copy_from_slice(&port.mac.0);
     value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
-    value[40..].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
+    value[40..56].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
+    value[56..60].copy_from_slice(&port.bound_max.to_ne_bytes());
     value
 }
 
@@ -503,7 +523,7 @@ fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
 
 /// A map of interfaces.
 fn devices(entries: u32) -> io::Result<Map> {
-    Map::create("devices", MapShape { entries, ..DEVICES })
+    own::map(own::LINKS, MapShape { entries, ..DEVICES })
 }
 
 /// An entry of one.

@@ -19,14 +19,16 @@ pub mod loader;
 mod maps;
 mod near;
 mod object;
-mod pins;
+pub mod own;
+pub mod pins;
 mod records;
+mod redirects;
 mod routes;
+mod settings;
 mod slots;
 mod sockets;
 mod state;
 mod status;
-pub mod tags;
 mod types;
 
 pub use account::Account;
@@ -39,6 +41,7 @@ pub use maps::{KernelCounts, KernelUsage, PortEntry};
 pub use pins::Pins;
 pub use records::Records;
 pub use routes::{Asker, RuledRoutes};
+pub use settings::{Setting, Settings};
 pub use sockets::{Lifted, Steering, Tickets};
 pub use state::CodeState;
 pub use status::{CodeStatus, PortStatus, Status};
@@ -49,5 +52,5 @@ use std::path::Path;
 /// Takes away what a node that has died left in the kernel; says whether there was something.
 pub fn sweep(run_dir: &Path) -> io::Result<bool> {
     let pins = Pins::sweep(run_dir)?;
-    Ok(tags::give_back(run_dir)? || pins)
+    Ok(Settings::of(run_dir).give_back(|_, _| true)? || pins)
 }

@@ -9,17 +9,22 @@
 //! A set without ingress was not finished and counts for nothing. A process that dies leaves all of it; the next
 //! one takes it over, or makes another set and turns the links to it.
 
+use crate::broker::{self, NAMES_MAX, Pin, PinRequest, Request};
 use crate::sys::bpf::{self, Link, XdpMode};
 use crate::wire::Digest;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The folder in a node's run directory.
 const FOLDER: &str = "bpf";
 /// The name of what is about to get its own.
 const FRESH: &str = "fresh";
+/// How the folders of sets begin.
+const SET: &str = "set-";
+/// The name that says that a set is whole.
+const INGRESS: &str = "ingress";
 
 /// The pins of one kernel half.
 #[derive(Debug)]
@@ -30,7 +35,7 @@ pub struct Pins {
 /// The pins of one set of maps.
 #[derive(Debug)]
 pub struct Set {
-    folder: PathBuf,
+    root: PathBuf,
     number: u32,
 }
 
@@ -43,129 +48,233 @@ pub struct PinnedLink {
     pub mode: XdpMode,
     /// The link.
     pub link: Link,
-    path: PathBuf,
+    root: PathBuf,
+    name: String,
 }
 
 impl Pins {
     /// The pins of the node with this run directory; its file system is mounted if it is not yet.
     pub fn open(run_dir: &Path) -> io::Result<Pins> {
-        let root = run_dir.join(FOLDER);
-        fs::create_dir_all(&root)?;
-        if !bpf::is_mounted(&root) {
-            bpf::mount(&root)?;
-        }
-        Ok(Pins { root })
+        let pins = Pins { root: run_dir.join(FOLDER) };
+        ask(&pins.root, PinRequest::Open, None).map(|_| pins)
+    }
+
+    /// Those in the BPF file system mounted there.
+    pub(crate) fn at(root: PathBuf) -> Pins {
+        Pins { root }
     }
 
     /// The sets that were finished, newest first.
     pub fn sets(&self) -> io::Result<Vec<Set>> {
-        let mut sets: Vec<Set> = self.folders()?.filter(|set| set.folder.join("ingress").exists()).collect();
-        sets.sort_unstable_by_key(|set| std::cmp::Reverse(set.number));
-        Ok(sets)
+        let mut finished = Vec::new();
+        for set in self.folders()? {
+            if names(&self.root, Some(set.number))?.iter().any(|name| name == INGRESS) {
+                finished.push(set);
+            }
+        }
+        finished.sort_unstable_by_key(|set| std::cmp::Reverse(set.number));
+        Ok(finished)
     }
 
-    fn folders(&self) -> io::Result<impl Iterator<Item = Set>> {
-        Ok(names(&self.root)?.filter_map(|(name, folder)| {
-            let number = name.strip_prefix("set-")?.parse().ok()?;
-            Some(Set { folder, number })
-        }))
+    fn folders(&self) -> io::Result<Vec<Set>> {
+        let set = |name: &String| Some(Set { root: self.root.clone(), number: name.strip_prefix(SET)?.parse().ok()? });
+        Ok(names(&self.root, None)?.iter().filter_map(set).collect())
     }
 
     /// A new set.
     pub fn create(&self) -> io::Result<Set> {
-        let number = self.folders()?.map(|set| set.number).max().unwrap_or(0) + 1;
-        let folder = self.root.join(format!("set-{number}"));
-        fs::create_dir(&folder)?;
-        Ok(Set { folder, number })
+        let number = self.folders()?.iter().map(|set| set.number).max().unwrap_or(0) + 1;
+        ask(&self.root, PinRequest::Make { set: number }, None)?;
+        Ok(Set { root: self.root.clone(), number })
     }
 
     /// Removes all sets but this.
     pub fn retain(&self, set: &Set) -> io::Result<()> {
-        self.folders()?.filter(|other| other.number != set.number).try_for_each(|other| remove_folder(&other.folder))
+        let others = self.folders()?.into_iter().filter(|other| other.number != set.number);
+        others.into_iter().try_for_each(|other| other.remove())
     }
 
     /// The links that are pinned.
     pub fn links(&self) -> io::Result<Vec<PinnedLink>> {
-        let link = |(name, path): (String, PathBuf)| {
+        let link = |name: String| {
             let (interface, mode) = name.strip_prefix("link-")?.split_once('-')?;
             let mode = if mode == XdpMode::Native.name() { XdpMode::Native } else { XdpMode::Generic };
-            let link = Link::adopt(bpf::open(&path).ok()?);
-            Some(PinnedLink { interface: interface.parse().ok()?, mode, link, path })
+            let interface = interface.parse().ok()?;
+            let link = Link::adopt(fetch(&self.root, pin(None, &name)).ok()?);
+            Some(PinnedLink { interface, mode, link, root: self.root.clone(), name })
         };
-        Ok(names(&self.root)?.filter_map(link).collect())
+        Ok(names(&self.root, None)?.into_iter().filter_map(link).collect())
     }
 
     /// Keeps the ingress at an interface.
     pub fn keep_link(&self, interface: u32, mode: XdpMode, link: &Link) -> io::Result<()> {
-        bpf::pin(link, &self.root.join(format!("link-{interface}-{}", mode.name())))
+        let name = format!("link-{interface}-{}", mode.name());
+        ask(&self.root, PinRequest::Keep(pin(None, &name)), Some(link.as_fd())).map(drop)
     }
 
     /// Takes everything away: whatever no process holds is gone then.
     pub fn remove(&self) -> io::Result<()> {
         self.links()?.into_iter().try_for_each(PinnedLink::remove)?;
-        self.folders()?.try_for_each(|set| remove_folder(&set.folder))?;
-        bpf::unmount(&self.root)?;
-        fs::remove_dir(&self.root)
+        self.folders()?.iter().try_for_each(Set::remove)?;
+        ask(&self.root, PinRequest::Close, None).map(drop)
+    }
+
+    /// The interfaces before which a kernel half stands that a process before has left; nothing: there is none.
+    pub fn standing(run_dir: &Path) -> io::Result<Option<Vec<u32>>> {
+        let pins = Pins { root: run_dir.join(FOLDER) };
+        if !ask(&pins.root, PinRequest::IsOpen, None)?.was() || pins.sets()?.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(pins.links()?.into_iter().map(|link| link.interface).collect()))
+    }
+
+    /// Takes the ingress away from these interfaces.
+    pub fn remove_links(run_dir: &Path, which: impl Fn(u32) -> bool) -> io::Result<()> {
+        let pins = Pins { root: run_dir.join(FOLDER) };
+        pins.links()?.into_iter().filter(|link| which(link.interface)).try_for_each(PinnedLink::remove)
     }
 
     /// Takes away what a node that has died left in its run directory; says whether there was something.
     pub fn sweep(run_dir: &Path) -> io::Result<bool> {
         let root = run_dir.join(FOLDER);
-        if !bpf::is_mounted(&root) {
-            return Ok(false);
+        let there = ask(&root, PinRequest::IsOpen, None)?.was();
+        if there {
+            Pins { root }.remove()?;
+        } else {
+            // A start that was killed may have come no further; a folder with something in it is not ours.
+            let _ = fs::remove_dir(&root);
         }
-        Pins { root }.remove()?;
-        Ok(true)
+        Ok(there)
     }
 }
 
 impl PinnedLink {
     /// Takes the pin away.
     pub fn remove(self) -> io::Result<()> {
-        fs::remove_file(&self.path)
+        ask(&self.root, PinRequest::Forget(pin(None, &self.name)), None).map(drop)
     }
 }
 
 impl Set {
     /// Keeps an object under a name, instead of one that had it.
     pub fn keep(&self, name: &str, object: &impl AsFd) -> io::Result<()> {
-        // In one step: a process may die at any instant.
-        let fresh = self.folder.join(FRESH);
-        self.forget(FRESH)?;
-        bpf::pin(object, &fresh)?;
-        fs::rename(fresh, self.folder.join(name))
+        ask(&self.root, PinRequest::Keep(pin(Some(self.number), name)), Some(object.as_fd())).map(drop)
     }
 
     /// The object under a name.
     pub fn open(&self, name: &str) -> io::Result<OwnedFd> {
-        bpf::open(&self.folder.join(name))
+        fetch(&self.root, pin(Some(self.number), name))
     }
 
     /// Lets the object under a name go.
     pub fn forget(&self, name: &str) -> io::Result<()> {
-        match fs::remove_file(self.folder.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done,
-        }
+        ask(&self.root, PinRequest::Forget(pin(Some(self.number), name)), None).map(drop)
     }
 
     /// The codes whose state is kept.
     pub fn states(&self) -> io::Result<impl Iterator<Item = Digest>> {
-        Ok(names(&self.folder)?.filter_map(|(name, _)| name.strip_prefix("state-")?.parse().ok()))
+        let all = names(&self.root, Some(self.number))?;
+        Ok(all.into_iter().filter_map(|name| name.strip_prefix("state-")?.parse().ok()))
     }
+
+    fn remove(&self) -> io::Result<()> {
+        ask(&self.root, PinRequest::Remove { set: self.number }, None).map(drop)
+    }
+}
+
+fn pin(set: Option<u32>, name: &str) -> Pin {
+    Pin { set, name: name.to_owned() }
+}
+
+fn fetch(root: &Path, pin: Pin) -> io::Result<OwnedFd> {
+    ask(root, PinRequest::Fetch(pin), None)?.descriptor()
+}
+
+/// All names beside the sets, or in one.
+fn names(root: &Path, set: Option<u32>) -> io::Result<Vec<String>> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let more = ask(root, PinRequest::Names { set, behind: all.last().cloned() }, None)?.names()?;
+        if more.is_empty() {
+            return Ok(all);
+        }
+        all.extend(more);
+    }
+}
+
+/// Has it done, or does it.
+fn ask(root: &Path, request: PinRequest, object: Option<BorrowedFd<'_>>) -> io::Result<broker::Done> {
+    if broker::is_there() {
+        return broker::ask(&Request::Pins(request), object.as_slice());
+    }
+    carry_out(root, &request, object)
+}
+
+/// The BPF file system of the node with this run directory.
+pub fn root_of(run_dir: &Path) -> PathBuf {
+    run_dir.join(FOLDER)
+}
+
+/// Does what was asked for in the BPF file system at `root`.
+pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_>>) -> io::Result<broker::Done> {
+    let folder = |set: Option<u32>| set.map_or_else(|| root.to_owned(), |set| root.join(format!("{SET}{set}")));
+    let path = |pin: &Pin| folder(pin.set).join(&pin.name);
+    match request {
+        PinRequest::IsOpen => return Ok(broker::Done::of_flag(bpf::is_mounted(root))),
+        PinRequest::Open => {
+            fs::create_dir_all(root)?;
+            if !bpf::is_mounted(root) {
+                bpf::mount(root)?;
+            }
+        }
+        // Everything else is done in a BPF file system or not at all.
+        _ if !bpf::is_mounted(root) => {
+            return Err(io::Error::other("no BPF file system is mounted in the run directory"));
+        }
+        PinRequest::Names { set, behind } => return list(&folder(*set), behind.as_deref()).map(broker::Done::of_names),
+        PinRequest::Make { set } => fs::create_dir(folder(Some(*set)))?,
+        PinRequest::Keep(pin) => {
+            let object = object.ok_or_else(|| io::Error::other("nothing to be kept"))?;
+            // In one step: a process may die at any instant.
+            let fresh = folder(pin.set).join(FRESH);
+            forget(&fresh)?;
+            bpf::pin(&object, &fresh)?;
+            fs::rename(fresh, path(pin))?;
+        }
+        PinRequest::Fetch(pin) => return bpf::open(&path(pin)).map(broker::Done::of),
+        PinRequest::Forget(pin) => forget(&path(pin))?,
+        PinRequest::Remove { set } => {
+            let folder = folder(Some(*set));
+            fs::read_dir(&folder)?.try_for_each(|entry| fs::remove_file(entry?.path()))?;
+            fs::remove_dir(folder)?;
+        }
+        PinRequest::Close => {
+            bpf::unmount(root)?;
+            fs::remove_dir(root)?;
+        }
+    }
+    Ok(broker::Done::default())
+}
+
+fn forget(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Some names of a folder behind one, in order.
+fn list(folder: &Path, behind: Option<&str>) -> io::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        all.extend(entry?.file_name().into_string().ok().filter(|name| behind.is_none_or(|last| name.as_str() > last)));
+    }
+    all.sort_unstable();
+    all.truncate(NAMES_MAX);
+    Ok(all)
 }
 
 /// The name for the soft state of a code.
 pub fn state_of(code: &Digest) -> String {
     format!("state-{code}")
-}
-
-fn names(folder: &Path) -> io::Result<impl Iterator<Item = (String, PathBuf)>> {
-    let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-    Ok(entries.into_iter().filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path()))))
-}
-
-fn remove_folder(folder: &Path) -> io::Result<()> {
-    names(folder)?.try_for_each(|(_, path)| fs::remove_file(path))?;
-    fs::remove_dir(folder)
 }

@@ -3,16 +3,15 @@
 //! It is the call that the kernel half makes (`bpf/next_hop.h`), with the same words, so both halves have one answer. It takes no lock
 //! of the routing tables and waits for nothing.
 
-use super::object;
-use crate::code::link;
+use super::own;
 use crate::port::PortId;
-use crate::sys::bpf::{Hook, Program};
+use crate::sys::bpf::Program;
 use crate::topology::{Flow, NextHop, Router, Routes};
 use crate::wire::{Addr, anep, udp};
 use std::io;
 use std::sync::Arc;
 
-static ROUTE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
+pub(super) static ROUTE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 
 /// Octets of `struct bpf_fib_lookup`, and families.
 const QUESTION: usize = 64;
@@ -33,8 +32,7 @@ pub struct Asker(Program);
 impl Asker {
     /// Loads the program.
     pub fn open() -> io::Result<Asker> {
-        let linked = link::alone(&object::program(ROUTE, "route")?).map_err(io::Error::other)?;
-        Ok(Asker(Program::load(Hook::Xdp, "anode_route", &linked.bytes(), &[], None)?))
+        own::load("route", |name| Err(io::Error::other(format!("no map {name}")))).map(Asker)
     }
 }
 

@@ -158,10 +158,11 @@ mod tests {
         assert_eq!(places, (7..7 + PROBES).collect::<Vec<_>>());
         assert_eq!(slots.claim(&name(7, 99), 4).unwrap_err(), NoSlot::Taken, "no place is left");
         let seen = |slots: &Slots, place| (slots.view(place).0.map(|entry| entry.name), slots.view(place).1);
-        assert_eq!(seen(&slots, 7), (Some(name(7, 0)), 7));
-        assert_eq!(seen(&slots, 14), (Some(name(7, 7)), 0));
+        let last = PROBES - 1;
+        assert_eq!(seen(&slots, 7), (Some(name(7, 0)), last as u16));
+        assert_eq!(seen(&slots, 7 + last), (Some(name(7, last as u8)), 0));
         slots.take(&name(7, 0));
-        assert_eq!(seen(&slots, 7), (None, 7), "packets look on");
+        assert_eq!(seen(&slots, 7), (None, last as u16), "packets look on");
         assert_eq!(run(&mut slots, 99), 7);
     }
 

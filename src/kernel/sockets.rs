@@ -5,9 +5,10 @@
 //! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
 
 use super::doors::Doors;
-use super::half::{self, KernelHalf, load_with};
-use super::layout::{PORTS, RAISE, SOCKETS};
+use super::half::{self, KernelHalf};
+use super::layout::{PORT_SIZE, PORTS, RAISE, SOCKETS};
 use super::maps::{Maps, PortEntry};
+use super::own;
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
 use std::io;
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
-static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
+pub(super) static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
 const MAPS: [&str; 11] = [
     "ports_map",
     "transmit_map",
@@ -36,7 +37,6 @@ const TICKETS: usize = 0;
 const DONE: usize = 8;
 
 /// Offset in `struct port` of the sockets of an interface.
-const PORT: usize = 56;
 const PORT_SOCKETS: usize = 18;
 
 /// What became of frames at an interface that were for the user half: `struct lifted`.
@@ -75,7 +75,7 @@ impl Steering {
     pub fn alone() -> io::Result<Steering> {
         let maps = Maps::create_some(&MAPS)?;
         let doors = Arc::new(Doors::new()?);
-        let program = load_with(PROGRAM, "sockets", |name| match name {
+        let program = own::load("sockets", |name| match name {
             "doors_map" => Ok(doors.as_fd()),
             _ => maps.descriptor(name),
         })?;
@@ -96,12 +96,12 @@ impl Steering {
         }
         maps.set_port(port, false)?;
         maps.set_way_out(port.interface, None)?;
-        let (link, mode) = match program.attach_xdp(port.interface, XdpMode::Native) {
+        let (link, mode) = match own::attach(program, port.interface, XdpMode::Native) {
             Ok(link) => (link, XdpMode::Native),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                 return Err(io::Error::new(error.kind(), "another XDP program stands there and is left there"));
             }
-            Err(_) => (program.attach_xdp(port.interface, XdpMode::Generic)?, XdpMode::Generic),
+            Err(_) => (own::attach(program, port.interface, XdpMode::Generic)?, XdpMode::Generic),
         };
         links.lock().unwrap_or_else(PoisonError::into_inner).push(link);
         Ok(Some(mode))
@@ -116,10 +116,18 @@ impl Steering {
         }
     }
 
+    /// The node listens no more: nothing goes to sockets, and what is the node's is the Linux stack's.
+    pub fn stop_listening(&self, interfaces: impl Iterator<Item = u32>) -> io::Result<()> {
+        for interface in interfaces {
+            self.announce(interface, 0, 0)?;
+        }
+        self.whose.maps().clear_raise()
+    }
+
     /// Says that the first `count` queues of an interface have sockets, numbered from `first`.
     pub fn announce(&self, interface: u32, first: u16, count: u16) -> io::Result<()> {
         let (map, key) = (self.whose.maps().of("ports_map")?, interface.to_ne_bytes());
-        let mut value = [0; PORT];
+        let mut value = [0; PORT_SIZE];
         map.get(&key, &mut value)?;
         value[PORT_SOCKETS..PORT_SOCKETS + 2].copy_from_slice(&count.to_ne_bytes());
         value[PORT_SOCKETS + 2..PORT_SOCKETS + 4].copy_from_slice(&first.to_ne_bytes());

@@ -4,9 +4,9 @@
 //! state. A read and the write that follows it are two steps here: a count that both halves raise at the
 //! same instant may miss one.
 
-use super::types;
+use super::own;
 use crate::nodeos::state_store::{SharedState, VALUE, Value};
-use crate::sys::bpf::{Map, MapKind, MapShape, Types};
+use crate::sys::bpf::{Map, MapKind, MapShape};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,7 +15,13 @@ const WAYS: usize = 4;
 const ENTRY: usize = 16 + VALUE;
 
 /// Octets of a set: a lock, padding, entries.
-const SET: usize = 8 + WAYS * ENTRY;
+pub(super) const SET: usize = 8 + WAYS * ENTRY;
+
+/// What the map is called.
+pub(super) const NAME: &str = "state_map";
+
+/// Sets of the largest: what a role can have of entries fits.
+const SETS_MAX: u32 = 1 << 20;
 
 /// The soft state of one code.
 #[derive(Debug)]
@@ -29,8 +35,7 @@ impl CodeState {
     /// State of at least `entries` entries, kept for at most `keep_ms`.
     pub fn create(entries: u32, keep_ms: u32) -> io::Result<CodeState> {
         let sets = sets_for(entries);
-        let (bytes, of) = types::locked(SET as u32);
-        let map = Map::create_locked("state_map", shape(sets), &Types::load(&bytes)?, of)?;
+        let map = own::map(NAME, shape(sets))?;
         Ok(CodeState { map, sets, keep_ms })
     }
 
@@ -79,6 +84,11 @@ fn sets_for(entries: u32) -> u32 {
 
 fn shape(sets: u32) -> MapShape {
     MapShape { kind: MapKind::Array, key: 4, value: SET, entries: sets }
+}
+
+/// Whether a map can be one of these.
+pub(super) fn is_shape(wanted: MapShape) -> bool {
+    wanted.entries.is_power_of_two() && wanted.entries <= SETS_MAX && wanted == shape(wanted.entries)
 }
 
 /// An entry of a set, as octets.

@@ -11,6 +11,8 @@ pub struct Status {
     pub codes: Vec<CodeStatus>,
     /// Capsules at the ingress.
     pub counts: KernelCounts,
+    /// Frames that were redirected and did not arrive, as far as this host can tell: [`crate::nodeos::reason::Reason::Undelivered`].
+    pub undelivered: u64,
     /// Whether it outlives the node's process.
     pub pinned: bool,
 }
@@ -25,6 +27,8 @@ pub struct PortStatus {
     /// Why not in the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Octets of the largest packet that is redirected to it; 0: none would arrive, so the user half sends.
+    pub redirected: u32,
 }
 
 /// A code of the kernel half.

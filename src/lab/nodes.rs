@@ -51,6 +51,9 @@ impl Daemon {
     }
 }
 
+/// The most that a resource bound counts for between nodes of a lab: they are one person's.
+const BOUND_MAX: i64 = 4096;
+
 /// The configuration of an active node: what the topology says, over what it need not say.
 pub fn configuration(lab: &str, node: &Node) -> Table {
     let mut config = Table::new();
@@ -59,7 +62,8 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     config.insert("name".into(), Value::String(name));
     config.insert("routes".into(), Value::String("kernel".into()));
     let port = |interface: &super::Interface| {
-        Value::Table(Table::from_iter([("packet".to_owned(), Value::String(interface.name.clone()))]))
+        let packet = ("packet".to_owned(), Value::String(interface.name.clone()));
+        Value::Table(Table::from_iter([packet, ("bound_max".to_owned(), Value::Integer(BOUND_MAX))]))
     };
     config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
     config.extend(node.anode.clone().into_iter().flatten());

@@ -30,7 +30,7 @@ use crate::wire::{Addr, capsule};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::OwnedFd;
 
 /// Attach to a port.
 pub const ATTACH: u8 = 0x01;
@@ -55,6 +55,9 @@ pub const ATTACHED_PLAN: u8 = 0x90;
 /// node's files and sockets need some too.
 const APPLICATIONS_MAX: usize = 512;
 
+/// Applications of one user: others, and the operator who looks, find a place beside them.
+const USER_APPLICATIONS_MAX: usize = 448;
+
 /// Connections taken in one go.
 const ACCEPTED_MAX: usize = 64;
 
@@ -67,8 +70,15 @@ const MESSAGE: usize = 65_536;
 /// The first of the ports given to applications that want any.
 const FIRST_FREE: u16 = 49_152;
 
+/// Whose process is at the other end.
+fn user_of(connection: &SeqPacket) -> Option<u32> {
+    rustix::net::sockopt::socket_peercred(connection).ok().map(|peer| peer.uid.as_raw())
+}
+
 struct Application {
     connection: SeqPacket,
+    /// Its user, as the kernel says.
+    uid: u32,
     port: Option<u16>,
     plan: Option<u64>,
 }
@@ -89,10 +99,10 @@ pub struct Apps {
 }
 
 impl Apps {
-    /// Listens at `path`; applications have tokens from `first_token` up.
-    pub fn listen(path: &Path, first_token: u64) -> io::Result<Apps> {
+    /// Listens by this socket; applications have tokens from `first_token` up.
+    pub fn on(socket: OwnedFd, first_token: u64) -> io::Result<Apps> {
         Ok(Apps {
-            socket: SeqPacket::listen(path)?,
+            socket: SeqPacket::of(socket),
             spare: Some(File::open("/dev/null")?),
             applications: HashMap::new(),
             by_port: HashMap::new(),
@@ -117,15 +127,21 @@ impl Apps {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.turn_away(),
             };
-            if self.applications.len() >= APPLICATIONS_MAX {
+            let Some(uid) = user_of(&connection).filter(|uid| self.has_place(*uid)) else {
                 let _ = connection.send(&refusal("too many applications are attached to this node"));
                 continue;
-            }
+            };
             if poll.add(&connection, self.next_token).is_ok() {
-                self.applications.insert(self.next_token, Application { connection, port: None, plan: None });
+                self.applications.insert(self.next_token, Application { connection, uid, port: None, plan: None });
                 self.next_token += 1;
             }
         }
+    }
+
+    /// Whether a user may have one more. Users are few: the socket is the node's own and root's.
+    fn has_place(&self, uid: u32) -> bool {
+        let own = self.applications.values().filter(|application| application.uid == uid).count();
+        self.applications.len() < APPLICATIONS_MAX && own < USER_APPLICATIONS_MAX
     }
 
     /// No connection can be had: closes the one that waits.

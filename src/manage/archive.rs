@@ -1,15 +1,21 @@
 //! What the loader must not wait for either: the disk. Objects that came with capsules are written behind its back.
 //!
 //! They are in the store's memory before, so nobody misses them. Whoever asks something of the store as a whole waits until
-//! all is written.
+//! all is written. What a full disk refuses is tried again later, as long as it is in memory; that is said once, not for each.
 
-use crate::code::store::Store;
+use crate::code::store::{Error, Store};
 use crate::wire::Digest;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
 
-/// Objects that can wait to be written.
+/// Objects that can wait to be written, and those that wait since the disk refused them.
 const OBJECTS_MAX: usize = 256;
+const REFUSED_MAX: usize = 1024;
+
+/// Time until what the disk refused is tried again; it doubles each time, up to 64-fold.
+const AGAIN: Duration = Duration::from_secs(1);
 
 enum Job {
     Write(Digest, Arc<[u8]>),
@@ -26,19 +32,18 @@ impl Archive {
     /// Starts the thread.
     pub fn start(store: Arc<Store>) -> std::io::Result<Archive> {
         let (jobs, inbox) = sync_channel(OBJECTS_MAX);
-        let of_thread = store.clone();
-        std::thread::Builder::new().name("anode-store".into()).spawn(move || serve(&of_thread, &inbox))?;
+        let writer = Writer { store: store.clone(), refused: VecDeque::new(), tries: 0 };
+        std::thread::Builder::new().name("anode-store".into()).spawn(move || writer.serve(&inbox))?;
         Ok(Archive { store, jobs })
     }
 
-    /// Keeps an object: in memory now, on disk soon.
+    /// Keeps an object: in memory now, on disk soon. Waits if very many are to be written.
     pub fn put(&self, bytes: &Arc<[u8]>) {
         match self.store.keep(bytes) {
             Ok((digest, true)) => {
-                if let Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) =
-                    self.jobs.try_send(Job::Write(digest, bytes.clone()))
-                {
-                    carry_out(&self.store, job);
+                if let Err(TrySendError::Full(job)) = self.jobs.try_send(Job::Write(digest, bytes.clone())) {
+                    // A thread that is gone leaves memory alone.
+                    let _ = self.jobs.send(job);
                 }
             }
             Ok((_, false)) => {}
@@ -46,7 +51,7 @@ impl Archive {
         }
     }
 
-    /// Waits until all that was put is on disk.
+    /// Waits until all that was put is on disk, or refused.
     pub fn settle(&self) {
         let (done, all) = channel();
         if self.jobs.send(Job::Settle(done)).is_ok() {
@@ -56,22 +61,59 @@ impl Archive {
     }
 }
 
-fn serve(store: &Store, inbox: &Receiver<Job>) {
-    while let Ok(job) = inbox.recv() {
-        carry_out(store, job);
-    }
+/// Writes objects.
+struct Writer {
+    store: Arc<Store>,
+    /// What the disk has refused, oldest first.
+    refused: VecDeque<Digest>,
+    /// How often in a row it has.
+    tries: u32,
 }
 
-fn carry_out(store: &Store, job: Job) {
-    match job {
-        Job::Write(digest, bytes) => {
-            if let Err(error) = store.write(&digest, &bytes) {
-                tracing::warn!(%error, "code is kept in memory only");
+impl Writer {
+    fn serve(mut self, inbox: &Receiver<Job>) {
+        loop {
+            let wait = if self.refused.is_empty() { Duration::MAX } else { AGAIN * (1 << self.tries.min(6)) };
+            match inbox.recv_timeout(wait) {
+                Ok(Job::Write(digest, bytes)) => self.write(digest, &bytes),
+                Ok(Job::Settle(done)) => {
+                    // Whoever asked may have gone away meanwhile.
+                    let _ = done.send(());
+                }
+                Err(RecvTimeoutError::Timeout) => self.try_again(),
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        Job::Settle(done) => {
-            // Whoever asked may have gone away meanwhile.
-            let _ = done.send(());
+    }
+
+    fn write(&mut self, digest: Digest, bytes: &[u8]) {
+        if let Err(error) = self.store.write(&digest, bytes) {
+            self.refuse(digest, &error);
         }
+    }
+
+    fn refuse(&mut self, digest: Digest, error: &Error) {
+        if self.refused.is_empty() {
+            tracing::warn!(%error, "code is kept in memory only; the disk is tried again, and this is not said of each object");
+        }
+        if self.refused.len() == REFUSED_MAX {
+            self.refused.pop_front();
+        }
+        self.refused.push_back(digest);
+    }
+
+    /// Writes what was refused, as far as memory has it, until the disk refuses again.
+    fn try_again(&mut self) {
+        while let Some(digest) = self.refused.front() {
+            if let Some(bytes) = self.store.in_memory(digest)
+                && self.store.write(digest, &bytes).is_err()
+            {
+                self.tries += 1;
+                return;
+            }
+            self.refused.pop_front();
+        }
+        self.tries = 0;
+        tracing::info!("the disk takes code again");
     }
 }

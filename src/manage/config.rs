@@ -4,9 +4,16 @@
 //! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there; so is what stands
 //! twice, or is more than the node's tables hold.
 
+mod bounds;
+mod changed;
+pub mod compiler;
+pub mod entry;
 mod environments;
+pub mod guard;
+pub mod jail;
 mod lists;
 pub mod plan;
+pub mod security;
 
 use super::cpu::CpuFile;
 use super::netlink::{self, Interface};
@@ -40,6 +47,9 @@ pub struct NodeFile {
     /// Execution environments that it runs, in processes of their own.
     #[serde(default, rename = "ee")]
     pub environments: Vec<environments::EnvironmentFile>,
+    /// The jails of environments.
+    #[serde(default)]
+    pub jail: jail::JailFile,
     /// Which routes it uses besides those of `route`.
     #[serde(default)]
     pub routes: RouteSource,
@@ -55,9 +65,18 @@ pub struct NodeFile {
     /// What it gets of a CPU.
     #[serde(default)]
     pub cpu: CpuFile,
+    /// How code is compiled.
+    #[serde(default)]
+    pub compiler: compiler::CompilerFile,
+    /// What neighbours may use of it.
+    #[serde(default)]
+    pub entry: entry::EntryFile,
     /// Its PLAN environment.
     #[serde(default)]
     pub plan: plan::PlanFile,
+    /// Who it is, and what this host must have.
+    #[serde(default)]
+    pub security: security::SecurityFile,
     /// Its ports.
     #[serde(default, rename = "port")]
     pub ports: Vec<PortFile>,
@@ -134,8 +153,16 @@ pub struct PortFile {
     /// Whether capsules of a native port come and go by AF_XDP sockets.
     #[serde(default)]
     pub xdp: bool,
+    /// The most that a resource bound counts for that comes in by it, in frames: of PLAN packets, and of capsules whose
+    /// code acts for `anyone`.
+    pub bound_max: Option<u32>,
+    /// The same for capsules whose code acts in another role.
+    pub signed_bound_max: Option<u32>,
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,
+    /// What it demands of what comes in by it.
+    #[serde(default)]
+    pub demand: Vec<guard::Demand>,
     /// Active nodes behind it.
     #[serde(default)]
     pub neighbours: Vec<NeighbourFile>,
@@ -149,6 +176,9 @@ pub struct NeighbourFile {
     pub address: Addr,
     /// Where its overlay port listens.
     pub at: Option<SocketAddr>,
+    /// Files with secrets that it shares with this node; the first is used to send.
+    #[serde(default)]
+    pub keys: Vec<PathBuf>,
 }
 
 /// A static route of the file.
@@ -212,7 +242,8 @@ impl NodeFile {
 
     /// Reads the file's text.
     pub fn parse(text: &str) -> Result<NodeFile, ConfigError> {
-        let file: NodeFile = toml::from_str(text).map_err(|error| ConfigError(error.to_string().trim_end().into()))?;
+        let mut file: NodeFile =
+            toml::from_str(text).map_err(|error| ConfigError(error.to_string().trim_end().into()))?;
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if file.name.is_empty() || file.name.len() > 32 || !file.name.chars().all(plain) || file.name.starts_with('.') {
             return wrong(format!(
@@ -231,7 +262,10 @@ impl NodeFile {
                 file.xdp.frames_per_queue
             ));
         }
-        file.cpu.check().map_err(ConfigError)?;
+        file.old_ceilings()?;
+        file.entry.limits().map_err(ConfigError)?;
+        let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
+        tables.map_err(ConfigError)?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }
@@ -351,6 +385,12 @@ fn on_overlay(config: &NodeConfig, port: PortId) -> impl Iterator<Item = (Prefix
 }
 
 impl PortFile {
+    /// Its name, as people are told it.
+    fn title(&self) -> String {
+        let interface = self.name.as_ref().or(self.packet.as_ref()).cloned();
+        interface.unwrap_or_else(|| format!("udp-{}", self.udp.map_or(0, |listen| listen.port())))
+    }
+
     fn plan(&self, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
         match (&self.udp, &self.packet) {
             (Some(listen), None) => self.plan_udp(*listen),
@@ -360,7 +400,7 @@ impl PortFile {
     }
 
     fn plan_udp(&self, listen: SocketAddr) -> Result<(Port, Plan), ConfigError> {
-        let name = self.name.clone().unwrap_or_else(|| format!("udp-{}", listen.port()));
+        let name = self.title();
         let mut addresses = Vec::new();
         for text in &self.address {
             let (addr, _) = text.split_once('/').unwrap_or((text, ""));
@@ -395,6 +435,7 @@ impl PortFile {
             addresses,
             mtu: self.mtu.unwrap_or(OVERLAY_MTU),
             bits_per_second: self.bits_per_second,
+            ceiling: self.ceiling()?,
         };
         Ok((port, Plan { opening: Opening::Udp(listen, peers), pcap: self.pcap.clone() }))
     }
@@ -418,6 +459,7 @@ impl PortFile {
             addresses: interface.addresses.clone(),
             mtu: self.mtu.unwrap_or(interface.mtu),
             bits_per_second: self.bits_per_second,
+            ceiling: self.ceiling()?,
         };
         let opening = Opening::Packet { interface: interface.index, kernel: self.kernel, xdp: self.xdp };
         Ok((port, Plan { opening, pcap: self.pcap.clone() }))

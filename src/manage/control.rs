@@ -12,21 +12,26 @@ use super::account::{self, Total};
 use super::files::Files;
 use super::loader::{Request, Shelf};
 use super::management::Management;
+use super::revoked::{self, Revocations};
 use super::sockets::Report;
 use super::worker::Order;
+use crate::clean;
 use crate::code::bundle::Bundle;
 use crate::code::run::service::WasmService;
 use crate::ee::plan::Signature;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
 use crate::nodeos::domain::DomainId;
+use crate::nodeos::reason::Reason;
 use crate::sys::poll::Waker;
+use crate::trust::Revocation;
 use crate::wire::Digest;
+use crate::wire::revocation::Repr;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -55,6 +60,8 @@ enum Ask {
     RemoveCode {
         name: String,
     },
+    /// Tries modules again on which the compiler has failed.
+    RetryCode,
     Domains,
     KillDomain {
         domain: u32,
@@ -72,11 +79,40 @@ enum Ask {
     UnloadService {
         name: String,
     },
+    /// Takes back what a credential, a principal or a code has here, now and from now on.
+    Revoke(Taken),
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]
         keep_kernel: bool,
     },
+}
+
+/// What is taken back.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Taken {
+    /// By a key: the message that neighbours are told, in hexadecimal digits.
+    Signed { message: String },
+    /// By the operator of this node alone: `token`, `principal` or `code`, and its name.
+    Here { what: String, name: String },
+}
+
+impl Taken {
+    fn revocation(&self) -> Result<Revocation, String> {
+        match self {
+            Taken::Signed { message } => {
+                let bytes = hex::decode(message).map_err(|_| "the message is not in hexadecimal")?;
+                let repr = Repr::parse(&bytes).map_err(|error| format!("the message is no revocation: {error}"))?;
+                Ok(Revocation::of_wire(&repr))
+            }
+            Taken::Here { what, name } => {
+                let subject =
+                    revoked::subject_of(what, name).ok_or("revoke a token, a principal or a code by its name")?;
+                Ok(Revocation::by_operator(subject, revoked::unix_s()))
+            }
+        }
+    }
 }
 
 /// Ways to the worker and the loader.
@@ -92,6 +128,7 @@ pub struct Handle {
     keep_kernel: Arc<AtomicBool>,
     management: Option<Arc<Management>>,
     files: Option<Arc<Files>>,
+    revocations: Option<Arc<Revocations>>,
 }
 
 impl Handle {
@@ -99,8 +136,13 @@ impl Handle {
     /// half if there is one.
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
-        let (sockets, cpu, rules, management, files) = (None, None, None, None, None);
-        Handle { orders, waker, shelf, half, sockets, cpu, rules, keep_kernel, management, files }
+        let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
+        Handle { orders, waker, shelf, half, sockets, cpu, rules, keep_kernel, management, files, revocations }
+    }
+
+    /// The same with who remembers what is taken back.
+    pub fn with_revocations(self, revocations: Arc<Revocations>) -> Handle {
+        Handle { revocations: Some(revocations), ..self }
     }
 
     /// The same with what is known of the node's AF_XDP sockets.
@@ -192,8 +234,13 @@ impl Handle {
         }
         status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
         if let Some(kernel) = kernel {
+            if kernel.undelivered > 0 {
+                status["drops"][Reason::Undelivered.name()] = json!(kernel.undelivered);
+            }
             status["kernel"] = value(serde_json::to_value(kernel))?;
         }
+        status["loader"] = value(serde_json::to_value(self.shelf.status()?))?;
+        add_losses(&mut status["ports"]);
         if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
             let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
             tree.insert("xdp".into(), sockets);
@@ -204,6 +251,9 @@ impl Handle {
         if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
             let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
             tree.insert("cpu".into(), cpu);
+        }
+        if let (Some(sandbox), Some(tree)) = (crate::broker::sandbox::entered(), status.as_object_mut()) {
+            tree.insert("sandbox".into(), json!(sandbox));
         }
         Ok(status)
     }
@@ -233,6 +283,11 @@ impl Handle {
                 let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
                 Ok(json!({"name": name.to_string(), "was_known": was_ready}))
             }
+            Ask::RetryCode => {
+                let modules = self.shelf.forgive()?;
+                self.with_node(|node, _| node.forget_refusals())?;
+                Ok(json!({ "modules": modules }))
+            }
             Ask::Domains => super::domains::list(self),
             Ask::KillDomain { domain } => super::domains::kill(self, DomainId(domain)),
             Ask::Channels => {
@@ -254,6 +309,13 @@ impl Handle {
                 let was = self.with_node(move |node, _| node.unload_service(&called))?;
                 if was { Ok(json!({ "name": name })) } else { Err(format!("no service {name} was loaded")) }
             }
+            Ask::Revoke(taken) => {
+                let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
+                let ended = revocations.order(self, taken.revocation()?)?;
+                let mut answer = serde_json::to_value(ended).map_err(|error| error.to_string())?;
+                answer["remembered"] = revocations.are_kept().into();
+                Ok(answer)
+            }
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
                 Ok(json!("going down"))
@@ -262,14 +324,22 @@ impl Handle {
     }
 }
 
-/// Serves the control socket at `path` from threads of its own.
-pub fn serve(path: &Path, handle: Handle) -> io::Result<()> {
-    serve_within(path, handle, CONNECTIONS_MAX, IDLE)
+/// What the interfaces of native ports have dropped themselves, before the node had it or behind it. Nothing where the system does not say.
+fn add_losses(ports: &mut Value) {
+    let losses = super::netlink::losses().unwrap_or_default();
+    for port in ports.as_array_mut().into_iter().flatten() {
+        if let Some([incoming, outgoing]) = port["name"].as_str().and_then(|name| losses.get(name)) {
+            port["interface"] = json!({ "dropped_in": incoming, "dropped_out": outgoing });
+        }
+    }
 }
 
-fn serve_within(path: &Path, handle: Handle, connections: usize, idle: Duration) -> io::Result<()> {
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+/// Serves a control socket from threads of its own.
+pub fn serve(socket: OwnedFd, handle: Handle) -> io::Result<()> {
+    serve_within(UnixListener::from(socket), handle, CONNECTIONS_MAX, IDLE)
+}
+
+fn serve_within(listener: UnixListener, handle: Handle, connections: usize, idle: Duration) -> io::Result<()> {
     let live = Arc::new(());
     std::thread::Builder::new().name("anode-control".into()).spawn(move || {
         let mut failing = false;
@@ -279,8 +349,8 @@ fn serve_within(path: &Path, handle: Handle, connections: usize, idle: Duration)
                     failing = false;
                     if Arc::strong_count(&live) > connections {
                         refuse(&connection, "too many control connections");
-                    } else if is_environment(&connection, &handle) {
-                        refuse(&connection, "execution environments have no control of the node");
+                    } else if !is_operator(&connection) {
+                        refuse(&connection, "control of the node is its own user's and root's");
                     } else {
                         start(connection, handle.clone(), live.clone(), idle);
                     }
@@ -311,18 +381,22 @@ fn start(connection: UnixStream, handle: Handle, ticket: Arc<()>, idle: Duration
     }
 }
 
-/// Whether the other end is part of an execution environment: those ask the NodeOS, and nobody but operators asks here.
-fn is_environment(connection: &UnixStream, handle: &Handle) -> bool {
+/// Whether the other end is the node's own user or root, who alone can open the socket: its mode says so, and this does.
+fn is_operator(connection: &UnixStream) -> bool {
     let peer = rustix::net::sockopt::socket_peercred(connection);
-    let member = |pid: u32| handle.management.as_ref().is_some_and(|management| management.of_process(pid).is_some());
-    peer.is_ok_and(|peer| member(peer.pid.as_raw_nonzero().get() as u32))
+    peer.is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-fn refuse(mut connection: &UnixStream, why: &str) {
-    let _ = writeln!(connection, "{}", json!({ "error": why }));
+fn refuse(connection: &UnixStream, why: &str) {
+    let _ = say(connection, &json!({ "error": why }));
 }
 
-fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
+/// One answer, one clean line, one write.
+fn say(mut connection: &UnixStream, answer: &Value) -> io::Result<()> {
+    connection.write_all((clean::line(&answer.to_string()) + "\n").as_bytes())
+}
+
+fn converse(connection: &UnixStream, handle: &Handle) -> io::Result<()> {
     let mut reader = BufReader::new(connection);
     loop {
         let mut line = String::new();
@@ -343,7 +417,7 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             Ok(value) => json!({ "ok": value }),
             Err(why) => json!({ "error": why }),
         };
-        let told = writeln!(connection, "{answer}");
+        let told = say(connection, &answer);
         if stops {
             // Behind the answer: the process may be gone before another line is written.
             let _ = handle.order(Order::Stop);
@@ -355,19 +429,25 @@ fn converse(mut connection: &UnixStream, handle: &Handle) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::compiler::Compilers;
     use crate::code::run::wasm::{Backstop, Compiler};
     use crate::code::store::Store;
-    use crate::manage::loader::{Loader, Policy};
+    use crate::manage::loader::{Compiling, Loader, Policy};
+    use std::path::Path;
 
     /// A control socket for one connection at a time.
     fn listen(dir: &Path, idle: Duration) -> std::path::PathBuf {
         let path = dir.join(format!("{}.sock", idle.as_millis()));
         let waker = Waker::new().unwrap();
         let store = Store::open(None, Default::default()).unwrap();
-        let policy = Policy { node: "n".into(), roles: Default::default() };
+        let revocations = Arc::new(Revocations::open(None, Default::default()).unwrap());
+        let policy = Policy { node: "n".into(), roles: Default::default(), revocations };
         let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
-        let loader = Loader::start(store, compiler, policy, None, waker.clone()).unwrap();
-        serve_within(&path, Handle::new(channel().0, waker, loader.shelf(), None), 1, idle).unwrap();
+        let jailed = Compilers::new("/proc/self/exe".into(), Default::default());
+        let compiling = Compiling { compiler, jailed, jobs: 1 };
+        let loader = Loader::start(store, compiling, policy, None, waker.clone()).unwrap();
+        let listener = UnixListener::bind(&path).unwrap();
+        serve_within(listener, Handle::new(channel().0, waker, loader.shelf(), None), 1, idle).unwrap();
         path
     }
 

@@ -3,6 +3,7 @@
 //! The worker asks between batches whether it has used its share, and sleeps if it has ([`crate::schedule::share`]). While it sleeps packets
 //! wait in the system's queues, and those that find no room there are counted as missed.
 
+use crate::broker;
 use crate::schedule::Policy;
 use crate::schedule::share::CpuShare;
 use crate::sys::{clock, realtime};
@@ -16,8 +17,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CpuFile {
-    /// How the CPU is divided among domains.
-    pub scheduler: Policy,
+    /// How the CPU is divided among domains; by weight if nothing is said.
+    pub scheduler: Option<Policy>,
     /// What the worker may use of one CPU, in the long run; the rest is the system's.
     pub share: f64,
     /// Whether it runs before all ordinary threads, in memory that stays in RAM.
@@ -30,7 +31,7 @@ pub struct CpuFile {
 
 impl Default for CpuFile {
     fn default() -> CpuFile {
-        CpuFile { scheduler: Policy::Fifo, share: 1.0, realtime: false, priority: 10, affinity: Vec::new() }
+        CpuFile { scheduler: None, share: 1.0, realtime: false, priority: 10, affinity: Vec::new() }
     }
 }
 
@@ -78,7 +79,7 @@ impl Report {
     pub fn status(&self) -> CpuStatus {
         let ms = |counter: &AtomicU64| counter.load(Ordering::Relaxed) / 1_000_000;
         CpuStatus {
-            scheduler: self.file.scheduler.name(),
+            scheduler: self.file.scheduler.unwrap_or_default().name(),
             share: self.file.share,
             realtime: self.file.realtime,
             used_ms: ms(&self.used_ns),
@@ -110,7 +111,7 @@ impl Cpu {
 
     /// How the CPU is divided among domains.
     pub fn scheduler(&self) -> Policy {
-        self.report.file.scheduler
+        self.report.file.scheduler.unwrap_or_default()
     }
 
     /// Makes the calling thread the worker's.
@@ -120,7 +121,11 @@ impl Cpu {
             realtime::pin(&file.affinity)?;
         }
         if file.realtime {
-            realtime::be_realtime(file.priority)?;
+            if broker::is_there() {
+                broker::ask(&broker::Request::Realtime { thread: realtime::this_thread() }, &[])?;
+            } else {
+                realtime::be_realtime(file.priority)?;
+            }
         }
         self.account = CpuShare::new(file.share, now, clock::thread_cpu());
         Ok(())
@@ -164,7 +169,7 @@ mod tests {
             assert!(CpuFile { priority, ..CpuFile::default() }.check().unwrap_err().contains("priority"));
         }
         assert!(toml::from_str::<CpuFile>("scheduler = \"round-robin\"").is_err());
-        assert_eq!(toml::from_str::<CpuFile>("scheduler = \"bert\"").unwrap().scheduler, Policy::Bert);
+        assert_eq!(toml::from_str::<CpuFile>("scheduler = \"bert\"").unwrap().scheduler, Some(Policy::Bert));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What operators see of domains, and how they end one: the node's account, the kernel half's, files and processes put together.
 
 use super::control::Handle;
+use crate::node::EndedBy;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{ChanSpec, NetSpec, NodeOs};
 use serde_json::{Value, json};
@@ -76,6 +77,7 @@ pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
         // First whoever watches them, so that nobody takes it for a failure.
         if let Some(management) = management {
             management.ended(below.clone());
+            below.iter().for_each(|domain| node.fell(*domain, EndedBy::Operator));
         }
         Ok::<_, String>((node.end_domain(turn, domain, true), below))
     })??;

@@ -6,9 +6,11 @@
 use super::config::{NodeFile, Opening, Plan};
 use super::control::Handle;
 use super::kernel;
+use super::netdev::Redirected;
 use super::netlink::{self, Carrier, Interface, Rules};
+use super::sockets::Again;
 use super::worker::Order;
-use crate::kernel::{Asker, KernelHalf, RuledRoutes, Steering};
+use crate::kernel::{Asker, KernelHalf, RuledRoutes, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::port::PortId;
 use crate::topology::{Link, Port, Router, Routes};
@@ -46,6 +48,9 @@ pub struct Follower {
     half: Option<Arc<KernelHalf>>,
     /// What stands before its ports beside that.
     steering: Option<Arc<Steering>>,
+    settings: Arc<Settings>,
+    /// Opens AF_XDP sockets anew, if there are some.
+    again: Option<Again>,
     /// Whether the kernel's routes are the node's; for the status.
     routes: bool,
     report: Arc<Report>,
@@ -59,6 +64,8 @@ struct Seen {
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,
+    /// What redirects to each port lead to, as its programs were told last.
+    redirected: Redirected,
     /// What asks the kernel, if there was a reason to.
     asker: Option<Arc<Asker>>,
 }
@@ -69,11 +76,12 @@ impl Follower {
         file: NodeFile,
         (config, plans): (NodeConfig, Vec<Plan>),
         handle: Handle,
-        (half, steering): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>),
+        (half, steering, again): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>, Option<Again>),
+        settings: Arc<Settings>,
         report: Option<Arc<Report>>,
     ) -> Follower {
         let (routes, report, seen) = (report.is_some(), report.unwrap_or_default(), Seen::default());
-        Follower { file, config, plans, handle, half, steering, routes, report, seen }
+        Follower { file, config, plans, handle, half, steering, settings, again, routes, report, seen }
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
@@ -108,7 +116,8 @@ impl Follower {
 
     /// Says whether a port has changed.
     fn look_at_ports(&mut self, interfaces: &[Interface]) -> Result<bool> {
-        let mut changed = false;
+        let (mut changed, redirected) = (false, kernel::redirected());
+        let before = core::mem::replace(&mut self.seen.redirected, redirected);
         if self.seen.links.is_empty() {
             self.seen.links = vec![None; self.plans.len()];
             self.seen.mtu_max = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
@@ -118,11 +127,15 @@ impl Follower {
             port.mtu = port.mtu.min(self.seen.mtu_max);
             let Opening::Packet { interface, .. } = plan.opening else { continue };
             let carrier = interfaces.iter().find(|found| found.index == interface).map(|found| found.carrier);
-            let before = core::mem::replace(&mut self.seen.links[at], carrier);
-            if port != self.config.ports[at] || interface_of(&plan) != interface_of(&self.plans[at]) {
-                self.change_port(at, port, plan)?;
-                changed = true;
-            } else if before.is_some() && before != carrier {
+            let link_before = core::mem::replace(&mut self.seen.links[at], carrier);
+            let is_another = port != self.config.ports[at] || interface_of(&plan) != interface_of(&self.plans[at]);
+            let arrives = |said: &Redirected| said.get(&interface).copied();
+            if is_another || arrives(&before) != arrives(&self.seen.redirected) {
+                let first = before.is_empty();
+                self.change_port(at, port, plan, !first)?;
+            }
+            changed |= is_another;
+            if !is_another && link_before.is_some() && link_before != carrier {
                 self.tell(move |node, _| node.link_was_down(PortId(at as u16)))?;
             }
         }
@@ -130,10 +143,10 @@ impl Follower {
     }
 
     /// A port is not any more what it was.
-    fn change_port(&mut self, at: usize, port: Port, plan: Plan) -> Result<()> {
+    fn change_port(&mut self, at: usize, port: Port, plan: Plan, aloud: bool) -> Result<()> {
         let (id, Link::Ethernet { mac, .. }) = (PortId(at as u16), port.link) else { return Ok(()) };
         let (interface, before) = (interface_of(&plan), interface_of(&self.plans[at]));
-        let entry = kernel::entry(at as u32, interface, mac, &port);
+        let entry = kernel::entry(at as u32, interface, mac, &port, &self.seen.redirected);
         let half = self.half.as_deref().map_or(Ok(false), |half| half.follow(entry));
         let program = half.and_then(|stands| match (&plan.opening, &self.steering) {
             (Opening::Packet { xdp: true, .. }, Some(steering)) if !stands => steering.follow(&entry, before),
@@ -143,15 +156,33 @@ impl Follower {
             tracing::warn!(port = port.name, %error, "no program of the node's stands before this port any more");
             false
         });
+        if program && aloud {
+            kernel::say_redirected(&port.name, &entry);
+        }
+        let is_another = port != self.config.ports[at] || interface != before;
         self.config.ports[at] = port.clone();
         self.plans[at] = plan;
         if interface != before {
             if program {
-                kernel::leave_tags(&self.file.run_dir(), interface);
+                kernel::leave_tags(&self.settings, interface);
             }
             self.handle.order(Order::Reopen { port: id, interface, program }).map_err(anyhow::Error::msg)?;
+            if program && aloud {
+                self.reopen_sockets(id, interface)?;
+            }
         }
-        self.tell(move |node, _| node.set_port(id, port))
+        // Link addresses behind it are asked for anew then.
+        if is_another { self.tell(move |node, _| node.set_port(id, port)) } else { Ok(()) }
+    }
+
+    /// AF_XDP sockets come back when those of the interface before are closed.
+    fn reopen_sockets(&self, port: PortId, interface: u32) -> Result<()> {
+        let Some(again) = &self.again else { return Ok(()) };
+        self.handle.settle().map_err(anyhow::Error::msg)?;
+        match again.open(usize::from(port.0), interface) {
+            Some(sockets) => self.handle.order(Order::Sockets { port, sockets }).map_err(anyhow::Error::msg),
+            None => Ok(()),
+        }
     }
 
     fn tell(

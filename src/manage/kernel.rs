@@ -3,18 +3,22 @@
 //! The latter is done by the linker's thread, off the packet path.
 
 use super::config::{self, Plan};
+use super::netdev::{self, Redirected};
 use super::netlink;
 use super::ports::Before;
+use crate::broker;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
-use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry, tags};
+use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry, Setting, Settings};
+use crate::node::entry::EntryLimits;
 use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::share::SharedAccount;
 use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
+use crate::sys::ethtool;
 use crate::topology::{Link, Neighbour, Port, Routes};
 use crate::trust::Role;
 use crate::wire::ethernet::Mac;
@@ -26,7 +30,13 @@ use std::sync::Arc;
 /// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
 /// A port that cannot have it goes without, and the log says why. What a process before this one has left in the
 /// node's run directory is taken over.
-pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -> Result<Option<Arc<KernelHalf>>> {
+pub fn open(
+    config: &NodeConfig,
+    plans: &[Plan],
+    run_dir: &Path,
+    clock: Clock,
+    limits: &EntryLimits,
+) -> Result<Option<Arc<KernelHalf>>> {
     if !config.kernel {
         crate::kernel::sweep(run_dir).context("cannot take away what a node before has left in the kernel")?;
         return Ok(None);
@@ -40,10 +50,14 @@ pub fn open(config: &NodeConfig, plans: &[Plan], run_dir: &Path, clock: Clock) -
     let half = KernelHalf::open(opening).context(
         "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
     )?;
+    half.set_share(limits.permille)?;
+    let redirected = redirected();
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
         let config::Opening::Packet { interface, kernel: true, .. } = plan.opening else { continue };
         let Link::Ethernet { mac, .. } = port.link else { continue };
-        match half.attach(entry(number as u32, interface, mac, port)) {
+        let entry = entry(number as u32, interface, mac, port, &redirected);
+        say_redirected(&port.name, &entry);
+        match half.attach(entry) {
             Ok(XdpMode::Native) => tracing::info!(port = port.name, "kernel half in the driver"),
             Ok(XdpMode::Generic) => tracing::warn!(port = port.name, "kernel half in the stack: slower, see status"),
             Err(error) => tracing::warn!(port = port.name, %error, "no kernel half here: capsules run in user space"),
@@ -80,17 +94,18 @@ pub fn channels(
 }
 
 /// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames.
-pub fn leave_all_tags(run_dir: &Path, plans: &[Plan], before: &[Before]) {
+pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[Before]) {
     for (plan, _) in plans.iter().zip(before).filter(|(_, before)| before.program) {
         if let config::Opening::Packet { interface, .. } = plan.opening {
-            leave_tags(run_dir, interface);
+            leave_tags(settings, interface);
         }
     }
 }
 
 /// Has the driver of an interface leave VLAN tags where the program that stands there sees them.
-pub fn leave_tags(run_dir: &Path, interface: u32) {
-    let left = super::sockets::interface_name(interface).and_then(|name| Ok((tags::leave(run_dir, &name)?, name)));
+pub fn leave_tags(settings: &Settings, interface: u32) {
+    let off = |name: String| Ok((settings.turn_off(Setting::Tags, &name)?, name));
+    let left = ethtool::name(interface).and_then(off);
     match left {
         Ok((true, interface)) => tracing::info!(interface, "the driver leaves VLAN tags in frames (rxvlan off)"),
         Ok((false, _)) => {}
@@ -102,18 +117,65 @@ pub fn leave_tags(run_dir: &Path, interface: u32) {
     }
 }
 
+/// Has the kernel look for the link address of a next hop.
+fn use_neighbour(interface: u32, addr: Addr) -> std::io::Result<()> {
+    match broker::is_there() {
+        true => broker::ask(&broker::Request::Neighbour { interface, addr }, &[]).map(drop),
+        false => netlink::use_neighbour(interface, addr),
+    }
+}
+
 /// Tells the kernel half the node's routes and addresses, and whether rules have a say.
 pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes, ruled: bool) -> std::io::Result<()> {
     half.set_ruled(ruled)?;
     half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
-pub(super) fn entry(number: u32, interface: u32, mac: Mac, port: &Port) -> PortEntry {
+/// The link addresses behind native ports that the host's stack knows.
+pub fn links(plans: &[Plan]) -> Vec<(PortId, Addr, Mac)> {
+    let known = netlink::neighbours().inspect_err(|error| tracing::warn!(%error, "link addresses are asked for anew"));
+    let port = |wanted: u32| {
+        let is = |plan: &Plan| matches!(plan.opening, config::Opening::Packet { interface, .. } if interface == wanted);
+        plans.iter().position(is).map(|at| PortId(at as u16))
+    };
+    let of_port = |(interface, addr, mac)| Some((port(interface)?, addr, mac));
+    known.unwrap_or_default().into_iter().filter_map(of_port).collect()
+}
+
+/// Which interfaces take redirected frames; a kernel that does not say so is believed to deliver.
+pub(super) fn redirected() -> Redirected {
+    let said = netdev::redirected();
+    said.inspect_err(|error| tracing::warn!(%error, "whether redirected frames arrive is not known"))
+        .unwrap_or_default()
+}
+
+/// Says by the log what becomes of frames that would be redirected to a port.
+pub(super) fn say_redirected(port: &str, entry: &PortEntry) {
+    match entry.redirected {
+        0 => tracing::warn!(
+            port,
+            "frames redirected here would not arrive: the user half sends them, until they do. At the other end of a veth: \
+             ethtool -K PEER gro on, or an XDP program; else the driver does not take such frames"
+        ),
+        most if most < entry.mtu => {
+            tracing::info!(
+                port,
+                octets = most,
+                "larger packets are sent by the user half: the driver takes one buffer"
+            );
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn entry(number: u32, interface: u32, mac: Mac, port: &Port, redirected: &Redirected) -> PortEntry {
     let fit = |v4: bool| {
         let mut own = port.addresses.iter().map(|(addr, _)| *addr);
         own.find(|addr| addr.is_v4() == v4 && !addr.is_link_local())
     };
-    PortEntry { interface, number, mtu: port.mtu as u32, mac, v4: fit(true), v6: fit(false) }
+    let redirected = redirected.get(&interface).copied().unwrap_or(u32::MAX);
+    let bound_max = port.ceiling.unsigned;
+    PortEntry { interface, number, mtu: port.mtu as u32, redirected, mac, bound_max, v4: fit(true), v6: fit(false) }
 }
 
 /// Tells the kernel half what a node wants it to know.
@@ -137,7 +199,7 @@ impl Messenger {
     /// Carries an order out; gives what the node is to be told of it.
     pub fn carry_out(&self, order: KernelOrder) -> Option<(Digest, Linked)> {
         match order {
-            KernelOrder::Link { code, bpf, window, role } => {
+            KernelOrder::Link { code, bpf, window, role, .. } => {
                 return Some((code, self.link(&code, &bpf, window, &role)));
             }
             KernelOrder::Activate(code) => {
@@ -163,7 +225,7 @@ impl Messenger {
             }
             KernelOrder::NextHop { port, addr } => {
                 if let Some(interface) = self.half.interface(u32::from(port.0))
-                    && let Err(error) = netlink::use_neighbour(interface, addr)
+                    && let Err(error) = use_neighbour(interface, addr)
                 {
                     tracing::warn!(%error, next_hop = %addr, "the kernel does not look for a next hop's link address");
                 }

@@ -19,13 +19,15 @@ mod process;
 mod supervisor;
 
 pub use object::{ARGUMENT as OBJECT_ARGUMENT, run as run_object};
-pub use process::{ARGUMENT, serve};
+pub use process::{Started, start as start_process};
 pub use supervisor::{BACK_OFF_MAX, State};
 
 use super::ee::ObjectHost;
+use crate::node::EndedBy;
 use crate::nodeos::domain::DomainId;
+use crate::sys::jail::{Groups, Part, Starter};
 use crate::sys::poll::Waker;
-use crate::sys::process::group_of;
+use crate::sys::seqpacket::SeqPacket;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
@@ -82,8 +84,20 @@ pub struct Process {
     pub command: Vec<String>,
     /// What it may read besides the system's programs and libraries.
     pub reads: Vec<PathBuf>,
-    /// Octets that it may hold in its own memory.
+    /// Bytes that it may hold in its own memory.
     pub data_bytes: u64,
+    /// Processes and threads that it may have.
+    pub tasks: u32,
+    /// Its share of the processor beside others.
+    pub cpu_weight: u32,
+    /// Hundredths of a processor that it may use; 0: no limit.
+    pub cpu_percent: u32,
+    /// From which users, first and last, it gets one of its own.
+    pub users: (u32, u32),
+    /// Whether it is in the host's network.
+    pub host_network: bool,
+    /// What of its jail must not be weaker.
+    pub required: Vec<Part>,
 }
 
 /// How an environment stands.
@@ -108,6 +122,9 @@ pub struct EnvironmentStatus {
     /// How it ended the last time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// What of its jail this host has not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weaker: Vec<Part>,
 }
 
 /// A process that the node runs, as whoever talks to it has to know it.
@@ -119,6 +136,10 @@ pub struct Member {
     pub role: String,
     /// Its domain, below which all is that it creates.
     pub domain: DomainId,
+    /// Its control groups, which know what it uses.
+    pub groups: Groups,
+    /// Its first process, for where there are none.
+    pub pid: u32,
 }
 
 /// What the management environment asks of the node.
@@ -127,12 +148,16 @@ pub trait Domains: Send + 'static {
     fn create(&self, name: &str, role: &str) -> Result<DomainId, String>;
     /// Ends a domain and all below it.
     fn end(&self, domain: DomainId);
+    /// Who has ended this domain against its will: the node, for its budgets, its memory or a thread that hung, or the operator; asked once.
+    fn felled_by(&self, domain: DomainId) -> Option<EndedBy>;
     /// Which of these domains there still are; nothing when nobody can say.
     fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>>;
     /// The domains that use files; nothing when the node keeps none.
     fn with_files(&self) -> Option<Vec<DomainId>>;
     /// Closes the files of a domain that has ended.
     fn without_files(&self, domain: DomainId);
+    /// Serves a process that was started, over the connection that it has from its birth: whoever speaks there is this one.
+    fn admit(&self, member: Member, door: SeqPacket) -> io::Result<()>;
     /// What an object of the node's process connects by, in a domain and a role.
     fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ObjectHost>, String>;
 }
@@ -149,14 +174,18 @@ pub struct Management {
 }
 
 impl Management {
-    /// Starts the environments; `run_dir` is where they find the node.
-    pub fn start(environments: Vec<Environment>, run_dir: PathBuf, domains: impl Domains) -> io::Result<Management> {
+    /// Starts the environments, their processes by `starter`, or by the broker.
+    pub fn start(
+        environments: Vec<Environment>,
+        starter: Option<Starter>,
+        domains: impl Domains,
+    ) -> io::Result<Management> {
         let (orders, inbox) = channel();
         let waker = Waker::new()?;
         let board = Board::default();
         let (wakes, tells) = (waker.clone(), board.clone());
         let thread = std::thread::Builder::new().name("anode-manage".into()).spawn(move || {
-            match Supervisor::new(environments, run_dir, Box::new(domains), inbox, wakes, tells) {
+            match Supervisor::new(environments, starter, Box::new(domains), inbox, wakes, tells) {
                 Ok(supervisor) => supervisor.run(),
                 Err(error) => tracing::error!(%error, "no environment can be started"),
             }
@@ -167,15 +196,6 @@ impl Management {
     /// How the environments stand.
     pub fn status(&self) -> Vec<EnvironmentStatus> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The environment of which a process is part: its own, or one that it has started.
-    pub fn of_process(&self, pid: u32) -> Option<Member> {
-        let group = group_of(pid)?;
-        let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = board.iter().find(|environment| environment.pid == Some(group))?;
-        let domain = DomainId(found.domain?);
-        Some(Member { name: found.name.clone(), role: found.role.clone(), domain })
     }
 
     /// Somebody has ended these domains on purpose: what ran in them is ended too, and not started again.

@@ -19,119 +19,178 @@ pub mod kernel;
 pub mod linker;
 pub mod loader;
 pub mod management;
+pub mod netdev;
 pub mod netlink;
 pub mod plan;
 mod ports;
+mod recent;
 pub mod resolver;
+pub mod revoked;
 pub mod sockets;
+mod undo;
 pub mod worker;
 
+use crate::broker;
 use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
-use crate::kernel::{KernelHalf, Steering, tags};
+use crate::kernel::{KernelHalf, Setting, Settings, Steering};
+use crate::node::proofs::Guard;
+use crate::node::{EndedBy, NodeConfig};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::file::Quota;
 use crate::sys::clock::Clock;
+use crate::sys::jail::Starter;
 use crate::sys::poll::Waker;
-use crate::trust::Roles;
-use anyhow::{Context, Result, bail};
-use config::{NodeFile, RouteSource};
+use crate::sys::seqpacket::SeqPacket;
+use crate::topology::Neighbour;
+use crate::wire::Digest;
+use anyhow::{Context, Result};
+use config::{NodeFile, Plan, RouteSource};
 use control::Handle;
 use files::Files;
-use management::{Domains, Management};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use management::{Domains, Environment, Management, Member};
+use recent::Recent;
+use revoked::Revocations;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use undo::Undo;
 use worker::{FIRST_APP, Order, Parts, Worker};
 
 /// Period of the clock that stops code which runs too long.
 const TICK: Duration = Duration::from_millis(5);
+
+/// The sockets in a run directory.
+const SOCKETS: [&str; 3] = ["control.sock", "apps.sock", "nodeos.sock"];
 
 /// A node that has been set up and can be run.
 pub struct Assembled {
     worker: Worker,
     handle: Handle,
     half: Option<Arc<KernelHalf>>,
-    /// What stands before ports without the kernel half, as long as this is there.
-    _steering: Option<Arc<Steering>>,
+    beside: Beside,
     management: Arc<Management>,
     stop: Arc<AtomicBool>,
-    sockets: Vec<std::path::PathBuf>,
     run_dir: std::path::PathBuf,
 }
 
-/// Sets a node up: opens its ports and sockets, starts its helpers.
-pub fn assemble(file: &NodeFile) -> Result<Assembled> {
-    let (config, plans) = file.plan()?;
-    let environments = file.environments(&config.roles)?;
-    let plan = file.plan_environment(&config)?;
-    let dir = file.run_dir();
-    claim(&dir)?;
-    if file.cpu.realtime {
-        // Before wasm has its memories, which cannot be locked.
-        crate::sys::realtime::lock_memory()?;
+/// What goes with a node.
+struct Beside {
+    /// What stands before ports without the kernel half, as long as this is there.
+    steering: Option<Arc<Steering>>,
+    /// Its AF_XDP sockets.
+    report: Option<Arc<sockets::Report>>,
+    recent: Option<Recent>,
+    settings: Arc<Settings>,
+}
+
+/// What a configuration means on this host; with what it has in files of its own, which a node may not read any more later.
+pub struct Planned {
+    config: NodeConfig,
+    plans: Vec<Plan>,
+    environments: Vec<Environment>,
+    plan: crate::ee::plan::Config,
+    guard: Guard,
+}
+
+impl Planned {
+    /// Reads all of it.
+    pub fn of(file: &NodeFile) -> Result<Planned> {
+        let (config, plans) = file.plan()?;
+        let environments = file.environments(&config.roles)?;
+        let plan = file.plan_environment(&config)?;
+        let guard = file.guard(&config, 0)?;
+        Ok(Planned { config, plans, environments, plan, guard })
     }
+}
+
+/// Sets a node up in this process as it is: opens its ports and sockets, starts its helpers. Its run directory must be there.
+pub fn assemble(file: &NodeFile) -> Result<Assembled> {
+    assemble_planned(file, Planned::of(file)?)
+}
+
+/// The same for what was planned before.
+pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
+    let Planned { config, plans, environments, plan, guard } = planned;
+    let dir = file.run_dir();
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
-    let store = Store::open(file.store.as_deref(), Default::default())?;
+    let compiling = loader::Compiling::new(compiler.clone(), &file.compiler);
+    let store = open_store(file)?;
+    let at_store = file.store.as_deref().map(broker::reach);
     let waker = Waker::new()?;
-    let half = kernel::open(&config, &plans, &dir, Clock::start())?;
+    let entry = file.entry.limits().map_err(anyhow::Error::msg)?;
+    let settings = Arc::new(Settings::of(&dir));
+    let mut undo = Undo::begin(&dir, settings.clone())?;
+    // A process that has died had channels; this one has none yet.
+    let of_channels = |setting, _: &str| setting != Setting::Tags;
+    settings.give_back(of_channels).context("cannot give back what a node before has changed")?;
+    let half = kernel::open(&config, &plans, &dir, Clock::start(), &entry)?;
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
-    let left = half.as_deref().map(|half| kernel::left(half, &store)).transpose()?;
-    let xdp = sockets::open(&config, &plans, &file.xdp, half.as_ref());
-    kernel::leave_all_tags(&dir, &plans, &xdp.ports);
-    let channels = kernel::channels(half.as_ref(), config.ports.len(), &xdp);
+    let (neighbours, codes) = left(half.as_deref(), &store, at_store.as_deref())?;
     let messenger = half.clone().map(kernel::Messenger::new);
-    let policy = loader::Policy { node: config.name.clone(), roles: config.roles.clone() };
-    let loader = loader::Loader::start(store, compiler.clone(), policy, messenger, waker.clone())?;
+    let policy = policy(file, &config)?;
+    let revocations = policy.revocations.clone();
+    let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
+    let shelf = loader.shelf();
     let (orders, inbox) = channel();
-    let handle = Handle::new(orders, waker.clone(), loader.shelf(), half.clone()).with_sockets(xdp.report);
     let cpu = cpu::Cpu::new(&file.cpu);
-    let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
-    let handle = handle.with_cpu(cpu.report()).with_rules(followed.clone());
-    if let Some((neighbours, codes)) = left {
-        let take_over: worker::Command = Box::new(move |node, turn| node.take_over(turn, neighbours, codes));
-        handle.order(Order::Do(take_over)).map_err(anyhow::Error::msg)?;
-    }
-    let apps_path = dir.join("apps.sock");
-    let apps = listen_for_apps(file, &apps_path)?;
-    let mut sockets = vec![apps_path];
-    let (name, roles) = (config.name.clone(), config.roles.clone());
-    let (routing, following) = (config.clone(), plans.clone());
-    let worker = Worker::new(Parts {
-        config,
-        plan,
-        plans,
-        before: xdp.ports,
-        channels,
-        busy_poll_us: file.xdp.busy_poll_us,
-        cpu,
-        apps,
-        loader,
-        orders: inbox,
-        waker,
-        clock,
-    })?;
+    let cpu_report = cpu.report();
+    let apps = listen_for_apps(file, &dir.join("apps.sock"))?;
+    let (busy_poll_us, routing) = (file.xdp.busy_poll_us, config.clone());
+    let parts =
+        Parts { config, plan, busy_poll_us, cpu, entry, apps, loader, orders: inbox, waker: waker.clone(), clock };
+    let mut worker = Worker::new(parts)?;
+    let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
+    worker.set_guard(guard, revocations.signed());
+    worker.prepare(neighbours, codes)?;
+    let xdp = sockets::open(&routing, &plans, &file.xdp, half.as_ref());
+    kernel::leave_all_tags(&settings, &plans, &xdp.ports);
+    worker.set_channel_halves(kernel::channels(half.as_ref(), plans.len(), &xdp));
+    worker.open(&routing.ports, plans.iter().cloned().zip(xdp.ports).collect(), &settings)?;
+    worker.seed_links(&kernel::links(&plans));
     listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
-    let domains = NodeDomains {
-        handle: handle.clone().with_files(files.clone()),
-        clock,
-        roles: roles.clone(),
-        files: files.clone(),
-    };
-    let management = Arc::new(Management::start(environments, dir.clone(), domains)?);
-    let handle = handle.with_management(management.clone()).with_files(files);
-    sockets.extend(listen_for_others(&dir, ee::Door { handle: handle.clone(), node: name, roles, clock })?);
+    let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
+    let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
+    let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
+    let handle = handle.with_revocations(revocations);
+    let (node, roles, seats) = (routing.name.clone(), routing.roles.clone(), ee::Seats::default());
+    let door = ee::Door { handle: handle.clone(), node, roles, clock, seats };
+    let domains = NodeDomains { door: door.clone(), files };
+    let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
+    undo.management = Some(management.clone());
+    let handle = handle.with_management(management.clone());
+    listen_for_others(&dir, &handle, door)?;
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
-    let before = (half.clone(), xdp.own.clone());
-    follow::Follower::new(file.clone(), (routing, following), handle.clone(), before, followed).follow()?;
-    Ok(Assembled { worker, handle, half, _steering: xdp.own, management, stop, sockets, run_dir: dir })
+    let before = (half.clone(), xdp.own.clone(), xdp.again);
+    follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed)
+        .follow()?;
+    let recent = at_store.map(|at| Recent::watch(&at, handle.clone())).transpose()?;
+    undo.done();
+    let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings };
+    Ok(Assembled { worker, handle, half, beside, management, stop, run_dir: dir })
+}
+
+/// What the next packets need of what a process before this one has left: neighbours, and codes that the store has.
+fn left(half: Option<&KernelHalf>, store: &Store, at: Option<&Path>) -> Result<(Vec<Neighbour>, Vec<Digest>)> {
+    let (neighbours, mut codes) = half.map(|half| kernel::left(half, store)).transpose()?.unwrap_or_default();
+    // The last ones are prepared first.
+    let recent = at.map(recent::read).unwrap_or_default().into_iter().rev().filter(|code| store.object(code).is_some());
+    let more: Vec<Digest> = recent.filter(|code| !codes.contains(code)).collect();
+    codes.extend(more);
+    Ok((neighbours, codes))
+}
+
+/// Who decides what code may, with what was revoked before.
+fn policy(file: &NodeFile, config: &NodeConfig) -> Result<loader::Policy> {
+    let (node, roles) = (config.name.clone(), config.roles.clone());
+    let revocations = Revocations::open(file.store.as_deref().map(broker::reach).as_deref(), roles.clone())
+        .context("cannot read what was revoked")?;
+    Ok(loader::Policy { node, roles, revocations: Arc::new(revocations) })
 }
 
 /// All sockets are there: what stands before the Linux stack may give them what is the node's.
@@ -140,21 +199,31 @@ fn listen(half: Option<&KernelHalf>, steering: Option<&Steering>) -> std::io::Re
     steering.map_or(Ok(()), Steering::listen)
 }
 
-/// The sockets of control and of environments in processes of their own.
-fn listen_for_others(dir: &Path, door: ee::Door) -> Result<[std::path::PathBuf; 2]> {
-    let paths = [dir.join("control.sock"), dir.join("nodeos.sock")];
-    let cannot = |path: &Path| format!("cannot listen at {}", path.display());
-    control::serve(&paths[0], door.handle.clone()).with_context(|| cannot(&paths[0]))?;
-    ee::serve(&paths[1], door).with_context(|| cannot(&paths[1]))?;
-    Ok(paths)
+/// Who starts environments in this process, if there is no broker to do that.
+fn starter(dir: &Path) -> Result<Option<Starter>> {
+    if broker::is_there() { Ok(None) } else { jails_of(dir).map(Some) }
+}
+
+/// What starts jails for the node with this run directory, whose name their control groups have.
+pub fn jails_of(dir: &Path) -> Result<Starter> {
+    let whole = std::path::absolute(dir)?;
+    let digest = hex::encode(Digest::of(whole.as_os_str().as_encoded_bytes()).0);
+    Starter::new("/proc/self/exe".into(), &digest[..16]).map_err(anyhow::Error::msg)
+}
+
+/// The sockets of control and of processes that operators connect.
+fn listen_for_others(dir: &Path, handle: &Handle, door: ee::Door) -> Result<()> {
+    control::serve(broker::listen(dir, broker::Door::Control)?, handle.clone())?;
+    ee::serve(broker::listen(dir, broker::Door::Nodeos)?, door)?;
+    Ok(())
 }
 
 /// The socket of applications, and their way to it by TCP if there is one.
 fn listen_for_apps(file: &NodeFile, path: &Path) -> Result<apps::Apps> {
-    let apps = apps::Apps::listen(path, FIRST_APP).with_context(|| format!("cannot listen at {}", path.display()))?;
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+    let dir = path.parent().unwrap_or(path);
+    let apps = apps::Apps::on(broker::listen(dir, broker::Door::Apps)?, FIRST_APP)?;
     if let Some(listen) = file.plan.tcp {
-        let at = plan::serve(listen, path).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
+        let at = plan::serve(listen, &broker::reach(path)).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
         tracing::info!(%at, "PLAN ports by TCP");
     }
     Ok(apps)
@@ -166,42 +235,72 @@ impl Assembled {
         self.handle.clone()
     }
 
+    /// Programs before the Linux stack give it all that comes.
+    fn stop_listening(&self) -> std::io::Result<()> {
+        self.beside.report.as_ref().map_or(Ok(()), |report| report.stop_listening())?;
+        self.beside.steering.as_ref().map_or(Ok(()), |steering| steering.stop_listening(std::iter::empty()))?;
+        self.half.as_ref().map_or(Ok(()), |half| half.stop_listening())
+    }
+
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<()> {
-        let result = self.worker.run();
+        let mut result = self.worker.run();
+        if result.is_ok() {
+            // What comes from now on is the Linux stack's; what has come is nobody's but the node's.
+            result = self.stop_listening().and_then(|()| self.worker.drain());
+        }
+        if let Some(recent) = &self.beside.recent {
+            recent.conclude(&self.worker.recent_codes());
+        }
         // Nobody waits for its answers any more.
         drop(self.worker);
         self.management.stop();
         self.stop.store(true, Ordering::Relaxed);
-        if !self.handle.keeps_kernel() {
+        let keeps = self.handle.keeps_kernel();
+        if !keeps {
             self.half.map_or(Ok(()), |half| half.take_down())?;
-            tags::give_back(&self.run_dir)?;
         }
-        for socket in &self.sockets {
-            // Somebody may have cleaned up before us.
-            let _ = std::fs::remove_file(socket);
-        }
+        self.beside.settings.give_back(|setting, _| !keeps || setting != Setting::Tags)?;
+        remove_sockets(&self.run_dir);
         Ok(result?)
     }
 }
 
+/// The sockets in a run directory go.
+fn remove_sockets(dir: &Path) {
+    for name in SOCKETS {
+        // Somebody may have cleaned up before us.
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+}
+
+/// The store of a node; in memory alone if its disk is full.
+fn open_store(file: &NodeFile) -> Result<Store> {
+    match Store::open(file.store.as_deref().map(broker::reach).as_deref(), Default::default()) {
+        Err(error) if error.is_of_full_disk() => {
+            tracing::warn!(%error, "code is kept in memory only");
+            Ok(Store::open(None, Default::default())?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
 fn open_files(path: &Path) -> Result<Files> {
-    Files::open_at(path).with_context(|| format!("cannot keep files in {}", path.display()))
+    Files::open_at(&broker::reach(path)).with_context(|| format!("cannot keep files in {}", path.display()))
 }
 
 /// What the management environment asks of this node.
 struct NodeDomains {
-    handle: Handle,
-    clock: Clock,
-    roles: Arc<Roles>,
+    /// What sessions of environments need.
+    door: ee::Door,
     files: Option<Arc<Files>>,
 }
 
 impl Domains for NodeDomains {
     fn create(&self, name: &str, role: &str) -> Result<DomainId, String> {
         let asked = (name.to_owned(), role.to_owned());
-        let domain = self.handle.with_node(move |node, _| node.add_environment(&asked.0, &asked.1))??;
-        let quota = self.roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
+        let domain = self.door.handle.with_node(move |node, _| node.add_environment(&asked.0, &asked.1))??;
+        let quota = self.door.roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
         if let Some((files, quota)) = self.files.as_ref().zip(quota)
             && let Err(error) = files.enter(domain, name, quota)
         {
@@ -213,22 +312,30 @@ impl Domains for NodeDomains {
 
     fn end(&self, domain: DomainId) {
         // A node that is going down ends all of them.
-        let _ = self.handle.with_node(move |node, turn| node.end_environment(turn, domain));
+        let _ = self.door.handle.with_node(move |node, turn| node.end_environment(turn, domain));
         if let Some(files) = &self.files {
             files.leave(domain);
         }
     }
 
+    fn admit(&self, member: Member, door: SeqPacket) -> std::io::Result<()> {
+        ee::attend(self.door.clone(), member, door)
+    }
+
     fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ee::ObjectHost>, String> {
-        let role = self.roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
+        let role = self.door.roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
         if !role.representations.has(Kind::Native) {
             return Err(format!("the role {} does not include native code", role.name));
         }
-        Ok(Arc::new(ee::ObjectHost::new(self.handle.clone(), self.clock, domain, role.clone())))
+        Ok(Arc::new(ee::ObjectHost::new(self.door.handle.clone(), self.door.clock, domain, role.clone())))
+    }
+
+    fn felled_by(&self, domain: DomainId) -> Option<EndedBy> {
+        self.door.handle.with_node(move |node, _| node.felled_by(domain)).ok().flatten()
     }
 
     fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>> {
-        self.handle.with_node(move |node, _| node.living(domains)).ok()
+        self.door.handle.with_node(move |node, _| node.living(domains)).ok()
     }
 
     fn with_files(&self) -> Option<Vec<DomainId>> {
@@ -240,28 +347,6 @@ impl Domains for NodeDomains {
             files.leave(domain);
         }
     }
-}
-
-/// Makes the run directory ours: sockets of a node that died are taken away, those of a living one
-/// are not.
-fn claim(dir: &Path) -> Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .with_context(|| format!("cannot make {}; set run_dir in the configuration", dir.display()))?;
-    let control = dir.join("control.sock");
-    if UnixStream::connect(&control).is_ok() {
-        bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
-    }
-    for name in ["control.sock", "apps.sock", "nodeos.sock"] {
-        match std::fs::remove_file(dir.join(name)) {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot replace {}", dir.join(name).display())),
-        }
-    }
-    Ok(())
 }
 
 /// The clock behind the wasm backstop.

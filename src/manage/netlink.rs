@@ -5,6 +5,7 @@
 //! is not understood is passed over: one odd route must not hide all others. Of a route over several
 //! next hops the first whose link is up counts.
 
+use super::netdev;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 use netlink_packet_core::{
@@ -20,6 +21,8 @@ use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, Ro
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::HashMap;
 use std::io;
 
 /// Table of routes that people and daemons set (`RT_TABLE_MAIN`).
@@ -124,6 +127,47 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(found)
 }
 
+/// Link addresses that the host knows: interface, address, and what it is there. Those that did not answer are not among them.
+pub fn neighbours() -> io::Result<Vec<(u32, Addr, Mac)>> {
+    let mut found = Vec::new();
+    for message in dump(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()))? {
+        let RouteNetlinkMessage::NewNeighbour(message) = message else { continue };
+        let answered = !matches!(
+            message.header.state,
+            NeighbourState::Incomplete | NeighbourState::Failed | NeighbourState::Noarp
+        );
+        let (mut addr, mut mac) = (None, None);
+        for attribute in &message.attributes {
+            match attribute {
+                NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => addr = Some(Addr::v4(v4.octets())),
+                NeighbourAttribute::Destination(NeighbourAddress::Inet6(v6)) => addr = Some(Addr(v6.octets())),
+                NeighbourAttribute::LinkLayerAddress(octets) => mac = <[u8; 6]>::try_from(&octets[..]).ok().map(Mac),
+                _ => {}
+            }
+        }
+        found.extend(addr.zip(mac).filter(|_| answered).map(|(addr, mac)| (message.header.ifindex, addr, mac)));
+    }
+    Ok(found)
+}
+
+/// Frames that interfaces have dropped since they were made, whoever's they were: coming in, going out; by their names.
+pub fn losses() -> io::Result<HashMap<String, [u64; 2]>> {
+    let mut found = HashMap::new();
+    for message in dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
+        let RouteNetlinkMessage::NewLink(link) = message else { continue };
+        let (mut name, mut lost) = (None, None);
+        for attribute in link.attributes {
+            match attribute {
+                LinkAttribute::IfName(is) => name = Some(is),
+                LinkAttribute::Stats64(of) => lost = Some([of.rx_dropped + of.rx_missed_errors, of.tx_dropped]),
+                _ => {}
+            }
+        }
+        found.extend(name.zip(lost));
+    }
+    Ok(found)
+}
+
 /// All unicast routes of the main tables, IPv4 and IPv6; of a route over several next hops one for each
 /// whose link is up, in their order.
 pub fn routes() -> io::Result<Vec<KernelRoute>> {
@@ -197,6 +241,8 @@ fn is_for_marked(rule: &RuleMessage) -> bool {
 /// Tells of changes.
 pub struct Watch {
     socket: Socket,
+    /// Hears of what drivers do with redirected frames, where the kernel says so.
+    features: Option<Socket>,
 }
 
 impl Watch {
@@ -207,18 +253,31 @@ impl Watch {
         for group in GROUPS {
             socket.add_membership(group)?;
         }
-        Ok(Watch { socket })
+        let features = netdev::changes()
+            .inspect_err(|error| tracing::warn!(%error, "changes of drivers' XDP features are not heard of"))
+            .ok();
+        Ok(Watch { socket, features })
     }
 
     /// Waits until something has changed.
     pub fn wait(&self) -> io::Result<()> {
-        let mut buffer = vec![0; ANSWER];
-        match self.socket.recv(&mut &mut buffer[..], 0) {
-            Ok(_) => Ok(()),
-            // More changes than the socket holds: a change all the same.
-            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(()),
-            Err(error) => Err(error),
+        let sockets = || core::iter::once(&self.socket).chain(&self.features);
+        let mut waiting: Vec<PollFd<'_>> = sockets().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        while let Err(error) = poll(&mut waiting, None) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
         }
+        let mut buffer = vec![0; ANSWER];
+        for (socket, _) in sockets().zip(&waiting).filter(|(_, waiting)| !waiting.revents().is_empty()) {
+            match socket.recv(&mut &mut buffer[..], 0) {
+                Ok(_) => {}
+                // More changes than the socket holds: a change all the same.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -387,6 +446,7 @@ mod tests {
         assert!(lo.index > 0 && lo.mtu > 1500);
         assert!(lo.addresses.iter().any(|(addr, _)| addr.to_string() == "127.0.0.1"));
         routes().unwrap();
+        assert!(losses().unwrap().contains_key("lo"));
     }
     /// A route to 192.0.2.0/24 with these attributes, as the kernel writes it.
     fn written(attributes: Vec<RouteAttribute>) -> Vec<u8> {

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Serves PLAN ports at a TCP address; gives the address, which has a port even if none was asked for.
 pub fn serve(listen: SocketAddr, apps: &Path) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(listen)?;
+    let listener = TcpListener::from(crate::broker::tcp(listen)?);
     let local = listener.local_addr()?;
     let apps = apps.to_owned();
     let live = Arc::new(());

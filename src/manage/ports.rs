@@ -1,15 +1,19 @@
 //! The ports of a running node: one type for all kinds, each with its capture file.
 
 use super::config::{Opening, Plan};
+use crate::broker;
+use crate::kernel::{Setting, Settings};
 use crate::nodeos::channel::spec::Filter;
 use crate::port::packet::PacketPort;
 use crate::port::pcap::Tap;
 use crate::port::udp::UdpPort;
 use crate::port::xdp::{QueueSocket, XdpPort};
 use crate::port::{Frame, FramePool, PortId, SendQueue};
+use crate::sys::ethtool;
 use crate::sys::poll::Poll;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 enum Socket {
@@ -31,21 +35,30 @@ pub struct Before {
 pub(super) struct OpenPort {
     socket: Socket,
     tap: Option<Tap>,
+    settings: Arc<Settings>,
+    /// Whether segments are kept apart at its interface, for its channels.
+    apart: bool,
     /// Whether frames wait because the system takes no more.
     pub(super) blocked: bool,
 }
 
 impl OpenPort {
     /// Opens it for packets of up to `mtu` octets, with what it has before the Linux stack.
-    pub(super) fn open(id: PortId, plan: Plan, before: Before, mtu: usize) -> io::Result<OpenPort> {
+    pub(super) fn open(
+        id: PortId,
+        plan: Plan,
+        before: Before,
+        mtu: usize,
+        settings: &Arc<Settings>,
+    ) -> io::Result<OpenPort> {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let (socket, tap) = match plan.opening {
             Opening::Udp(listen, peers) => {
-                let tap = plan.pcap.map(|path| Tap::overlay(&path, epoch)).transpose()?;
+                let tap = plan.pcap.map(|path| Tap::overlay(&broker::reach(&path), epoch)).transpose()?;
                 (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
             }
             Opening::Packet { interface, .. } => {
-                let tap = plan.pcap.map(|path| Tap::ethernet(&path, epoch)).transpose()?;
+                let tap = plan.pcap.map(|path| Tap::ethernet(&broker::reach(&path), epoch)).transpose()?;
                 let stack = PacketPort::open(id, interface, mtu, before.program)?;
                 let socket = match before.sockets {
                     Some(queues) => Socket::Xdp(XdpPort::new(id, stack, queues)),
@@ -54,21 +67,71 @@ impl OpenPort {
                 (socket, tap)
             }
         };
-        Ok(OpenPort { socket, tap, blocked: false })
+        Ok(OpenPort { socket, tap, settings: settings.clone(), apart: false, blocked: false })
     }
 
     /// Opens a native port anew on another interface; behind a program of the node's or not. What the poll waits for under `token` is
-    /// other sockets then. AF_XDP sockets do not come back.
+    /// other sockets then. AF_XDP sockets come behind it.
     pub(super) fn reopen(&mut self, interface: u32, program: bool, poll: &mut Poll, token: u64) -> io::Result<()> {
         let done = match &mut self.socket {
             Socket::Udp(_) => return Ok(()),
             Socket::Packet(port) => port.reopen(interface, program),
             Socket::Xdp(port) => port.reopen(interface, program),
         };
+        self.apart = false;
+        self.keep_apart();
         poll.drop_port(token);
         self.wait_for(poll, token)?;
         poll.want_write(token, self.blocked);
         done
+    }
+
+    /// Has these AF_XDP sockets from now on, whose poll token stays; an AF_PACKET port has none.
+    pub(super) fn take_sockets(&mut self, sockets: Vec<QueueSocket>, poll: &mut Poll, token: u64) -> io::Result<()> {
+        let Socket::Xdp(port) = &mut self.socket else { return Ok(()) };
+        port.take_sockets(sockets);
+        poll.drop_port(token);
+        self.wait_for(poll, token)?;
+        poll.want_write(token, self.blocked);
+        Ok(())
+    }
+
+    /// Takes no more frames from the Linux stack.
+    pub(super) fn stop_taking(&mut self) -> io::Result<()> {
+        self.stack().map_or(Ok(()), PacketPort::stop_taking)
+    }
+
+    /// What comes and goes through AF_PACKET, if something does.
+    fn stack(&mut self) -> Option<&mut PacketPort> {
+        match &mut self.socket {
+            Socket::Udp(_) => None,
+            Socket::Packet(port) => Some(port),
+            Socket::Xdp(port) => Some(port.stack()),
+        }
+    }
+
+    /// Keeps segments of a flow apart while packets of channels are taken: joined they would be longer than any link carries.
+    fn keep_apart(&mut self) {
+        let Some((interface, wanted)) = self.stack().map(|stack| (stack.interface(), stack.has_channels())) else {
+            return;
+        };
+        if wanted == self.apart {
+            return;
+        }
+        self.apart = wanted;
+        let joining = [Setting::Gro, Setting::Lro];
+        let done = ethtool::name(interface).and_then(|name| match wanted {
+            true => joining.into_iter().try_for_each(|setting| self.settings.turn_off(setting, &name).map(drop)),
+            false => self.settings.give_back(|setting, of| joining.contains(&setting) && of == name).map(drop),
+        });
+        if let Err(error) = done {
+            tracing::warn!(%error, interface, "joined segments cannot be sent on by channels: ethtool -K DEV gro off lro off");
+        }
+    }
+
+    /// Frames since the last call that were longer than the port's largest packet, and are nobody's.
+    pub(super) fn cut_short(&mut self) -> u32 {
+        self.stack().map_or(0, PacketPort::cut_short)
     }
 
     /// Lets the poll wait for the port's sockets.
@@ -97,7 +160,7 @@ impl OpenPort {
     /// Frames the kernel has dropped since the last call.
     pub(super) fn overflows(&mut self) -> u32 {
         match &mut self.socket {
-            Socket::Udp(_) => 0,
+            Socket::Udp(port) => port.overflows(),
             Socket::Packet(port) => port.overflows(),
             Socket::Xdp(port) => port.overflows(),
         }
@@ -110,6 +173,7 @@ impl OpenPort {
             Socket::Packet(port) => port.take_for(filter, exists),
             Socket::Xdp(port) => port.take_for(filter, exists),
         };
+        self.keep_apart();
         let done = taken.and_then(|others| {
             if others {
                 poll.drop_port(token);

@@ -3,9 +3,14 @@
 //! A port that cannot have them is an AF_PACKET port, and the log says why. Frames are copied by the kernel, or put into
 //! memory by the drivers: at all ports alike, since they share the memory.
 
+mod again;
+
+pub use again::Again;
+
 use super::config::{Opening, Plan, XdpFile, XdpMode};
-use super::kernel::entry;
+use super::kernel::{entry, redirected};
 use super::ports::Before;
+use crate::broker;
 use crate::kernel::{KernelHalf, Lifted, SOCKETS, Steering};
 use crate::node::NodeConfig;
 use crate::port::packet::AROUND;
@@ -14,7 +19,8 @@ use crate::sys::ethtool;
 use crate::sys::xsk::{Copying, HEADROOM, Place, Umem, XskSocket};
 use crate::topology::Link;
 use std::io;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Octets of memory for the frames of all sockets: the kernel keeps it in RAM.
@@ -40,11 +46,14 @@ pub struct Opened {
     pub own: Option<Arc<Steering>>,
     /// What is in use, and what became of frames.
     pub report: Option<Arc<Report>>,
+    /// Opens sockets anew at interfaces that were made again.
+    pub again: Option<Again>,
     /// Whether the kernel half takes frames to some.
     pub behind_half: bool,
 }
 
 /// A port that is to have sockets.
+#[derive(Clone)]
 struct Wanted {
     number: usize,
     name: String,
@@ -60,8 +69,10 @@ struct Wanted {
 
 /// What is in use at the ports.
 pub struct Report {
-    ports: Vec<(PortStatus, Option<InUse>)>,
+    ports: Mutex<Vec<Entry>>,
 }
+
+type Entry = (PortStatus, Option<InUse>);
 
 /// Where a port's counters are.
 struct InUse {
@@ -104,7 +115,22 @@ impl Report {
             },
             None => port.clone(),
         };
-        self.ports.iter().map(now).collect()
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).iter().map(now).collect()
+    }
+
+    /// Nothing goes to the sockets any more; what is in them can still be received.
+    pub fn stop_listening(&self) -> io::Result<()> {
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = ports.iter().filter_map(|(_, used)| used.as_ref());
+        used.try_for_each(|used| used.steering.stop_listening(std::iter::once(used.interface)))
+    }
+
+    /// A port has other sockets now, or none.
+    fn renew(&self, entry: Entry) {
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = ports.iter_mut().find(|(status, _)| status.port == entry.0.port) {
+            *place = entry;
+        }
     }
 }
 
@@ -145,13 +171,15 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
     opener.statuses.sort_by_key(|(status, _)| status.port);
     let behind = |port: &Wanted| port.steering.is_of_half() && ports[port.number].sockets.is_some();
     let behind_half = wanted.iter().any(behind);
-    Opened { ports, own: opener.own, report: Some(Arc::new(Report { ports: opener.statuses })), behind_half }
+    let report = Arc::new(Report { ports: Mutex::new(opener.statuses) });
+    let again = Some(Again::new(*file, wanted, largest, report.clone()));
+    Opened { ports, own: opener.own, report: Some(report), again, behind_half }
 }
 
 /// Opens sockets.
 struct Opener<'a> {
     file: &'a XdpFile,
-    statuses: Vec<(PortStatus, Option<InUse>)>,
+    statuses: Vec<Entry>,
     own: Option<Arc<Steering>>,
 }
 
@@ -188,7 +216,9 @@ impl Opener<'_> {
                 }
             },
         };
-        steering.attach(&entry(number as u32, interface, mac, port)).map_err(|error| error.to_string())?;
+        steering
+            .attach(&entry(number as u32, interface, mac, port, &redirected()))
+            .map_err(|error| error.to_string())?;
         let name = port.name.clone();
         Ok(Wanted { number, name, interface, steering, queues, sockets: 0, first: 0, before: 0 })
     }
@@ -241,7 +271,9 @@ impl Opener<'_> {
         };
         for port in wanted {
             let first = opened.iter().find_map(|(_, sockets)| sockets.first());
-            match layout.open(port, first, copying, self.file.busy_poll_us) {
+            // Every port before has a share for each queue, and one to send from.
+            let chunk = (port.first + port.before) * layout.frames;
+            match layout.open(port, chunk, first, copying, self.file.busy_poll_us) {
                 Ok(sockets) => opened.push((port, sockets)),
                 Err(error) => failures.push((port, explain(&error))),
             }
@@ -254,35 +286,45 @@ impl Opener<'_> {
 
     /// Lets frames go to the sockets of a port.
     fn connect(&mut self, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result<Vec<QueueSocket>> {
-        let mode = if sockets.iter().all(XskSocket::zero_copy) { "zero-copy" } else { "copy" };
-        let mut queues = Vec::with_capacity(sockets.len());
-        for (number, socket) in (port.first as u16..).zip(sockets) {
-            let tickets = port.steering.connect(number, &socket)?;
-            queues.push(QueueSocket::new(socket, tickets));
-        }
-        port.steering.announce(port.interface, port.first as u16, queues.len() as u16)?;
-        tracing::info!(port = port.name, mode, queues = queues.len(), "frames come by AF_XDP");
-        let status = PortStatus {
-            port: port.number,
-            mode,
-            queues: port.queues,
-            sockets: queues.len(),
-            per_queue: Vec::new(),
-            busy_poll_us: self.file.busy_poll_us,
-            why: None,
-            lifted: Lifted::default(),
-        };
-        let (interface, first, steering) = (port.interface, port.first as u16, port.steering.clone());
-        self.statuses.push((status, Some(InUse { interface, first, steering })));
+        let (queues, entry) = connect(self.file, port, sockets)?;
+        self.statuses.push(entry);
         Ok(queues)
     }
 
     fn give_up(&mut self, port: usize, name: &str, queues: u32, why: &str) {
-        tracing::warn!(port = name, why, "no AF_XDP here: frames come through AF_PACKET");
-        let (why, lifted, per_queue) = (Some(why.to_owned()), Lifted::default(), Vec::new());
-        let status = PortStatus { port, mode: "none", queues, sockets: 0, per_queue, busy_poll_us: 0, why, lifted };
-        self.statuses.push((status, None));
+        self.statuses.push((without(port, name, queues, why), None));
     }
+}
+
+/// Lets frames go to the sockets of a port: those, and what is in use there now.
+fn connect(file: &XdpFile, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result<(Vec<QueueSocket>, Entry)> {
+    let mode = if sockets.iter().all(XskSocket::zero_copy) { "zero-copy" } else { "copy" };
+    let mut queues = Vec::with_capacity(sockets.len());
+    for (number, socket) in (port.first as u16..).zip(sockets) {
+        let tickets = port.steering.connect(number, &socket)?;
+        queues.push(QueueSocket::new(socket, tickets));
+    }
+    port.steering.announce(port.interface, port.first as u16, queues.len() as u16)?;
+    tracing::info!(port = port.name, mode, queues = queues.len(), "frames come by AF_XDP");
+    let status = PortStatus {
+        port: port.number,
+        mode,
+        queues: port.queues,
+        sockets: queues.len(),
+        per_queue: Vec::new(),
+        busy_poll_us: file.busy_poll_us,
+        why: None,
+        lifted: Lifted::default(),
+    };
+    let (interface, first, steering) = (port.interface, port.first as u16, port.steering.clone());
+    Ok((queues, (status, Some(InUse { interface, first, steering }))))
+}
+
+/// A port goes on without sockets.
+fn without(port: usize, name: &str, queues: u32, why: &str) -> PortStatus {
+    tracing::warn!(port = name, why, "no AF_XDP here: frames come through AF_PACKET");
+    let (why, lifted, per_queue) = (Some(why.to_owned()), Lifted::default(), Vec::new());
+    PortStatus { port, mode: "none", queues, sockets: 0, per_queue, busy_poll_us: 0, why, lifted }
 }
 
 /// How the memory is shared out.
@@ -306,12 +348,11 @@ impl Layout {
     fn open(
         &self,
         port: &Wanted,
+        mut chunk: u32,
         first: Option<&XskSocket>,
         copying: Copying,
         busy_poll_us: u32,
     ) -> io::Result<Vec<XskSocket>> {
-        // Every port before has a share for each queue, and one to send from.
-        let mut chunk = (port.first + port.before) * self.frames;
         let mut sockets: Vec<XskSocket> = Vec::new();
         if port.sockets == 0 {
             return Err(io::Error::other(format!("all {SOCKETS} sockets are in use")));
@@ -321,10 +362,23 @@ impl Layout {
             let place =
                 Place { interface: port.interface, queue, first: chunk, receive: self.frames, send, busy_poll_us };
             chunk += self.frames + send;
-            let socket = patiently(|| XskSocket::open(&self.umem, first.or(sockets.first()), &place, copying))?;
+            let first = first.or(sockets.first());
+            let open = || XskSocket::with(self.raw(first, busy_poll_us)?, &self.umem, first, &place, copying);
+            let socket = patiently(open)?;
             sockets.push(socket);
         }
         Ok(sockets)
+    }
+}
+
+impl Layout {
+    /// A socket that knows the memory if it is the first.
+    fn raw(&self, first: Option<&XskSocket>, busy_poll_us: u32) -> io::Result<OwnedFd> {
+        let raw = broker::xdp(busy_poll_us)?;
+        if first.is_none() {
+            broker::register(&raw, &self.umem)?;
+        }
+        Ok(raw)
     }
 }
 

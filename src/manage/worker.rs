@@ -4,20 +4,23 @@
 //! and only then is the next batch looked at. Control reaches it by commands between batches, code
 //! by the loader; it waits for nothing but frames, and takes no lock.
 
+mod edges;
 mod settle;
 
 use super::apps::Apps;
-use super::config::Plan;
 use super::cpu::Cpu;
 use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
-use super::ports::{Before, OpenPort, explain};
+use super::ports::OpenPort;
 use crate::code::run::Runtime;
+use crate::node::EndedBy;
+use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Output, Turn};
-use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::interface::HostId;
+use crate::nodeos::reason::Reason;
 use crate::port::packet::AROUND;
+use crate::port::xdp::QueueSocket;
 use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
@@ -74,6 +77,13 @@ pub enum Order {
         /// Whether a program of the node's stands before it.
         program: bool,
     },
+    /// A native port has these AF_XDP sockets at its interface from now on.
+    Sockets {
+        /// The port.
+        port: PortId,
+        /// The sockets, in the order of the queues.
+        sockets: Vec<QueueSocket>,
+    },
     /// Stop.
     Stop,
 }
@@ -107,16 +117,12 @@ pub struct Parts {
     pub config: NodeConfig,
     /// Its PLAN environment.
     pub plan: crate::ee::plan::Config,
-    /// Its ports.
-    pub plans: Vec<Plan>,
-    /// What each has before the Linux stack.
-    pub before: Vec<Before>,
-    /// What looks at frames of channels before the node does.
-    pub channels: Vec<Box<dyn ChannelHalf>>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
     pub cpu: Cpu,
+    /// What neighbours may use of it.
+    pub entry: EntryLimits,
     /// The applications' socket.
     pub apps: Apps,
     /// The loader.
@@ -130,33 +136,25 @@ pub struct Parts {
 }
 
 impl Worker {
-    /// Opens the ports.
+    /// One without ports yet ([`Worker::open`]).
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plan, plans, before, channels, busy_poll_us, cpu, apps, loader, orders, waker, clock } =
-            parts;
-        let mut poll = Poll::new()?;
+        let Parts { config, plan, busy_poll_us, cpu, entry, apps, loader, orders, waker, clock } = parts;
+        let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
-        let mut ports = Vec::new();
-        for (at, (plan, before)) in plans.into_iter().zip(before).enumerate() {
-            let name = &config.ports[at].name;
-            let port =
-                OpenPort::open(PortId(at as u16), plan, before, largest).map_err(|error| explain(name, error))?;
-            port.wait_for(&mut poll, PORTS + at as u64)?;
-            ports.push(port);
-        }
         let pool = FramePool::new(crate::port::frame::FRAME.max(largest + AROUND), FRAMES_READY);
         let out = Output { pool, ..Output::default() };
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
+        node.set_entry(entry);
+        node.set_clock(Box::new(move || clock.now()));
         node.speak_plan(plan);
-        node.set_channel_halves(channels);
         Ok(Worker {
             node,
             runtime: Runtime::default(),
             out,
-            ports,
+            ports: Vec::new(),
             apps,
             processes: Desk::default(),
             loader,
@@ -196,6 +194,9 @@ impl Worker {
             let patience = if self.processes.waits() { timer.min(AGAIN) } else { timer };
             let wait = if busy || polling || self.node.has_work() { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
+            if wait > 0 || ready.is_empty() && !busy {
+                self.node.idled(self.clock.now().saturating_sub(now));
+            }
             busy = false;
             for event in &ready {
                 match event.token {
@@ -264,6 +265,7 @@ impl Worker {
         for (at, port) in self.ports.iter_mut().enumerate() {
             port.flush_tap();
             self.node.count_missed(PortId(at as u16), port.overflows());
+            self.node.count_drops(Reason::Oversized, port.cut_short().into());
         }
     }
 
@@ -288,9 +290,9 @@ impl Worker {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
             self.node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
+            let spent = self.clock.now() - began;
+            self.node.received(count, spent);
             if self.node.has_work() {
-                let spent = self.clock.now() - began;
-                self.node.received(count, spent);
                 self.received += spent;
             }
             self.settle(now)?;
@@ -318,11 +320,14 @@ impl Worker {
             match loaded {
                 Loaded::Found(digest, bytes) => self.node.found(&mut turn, digest, bytes),
                 Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
+                Loaded::Unprepared(code) => self.node.unprepared(&mut turn, code),
+                Loaded::Optimised(code, result) => self.node.optimised(&mut turn, code, *result),
                 Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
                 Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
                 Loaded::Heard(list) => self.node.heard(turn.now, &list),
                 Loaded::Resolved(name, addr) => self.node.resolved(&mut turn, &name, addr),
                 Loaded::Vouched(question, judged) => self.node.vouched(&mut turn, question, judged),
+                Loaded::Revoked(repr, from, judged) => self.node.revocation_judged(&mut turn, &repr, from, judged),
                 Loaded::Installed(digest, brought) => self.node.installed(&mut turn, digest, brought),
             }
         }
@@ -347,8 +352,13 @@ impl Worker {
                         tracing::warn!(%error, "what a process sends is not noticed");
                     }
                 }
-                Order::Detach(host) => self.processes.detach(host, &self.poll),
+                Order::Detach(host) => {
+                    if let Some(domain) = self.processes.detach(host, &self.poll) {
+                        self.node.fell(domain, EndedBy::Node);
+                    }
+                }
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
+                Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
                 Order::Stop => return true,
             }
         }
@@ -363,6 +373,15 @@ impl Worker {
         match port.reopen(interface, program, &mut self.poll, PORTS + at as u64) {
             Ok(()) => tracing::info!(port = at, interface, "a port goes on by the interface that has its name now"),
             Err(error) => tracing::error!(port = at, %error, "a port does not come back with its interface"),
+        }
+    }
+
+    #[cold]
+    fn take_sockets(&mut self, id: PortId, sockets: Vec<QueueSocket>) {
+        let at = usize::from(id.0);
+        let Some(port) = self.ports.get_mut(at) else { return };
+        if let Err(error) = port.take_sockets(sockets, &mut self.poll, PORTS + at as u64) {
+            tracing::error!(port = at, %error, "AF_XDP sockets of a port are not waited for");
         }
     }
 }

@@ -17,6 +17,9 @@ use crate::port::{Frame, PortId};
 use crate::wire::Addr;
 use core::ops::Range;
 
+/// What waits for environments of this process to return from the function that has caused it: one overrun for each pool.
+const UNTOLD_MAX: usize = 1024;
+
 impl Node {
     /// An ANEP packet of a type that no environment of the node's own speaks: its payload is a channel's, or it is given back.
     pub(super) fn receive_anep_channel(
@@ -212,8 +215,16 @@ impl Node {
                 self.settle_hand();
                 self.hosts.give_back(host, environment);
             }
-            // It is being called already, or gone.
-            Lent::Nobody => {}
+            // Its function has caused this: it is told when that has returned.
+            Lent::Called if self.untold.len() < UNTOLD_MAX => self.untold.push((domain, upcall)),
+            Lent::Called | Lent::Nobody => {}
+        }
+    }
+
+    /// Tells environments of this process what has happened to them while they were called.
+    pub(super) fn tell_untold(&mut self, turn: &mut Turn<'_>) {
+        for (domain, upcall) in core::mem::take(&mut self.untold) {
+            self.upcall(turn, domain, upcall);
         }
     }
 
@@ -237,7 +248,7 @@ impl Node {
                 self.hosts.give_back(host, environment);
             }
             // It is being called already, or gone: its own packets do not call it again.
-            Lent::Nobody => self.drop(turn, frame, Reason::NoApplication),
+            Lent::Called | Lent::Nobody => self.drop(turn, frame, Reason::NoApplication),
         }
     }
 

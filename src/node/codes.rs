@@ -5,6 +5,7 @@
 //! of packets, halved for every ten seconds without any, so a flood of names that run a packet each
 //! displaces itself and not what has work.
 
+pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
 use crate::code::run::SlotId;
 use crate::nodeos::domain::DomainId;
@@ -82,6 +83,10 @@ pub struct Ready {
     pub kind: Kind,
     /// Steps one packet may take.
     pub steps: u64,
+    /// How it was compiled.
+    pub effort: Effort,
+    /// Steps that it had taken when it was looked at last.
+    pub(super) steps_seen: u64,
     /// The bpf representation, if a kernel half is to run it.
     pub bpf: Option<Digest>,
     /// Whether the kernel half runs it, or why not; nothing: it has not been asked.
@@ -99,7 +104,23 @@ impl Ready {
         let Coming { claim, bpf, .. } = coming;
         let bpf = bpf.map(|(digest, _)| digest);
         let (window, steps) = (claim.manifest.window() as usize, grant.role.limits.steps_per_packet);
-        Ready { slot, domain, window, claim, grant, kind, steps, bpf, kernel: None, packets: 0, used: now }
+        let (effort, steps_seen) = (Effort::Fast, 0);
+        let kernel = None;
+        Ready {
+            slot,
+            domain,
+            window,
+            claim,
+            grant,
+            kind,
+            steps,
+            effort,
+            steps_seen,
+            bpf,
+            kernel,
+            packets: 0,
+            used: now,
+        }
     }
 
     /// The kernel half has run it on so many packets lately: they count like those of this half.
@@ -191,6 +212,17 @@ impl Codes {
         })
     }
 
+    /// Names of the codes that can run, the last used first, so many at most.
+    pub fn recent(&self, most: usize) -> Vec<Digest> {
+        let ready = self.table.iter().filter_map(|(name, code)| match code {
+            Code::Ready(ready) => Some((core::cmp::Reverse(ready.used), *name)),
+            _ => None,
+        });
+        let mut all: Vec<_> = ready.collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, name)| name).take(most).collect()
+    }
+
     /// Remembers what the kernel half said of code.
     pub fn set_kernel(&mut self, name: &Digest, result: Result<(), String>) {
         if let Some(Code::Ready(ready)) = self.table.get_mut(name) {
@@ -201,6 +233,11 @@ impl Codes {
     /// Takes an entry out.
     pub fn remove(&mut self, name: &Digest) -> Option<Code> {
         self.table.remove(name)
+    }
+
+    /// Forgets refusals.
+    pub fn forget_refused(&mut self) {
+        self.table.retain(|_, code| !matches!(code, Code::Refused { .. }));
     }
 
     /// Forgets codes on their way that nobody waits for any more; gives those that a kernel half may have.

@@ -6,6 +6,7 @@
 use super::Node;
 use super::codes::Code;
 use super::ending::Ended;
+use super::ending::EndedBy;
 use super::hosts::Environment;
 use super::os::title_of;
 use super::output::Turn;
@@ -142,6 +143,7 @@ impl Node {
             title,
             "domain ended: a thread has worked for too long at a time"
         );
+        self.fell(domain, EndedBy::Node);
         self.end_domain(turn, domain, true)
     }
 

@@ -5,6 +5,7 @@ use super::cuts::withdraw;
 use super::output::{Effect, Turn};
 use crate::nodeos::channel::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
+use std::collections::VecDeque;
 
 /// What ended with a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -19,6 +20,22 @@ pub struct Ended {
     pub bytes: u64,
     /// Events that were waiting.
     pub events: usize,
+}
+
+/// Domains of which it is remembered that the node has ended them.
+const FELLED_MAX: usize = 256;
+
+/// Domains that were ended against their will, the last ones, and by whom: what ran them has not ended well, however it says that it has.
+#[derive(Debug, Default)]
+pub(super) struct Felled(VecDeque<(DomainId, EndedBy)>);
+
+/// Who has ended a domain against its will.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The node, for what it does.
+    Node,
+    /// The operator.
+    Operator,
 }
 
 /// What exists in a node.
@@ -89,6 +106,20 @@ impl Node {
             }
         }
         ended
+    }
+
+    /// A domain is ended against its will, or whoever runs it is given up.
+    pub fn fell(&mut self, domain: DomainId, by: EndedBy) {
+        if self.felled.0.len() == FELLED_MAX {
+            self.felled.0.pop_front();
+        }
+        self.felled.0.push_back((domain, by));
+    }
+
+    /// Who has ended this domain against its will; asked once.
+    pub fn felled_by(&mut self, domain: DomainId) -> Option<EndedBy> {
+        let at = self.felled.0.iter().position(|(felled, _)| *felled == domain)?;
+        self.felled.0.remove(at).map(|(_, by)| by)
     }
 
     /// A host is gone: with it all its domains.

@@ -10,6 +10,7 @@ use super::codes::Code;
 use super::output::{Effect, KernelOrder, Linked, Turn};
 use super::running::Done;
 use crate::classify::{Class, classify};
+use crate::code::fetch::Source;
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{CHILDREN_MAX, LINES_MAX};
 use crate::ee::capsule::log::Line;
@@ -184,6 +185,16 @@ impl Node {
         self.want_adopted(turn);
     }
 
+    /// Whether no code is on its way, nor one that ran before still to be prepared.
+    pub fn awaits_no_code(&self) -> bool {
+        self.adopted.is_empty() && self.fetch.is_empty()
+    }
+
+    /// Names of the codes that have run lately, the last used first: what the next process prepares.
+    pub fn recent_codes(&self) -> Vec<Digest> {
+        self.codes.recent(super::RECENT_MAX)
+    }
+
     /// The kernel half hears these neighbours, each behind a port: they are as little silent as if they were heard here.
     pub fn heard(&mut self, now: u64, list: &[(PortId, Addr)]) {
         let Some(env) = self.env.as_deref_mut() else { return };
@@ -201,8 +212,8 @@ impl Node {
             && let Some(code) = self.adopted.pop()
         {
             if self.codes.of(&code).is_none() {
-                let (step, _) = self.fetch.wait(code, None, None);
-                self.take_steps(turn, step);
+                let (steps, _) = self.fetch.wait(turn.now, code, None, None);
+                self.take_steps(turn, steps);
             }
         }
     }
@@ -215,16 +226,18 @@ impl Node {
     }
 
     /// The bpf representation of code that is ready, or will be, has come.
-    pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>) {
-        let (window, role) = match self.codes.of(&code) {
-            Some(Code::Ready(ready)) => (ready.window as u32, ready.grant.role.clone()),
+    pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>, from: Option<Source>) {
+        let (window, grant) = match self.codes.of(&code) {
+            Some(Code::Ready(ready)) => (ready.window as u32, &ready.grant),
             Some(Code::Coming(coming)) => match &coming.grant {
-                Some(grant) => (coming.claim.manifest.window(), grant.role.clone()),
+                Some(grant) => (coming.claim.manifest.window(), grant),
                 None => return,
             },
             _ => return,
         };
-        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role }));
+        let (role, principal) = (grant.role.clone(), grant.principal);
+        let whose = (principal, from.filter(|_| principal.is_none()));
+        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role, whose }));
     }
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its

@@ -31,6 +31,9 @@ enum Host {
 pub(super) enum Lent {
     Remote,
     Local(Box<dyn Environment>),
+    /// It is being called.
+    Called,
+    /// It is gone, or the node itself.
     Nobody,
 }
 
@@ -117,7 +120,11 @@ impl Hosts {
     pub fn lend(&mut self, host: HostId) -> Lent {
         match self.0.get_mut(host.0 as usize) {
             Some(Host::Remote) => Lent::Remote,
-            Some(Host::Local(environment)) => environment.take().map_or(Lent::Nobody, Lent::Local),
+            Some(Host::Local(environment)) => match environment.take() {
+                Some(environment) => Lent::Local(environment),
+                None if host == HostId::NODE => Lent::Nobody,
+                None => Lent::Called,
+            },
             _ => Lent::Nobody,
         }
     }

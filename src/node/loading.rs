@@ -6,18 +6,19 @@
 
 use super::Node;
 use super::codes::{Code, REFUSED_FOR, Ready};
-use super::output::{Effect, EventKind, KernelOrder, Prepare, Turn};
+use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Prepare, Turn};
 use super::overrun::held_by_code;
+use crate::clean::shown;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
-use crate::code::run::Program;
+use crate::code::run::{Program, Tier};
 use crate::ee::capsule::env::Env;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::{Frame, PeerId};
-use crate::trust::{CredentialSet, object_name};
+use crate::port::{Frame, Payer, PeerId};
+use crate::trust::{CredentialSet, PrincipalId, object_name};
 use crate::wire::{Addr, Digest, capsule, fetch};
 use std::sync::Arc;
 
@@ -31,12 +32,13 @@ impl Node {
             return self.drop(turn, frame, Reason::LookUpRate);
         }
         turn.out.event(frame.trace, EventKind::Waiting(code));
-        let source = source.filter(|source| self.is_near(source.port, source.addr));
-        let (step, displaced) = self.fetch.wait(code, Some(frame), source);
-        if !displaced.is_empty() {
-            self.give_up(turn, displaced.into_iter().map(|frame| Given { frame, reason: Reason::FetchFull }));
+        let near = source.filter(|source| self.is_near(source.port, source.addr));
+        if let Some(Source { addr, .. }) = near {
+            self.note_heard(turn.now, addr, frame.len());
         }
-        self.take_steps(turn, step);
+        let (steps, given) = self.fetch.wait(turn.now, code, Some(frame), near);
+        self.give_up(turn, given);
+        self.take_steps(turn, steps);
     }
 
     /// Whether this neighbour may make the node look for another unknown code. Those that are none share one rate, by port.
@@ -47,6 +49,11 @@ impl Node {
             false => Source { port: source.port, peer: PeerId::NONE, addr: Addr::UNSPECIFIED },
         };
         self.look_ups.charge(now, who, 1)
+    }
+
+    /// For whom the node looks for a code on its way: for who has waited for longest.
+    pub(super) fn ingress_of(&self, code: &Digest) -> Ingress {
+        self.fetch.first_waiting(code).map_or(Ingress::Node, Ingress::of)
     }
 
     /// Carries steps of the fetcher out.
@@ -61,11 +68,19 @@ impl Node {
                     turn.out.event(0, EventKind::Requested(digest, missing));
                     let requester = self.address_on(source);
                     let message = fetch::Message::Request { nonce, digest, missing, requester };
-                    self.send_fetch(turn, source, &message);
+                    // One that may not go is as one that was lost.
+                    if self.may_originate(turn.now, source.addr, Some(source.port), message.len()) {
+                        self.send_fetch(turn, source, &message);
+                    } else {
+                        self.drops.count(Reason::Unanswered);
+                    }
                 }
                 Step::Without { code } => self.take_credentials(turn, code, None),
                 // A process before this one may have let it run in the kernel half.
-                Step::Alone(code) => self.unlink(turn, code),
+                Step::Alone(code) => {
+                    self.linked(turn, code, Err("nobody has its bpf representation: it runs in the user half".into()));
+                    self.unlink(turn, code);
+                }
                 Step::Abandon(code) => {
                     self.forget_coming(turn);
                     self.unlink(turn, code);
@@ -110,15 +125,19 @@ impl Node {
         match self.codes.of(&code) {
             Some(Code::Coming(coming)) if coming.representation.is_some_and(|(_, wanted)| wanted == digest) => {
                 let kind = coming.representation.map_or(Kind::Wasm, |(kind, _)| kind);
-                let prepare = Prepare { code, kind, bytes: bytes.clone(), window: coming.claim.manifest.window() };
+                let principal = coming.grant.as_ref().and_then(|grant| grant.principal);
+                let cause = Cause { ingress: self.ingress_of(&code), principal };
+                let window = coming.claim.manifest.window();
+                let prepare = Prepare { code, cause, tier: Tier::Fast, kind, bytes: bytes.clone(), window };
                 self.keep_object(turn, digest, bytes);
                 self.fetch.preparing(code);
                 turn.out.effects.push(Effect::Prepare(prepare));
             }
             Some(entry) if entry.bpf() == Some(digest) => {
                 self.keep_object(turn, digest, bytes.clone());
+                let from = self.fetch.whose_beside(&code);
                 self.fetch.end_beside(&code);
-                self.take_bpf(turn, code, bytes);
+                self.take_bpf(turn, code, bytes, from);
             }
             _ => self.refuse(turn, code, "its manifest was forgotten while it came".into()),
         }
@@ -155,6 +174,7 @@ impl Node {
         let Some(domain) = created else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
+        let grant_of = grant.principal;
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
         tracing::info!(node = self.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
@@ -162,15 +182,31 @@ impl Node {
         if let Some(result) = linked {
             self.linked(turn, code, result);
         }
-        for frame in self.fetch.settle(code) {
+        let mut waited = self.fetch.settle(code).peekable();
+        let brought = waited.peek().map(|frame| frame.payer);
+        self.share_state(domain, grant_of, brought);
+        for frame in waited {
             self.process_again(turn, frame);
         }
         self.want_adopted(turn);
     }
 
+    /// Soft state of codes is shared among principals, and where nobody has signed among those who brought them.
+    fn share_state(&mut self, domain: DomainId, principal: Option<PrincipalId>, brought: Option<Payer>) {
+        let group = match (principal, brought) {
+            (Some(principal), _) => Digest::of(&principal.0).0.first_chunk().map_or(0, |it| u64::from_be_bytes(*it)),
+            (None, Some(payer)) => payer.0.into(),
+            (None, None) => Payer::NOBODY.0.into(),
+        };
+        if let Some(env) = self.env.as_deref_mut() {
+            env.state.join(domain, group);
+        }
+    }
+
     /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
     /// against it; the next capsule begins anew.
     pub fn unprepared(&mut self, turn: &mut Turn<'_>, code: Digest) {
+        self.not_optimised_yet(&code);
         self.forgotten(turn, code);
         self.forget_coming(turn);
     }
@@ -199,6 +235,11 @@ impl Node {
         if matches!(self.codes.of(code), Some(Code::Refused { .. })) {
             self.codes.remove(code);
         }
+    }
+
+    /// Nothing is held any more against code that was refused.
+    pub fn forget_refusals(&mut self) {
+        self.codes.forget_refused();
     }
 
     /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
@@ -243,7 +284,7 @@ impl Node {
         self.take_steps(turn, steps);
     }
 
-    fn give_up(&mut self, turn: &mut Turn<'_>, given: impl IntoIterator<Item = Given>) {
+    pub(super) fn give_up(&mut self, turn: &mut Turn<'_>, given: impl IntoIterator<Item = Given>) {
         let mut any = false;
         for Given { frame, reason } in given {
             self.drop(turn, frame, reason);
@@ -255,6 +296,8 @@ impl Node {
     }
 
     pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
+        // Linkers, verifiers and compilers quote what the code says of itself.
+        let why = shown(&why).to_string();
         tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
         let reason = Reason::CodeRefused;
         self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
@@ -286,13 +329,16 @@ impl Node {
     }
 
     /// A capsule that waited goes its way.
-    fn process_again(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        let Ok(header) = capsule::Header::parse(frame.bytes()) else {
+    fn process_again(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return self.drop(turn, frame, Reason::Malformed);
         };
         let injected = header.previous.is_unspecified();
         let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
         let source = (!injected).then_some(source);
+        if !injected && header.bound > self.ceiling(frame.port).unsigned {
+            self.clamp_capsule(turn, &mut frame, &mut header);
+        }
         let from = self.neighbour_index(source);
         self.process(turn, frame, &header, source, from);
     }

@@ -4,10 +4,12 @@
 //! first sees to it that what it is given exists and is of the caller's subtree of domains.
 
 use super::cuts::withdraw;
+use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};
 use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
+use crate::clean::is_clean;
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
@@ -121,6 +123,7 @@ impl Node {
         }
         for domain in self.pools.due(turn.now) {
             tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its memory for too long");
+            self.fell(domain, EndedBy::Node);
             self.end_domain(turn, domain, true);
         }
     }
@@ -150,7 +153,7 @@ impl Node {
 
 /// A title that people can read.
 pub(super) fn title_of(title: &str) -> Result<String, Error> {
-    let fits = !title.is_empty() && title.chars().count() <= TITLE_MAX && !title.chars().any(char::is_control);
+    let fits = !title.is_empty() && title.chars().count() <= TITLE_MAX && title.chars().all(is_clean);
     if fits { Ok(title.to_owned()) } else { Err(Error::Invalid) }
 }
 

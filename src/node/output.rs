@@ -1,8 +1,9 @@
 //! What a node gives back for a frame, a timer or a command: frames to send, capsules to deliver,
 //! and effects that only the outside can have. The driver empties it after every call.
 
-pub use crate::code::run::Prepare;
+use crate::code::fetch::Source;
 use crate::code::run::Runtime;
+pub use crate::code::run::{Cause, Ingress, Prepare};
 use crate::ee::plan::Wish;
 use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::domain::DomainId;
@@ -12,7 +13,8 @@ use crate::nodeos::record::SharedRecords;
 use crate::nodeos::share::SharedAccount;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
-use crate::trust::{Claim, Role};
+use crate::trust::{Claim, PrincipalId, Role};
+use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 
@@ -41,6 +43,8 @@ pub struct Output {
     pub upcalls: Vec<(HostId, DomainId, Upcall)>,
     /// What happened to packets, if [`Output::traced`].
     pub events: Vec<Event>,
+    /// By which way what the PLAN environment works on has come.
+    pub(crate) ingress: Ingress,
     /// Whether events are recorded.
     pub traced: bool,
     /// Where frames come from and go back to.
@@ -71,8 +75,10 @@ pub enum Effect {
     LookUp(Digest),
     /// Keep an object in the persistent store.
     Store(Arc<[u8]>),
-    /// Say in which role code acts; answer with `Node::authorised`.
-    Authorise(Claim),
+    /// Say in which role code acts, on behalf of whom it is asked; answer with `Node::authorised`.
+    Authorise(Claim, Cause),
+    /// Verify a revocation that a neighbour tells, and remember it; answer with `Node::revocation_judged`.
+    Revoke(Box<Repr>, Source),
     /// Make a representation ready to run; answer with `Node::prepared`.
     Prepare(Prepare),
     /// Tell the kernel half, if there is one.
@@ -84,8 +90,8 @@ pub enum Effect {
         /// Whether the channel exists.
         exists: bool,
     },
-    /// Grant the PLAN environment a wish; answer as it says.
-    Plan(Wish),
+    /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.
+    Plan(Wish, Cause),
 }
 
 /// What the kernel half made of a code: what both halves share of it, or why it does not run there.
@@ -102,6 +108,9 @@ pub struct Shared {
     pub records: Option<Arc<dyn SharedRecords>>,
 }
 
+/// Who wants code of the kernel half: a principal, the neighbour that sent unsigned code, or this node.
+pub type Whose = (Option<PrincipalId>, Option<Source>);
+
 /// What the kernel half shall know.
 pub enum KernelOrder {
     /// Let this code run.
@@ -116,6 +125,8 @@ pub enum KernelOrder {
         window: u32,
         /// In which it acts: its form, calls and limits in the kernel.
         role: Arc<Role>,
+        /// Whose turn it takes: who signed it, or the neighbour that it came from.
+        whose: Whose,
     },
     /// Take this code out.
     Unlink(Digest),
@@ -166,6 +177,8 @@ pub enum EventKind {
     Forwarded(PortId, Addr),
     /// It went to an application port.
     Delivered(u16),
+    /// Its resource bound was cut from this to the ceiling of the port that it came in by.
+    Clamped(PortId, u32),
     /// It was dropped.
     Dropped(Reason),
 }

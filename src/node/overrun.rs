@@ -7,6 +7,7 @@
 
 use super::Node;
 use super::codes::Code;
+use super::ending::EndedBy;
 use super::output::Turn;
 use crate::nodeos::limits::{Limits, OverBudget};
 use crate::nodeos::reason::Reason;
@@ -48,6 +49,7 @@ impl Node {
     pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
         for domain in core::mem::take(&mut self.overdue) {
             tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its budget for too long");
+            self.fell(domain, EndedBy::Node);
             self.end_domain(turn, domain, true);
         }
     }

@@ -14,7 +14,7 @@ use crate::code::fetch::Source;
 use crate::nodeos::domain::{Domain, DomainId, Usage};
 use crate::nodeos::grants::{self, Grants};
 use crate::nodeos::interface::InChanId;
-use crate::port::Frame;
+use crate::port::{Frame, Payer};
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
 use crate::wire::capsule;
@@ -28,6 +28,9 @@ pub const WAITING_MAX: usize = 4096;
 
 /// Packets that run until ports that have nothing more have their turn again.
 const ROUND: usize = 64;
+
+/// Nanoseconds of the same: sockets fill meanwhile, and hold some hundreds of frames.
+const ROUND_NS: u64 = 100_000;
 
 const _: () = assert!(WAITING_MAX < NONE as usize);
 const _: () = assert!(grants::WEIGHT_MAX <= schedule::WEIGHT_MAX);
@@ -46,6 +49,8 @@ pub(super) enum Work {
 struct Place {
     frame: Option<Frame>,
     work: Work,
+    /// What of its neighbour's share is kept for it, in nanoseconds.
+    reserved: u32,
     /// Who is behind it; of a free place, the next free one.
     next: u16,
 }
@@ -87,6 +92,9 @@ impl Default for Paths {
 #[must_use]
 pub struct Ran {
     domain: DomainId,
+    /// Whose neighbour pays, and what is kept for it.
+    payer: Payer,
+    reserved: u32,
     /// The steps its code took: its cost where there is no clock.
     pub steps: u64,
 }
@@ -112,7 +120,7 @@ impl Round {
     pub fn goes_on(&mut self, cost: u64) -> bool {
         self.packets += 1;
         self.ran += cost;
-        self.ran < self.received || !self.is_busy && self.packets < ROUND
+        self.ran < self.received || !self.is_busy && self.packets < ROUND && self.ran < ROUND_NS
     }
 }
 
@@ -148,17 +156,17 @@ impl Paths {
 
     /// Puts a packet behind those of its queue, for which there is room.
     #[inline]
-    fn push(&mut self, flow: usize, frame: Frame, work: Work) {
+    fn push(&mut self, flow: usize, frame: Frame, work: Work, reserved: u32) {
         let at = self.free;
         match self.places.get_mut(usize::from(at)) {
             Some(place) => {
                 self.free = place.next;
-                (place.frame, place.work, place.next) = (Some(frame), work, NONE);
+                (place.frame, place.work, place.reserved, place.next) = (Some(frame), work, reserved, NONE);
                 self.link(flow, at);
             }
             None => {
                 // Once for each of the most that ever wait at the same time.
-                self.places.push(Place { frame: Some(frame), work, next: NONE });
+                self.places.push(Place { frame: Some(frame), work, reserved, next: NONE });
                 self.link(flow, (self.places.len() - 1) as u16);
             }
         }
@@ -179,7 +187,7 @@ impl Paths {
 
     /// Takes the first packet of a queue.
     #[inline]
-    fn pop(&mut self, flow: usize) -> Option<(Frame, Work)> {
+    fn pop(&mut self, flow: usize) -> Option<(Frame, Work, u32)> {
         let queue = self.queues.get_mut(flow)?;
         let at = queue.first;
         let place = self.places.get_mut(usize::from(at))?;
@@ -190,7 +198,7 @@ impl Paths {
         queue.length -= 1;
         self.free = at;
         self.waiting -= 1;
-        Some((place.frame.take()?, place.work))
+        Some((place.frame.take()?, place.work, place.reserved))
     }
 }
 
@@ -237,7 +245,10 @@ impl Node {
     pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.paths.queues.get(flow)?.domain;
-        let Some((frame, work)) = self.paths.pop(flow) else { return Some(Ran { domain, steps: 0 }) };
+        let Some((frame, work, reserved)) = self.paths.pop(flow) else {
+            return Some(Ran { domain, payer: Payer::NOBODY, reserved: 0, steps: 0 });
+        };
+        let payer = frame.payer;
         let steps = match work {
             Work::Capsule(from) => self.run_capsule(turn, frame, from, domain),
             Work::Channel(channel) => {
@@ -251,7 +262,7 @@ impl Node {
                 0
             }
         };
-        Some(Ran { domain, steps })
+        Some(Ran { domain, payer, reserved, steps })
     }
 
     /// Runs a capsule that waited, and says how many steps its domain took for it.
@@ -276,11 +287,13 @@ impl Node {
             // The mean of the last eight batches or so: one in which the worker was interrupted says little.
             self.paths.intake = if self.paths.intake == 0 { each } else { (self.paths.intake * 7 + each) / 8 };
         }
+        self.entry.received(packets, cost);
     }
 
     /// What a packet has cost, in nanoseconds; without a clock in steps, but always the same.
     pub fn ran(&mut self, ran: Ran, cost: u64, now: u64) {
         let flow = ran.domain.index();
+        self.entry.settle(ran.payer, now, ran.reserved, cost);
         let queue = self.paths.queues.get_mut(flow);
         let (more, came) = queue.map_or((false, 0), |queue| (queue.length > 0, core::mem::take(&mut queue.came)));
         let cost = cost + u64::from(came) * self.paths.intake;
@@ -316,7 +329,8 @@ impl Node {
         if let Some(channel) = channel {
             channel.waiting += 1;
         }
-        self.paths.push(flow, frame, work);
+        let reserved = self.entry.reserve(frame.payer, turn.now);
+        self.paths.push(flow, frame, work, reserved);
         self.wake_path(domain, turn.now);
     }
 
@@ -329,7 +343,8 @@ impl Node {
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.leave(flow);
         }
-        while let Some((frame, _)) = self.paths.pop(flow) {
+        while let Some((frame, _, reserved)) = self.paths.pop(flow) {
+            self.entry.settle(frame.payer, turn.now, reserved, 0);
             self.drop(turn, frame, Reason::PathEnded);
         }
     }

@@ -4,6 +4,7 @@
 //! applications, and a domain for each principal, which pays.
 
 use super::Node;
+use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
 use crate::classify::Native;
 use crate::ee::plan::config::Config;
@@ -11,9 +12,10 @@ use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, P
 use crate::nodeos::domain::{Domain, DomainId, Limits};
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::{Envelope, Frame};
+use crate::port::{Envelope, Frame, PortId};
 use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
 use crate::trust::Role;
+use crate::wire::proof::PROOF;
 use crate::wire::{Addr, Digest, anep, ipv4, ipv6, plan as wire, udp};
 use rand_core::Rng;
 use std::sync::{Arc, LazyLock};
@@ -54,6 +56,16 @@ struct Os<'a, 'b, 'c> {
 /// What a node without a topology would have; there is none.
 static NOWHERE: LazyLock<Topology> = LazyLock::new(|| Topology::new(Vec::new(), Neighbours::default(), Arc::default()));
 
+impl Node {
+    /// Ends the domain of a principal who has signed packets, if there is one; says how many that are.
+    pub(super) fn end_plan_principal(&mut self, turn: &mut Turn<'_>, name: &str) -> usize {
+        let members = self.plan.as_deref_mut().map(|speaker| &mut speaker.members).into_iter().flatten();
+        let domains: Vec<DomainId> =
+            members.filter(|member| member.name == name).filter_map(|member| member.domain.take()).collect();
+        domains.iter().map(|domain| self.end_domain(turn, *domain, true).domains).sum()
+    }
+}
+
 impl Os<'_, '_, '_> {
     /// The domain that pays for a principal's packets.
     fn domain(&mut self, principal: usize) -> Option<&mut Domain> {
@@ -89,8 +101,16 @@ impl Environment for Os<'_, '_, '_> {
         self.node.env.as_deref_mut().map_or(none, |env| *env.topology.way(to))
     }
 
+    fn demands_signature(&self, port: PortId) -> bool {
+        self.node.demands(port).signed_plan
+    }
+
     fn random(&mut self) -> u64 {
         self.node.env.as_deref_mut().map_or(0, |env| env.rng.next_u64())
+    }
+
+    fn nonce(&mut self) -> u64 {
+        self.node.originate.numbers.draw_long()
     }
 
     fn room(&self, next: &Next) -> usize {
@@ -100,7 +120,8 @@ impl Environment for Os<'_, '_, '_> {
             Link::Ethernet { .. } if next.to.is_v4() => ipv4::HEADER + udp::HEADER,
             Link::Ethernet { .. } => ipv6::HEADER + udp::HEADER,
         };
-        port.mtu.min(self.turn.out.pool.capacity()).saturating_sub(anep::HEADER + around)
+        let proof = if self.node.has_key(next.port, next.via) { PROOF } else { 0 };
+        port.mtu.min(self.turn.out.pool.capacity()).saturating_sub(anep::HEADER + around + proof)
     }
 
     fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) {
@@ -108,6 +129,7 @@ impl Environment for Os<'_, '_, '_> {
         match write(frame.room()) {
             Some(length) => {
                 frame.received(length);
+                frame.payer = self.node.current_payer();
                 self.node.send_plan(self.turn, frame, next);
             }
             None => self.node.drop(self.turn, frame, Reason::TooBig),
@@ -122,7 +144,12 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn wish(&mut self, wish: Wish) {
-        self.turn.out.effects.push(Effect::Plan(wish));
+        let principal = match &wish {
+            Wish::Vouch(_, statement) => Some(statement.principal),
+            _ => None,
+        };
+        let cause = Cause { ingress: self.turn.out.ingress, principal };
+        self.turn.out.effects.push(Effect::Plan(wish, cause));
     }
 
     fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>) {
@@ -144,10 +171,16 @@ impl Environment for Os<'_, '_, '_> {
 
     fn charge(&mut self, principal: usize, steps: u64, sent: u64) {
         let now = self.turn.now;
+        self.node.count_steps(steps);
+        self.node.pay_on_behalf(now, steps);
         if let Some(domain) = self.domain(principal) {
             domain.charge_steps(now, steps);
             domain.counts.children += sent;
         }
+    }
+
+    fn on_behalf(&mut self, from: Option<&Neighbour>) {
+        self.node.set_behalf(from.map(|from| (from.port, from.peer)));
     }
 
     fn drop(&mut self, principal: usize, reason: Reason) {
@@ -156,6 +189,30 @@ impl Environment for Os<'_, '_, '_> {
         }
         self.node.drops.count(reason);
         self.turn.out.event(0, super::EventKind::Dropped(reason));
+    }
+
+    fn heard(&mut self, addr: Addr, bytes: usize) {
+        self.node.note_heard(self.turn.now, addr, bytes);
+    }
+
+    fn may_send(&mut self, to: Addr, port: Option<PortId>, bytes: usize) -> bool {
+        self.node.may_originate(self.turn.now, to, port, bytes)
+    }
+
+    fn could_send(&mut self, to: Addr, bytes: usize) -> bool {
+        self.node.could_originate(self.turn.now, to, bytes)
+    }
+
+    fn may_report(&mut self, to: Addr, bytes: usize) -> Result<(), Reason> {
+        self.node.may_report(self.turn.now, to, bytes)
+    }
+
+    fn answered(&mut self, addr: Addr) {
+        self.node.originate.reach.answered(self.turn.now, addr);
+    }
+
+    fn clamped(&mut self, from: &Neighbour, bound: u32, most: u32) {
+        self.node.note_clamped(self.turn, (from.port, from.addr), 0, (bound, most));
     }
 
     fn memory(&self, put: &mut dyn FnMut(&str, usize)) {
@@ -213,7 +270,10 @@ impl Node {
         if let Some(reason) = native.and_then(|native| self.is_astray(&frame, &from, native)) {
             return self.drop(turn, frame, reason);
         }
-        match self.with_plan(turn, |plan, os| plan.receive(os, &from, frame.bytes_mut())) {
+        turn.out.ingress = Ingress::of(&frame);
+        let fate = self.with_plan(turn, |plan, os| plan.receive(os, &from, frame.bytes_mut()));
+        turn.out.ingress = Ingress::Node;
+        match fate {
             Some(Fate::Taken) => turn.out.pool.give(frame),
             Some(Fate::Forward(next)) => self.send_plan(turn, frame, &next),
             Some(Fate::Drop(reason)) => {

@@ -7,18 +7,22 @@ use crate::classify::layers::Layers;
 use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
 use crate::ee::capsule::env::NONE;
+use crate::nodeos::channel::Taker;
+use crate::nodeos::channel::demux::Found;
 use crate::nodeos::reason::Reason;
-use crate::port::{Envelope, Frame, PeerId};
+use crate::port::{Envelope, Frame, Payer, PeerId};
 use crate::topology::Neighbour;
 use crate::wire::{Addr, anep, capsule};
+use core::ops::Range;
 
 impl Node {
     /// A frame has come in by `frame.port`.
-    pub fn receive(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+    pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
         let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
         let Some(link) = port.map(|port| port.link) else { return };
         self.count_received(&frame);
         if self.kernel && halves::is_passed_up(&frame, link) {
+            self.entry.note(&mut frame);
             return self.resume(turn, frame, link);
         }
         match classify(link, frame.bytes()) {
@@ -34,11 +38,30 @@ impl Node {
         match layers.and_then(|layers| self.find(&mut frame, &layers)) {
             Some(found) => {
                 self.approach(found.owner.domain);
-                turn.out.event(frame.trace, EventKind::Received(frame.port));
-                self.enter_channel(turn, frame, found.owner, found.payload.start, found.payload.end);
+                self.receive_channel(turn, frame, &found);
             }
             None => self.leave_alone(turn, frame),
         }
+    }
+
+    /// A frame has come in that is a channel's.
+    #[inline(always)]
+    fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
+        if !self.entry.admit(&mut frame, turn.now) {
+            return self.drop(turn, frame, Reason::EntryShare);
+        }
+        turn.out.event(frame.trace, EventKind::Received(frame.port));
+        let (payer, owner, payload) = (frame.payer, found.owner, &found.payload);
+        self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner, payload.start, payload.end));
+    }
+
+    /// Does what ends with a packet's turn: the packet waits for that, and is paid for then, or has it now.
+    #[inline(always)]
+    fn at_once(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
+        if self.paths.is_queueing() {
+            return work(self, turn);
+        }
+        self.metered(turn, payer, work);
     }
 
     #[inline(always)]
@@ -51,19 +74,19 @@ impl Node {
 
     /// A frame has come in of which this is known.
     #[inline(always)]
-    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, frame: Frame, seen: &batch::Seen) {
+    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &batch::Seen) {
         if !matches!(seen, batch::Seen::Nowhere) {
             self.count_received(&frame);
         }
         match seen {
             batch::Seen::Nowhere => {}
-            batch::Seen::PassedUp(link) => self.resume(turn, frame, *link),
+            batch::Seen::PassedUp(link) => {
+                self.entry.note(&mut frame);
+                self.resume(turn, frame, *link);
+            }
             batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
             batch::Seen::Other(_) => self.leave_alone(turn, frame),
-            batch::Seen::Channel(found) => {
-                turn.out.event(frame.trace, EventKind::Received(frame.port));
-                self.enter_channel(turn, frame, found.owner, found.payload.start, found.payload.end);
-            }
+            batch::Seen::Channel(found) => self.receive_channel(turn, frame, found),
         }
     }
 
@@ -72,10 +95,19 @@ impl Node {
     pub(super) fn take_in_class(
         &mut self,
         turn: &mut Turn<'_>,
-        frame: Frame,
+        mut frame: Frame,
         class: &Result<Class, crate::wire::Error>,
     ) {
         let port = frame.port;
+        match class {
+            // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
+            Ok(Class::Arp(_) | Class::NeighbourDiscovery(..)) => {
+                self.entry.note(&mut frame);
+            }
+            Ok(Class::NotOurs) => {}
+            _ if !self.entry.admit(&mut frame, turn.now) => return self.drop(turn, frame, Reason::EntryShare),
+            _ => {}
+        }
         match class {
             Ok(Class::NotOurs) => self.leave_alone(turn, frame),
             Ok(Class::Anep(range, native)) => {
@@ -107,9 +139,19 @@ impl Node {
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
-        range: core::ops::Range<usize>,
+        range: Range<usize>,
         native: Option<&Native>,
     ) {
+        let mut range = range;
+        if self.proofs.is_some() {
+            match self.find_sender(&mut frame, range) {
+                Ok(found) => range = found,
+                Err(reason) => return self.drop(turn, frame, reason),
+            }
+        } else {
+            // What another node has found out about the frame says nothing here.
+            frame.authenticated = false;
+        }
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
             return self.drop(turn, frame, Reason::Malformed);
         };
@@ -123,19 +165,28 @@ impl Node {
                 self.channels.own[0].came.count(length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
-                self.receive_capsule(turn, frame, native);
+                let payer = frame.payer;
+                self.at_once(turn, payer, |node, turn| node.receive_capsule(turn, frame, native));
             }
             anep::type_id::FETCH => {
                 self.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
-                self.receive_fetch(turn, frame, native);
+                let payer = frame.payer;
+                self.metered(turn, payer, |node, turn| node.receive_fetch(turn, frame, native));
+            }
+            anep::type_id::REVOCATION => {
+                self.channels.count_came(kind, length);
+                frame.truncate(range.start + length);
+                frame.strip(range.start + header);
+                self.receive_revocation(turn, frame, native);
             }
             anep::type_id::PLAN if self.plan.is_some() => {
                 self.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
-                self.receive_plan(turn, frame, native);
+                let payer = frame.payer;
+                self.metered(turn, payer, |node, turn| node.receive_plan(turn, frame, native));
             }
             _ => {
                 frame.truncate(range.start + length);
@@ -147,6 +198,18 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.
+    fn find_sender(&mut self, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
+        let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
+        let Some(Ok(length)) = packet.map(|packet| packet.map(|packet| packet.bytes().len())) else {
+            return Err(Reason::Malformed);
+        };
+        frame.truncate(range.start + length);
+        frame.strip(range.start);
+        self.authenticate(frame)?;
+        Ok(0..frame.len())
     }
 
     /// A capsule has come in: its header begins the frame.
@@ -174,6 +237,9 @@ impl Node {
             header.previous = source.addr;
             set_previous(&mut frame, source.addr);
         }
+        if header.bound > self.ceiling(frame.port).unsigned {
+            self.clamp_capsule(turn, &mut frame, &mut header);
+        }
         self.process(turn, frame, &header, Some(source), from);
     }
 
@@ -186,6 +252,9 @@ impl Node {
         if !native {
             let (index, known) = env.topology.neighbours.of_peer(port, frame.peer)?;
             return Some((Source { port, peer: frame.peer, addr: known.addr }, index));
+        }
+        if frame.authenticated && frame.sender != previous {
+            return None;
         }
         // A native previous hop is learned when it is on the link: only then can it be asked.
         let source = Source { port, peer: PeerId::NONE, addr: previous };

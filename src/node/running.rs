@@ -43,6 +43,9 @@ impl Node {
         source: Option<Source>,
         from: u32,
     ) {
+        if self.proofs.is_some() && source.is_some() && self.lacks_signature(&frame, &header.code) {
+            return self.drop(turn, frame, Reason::Unsigned);
+        }
         if self.paths.is_queueing()
             && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
         {
@@ -118,6 +121,7 @@ impl Node {
         if let Some(domain) = env.domains.of(code.domain) {
             domain.charge_steps(turn.now, outcome.steps);
         }
+        self.count_steps(outcome.steps);
         turn.out.event(trace, EventKind::Ran(outcome.steps));
         // What goes on of the packet; the rest of it is not worth a copy.
         let left = env.packet.take().map(|packet| (packet.frame, packet.bound));

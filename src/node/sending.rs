@@ -128,15 +128,18 @@ impl Node {
     fn send_anep(
         &mut self,
         turn: &mut Turn<'_>,
-        frame: Frame,
+        mut frame: Frame,
         next: (NextHop, PeerId),
         source: Addr,
         destination: Addr,
     ) -> Result<(), (Frame, Reason)> {
-        let Some(env) = self.env.as_deref_mut() else { return Err((frame, Reason::NoRoute)) };
         let (next, peer) = next;
-        let Some(port) = env.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
         let via = if next.via.is_unspecified() { destination } else { next.via };
+        if let Err(reason) = self.prove(turn.now, &mut frame, next.port, via) {
+            return Err((frame, reason));
+        }
+        let Some(env) = self.env.as_deref_mut() else { return Err((frame, Reason::NoRoute)) };
+        let Some(port) = env.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
         match port.link {
             Link::Overlay => {
                 if peer == PeerId::NONE {
@@ -293,6 +296,13 @@ impl Node {
                 turn.out.pool.give(frame);
             }
             _ => turn.out.pool.give(frame),
+        }
+    }
+
+    /// The host's stack knows these link addresses behind ports, since packets went by it while there was no node.
+    pub fn seed_links(&mut self, now: u64, list: &[(PortId, Addr, Mac)]) {
+        for (port, addr, mac) in list {
+            self.resolver.seed(now, *port, *addr, *mac);
         }
     }
 

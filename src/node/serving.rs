@@ -71,7 +71,11 @@ impl Node {
             }
             fetch::Message::Part { nonce, digest, part, total, bytes } => {
                 let part = Part { nonce, digest, part, total, bytes };
-                self.fetch.part(turn.now, from, part).map(|steps| self.take_steps(turn, steps))
+                self.fetch.part(turn.now, from, part).map(|steps| {
+                    // It has repeated the nonce of a request.
+                    self.originate.reach.answered(turn.now, from.addr);
+                    self.take_steps(turn, steps)
+                })
             }
             fetch::Message::Absent { nonce, digest } => {
                 self.fetch.absent(turn.now, from, nonce, digest).map(|step| self.take_steps(turn, step))
@@ -84,13 +88,16 @@ impl Node {
     }
 
     /// The neighbour a fetch message comes from, or nothing if it is none.
-    fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<&Native>) -> Option<Source> {
+    pub(super) fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<&Native>) -> Option<Source> {
         let env = self.env.as_deref()?;
         let (port, peer) = (frame.port, frame.peer);
         let Some(native) = native else {
             let (_, known) = env.topology.neighbours.of_peer(port, peer)?;
             return Some(Source { port, peer, addr: known.addr });
         };
+        if frame.authenticated && frame.sender != claimed {
+            return None;
+        }
         if claimed != native.source || !env.topology.is_own(native.destination) {
             return None;
         }

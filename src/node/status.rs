@@ -2,9 +2,11 @@
 
 use super::Node;
 use super::codes::Code;
+use super::entry::EntryCounts;
 use crate::code::bundle::Kind;
 use crate::nodeos::domain::{Domain, Limits, Usage};
 use crate::nodeos::reason::Drops;
+use crate::port::{PeerId, PortId};
 use crate::topology::Gauge;
 use crate::wire::Addr;
 use serde::Serialize;
@@ -24,6 +26,8 @@ pub struct Status {
     pub fetch: FetchStatus,
     /// Credentials that came with code.
     pub credentials: CredentialCounts,
+    /// What has become of revocations.
+    pub revocations: super::revoking::RevocationCounts,
     /// Active nodes known next to this one.
     pub neighbours: Vec<NeighbourStatus>,
     /// Routes in use.
@@ -45,6 +49,8 @@ pub struct PortStatus {
     /// What it carries.
     #[serde(flatten)]
     pub gauge: Gauge,
+    /// What those behind it have used that have no buckets of their own.
+    pub strangers: EntryCounts,
 }
 
 /// What is known of a code, and the account of its domain.
@@ -71,6 +77,9 @@ pub struct CodeStatus {
     /// Which representation runs in the user half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub representation: Option<Kind>,
+    /// How that was compiled: fast, or optimised since it is hot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
     /// The number of its domain, who pays for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<u32>,
@@ -99,6 +108,8 @@ pub struct CredentialCounts {
 pub struct FetchStatus {
     /// Codes on their way.
     pub codes: usize,
+    /// Codes, and bpf representations beside codes, that wait for a place among those.
+    pub queued: usize,
     /// Capsules that wait for them.
     pub capsules: usize,
     /// Octets of manifests and representations in memory.
@@ -112,29 +123,35 @@ pub struct NeighbourStatus {
     pub addr: Addr,
     /// The port towards it, by name.
     pub port: String,
+    /// What it has used; nothing if it has no bucket of its own, but shares its port's strangers'.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<EntryCounts>,
 }
 
 impl Node {
     /// All counters as they are now.
     pub fn status(&self) -> Status {
         let env = self.env.as_deref();
-        let ports = env.map(|env| env.topology.ports.iter().zip(&env.gauges)).into_iter().flatten();
+        let ports = env.map(|env| env.topology.ports.iter().zip(&env.gauges)).into_iter().flatten().zip(0..);
         let mut applications: Vec<u16> = self.applications.iter().copied().collect();
         applications.sort_unstable();
         Status {
             node: self.name.clone(),
             ports: ports
-                .map(|(port, gauge)| PortStatus {
+                .map(|((port, gauge), at)| PortStatus {
                     name: port.name.clone(),
                     addresses: port.addresses.iter().map(|(addr, _)| *addr).collect(),
                     gauge: gauge.clone(),
+                    strangers: self.entry_counts(PortId(at), PeerId::NONE),
                 })
                 .collect(),
             drops: self.drops.clone(),
             codes: self.codes.iter().map(|(name, code)| self.code_status(name.to_string(), code)).collect(),
             credentials: self.credentials,
+            revocations: self.revocations(),
             fetch: FetchStatus {
                 codes: self.fetch.len(),
+                queued: self.fetch.queued(),
                 capsules: self.fetch.waiting(),
                 object_bytes: self.objects.bytes(),
             },
@@ -165,6 +182,7 @@ impl Node {
             role: None,
             credential_refused: None,
             representation: None,
+            tier: None,
             domain: None,
             limits: None,
             usage: None,
@@ -186,6 +204,7 @@ impl Node {
                     role: Some(ready.grant.role.name.clone()),
                     credential_refused: ready.grant.refused.as_ref().map(|refused| refused.why.clone()),
                     representation: Some(ready.kind),
+                    tier: (ready.kind == Kind::Wasm).then(|| ready.effort.to_string()),
                     domain: Some(ready.domain.0),
                     limits: domain.map(|domain| domain.limits),
                     usage: domain.map(Domain::usage),
@@ -202,7 +221,11 @@ impl Node {
         env.topology
             .neighbours
             .iter()
-            .map(|known| NeighbourStatus { addr: known.addr, port: name(known.port) })
+            .map(|known| NeighbourStatus {
+                addr: known.addr,
+                port: name(known.port),
+                entry: (known.peer != PeerId::NONE).then(|| self.entry_counts(known.port, known.peer)),
+            })
             .collect()
     }
 }

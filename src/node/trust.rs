@@ -7,10 +7,12 @@
 
 use super::Node;
 use super::codes::{Code, Coming};
-use super::output::{Effect, Turn};
+use super::output::{Cause, Effect, Turn};
 use crate::code::bundle::{Kind, Manifest};
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
 use crate::trust::{Claim, CredentialSet, Grant};
-use crate::wire::Digest;
+use crate::wire::{Digest, capsule};
 use std::sync::Arc;
 
 impl Node {
@@ -28,10 +30,34 @@ impl Node {
         if signed {
             let next = self.fetch.optional_object(code, CredentialSet::name_for(&code));
             self.take_steps(turn, next);
+        } else if self.turn_away_unsigned(turn, code) {
+            self.withdraw(turn, &code);
         } else {
-            let grant = self.roles.unsigned(&self.name, &code);
-            self.choose(turn, code, grant);
+            match self.roles.unsigned(&self.name, &code) {
+                Ok(grant) => self.choose(turn, code, grant),
+                Err(revocation) => self.refuse(turn, code, revocation.to_string()),
+            }
         }
+    }
+
+    /// Whether a capsule came in by a port that demands signed code, and its code is known not to be.
+    pub(super) fn lacks_signature(&self, frame: &Frame, code: &Digest) -> bool {
+        self.demands(frame.port).signed_code
+            && matches!(self.codes.of(code), Some(Code::Ready(ready)) if !ready.claim.manifest.is_signed())
+    }
+
+    /// Capsules that wait for code which turns out not to be signed, and came in by ports that demand that, end here. Says whether nobody else
+    /// waits: then it need not be prepared.
+    fn turn_away_unsigned(&mut self, turn: &mut Turn<'_>, code: Digest) -> bool {
+        let Some(proofs) = self.proofs.as_deref() else { return false };
+        let goes = |frame: &Frame| !is_injected(frame) && proofs.demands(frame.port).signed_code;
+        let (gone, left) = self.fetch.turn_away(&code, goes);
+        let nobody = left == 0 && !gone.is_empty();
+        if nobody {
+            self.fetch.settle(code).for_each(drop);
+        }
+        gone.into_iter().for_each(|frame| self.drop(turn, frame, Reason::Unsigned));
+        nobody
     }
 
     /// The credentials of a code are here, or nowhere to be had.
@@ -42,7 +68,8 @@ impl Node {
         coming.claim.credentials = credentials;
         let claim = coming.claim.clone();
         self.fetch.preparing(code);
-        turn.out.effects.push(Effect::Authorise(claim));
+        let cause = Cause { ingress: self.ingress_of(&code), principal: claim.manifest.claimed_principal() };
+        turn.out.effects.push(Effect::Authorise(claim, cause));
     }
 
     /// The answer to [`Effect::Authorise`].
@@ -51,6 +78,8 @@ impl Node {
             Some(Code::Coming(coming)) if coming.grant.is_none() => {
                 let credentials = coming.claim.credentials.clone();
                 match result {
+                    // It was judged before, and told since.
+                    Ok(grant) if self.refuse_revoked(turn, code, &grant) => {}
                     Ok(grant) => {
                         self.settle_credentials(turn, code, credentials, &grant);
                         self.choose(turn, code, grant);
@@ -113,11 +142,12 @@ impl Node {
         self.take_steps(turn, next);
         // The kernel half is made ready meanwhile.
         if let Some((digest, length)) = bpf {
-            match self.fetch.beside(code, digest, length) {
-                Some(step) => self.take_steps(turn, [step]),
-                None => {
-                    self.linked(turn, code, Err("too many codes were on their way: it runs in the user half".into()))
+            match self.fetch.beside(turn.now, code, digest, length) {
+                Some((steps, given)) => {
+                    self.give_up(turn, given);
+                    self.take_steps(turn, steps);
                 }
+                None => self.linked(turn, code, Err("more codes wait for the kernel half than it has room for".into())),
             }
         }
     }
@@ -128,10 +158,15 @@ impl Node {
             if let Code::Ready(ready) = code
                 && ready.claim.credentials.is_some()
             {
-                turn.out.effects.push(Effect::Authorise(ready.claim.clone()));
+                turn.out.effects.push(Effect::Authorise(ready.claim.clone(), Cause::default()));
             }
         }
     }
+}
+
+/// Whether a capsule that waits comes from an application of this node.
+fn is_injected(frame: &Frame) -> bool {
+    capsule::Header::parse(frame.bytes()).is_ok_and(|header| header.previous.is_unspecified())
 }
 
 /// Why there is nothing to run.

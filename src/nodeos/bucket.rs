@@ -50,6 +50,24 @@ impl TokenBucket {
         self.tokens = self.tokens.saturating_sub(signed(amount)).max(-signed(self.rate));
     }
 
+    /// What it held when it was used last; below nothing, what is owed.
+    pub fn tokens(&self) -> i64 {
+        self.tokens
+    }
+
+    /// Puts back what was charged and not used.
+    #[inline]
+    pub fn give_back(&mut self, amount: u64) {
+        self.tokens = self.burst.min(self.tokens.saturating_add(signed(amount)));
+    }
+
+    /// Gains so many tokens a second from `now` on (nanoseconds). What is owed stays, but is no more than what now comes back in a second.
+    pub fn set_rate(&mut self, now: u64, rate: u64) {
+        self.refill(now);
+        self.rate = rate;
+        self.tokens = self.tokens.max(-signed(rate));
+    }
+
     #[inline]
     fn refill(&mut self, now: u64) {
         let passed = now.saturating_sub(self.at);

@@ -34,6 +34,12 @@ pub const FILES_MAX: u32 = 1 << 20;
 /// Octets of one name space, at most.
 pub const FILE_BYTES_MAX: u64 = 1 << 40;
 
+/// Processes of one environment, at most.
+pub const PROCESSES_MAX: u32 = 1 << 16;
+
+/// Hundredths of one processor that one environment can be held to: those of 1,024.
+pub const CPU_PERCENT_MAX: u32 = 102_400;
+
 /// What a domain is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -64,6 +70,12 @@ pub struct Grants {
     pub file_bytes: u64,
     /// Programs of it that may be in the kernel.
     pub kernel_programs: u16,
+    /// Processes that it may have, where it is one, and threads beyond `threads`.
+    pub processes: u32,
+    /// Hundredths of one processor that its processes may use; 0: as much as there is.
+    pub cpu_percent: u32,
+    /// Whether its processes are in the host's network.
+    pub host_network: bool,
 }
 
 impl Default for Grants {
@@ -83,6 +95,9 @@ impl Default for Grants {
             files: 0,
             file_bytes: 0,
             kernel_programs: 1,
+            processes: 16,
+            cpu_percent: 100,
+            host_network: false,
         }
     }
 }
@@ -102,12 +117,15 @@ impl Grants {
             files: FILES_MAX,
             file_bytes: FILE_BYTES_MAX,
             kernel_programs: u16::MAX,
+            processes: PROCESSES_MAX,
+            cpu_percent: 0,
+            host_network: true,
             ..Grants::default()
         }
     }
 
     /// Every number that bounds something, by its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 12] {
+    pub fn numbers(&self) -> [(&'static str, u64); 13] {
         [
             ("weight", self.weight.into()),
             ("priority", self.priority.into()),
@@ -121,6 +139,7 @@ impl Grants {
             ("files", self.files.into()),
             ("file_bytes", self.file_bytes),
             ("kernel_programs", self.kernel_programs.into()),
+            ("processes", self.processes.into()),
         ]
     }
 
@@ -134,6 +153,9 @@ impl Grants {
         }
         if self.deadline_us > DEADLINE_US_MAX {
             return Err(format!("grants.deadline_us: {} are more than {DEADLINE_US_MAX}", self.deadline_us));
+        }
+        if self.cpu_percent > CPU_PERCENT_MAX {
+            return Err(format!("grants.cpu_percent: {} are more than {CPU_PERCENT_MAX}", self.cpu_percent));
         }
         for (name, given) in [("weight", self.weight), ("threads", self.threads.into()), ("thread_ms", self.thread_ms)]
         {
@@ -157,6 +179,14 @@ impl Grants {
         let haste = |deadline_us: u32| if deadline_us == 0 { 0 } else { u64::from(u32::MAX - deadline_us) };
         if haste(self.deadline_us) > haste(others.deadline_us) {
             return Some(("deadline_us", self.deadline_us.into(), others.deadline_us.into()));
+        }
+        // 0 is all there is.
+        let share = |percent: u32| if percent == 0 { u64::MAX } else { percent.into() };
+        if share(self.cpu_percent) > share(others.cpu_percent) {
+            return Some(("cpu_percent", self.cpu_percent.into(), others.cpu_percent.into()));
+        }
+        if self.host_network && !others.host_network {
+            return Some(("host_network", 1, 0));
         }
         let mut pairs = self.numbers().into_iter().zip(others.numbers());
         pairs.find(|((_, own), (_, other))| own > other).map(|((name, own), (_, other))| (name, own, other))

@@ -33,6 +33,8 @@ pub struct Limits {
     pub steps_per_packet: u64,
     /// Steps a second over all packets.
     pub steps_per_second: u64,
+    /// Microseconds a second that its packets may take in the kernel half, over all CPUs.
+    pub kernel_us_per_second: u64,
     /// Packets a second.
     pub packets_per_second: u64,
     /// Children one packet may send.
@@ -63,6 +65,7 @@ impl Default for Limits {
         Limits {
             steps_per_packet: 20_000,
             steps_per_second: 2_000_000_000,
+            kernel_us_per_second: 500_000,
             packets_per_second: 5_000_000,
             children_per_packet: 16,
             state_entries: 1024,
@@ -84,6 +87,7 @@ impl Limits {
         Limits {
             steps_per_packet: u64::MAX,
             steps_per_second: u64::MAX,
+            kernel_us_per_second: u64::MAX,
             packets_per_second: u64::MAX,
             children_per_packet: CHILDREN_MAX as u32,
             state_entries: u32::MAX,
@@ -94,10 +98,11 @@ impl Limits {
     }
 
     /// Every number, by its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 10] {
+    pub fn numbers(&self) -> [(&'static str, u64); 11] {
         [
             ("steps_per_packet", self.steps_per_packet),
             ("steps_per_second", self.steps_per_second),
+            ("kernel_us_per_second", self.kernel_us_per_second),
             ("packets_per_second", self.packets_per_second),
             ("children_per_packet", self.children_per_packet.into()),
             ("state_entries", self.state_entries.into()),

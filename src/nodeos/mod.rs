@@ -17,6 +17,7 @@ pub mod memory_pool;
 pub mod reason;
 pub mod record;
 pub mod share;
+pub mod shares;
 pub mod state_store;
 pub mod table;
 pub mod thread_pool;

@@ -32,6 +32,22 @@ reasons! {
     Malformed = "malformed", "a header was cut short or contradicts itself: look at the sender, or at a link that damages packets";
     /// An overlay datagram from an address that is no neighbour.
     Stranger = "stranger", "a datagram came from an address that is no configured neighbour of the port";
+    /// A port demands that neighbours prove what they send, and this one does not.
+    Unauthenticated = "unauthenticated", "a packet without a neighbour's proof, or with a key that the port does not know, came in by a port that demands it (demand = [\"mac\"])";
+    /// A proof is wrong.
+    MacForged = "mac-forged", "a packet's proof is wrong: forged, damaged, or the two sides of the link have different secrets or addresses";
+    /// A proof has come before, or is too old.
+    MacReplayed = "mac-replayed", "a packet came again, or later than 1024 packets behind the newest: replayed, or the sender's clock is more than a minute behind";
+    /// A port demands signed code or packets, and this is not signed.
+    Unsigned = "unsigned", "unsigned code, or an unsigned PLAN packet, came in by a port that demands signatures (demand = [\"signed-code\", \"signed-plan\"])";
+    /// A revocation from somebody who is no neighbour.
+    RevocationForeign = "revocation-foreign", "a revocation from an address that is no neighbour";
+    /// A neighbour tells more revocations than its share.
+    RevocationRate = "revocation-rate", "a neighbour tells revocations faster than 8 a second";
+    /// A revocation is not signed by its signer.
+    RevocationForged = "revocation-forged", "a revocation's signature is wrong: forged, or a lying neighbour";
+    /// There is no room for another revocation of this signer.
+    RevocationFull = "revocation-full", "a signer has revoked more than its share of the table: revoke the principal in the place of many tokens";
     /// An ANEP type nobody here speaks, with the flag that asks to discard it.
     UnknownType = "unknown-type", "an ANEP packet of a type this node does not speak asked to be discarded";
     /// The IP destination and the capsule's destination differ.
@@ -92,6 +108,12 @@ reasons! {
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
     /// The system would not send a frame.
     NotSent = "not-sent", "the system refused to send a frame: its interface is down or gone, a link carries less than the port's mtu, or a firewall; see the log";
+    /// A frame that the kernel half has redirected did not arrive.
+    Undelivered = "undelivered", "frames that the kernel half redirected did not arrive: an interface was down or its other end full; see kernel.ports and docs/kernel-half.md";
+    /// A frame that came in is longer than its port's largest packet.
+    Oversized = "oversized", "a frame came in that is longer than its port's mtu, as segments are that were joined on the way in: ethtool -K DEV gro off lro off, or a larger mtu";
+    /// The system has dropped frames because the node did not take them in time.
+    Missed = "missed", "frames came faster than the node took them from its sockets: it has too much to do, or too small a share of the CPU; see missed of each port";
     /// A channel's domain takes no more packets for now.
     ChannelFull = "channel-full", "the domain of a channel does not take its packets fast enough: its process hangs, or has too few buffers";
     /// A channel has sent all it may for now.
@@ -104,8 +126,14 @@ reasons! {
     Evaluation = "evaluation", "a PLAN program ended with an exception it does not handle, or at a limit; its source was told: see what its application printed";
     /// A PLAN packet waited too long for a name, or too many wait.
     Waiting = "waiting", "a PLAN packet waited too long for the address of a name, the judgement of a signature or a module, or too many packets wait: look at the resolver";
+    /// The node would have sent something of its own accord to an address that has not answered and has sent too little.
+    Unanswered = "unanswered", "the node had more to say to an address than three times what came from there, and nobody there has answered: a forged source, or an exchange that failed";
+    /// A source is sent as many reports as it may be.
+    ReportRate = "report-rate", "more PLAN packets of one source fail than it is told of: look at what its application printed";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
+    /// A neighbour, or all strangers of a port together, bring in more than their share.
+    EntryShare = "entry-share", "a neighbour, or all strangers of a port together, want more than their share of the worker or of bytes while others are there ([entry]): status counts it for each";
     /// Too many packets of a domain wait for the CPU.
     PathFull = "path-full", "more packets of a domain wait for the CPU than may: it wants more than its share, or the node is overloaded";
     /// Their domain or channel ended while packets waited for the CPU.

@@ -1,14 +1,16 @@
 //! Soft state: the only thing that outlives a packet.
 //!
 //! A fixed table of 64-byte values, keyed by (domain, key), each with the time until which it is
-//! kept (the ANTS node cache). A domain has a quota and sees nobody else's entries. Its fair share is
-//! what the table has for each domain that holds any: within that, nobody can push its entries out;
-//! what it holds beyond gives way to domains that hold less than theirs. When its set of the table is
+//! kept (the ANTS node cache). A domain has a quota and sees nobody else's entries. Domains are in groups, by the principal whose code it is or, if nobody
+//! has signed it, by the neighbour that brought it; so many codes are no more than one. A group's fair share is
+//! what the table has for each group that holds any: within that, nobody can push its entries out;
+//! what it holds beyond gives way to groups that hold less than theirs. Within a group domains share in the same way. When a domain's set of the table is
 //! taken by others all the same, a put is refused, and soft state is written so that this is harmless.
 //! The table is allocated once. The entries of one domain are chained, so that they can be forgotten
 //! without a look at those of others.
 
 use super::domain::{DomainId, Domains};
+use std::collections::HashMap;
 
 /// Octets of one value.
 pub const VALUE: usize = 64;
@@ -48,6 +50,16 @@ struct Holding {
 
 const NOTHING: Holding = Holding { first: NOBODY, count: 0 };
 
+/// What a group holds, and how many of its domains hold any.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    count: u32,
+    domains: u32,
+}
+
+/// The group of a domain that nobody has put into one: its own.
+const ALONE: u64 = 1 << 63;
+
 /// The soft state of one node.
 pub struct StateStore {
     entries: Box<[Entry]>,
@@ -55,8 +67,10 @@ pub struct StateStore {
     cursor: usize,
     /// By domain.
     holdings: Vec<Holding>,
-    /// Domains that hold anything.
-    holders: u32,
+    /// Domains that were put into groups, by their places.
+    members: Vec<(u32, u64)>,
+    /// Groups that hold anything.
+    groups: HashMap<u64, Group, foldhash::fast::FixedState>,
 }
 
 /// Soft state of one domain that is kept elsewhere, since others use it too.
@@ -77,7 +91,28 @@ impl StateStore {
     pub fn new(entries: usize) -> StateStore {
         let sets = entries.div_ceil(WAYS).next_power_of_two().max(1);
         let entries = vec![EMPTY; sets * WAYS].into_boxed_slice();
-        StateStore { entries, sets: sets as u64, cursor: 0, holdings: Vec::new(), holders: 0 }
+        StateStore {
+            entries,
+            sets: sets as u64,
+            cursor: 0,
+            holdings: Vec::new(),
+            members: Vec::new(),
+            groups: HashMap::default(),
+        }
+    }
+
+    /// A domain that holds nothing yet shares with all others of this group.
+    pub fn join(&mut self, owner: DomainId, group: u64) {
+        let at = owner.index();
+        if at >= self.members.len() {
+            self.members.resize(at + 1, (NOBODY, 0));
+        }
+        self.members[at] = (owner.0, group & !ALONE);
+    }
+
+    fn group(&self, owner: u32) -> u64 {
+        let known = self.members.get(DomainId(owner).index()).filter(|(of, _)| *of == owner);
+        known.map_or(ALONE | u64::from(owner), |(_, group)| *group)
     }
 
     /// The value under `key` if it is still kept at `now` (nanoseconds).
@@ -191,21 +226,27 @@ impl StateStore {
             .or_else(|| ways.filter(own).min_by_key(|&index| self.entries[index].expires))
     }
 
-    /// Of these entries, the one that has to give way to a domain with less than its share: of whoever
+    /// Of these entries, the one that has to give way to a domain whose group has less than its share, or that has less than its share of the group's: of whoever
     /// holds most and more than that, the one that would expire first.
     #[cold]
     fn beyond_share(&self, owner: DomainId, ways: core::ops::Range<usize>) -> Option<usize> {
-        let held = self.count(owner.0);
-        let holders = self.holders + u32::from(held == 0);
-        let share = self.entries.len() as u32 / holders.max(1);
-        if held >= share {
-            return None;
+        let (group, own) = (self.group(owner.0), self.count(owner.0));
+        let of = |group: u64| self.groups.get(&group).copied().unwrap_or_default();
+        let held = of(group);
+        let groups = self.groups.len() as u32 + u32::from(held.count == 0);
+        let share = self.entries.len() as u32 / groups.max(1);
+        let owner_of = |index: usize| self.entries[index].owner;
+        let last = |index: usize| (self.count(owner_of(index)), core::cmp::Reverse(self.entries[index].expires));
+        let most = |index: usize| of(self.group(owner_of(index))).count;
+        if held.count < share
+            && let Some(index) = ways.clone().max_by_key(|&at| (most(at), last(at))).filter(|&at| most(at) > share)
+        {
+            return Some(index);
         }
-        let order = |&index: &usize| {
-            let entry = &self.entries[index];
-            (self.count(entry.owner), core::cmp::Reverse(entry.expires))
-        };
-        ways.max_by_key(order).filter(|&index| self.count(self.entries[index].owner) > share)
+        let domains = held.domains + u32::from(own == 0);
+        let share = share.max(held.count) / domains.max(1);
+        let ways = ways.filter(|&at| own < share && self.group(owner_of(at)) == group);
+        ways.max_by_key(|&at| last(at)).filter(|&at| self.count(owner_of(at)) > share)
     }
 
     /// Entries a domain holds.
@@ -220,9 +261,11 @@ impl StateStore {
             // Once for each domain there ever is at the same time.
             self.holdings.resize(at + 1, NOTHING);
         }
+        let group = self.groups.entry(self.group(owner.0)).or_default();
         let holding = &mut self.holdings[at];
         let behind = core::mem::replace(&mut holding.first, index as u32);
-        self.holders += u32::from(holding.count == 0);
+        group.domains += u32::from(holding.count == 0);
+        group.count += 1;
         holding.count += 1;
         if let Some(entry) = self.entries.get_mut(behind as usize) {
             entry.before = index as u32;
@@ -237,9 +280,16 @@ impl StateStore {
     /// Frees an entry, if it is anybody's.
     fn release(&mut self, domains: &mut Domains, index: usize) {
         let Entry { owner, before, behind, .. } = self.entries[index];
+        let group = self.group(owner);
         let Some(holding) = self.holdings.get_mut(DomainId(owner).index()) else { return };
         holding.count -= 1;
-        self.holders -= u32::from(holding.count == 0);
+        if let Some(held) = self.groups.get_mut(&group) {
+            held.domains -= u32::from(holding.count == 0);
+            held.count -= 1;
+            if held.count == 0 {
+                self.groups.remove(&group);
+            }
+        }
         match self.entries.get_mut(before as usize) {
             Some(entry) => entry.behind = behind,
             None => holding.first = behind,
@@ -344,7 +394,7 @@ mod tests {
     }
     /// The store's own books: chains, counts and owners agree.
     fn check(store: &StateStore, domains: &Domains) {
-        let mut holders = 0;
+        let mut groups: HashMap<u64, [u32; 2]> = HashMap::new();
         for (id, domain) in domains.iter() {
             let owned = store.entries.iter().filter(|entry| entry.owner == id.0).count();
             let (mut chained, mut before) = (0, NOBODY);
@@ -356,9 +406,35 @@ mod tests {
             }
             let counts = [owned as u32, chained, store.count(id.0), domain.counts.state_entries];
             assert_eq!(counts, [counts[0]; 4]);
-            holders += u32::from(owned > 0);
+            if owned > 0 {
+                let [count, domains] = groups.entry(store.group(id.0)).or_default();
+                (*count, *domains) = (*count + owned as u32, *domains + 1);
+            }
         }
-        assert_eq!(holders, store.holders);
+        let held = store.groups.iter().map(|(group, held)| (*group, [held.count, held.domains])).collect();
+        assert_eq!(groups, held);
+    }
+
+    #[test]
+    fn many_codes_of_one_neighbour_have_one_share() {
+        let mut domains = Domains::default();
+        let mut store = StateStore::new(1024);
+        let mut fill = |store: &mut StateStore, group| {
+            let limits = Limits { state_entries: 512, ..Limits::default() };
+            let id = domains.create(domains.root(), Domain::new("d".into(), limits)).unwrap();
+            store.join(id, group);
+            for key in 0..2000 {
+                let _ = store.put(&mut domains, id, key, &[1; VALUE], 100_000, 0);
+            }
+            check(store, &domains);
+            id
+        };
+        let hostile: Vec<_> = (0..16).map(|_| fill(&mut store, 7)).collect();
+        let good = fill(&mut store, 8);
+        assert!(store.count(good.0) > 450, "half of the table, but for sets that are full: {}", store.count(good.0));
+        for id in hostile {
+            assert!((10..=120).contains(&store.count(id.0)), "what the group has, its domains share");
+        }
     }
 
     #[test]

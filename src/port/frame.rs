@@ -7,15 +7,15 @@
 
 use crate::wire::Addr;
 
-/// Bytes kept free in front of received data: Ethernet with one tag, IPv6 and UDP fit in.
-pub const HEADROOM: usize = 96;
+/// Bytes kept free in front of received data: Ethernet with one tag, IPv6, UDP, ANEP and a neighbour's proof fit in.
+pub const HEADROOM: usize = 128;
 
 /// Bytes of data a frame holds unless a port asks for more: an Ethernet frame of 1500 bytes
 /// payload, with room to spare.
-pub const FRAME: usize = 2048 - HEADROOM;
+pub const FRAME: usize = 1952;
 
 /// Octets that a domain is charged for each packet buffer it holds.
-pub const BUFFER: u64 = (HEADROOM + FRAME) as u64;
+pub const BUFFER: u64 = 2048;
 
 /// Buffers a pool keeps when they come back; more are freed.
 const POOL_MAX: usize = 4096;
@@ -31,6 +31,15 @@ pub struct PeerId(pub u16);
 impl PeerId {
     /// No particular peer: the frame carries link addresses itself.
     pub const NONE: PeerId = PeerId(u16::MAX);
+}
+
+/// Who pays for a packet that came in: a row of the node's table of neighbours and ports (`node::entry`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Payer(pub u16);
+
+impl Payer {
+    /// Nobody outside: the packet begins here.
+    pub const NOBODY: Payer = Payer(u16::MAX);
 }
 
 /// What the IP header around a native packet said, as far as it goes on with the packet.
@@ -71,8 +80,14 @@ pub struct Fields {
     pub port: PortId,
     /// Which neighbour of an overlay port.
     pub peer: PeerId,
+    /// Who pays for what it takes.
+    pub payer: Payer,
     /// Identity of the packet for traces: children have their own.
     pub trace: u64,
+    /// Whether the neighbour that it came from has proved with its key to have sent it ([`crate::node`] sets it where a packet comes in).
+    pub authenticated: bool,
+    /// That neighbour; unspecified unless it is authenticated.
+    pub sender: Addr,
     /// What goes on with it of the IP header it came in.
     pub envelope: Envelope,
     /// Of a packet that a channel brought, who sent it and to whom, as the channel's protocols say.
@@ -89,7 +104,10 @@ impl Frame {
             end: HEADROOM,
             port: PortId(0),
             peer: PeerId::NONE,
+            payer: Payer::NOBODY,
             trace: 0,
+            authenticated: false,
+            sender: Addr::UNSPECIFIED,
             envelope: Envelope::FRESH,
             ends: Ends::default(),
         }))
@@ -264,6 +282,8 @@ impl FramePool {
         if self.free.len() < POOL_MAX && frame.capacity() >= self.capacity {
             frame.clear();
             frame.trace = 0;
+            frame.payer = Payer::NOBODY;
+            (frame.authenticated, frame.sender) = (false, Addr::UNSPECIFIED);
             frame.envelope = Envelope::FRESH;
             frame.ends = Ends::default();
             self.free.push(frame);
@@ -300,9 +320,11 @@ mod tests {
     fn a_frame_from_the_pool_is_no_packet_yet() {
         let mut pool = FramePool::default();
         let mut frame = pool.take();
-        frame.trace = 7;
+        (frame.trace, frame.authenticated) = (7, true);
         pool.give(frame);
-        assert_eq!((pool.ready(), pool.take().trace), (1, 0));
+        assert_eq!(pool.ready(), 1);
+        let frame = pool.take();
+        assert_eq!((frame.trace, frame.authenticated), (0, false));
     }
 
     #[test]

@@ -11,5 +11,5 @@ mod queue;
 pub mod udp;
 pub mod xdp;
 
-pub use frame::{Ends, Envelope, Frame, FramePool, PeerId, PortId};
+pub use frame::{Ends, Envelope, Frame, FramePool, Payer, PeerId, PortId};
 pub use queue::SendQueue;

@@ -12,6 +12,7 @@
 
 use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
+use crate::broker;
 use crate::kernel::{Filters, Which};
 use crate::nodeos::channel::spec::Filter;
 use crate::sys::bpf::Link;
@@ -25,6 +26,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// The Ethernet type of what XDP programs of the node's pass up: see `bpf/contract.h`.
 pub const PASSED_UP: u16 = 0x88b5;
+
+/// `ETH_P_ALL`: frames of every Ethernet type.
+const ALL: u16 = 3;
 
 /// Where the Ethernet type stands, and what is behind it.
 const TYPE: usize = 12;
@@ -63,18 +67,22 @@ impl PacketPort {
     /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` octets; behind an XDP program of the node's
     /// or not.
     pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<PacketPort> {
-        let filters = Filters::create()?;
-        let longest = mtu + AROUND;
-        let (before, socket) = open(&filters, interface, longest, behind_program)?;
+        let (mut filters, longest) = (Filters::create()?, mtu + AROUND);
+        let (before, socket) = open(&mut filters, interface, longest, behind_program)?;
         let (batch, queue) = (Batch::default(), SendQueue::default());
         Ok(PacketPort { socket, before, filters, interface, longest, id, batch, queue })
     }
 
     /// Opens it anew on another interface; channels and what waits to be sent stay.
     pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<()> {
-        (self.before, self.socket) = open(&self.filters, interface, self.longest, behind_program)?;
+        (self.before, self.socket) = open(&mut self.filters, interface, self.longest, behind_program)?;
         self.interface = interface;
         if self.filters.is_empty() { Ok(()) } else { self.open_channels().map(drop) }
+    }
+
+    /// Takes nothing any more, and leaves all that comes to the Linux stack; what has come is still there to be received.
+    pub fn stop_taking(&mut self) -> io::Result<()> {
+        self.filters.listen(false)
     }
 
     /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
@@ -92,7 +100,8 @@ impl PacketPort {
     fn open_channels(&mut self) -> io::Result<bool> {
         let Before::Program { channels: channels @ None, .. } = &mut self.before else { return Ok(false) };
         let guard = self.filters.guard(self.interface, Which::Channels)?;
-        let socket = PacketSocket::open(self.interface, self.longest, &self.filters.filter(Which::Channels)?)?;
+        let filter = self.filters.filter(Which::Channels)?;
+        let socket = broker::packet(self.interface, ALL, self.longest, Room::Much, Some(&filter))?;
         *channels = Some(Channels { socket, _guard: guard });
         Ok(true)
     }
@@ -114,6 +123,27 @@ impl PacketPort {
             }
         };
         lost(&self.socket).saturating_add(others)
+    }
+
+    /// Frames since the last call that were longer than the port's largest packet, as several are that were joined, and are nobody's.
+    pub fn cut_short(&mut self) -> u32 {
+        let others = match &mut self.before {
+            Before::Guard { .. } => 0,
+            Before::Program { arp, channels, .. } => {
+                arp.cut_short().saturating_add(channels.as_mut().map_or(0, |channels| channels.socket.cut_short()))
+            }
+        };
+        self.socket.cut_short().saturating_add(others)
+    }
+
+    /// Whether packets of channels are taken.
+    pub fn has_channels(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// The interface's index.
+    pub fn interface(&self) -> u32 {
+        self.interface
     }
 
     /// Receives what is there, at most one batch of each socket; says how much that is, and whether there may be more.
@@ -170,17 +200,24 @@ impl PacketPort {
 }
 
 /// The sockets of a port, and what is to stand before the Linux stack.
-fn open(filters: &Filters, interface: u32, longest: usize, behind_program: bool) -> io::Result<(Before, PacketSocket)> {
+fn open(
+    filters: &mut Filters,
+    interface: u32,
+    longest: usize,
+    behind_program: bool,
+) -> io::Result<(Before, PacketSocket)> {
     let filter = filters.filter(Which::All)?;
     if behind_program {
-        let arp = PacketSocket::of_type(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
-        let discovery = DiscoverySocket::open(interface)?;
-        let socket = PacketSocket::of_type(interface, PASSED_UP, longest, Room::Much, None)?;
+        let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
+        let discovery = broker::discovery(interface)?;
+        let socket = broker::packet(interface, PASSED_UP, longest, Room::Much, None)?;
         return Ok((Before::Program { arp, discovery, channels: None }, socket));
     }
-    // The guard first: a capsule between the two is lost, not doubled.
+    // Both are there before either takes a frame: between the two a capsule would be lost, or doubled.
+    filters.listen(false)?;
     let guard = filters.guard(interface, Which::All)?;
-    let socket = PacketSocket::open(interface, longest, &filter)?;
+    let socket = broker::packet(interface, ALL, longest, Room::Much, Some(&filter))?;
+    filters.listen(true)?;
     Ok((Before::Guard { _link: guard }, socket))
 }
 

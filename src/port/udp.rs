@@ -5,11 +5,12 @@
 
 use super::queue::{Asking, SendQueue};
 use super::{Frame, FramePool, PeerId, PortId};
-use crate::sys::mmsg::{Batch, RawAddr, deepen};
+use crate::broker;
+use crate::sys::mmsg::{Batch, RawAddr, deepen, dropped};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Octets of datagrams the kernel may keep for the socket.
 const BUFFER: usize = 8 << 20;
@@ -22,28 +23,37 @@ pub struct UdpPort {
     batch: Batch,
     asking: Asking,
     queue: SendQueue,
+    /// Datagrams dropped for want of room, as far as they were told of.
+    told: u32,
+}
+
+/// A socket that listens; what of it needs a privilege is room, and a port below 1024.
+pub fn bind(listen: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_only_v6(false)?;
+    socket.set_nonblocking(true)?;
+    // Without the right to more the system's limit applies; what it grants is enough for shorter bursts.
+    let deep = deepen(socket.as_fd(), BUFFER as u32);
+    let _ = deep.or_else(|_| socket.set_recv_buffer_size(BUFFER));
+    let _ = socket.set_send_buffer_size(BUFFER);
+    let at = RawAddr::new(listen).mapped();
+    socket.bind(&at.into())?;
+    Ok(socket.into())
 }
 
 impl UdpPort {
     /// Opens the port `id` at `listen`; neighbours are known by their position in `peers`.
     pub fn open(id: PortId, listen: SocketAddr, peers: &[SocketAddr]) -> io::Result<UdpPort> {
-        let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
-        socket.set_only_v6(false)?;
-        socket.set_nonblocking(true)?;
-        // Without the right to more the system's limit applies; what it grants is enough for shorter bursts.
-        let deep = deepen(socket.as_fd(), BUFFER as u32);
-        let _ = deep.or_else(|_| socket.set_recv_buffer_size(BUFFER));
-        let _ = socket.set_send_buffer_size(BUFFER);
-        let at = RawAddr::new(listen).mapped();
-        socket.bind(&at.into())?;
+        let socket = UdpSocket::from(broker::udp(listen)?);
         let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
         Ok(UdpPort {
-            socket: socket.into(),
+            socket,
             id,
             peers,
             batch: Batch::segmenting(),
             asking: Asking::default(),
             queue: SendQueue::default(),
+            told: 0,
         })
     }
 
@@ -83,6 +93,12 @@ impl UdpPort {
         Ok((count, self.asking.got(count)))
     }
 
+    /// Datagrams the kernel has dropped since the last call because nobody took them.
+    pub fn overflows(&mut self) -> u32 {
+        let all = dropped(self.socket.as_fd()).unwrap_or(self.told);
+        all.wrapping_sub(core::mem::replace(&mut self.told, all))
+    }
+
     /// The frames on their way out.
     pub fn queue(&mut self) -> &mut SendQueue {
         &mut self.queue
@@ -101,5 +117,28 @@ impl UdpPort {
 impl AsFd for UdpPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_socket_had_no_room_for_is_counted() {
+        let mut port = UdpPort::open(PortId(0), "127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+        let (at, sender) = (port.local().unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let sent = 40_000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 1400], at).unwrap();
+        }
+        let (mut pool, mut frames, mut came) = (FramePool::new(2048, 64), Vec::new(), 0);
+        while let (count @ 1.., _) = port.receive(&mut pool, &mut frames).unwrap() {
+            came += count as u32;
+            frames.drain(..).for_each(|frame| pool.give(frame));
+        }
+        let lost = port.overflows();
+        assert!(lost > 0, "so much has no room");
+        assert_eq!((came + lost, port.overflows()), (sent, 0));
     }
 }

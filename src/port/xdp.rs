@@ -84,10 +84,15 @@ impl XdpPort {
         XdpPort { stack, queues, id, queue: SendQueue::default() }
     }
 
-    /// Opens what goes up the Linux stack anew on another interface. There are no AF_XDP sockets there.
+    /// Opens what goes up the Linux stack anew on another interface. AF_XDP sockets come behind it.
     pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<()> {
         self.queues.clear();
         self.stack.reopen(interface, behind_program)
+    }
+
+    /// Has these sockets from now on, at the interface that it was opened on last.
+    pub fn take_sockets(&mut self, queues: Vec<QueueSocket>) {
+        self.queues = queues;
     }
 
     /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
@@ -99,6 +104,11 @@ impl XdpPort {
     pub fn overflows(&mut self) -> u32 {
         let lost = self.queues.iter_mut().map(QueueSocket::overflows).fold(0, u32::saturating_add);
         lost.saturating_add(self.stack.overflows())
+    }
+
+    /// What goes up the Linux stack.
+    pub fn stack(&mut self) -> &mut PacketPort {
+        &mut self.stack
     }
 
     /// Receives what is there, at most one batch of each socket; says how much that is, and whether there may be more.

@@ -7,11 +7,11 @@ use super::{DEADLINE_NS_MAX, WEIGHT_MAX};
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// Whoever has waited longest.
-    #[default]
     Fifo,
     /// The highest priority first.
     Priority,
     /// By weight.
+    #[default]
     Wfq,
     /// By deadline.
     Edf,

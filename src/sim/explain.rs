@@ -181,6 +181,7 @@ fn sentence(entry: &Entry) -> String {
         What::Ran { steps } => format!("its code runs, {steps} steps"),
         What::Child { child } => format!("its code sends child {child}"),
         What::Forwarded { port, to } => format!("goes on by port {port} towards {to}"),
+        What::Clamped { port, bound } => format!("its bound of {bound} is cut to the ceiling of port {port}"),
         What::Delivered { port } => format!("is delivered to application port {port}"),
         What::Dropped { reason } => match Reason::ALL.iter().find(|known| known.name() == reason) {
             Some(known) => format!("is dropped, {reason}: {}", known.help()),

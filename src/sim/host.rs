@@ -3,6 +3,7 @@
 use super::Application;
 use super::packets::Packets;
 use super::paths::End;
+use crate::node::proofs::Guard;
 use crate::node::{Node, NodeConfig};
 use crate::port::Frame;
 use crate::wire::Digest;
@@ -34,6 +35,8 @@ pub(super) enum Inmate {
 }
 
 pub(super) struct Host {
+    /// Keys of neighbours, and what ports demand.
+    pub guard: Option<Guard>,
     pub(super) inmate: Inmate,
     /// What its node is made of, again after a crash.
     pub(super) config: NodeConfig,
@@ -79,6 +82,10 @@ impl Host {
         config.seed = seed << 32 | u64::from(number);
         let mut node = Box::new(Node::new(config));
         node.speak_plan(self.plan.clone());
+        node.remember_revocations(self.config.roles.revocations().iter().filter_map(|(word, _)| word.wire()));
+        if let Some(guard) = &self.guard {
+            node.set_guard(now, guard.clone());
+        }
         for port in self.sinks.keys() {
             node.open(*port);
         }

@@ -18,6 +18,7 @@ impl Simulation {
     #[inline]
     pub(super) fn transmit(&mut self, at: usize, mut frame: Frame) {
         let (port, packet) = (frame.port, frame.trace);
+        self.show(at, port.0, true, frame.bytes());
         let host = &self.hosts[at];
         if usize::from(port.0) >= host.ends.len() {
             return self.refuse(at, frame);

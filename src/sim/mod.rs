@@ -26,6 +26,7 @@ pub mod scenario;
 mod shape;
 mod shop;
 mod simulation;
+mod tap;
 pub mod trace;
 pub mod traffic;
 
@@ -36,6 +37,7 @@ pub use network::{Carries, Family, Line, Link, Network, Problem};
 pub use plan::Told;
 pub use shape::{NODES_MAX, Shape};
 pub use simulation::{SendError, Simulation};
+pub use tap::{Tap, Tapped};
 pub use traffic::{To, Traffic};
 
 use crate::wire::capsule;

@@ -8,8 +8,11 @@
 use super::shape::Shape;
 use crate::ee::plan::Config;
 use crate::node::Sizes;
+use crate::node::proofs::{Demands, Guard, NeighbourKey};
+use crate::topology::Ceiling;
+use crate::topology::Neighbour;
 use crate::trust::Roles;
-use crate::wire::{Addr, Prefix};
+use crate::wire::{Addr, Digest, Prefix};
 use core::fmt;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -116,6 +119,8 @@ pub struct Network {
     pub links: Vec<Link>,
     /// Which addresses nodes have.
     pub family: Family,
+    /// The most that a resource bound counts for that comes in by a port.
+    pub ceiling: Ceiling,
     /// Sizes of the nodes' tables.
     pub sizes: Sizes,
     /// What code may use, by whose it is.
@@ -128,6 +133,12 @@ pub struct Network {
     pub own_plan: BTreeMap<usize, Config>,
     /// What clocks on walls show at the beginning, in seconds since 1970.
     pub unix_s: u64,
+    /// From which the two ends of every link have a key, if they have one.
+    pub secret: Option<[u8; 32]>,
+    /// Ends of links whose key is another one: the number of the node, and of the link.
+    pub wrong_keys: Vec<(usize, usize)>,
+    /// What all ports demand.
+    pub demands: Demands,
     /// Time from a representation's arrival until it can run, in nanoseconds.
     pub prepare_ns: u64,
     /// Time a look into a node's store takes, in nanoseconds.
@@ -191,12 +202,16 @@ impl Network {
             names: (0..nodes).map(|number| format!("n{number}")).collect(),
             links: Vec::new(),
             family: Family::V4,
+            ceiling: Ceiling::default(),
             sizes: Sizes { codes: 256, object_bytes: 1 << 20, state_entries: 1024, ..Sizes::default() },
             roles: Arc::default(),
             own_roles: BTreeMap::new(),
             plan: Config::default(),
             own_plan: BTreeMap::new(),
             unix_s: 1_800_000_000,
+            secret: None,
+            wrong_keys: Vec::new(),
+            demands: Demands::default(),
             prepare_ns: 2_000_000,
             look_up_ns: 50_000,
         }
@@ -269,6 +284,24 @@ impl Network {
         let four = self.family.has_v4().then(|| (four, Prefix::new(four, 96 + 30)));
         let six = self.family.has_v6().then(|| (Addr(six), Prefix::new(Addr(six), 64)));
         four.into_iter().chain(six)
+    }
+}
+
+impl Network {
+    /// Keys and demands of a node whose ports are ends of these links.
+    pub(super) fn guard(&self, node: usize, links: &[usize], neighbours: &[Neighbour]) -> Option<Guard> {
+        if self.secret.is_none() && !self.demands.any() {
+            return None;
+        }
+        let key = |neighbour: &Neighbour| {
+            let link = *links.get(usize::from(neighbour.port.0))?;
+            let wrong = u8::from(self.wrong_keys.contains(&(node, link)));
+            let secret = Digest::of(&[&self.secret?[..], &(link as u64).to_be_bytes(), &[wrong]].concat()).0;
+            let id = 2 * link as u32 + u32::from(neighbour.addr.is_v4());
+            Some(NeighbourKey { port: neighbour.port, addr: neighbour.addr, id, secret })
+        };
+        let keys = neighbours.iter().filter_map(key).collect();
+        Some(Guard { demands: vec![self.demands; links.len()], keys, unix_ns: self.unix_s * 1_000_000_000 })
     }
 }
 

@@ -66,6 +66,7 @@ fn port(network: &Network, node: usize, end: End) -> Port {
         addresses: network.port_addresses(end.link, node),
         mtu: line.mtu,
         bits_per_second: (line.rate_mbit * 1e6) as u64,
+        ceiling: network.ceiling,
     }
 }
 

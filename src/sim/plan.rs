@@ -63,7 +63,7 @@ impl Simulation {
                 self.turn(at, |node, turn| node.vouched(turn, question, judged));
             }
             Wish::Install(install) => {
-                let brought = WasmService::named(&install.module);
+                let brought = WasmService::named(&install.module, None);
                 self.turn(at, |node, turn| node.installed(turn, install.digest, brought));
             }
         }
@@ -101,7 +101,7 @@ impl Simulation {
                 continue;
             };
             if let Ok(wire::Message::Packet(octets)) = wire::Message::parse(message) {
-                let bound = View::new_checked(octets).filter(|view| !view.report()).map_or(0, |view| view.bound());
+                let bound = View::new_checked(octets).map_or(0, |view| view.bound());
                 sum = (sum.0 + 1, sum.1 + u64::from(bound));
             }
         }

@@ -3,9 +3,13 @@
 use super::host::{Host, Inmate, Sink};
 use super::trace::Loss;
 use super::{Arrival, Change, Sending, Simulation, shop};
+use crate::code::fetch::Source;
+use crate::code::run::Tier;
 use crate::node::{Delivery, Effect, Event, EventKind, Node, Prepare, Turn};
 use crate::port::{Frame, PortId};
+use crate::trust::Revocation;
 use crate::trust::{Claim, object_name};
+use crate::wire::revocation::Repr;
 use crate::wire::{Digest, capsule};
 
 /// Something planned.
@@ -20,6 +24,8 @@ pub(super) enum Action {
     Prepared { node: u32, life: u32, prepare: Box<Prepare> },
     /// A node's policy answers.
     Authorised { node: u32, life: u32, claim: Box<Claim> },
+    /// A revocation that a node was told has been verified.
+    Revoked { node: u32, life: u32, told: Box<(Repr, Source)> },
     /// The outside grants what a node's PLAN environment wishes.
     Granted { node: u32, life: u32, wish: Box<crate::ee::plan::Wish> },
     /// A sender's next capsule is due.
@@ -69,7 +75,10 @@ impl Simulation {
             Action::Prepared { node, life, prepare } => {
                 if self.hosts[node as usize].life == life {
                     let program = shop::prepare(&prepare);
-                    self.turn(node as usize, |node, turn| node.prepared(turn, prepare.code, program));
+                    self.turn(node as usize, |node, turn| match prepare.tier {
+                        Tier::Fast => node.prepared(turn, prepare.code, program),
+                        Tier::Optimised => node.optimised(turn, prepare.code, program),
+                    });
                 }
             }
             Action::Authorised { node, life, claim } => {
@@ -78,6 +87,15 @@ impl Simulation {
                     let unix_s = self.network.unix_s + self.now / super::SECOND;
                     let grant = config.roles.authorise(&config.name, unix_s, &claim).map_err(|error| error.to_string());
                     self.turn(node as usize, |node, turn| node.authorised(turn, claim.code, grant));
+                }
+            }
+            Action::Revoked { node, life, told } => {
+                let (repr, from) = *told;
+                let Host { config, life: now_lives, .. } = &self.hosts[node as usize];
+                if *now_lives == life {
+                    let revocation = Revocation::of_wire(&repr);
+                    let kept = revocation.verify().then(|| config.roles.revoke(revocation, false));
+                    self.turn(node as usize, |node, turn| node.revocation_judged(turn, &repr, from, kept));
                 }
             }
             Action::Granted { node, life, wish } => self.grant(node as usize, life, *wish),
@@ -103,6 +121,7 @@ impl Simulation {
     #[inline]
     pub(super) fn arrive(&mut self, at: usize, frame: Frame) {
         let packet = frame.trace;
+        self.show(at, frame.port.0, false, frame.bytes());
         match &mut self.hosts[at].inmate {
             Inmate::Node(_) => {
                 if packet != 0 {
@@ -253,15 +272,19 @@ impl Simulation {
                 Effect::Store(bytes) => {
                     self.hosts[at].store.insert(object_name(&bytes), bytes);
                 }
-                Effect::Plan(wish) => {
+                Effect::Plan(wish, _) => {
                     let ready = self.now + self.network.look_up_ns;
                     self.plan(ready, Action::Granted { node, life, wish: Box::new(wish) });
                 }
                 // Simulated nodes have no kernel half.
                 Effect::Kernel(_) | Effect::Channel { .. } => {}
-                Effect::Authorise(claim) => {
+                Effect::Authorise(claim, _) => {
                     let claim = Box::new(claim);
                     self.plan(self.now + self.network.look_up_ns, Action::Authorised { node, life, claim });
+                }
+                Effect::Revoke(repr, from) => {
+                    let told = Box::new((*repr, from));
+                    self.plan(self.now + self.network.look_up_ns, Action::Revoked { node, life, told });
                 }
                 Effect::Prepare(prepare) => {
                     let prepare = Box::new(prepare);

@@ -4,7 +4,7 @@
 //! share one compiler and what it has made. How long a node waits for its code is virtual.
 
 use crate::code::run::wasm::{Backstop, Compiler};
-use crate::code::run::{Prepare, Program};
+use crate::code::run::{Prepare, Program, Tier};
 use crate::wire::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ type Made = Result<Program, String>;
 
 struct Shop {
     compiler: Result<Compiler, String>,
-    made: HashMap<(Digest, u32), Made>,
+    made: HashMap<(Digest, u32, Tier), Made>,
 }
 
 static SHOP: OnceLock<Mutex<Shop>> = OnceLock::new();
@@ -30,7 +30,7 @@ pub(super) fn prepare(prepare: &Prepare) -> Made {
     // A panic elsewhere cannot leave a half-made result: they are put in whole.
     let mut shop = SHOP.get_or_init(open).lock().unwrap_or_else(PoisonError::into_inner);
     let Shop { compiler, made } = &mut *shop;
-    let key = (Digest::of(&prepare.bytes), prepare.window);
+    let key = (Digest::of(&prepare.bytes), prepare.window, prepare.tier);
     if let Some(result) = made.get(&key) {
         return result.clone();
     }

@@ -9,19 +9,22 @@ use super::packets::Packets;
 use super::queue::{ACTIONS_MAX, Queue};
 use super::report::{CodeTotals, Totals};
 use super::run::Action;
+use super::tap::Tap;
 use super::trace::{Carried, Tracer, What};
 use super::{Application, Arrival, Histogram, Traffic, paths};
 use crate::code::bundle::Bundle;
 use crate::code::run::Runtime;
+use crate::node::revoking::Revoked;
 use crate::node::{Node, Output};
 use crate::nodeos::reason::Reason;
 use crate::port::PortId;
-use crate::trust::object_name;
+use crate::trust::{Rank, Revocation, object_name};
 use crate::wire::{Addr, capsule};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// Frames that can be on links at the same time; more are dropped as `queue-full`.
 pub(super) const FRAMES_MAX: usize = ACTIONS_MAX / 8;
@@ -61,6 +64,7 @@ pub struct Simulation {
     pub(super) arrivals: Vec<Arrival>,
     pub(super) told: Vec<super::Told>,
     pub(super) tracer: Option<Tracer>,
+    pub(super) tap: Option<Tap>,
 }
 
 impl Simulation {
@@ -78,8 +82,12 @@ impl Simulation {
                 let port = ends[end.node].iter().position(back).unwrap_or(0);
                 directions.push(Direction::new(end.node, port, line));
             }
-            let Some(config) = configurations.next() else { break };
+            let Some(mut config) = configurations.next() else { break };
+            // What one node has taken back, others have not; it outlives the node, as if it were in its store.
+            config.roles = Arc::new(config.roles.separate());
+            let links: Vec<usize> = ends_here.iter().map(|end| end.link).collect();
             hosts.push(Host {
+                guard: network.guard(node, &links, &config.neighbours),
                 inmate: Inmate::Down,
                 config,
                 plan: network.own_plan.get(&node).unwrap_or(&network.plan).clone(),
@@ -115,11 +123,23 @@ impl Simulation {
             arrivals: Vec::new(),
             told: Vec::new(),
             tracer: None,
+            tap: None,
         };
         for node in 0..simulation.hosts.len() {
             simulation.start(node);
         }
         Ok(simulation)
+    }
+
+    /// The operator of a node takes something back there; nothing if the node is down.
+    pub fn revoke(&mut self, node: usize, revocation: &Revocation) -> Option<Revoked> {
+        self.hosts.get(node)?.config.roles.revoke(*revocation, true);
+        self.turn(node, |node, turn| node.revoke(turn, revocation, true, None))
+    }
+
+    /// Whose words a node remembers.
+    pub fn revocations(&self, node: usize) -> Vec<(Revocation, Rank)> {
+        self.hosts[node].config.roles.revocations()
     }
 
     /// The time, in nanoseconds.

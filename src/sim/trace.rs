@@ -96,6 +96,13 @@ pub enum What {
         /// The application port.
         port: u16,
     },
+    /// Its bound was above the ceiling of the port that it came in by.
+    Clamped {
+        /// The port.
+        port: u16,
+        /// The bound that it had.
+        bound: u32,
+    },
     /// The node dropped it.
     Dropped {
         /// Why: a drop reason.
@@ -220,6 +227,7 @@ impl Tracer {
             EventKind::Child(child) => What::Child { child },
             EventKind::Forwarded(port, to) => What::Forwarded { port: port.0, to },
             EventKind::Delivered(port) => What::Delivered { port },
+            EventKind::Clamped(port, bound) => What::Clamped { port: port.0, bound },
             EventKind::Dropped(reason) => What::Dropped { reason: reason.name().into() },
         };
         self.write(at, node, packet, what);

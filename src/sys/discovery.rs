@@ -40,6 +40,16 @@ pub struct DiscoverySocket {
 impl DiscoverySocket {
     /// Opens the interface with this index; nothing: this host has no IPv6.
     pub fn open(interface: u32) -> io::Result<Option<DiscoverySocket>> {
+        Ok(DiscoverySocket::raw(interface)?.map(DiscoverySocket::with))
+    }
+
+    /// With a socket from [`DiscoverySocket::raw`].
+    pub fn with(fd: OwnedFd) -> DiscoverySocket {
+        DiscoverySocket { fd }
+    }
+
+    /// The socket, which needs CAP_NET_RAW; it stays with the interface, unless somebody has that. Nothing: this host has no IPv6.
+    pub fn raw(interface: u32) -> io::Result<Option<OwnedFd>> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: socket(2) takes three integers.
         let raw = unsafe { libc::socket(libc::AF_INET6, kind, libc::IPPROTO_ICMPV6) };
@@ -56,7 +66,7 @@ impl DiscoverySocket {
         set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, &1)?;
         set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, &1)?;
         set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &(interface as libc::c_int))?;
-        Ok(Some(DiscoverySocket { fd }))
+        Ok(Some(fd))
     }
 
     /// Receives the next message, cut off at the room's length; nothing if there is none, or if it is not as it should be.

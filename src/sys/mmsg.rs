@@ -75,6 +75,19 @@ impl RawAddr {
     }
 }
 
+/// Datagrams that the kernel has dropped for want of room in a socket, since it was opened.
+pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // SK_MEMINFO_DROPS is the last of nine words (linux/sock_diag.h).
+    let mut words = [0u32; 9];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` octets into `words`, which are that long and integers.
+    let done = unsafe {
+        let (at, length) = ((&raw mut words).cast(), &raw mut length);
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, at, length)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(words[8]) }
+}
+
 /// Lets the kernel keep so many octets of datagrams for a socket, whatever its limit for others is; needs CAP_NET_ADMIN.
 pub fn deepen(socket: BorrowedFd<'_>, octets: u32) -> io::Result<()> {
     super::packet::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &octets)

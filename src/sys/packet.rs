@@ -5,8 +5,8 @@
 //! for a type of its own costs the frames of other types nothing.
 
 use super::bpf::Program;
-use super::ring::ReceiveRing;
 pub use super::ring::Room;
+use super::ring::{self, ReceiveRing};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -33,31 +33,23 @@ impl PacketSocket {
         room: Room,
         filter: Option<&Program>,
     ) -> io::Result<PacketSocket> {
-        // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
-        let raw =
-            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and nobody else has it.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-        if let Some(filter) = filter {
-            set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_fd().as_raw_fd())?;
-        }
-        set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
-        // The queueing discipline would be one more queue behind ours.
-        set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
-        // Without the privilege the system's limit stays, which only makes bursts shorter.
-        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
-        let ring = ReceiveRing::open(fd.as_fd(), longest, room)?;
-        bind(fd.as_fd(), interface, kind)?;
-        Ok(PacketSocket { ring, fd })
+        PacketSocket::over(open(interface, kind, longest, room, filter.map(AsFd::as_fd))?, longest, room)
+    }
+
+    /// The same over a socket that was [opened](open) so.
+    pub fn over(fd: OwnedFd, longest: usize, room: Room) -> io::Result<PacketSocket> {
+        Ok(PacketSocket { ring: ReceiveRing::of(fd.as_fd(), longest, room)?, fd })
     }
 
     /// Shows the next frame to `look`; false if there is none.
     #[inline]
     pub fn receive(&mut self, look: impl FnOnce(&[u8])) -> bool {
         self.ring.take(look)
+    }
+
+    /// Frames since the last call that were too long for it, and are nobody's.
+    pub fn cut_short(&mut self) -> u32 {
+        self.ring.cut_short()
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
@@ -83,6 +75,34 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// A socket on an interface, with its ring: all of it that needs a privilege.
+pub fn open(
+    interface: u32,
+    kind: u16,
+    longest: usize,
+    room: Room,
+    filter: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    if let Some(filter) = filter {
+        set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_raw_fd())?;
+    }
+    set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+    // The queueing discipline would be one more queue behind ours.
+    set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
+    // Without the privilege the system's limit stays, which only makes bursts shorter.
+    let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+    ring::make(fd.as_fd(), longest, room)?;
+    bind(fd.as_fd(), interface, kind)?;
+    Ok(fd)
 }
 
 fn bind(socket: BorrowedFd<'_>, interface: u32, kind: u16) -> io::Result<()> {

@@ -12,6 +12,23 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Lets a signal pass by this process, but not by what it executes.
+pub fn ignore(signal: i32) -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: the handler does nothing. Being one and not SIG_IGN, it is not inherited by what is executed.
+    match unsafe { libc::signal(signal, handler as libc::sighandler_t) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// What the calling thread is called in lists of processes.
+pub fn set_name(name: &core::ffi::CStr) {
+    // A name that is refused leaves the old one.
+    let _ = rustix::thread::set_name(name);
+}
+
 /// This process and its ancestors.
 pub fn ancestry() -> Vec<i32> {
     let mut line = vec![std::process::id() as i32];

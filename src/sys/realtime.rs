@@ -23,6 +23,19 @@ pub fn be_realtime(priority: u8) -> io::Result<()> {
     }
 }
 
+/// The same for any thread, by its number; what it starts is ordinary.
+pub fn make_realtime(thread: i32, priority: u8) -> io::Result<()> {
+    // SAFETY: all-zero octets are a valid value of this C structure of integers.
+    let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
+    parameter.sched_priority = i32::from(priority);
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the parameter lives as long as the call, which only reads it.
+    match unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the calling thread under ordinary time-sharing again.
 pub fn be_ordinary() -> io::Result<()> {
     // SAFETY: as above.
@@ -32,6 +45,11 @@ pub fn be_ordinary() -> io::Result<()> {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
+}
+
+/// The number of the calling thread.
+pub fn this_thread() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
 }
 
 /// Whether the calling thread runs under SCHED_FIFO.

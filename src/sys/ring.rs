@@ -36,26 +36,38 @@ pub struct ReceiveRing {
     slot: usize,
     count: usize,
     next: usize,
+    /// Frames that were longer than a slot and are nobody's.
+    cut_short: u32,
 }
 
 // SAFETY: the mapping is this value's alone, and nothing about it belongs to a thread.
 unsafe impl Send for ReceiveRing {}
 
+/// Octets of a slot, of a block and of all, for frames of up to `longest` octets.
+fn sizes(longest: usize, room: Room) -> (usize, usize, usize) {
+    let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
+    let block = slot.max(BLOCK_MIN);
+    (slot, block, if room == Room::Much { RING } else { 0 }.max(slot * SLOTS_MIN))
+}
+
+/// Has the kernel make a ring for a socket, which must not be bound yet.
+pub fn make(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<()> {
+    let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+    super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    let (slot, block, bytes) = sizes(longest, room);
+    let request = libc::tpacket_req {
+        tp_block_size: block as libc::c_uint,
+        tp_block_nr: (bytes / block) as libc::c_uint,
+        tp_frame_size: slot as libc::c_uint,
+        tp_frame_nr: (bytes / slot) as libc::c_uint,
+    };
+    super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+}
+
 impl ReceiveRing {
-    /// Gives the socket, which must not be bound yet, a ring for frames of up to `longest` octets.
-    pub fn open(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<ReceiveRing> {
-        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
-        super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
-        let block = slot.max(BLOCK_MIN);
-        let bytes = if room == Room::Much { RING } else { 0 }.max(slot * SLOTS_MIN);
-        let request = libc::tpacket_req {
-            tp_block_size: block as libc::c_uint,
-            tp_block_nr: (bytes / block) as libc::c_uint,
-            tp_frame_size: slot as libc::c_uint,
-            tp_frame_nr: (bytes / slot) as libc::c_uint,
-        };
-        super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    /// The ring that was made for a socket with [`make`].
+    pub fn of(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<ReceiveRing> {
+        let (slot, _, bytes) = sizes(longest, room);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe {
             libc::mmap(
@@ -71,12 +83,36 @@ impl ReceiveRing {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(ReceiveRing { base, slot, count: bytes / slot, next: 0 })
+        Ok(ReceiveRing { base, slot, count: bytes / slot, next: 0, cut_short: 0 })
     }
 
-    /// Shows the oldest frame to `look` and gives its slot back to the kernel; false if there is none.
+    /// Frames since the last call of which the kernel had room for a part alone: they were longer than the ring is for.
+    pub fn cut_short(&mut self) -> u32 {
+        core::mem::take(&mut self.cut_short)
+    }
+
+    /// Shows the oldest frame that is whole to `look` and gives its slot back to the kernel; false if there is none.
     #[inline]
     pub fn take(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        let mut whole = false;
+        let mut look = Some(look);
+        while !whole {
+            let show = |bytes: &[u8]| {
+                if let Some(look) = look.take() {
+                    look(bytes);
+                }
+                whole = true;
+            };
+            if !self.take_any(show) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives the oldest slot back to the kernel; shows the frame in it if it is whole.
+    #[inline]
+    fn take_any(&mut self, look: impl FnOnce(&[u8])) -> bool {
         // SAFETY: `next` is below `count`, so the slot lies within the mapping, which is `count` slots long.
         let slot = unsafe { self.base.add(self.next * self.slot) };
         // SAFETY: a slot begins with its status word, aligned as the slot is to 2048; the kernel and we access it
@@ -87,8 +123,11 @@ impl ReceiveRing {
         }
         let header = slot.cast::<libc::tpacket2_hdr>().as_ptr();
         // SAFETY: the status says that the slot is ours until we give it back; it begins with this header.
-        let (start, length) = unsafe { (usize::from((*header).tp_mac), (*header).tp_snaplen as usize) };
-        if start + length <= self.slot {
+        let (start, length, all) =
+            unsafe { (usize::from((*header).tp_mac), (*header).tp_snaplen as usize, (*header).tp_len as usize) };
+        if length < all || start + length > self.slot {
+            self.cut_short = self.cut_short.saturating_add(1);
+        } else {
             // SAFETY: as above, and the octets lie within the slot.
             look(unsafe { core::slice::from_raw_parts(slot.as_ptr().add(start), length) });
         }
@@ -100,7 +139,7 @@ impl ReceiveRing {
 
 impl Drop for ReceiveRing {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `open` with this length, and nothing borrows from it any more.
+        // SAFETY: the mapping was made by `of` with this length, and nothing borrows from it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.slot * self.count) };
     }
 }

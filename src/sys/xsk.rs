@@ -10,6 +10,7 @@
 use super::mapping::Mapping;
 use super::packet::set_option;
 use super::xsk_ring::{Inbound, Outbound};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -35,17 +36,22 @@ const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
 /// Frames taken from the driver in one busy poll.
 const BUSY_POLL_BUDGET: libc::c_int = 64;
 
-/// Memory for the frames of AF_XDP sockets.
+/// Memory for the frames of AF_XDP sockets. It has a descriptor, so that another process may make it known to the kernel, which lets
+/// only the privileged keep much in RAM.
 #[derive(Debug)]
 pub struct Umem {
     memory: Mapping,
+    file: OwnedFd,
     chunk: u32,
 }
 
 impl Umem {
     /// Memory of `count` chunks of `chunk` octets, a power of two that is 2048 or more and no more than a page.
     pub fn new(chunk: u32, count: u32) -> io::Result<Umem> {
-        Ok(Umem { memory: Mapping::anonymous(chunk as usize * count as usize)?, chunk })
+        let length = chunk as usize * count as usize;
+        let file = memfd_create("anode-frames", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, length as u64)?;
+        Ok(Umem { memory: Mapping::shared(file.as_fd(), length, 0)?, file, chunk })
     }
 
     /// Octets of a chunk.
@@ -57,17 +63,14 @@ impl Umem {
         (self.memory.len() / self.chunk as usize) as u32
     }
 
+    /// Octets of all.
+    pub fn octets(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
     /// Makes it known to the kernel, by the first of its sockets.
-    fn register(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let request = libc::xdp_umem_reg {
-            addr: self.memory.base().as_ptr() as u64,
-            len: self.memory.len() as u64,
-            chunk_size: self.chunk,
-            headroom: 0,
-            flags: 0,
-            tx_metadata_len: 0,
-        };
-        set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &request)
+    pub fn register(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        register(socket, &self.memory, self.chunk)
     }
 
     /// The octets at an address of the kernel's descriptors; none if they are not within one chunk.
@@ -83,6 +86,42 @@ impl Umem {
         // SAFETY: the octets are within the mapping, which lives as long as `self`; they are the caller's for now.
         Some(unsafe { core::slice::from_raw_parts(self.memory.base().as_ptr().add(addr as usize), length) })
     }
+}
+
+impl AsFd for Umem {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Makes memory of another process's known to the kernel, by the first of its sockets.
+pub fn register_shared(socket: BorrowedFd<'_>, memory: BorrowedFd<'_>, chunk: u32, length: u64) -> io::Result<()> {
+    let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    register(socket, &Mapping::shared(memory, length, 0)?, chunk)
+}
+
+fn register(socket: BorrowedFd<'_>, memory: &Mapping, chunk_size: u32) -> io::Result<()> {
+    let (addr, len) = (memory.base().as_ptr() as u64, memory.len() as u64);
+    let request = libc::xdp_umem_reg { addr, len, chunk_size, headroom: 0, flags: 0, tx_metadata_len: 0 };
+    set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &request)
+}
+
+/// What needs a privilege of an AF_XDP socket: CAP_NET_RAW to have it, CAP_NET_ADMIN for its room and to have its driver polled for so many
+/// microseconds. It is bound to nothing.
+pub fn raw(busy_poll_us: u32) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes three integers.
+    let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+    // Without the privilege, or in a kernel that does not know it, the system's figure stays: shorter batches.
+    let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+    if busy_poll_us > 0 {
+        poll_busily(fd.as_fd(), busy_poll_us)?;
+    }
+    Ok(fd)
 }
 
 /// How frames get between driver and memory.
@@ -132,18 +171,23 @@ pub struct XskSocket {
 impl XskSocket {
     /// Opens a socket in this memory, which `first` opened, or nobody yet. The first one says how frames are copied.
     pub fn open(umem: &Arc<Umem>, first: Option<&XskSocket>, place: &Place, copying: Copying) -> io::Result<XskSocket> {
-        assert!(place.first + place.receive + place.send <= umem.chunks(), "chunks of the memory");
-        // SAFETY: socket(2) takes three integers.
-        let raw = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if raw < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and nobody else has it.
-        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-        let socket = fd.as_fd();
+        let fd = raw(place.busy_poll_us)?;
         if first.is_none() {
-            umem.register(socket)?;
+            umem.register(fd.as_fd())?;
         }
+        XskSocket::with(fd, umem, first, place, copying)
+    }
+
+    /// The same with a socket from [`raw`], which the memory is known by if it is the first.
+    pub fn with(
+        fd: OwnedFd,
+        umem: &Arc<Umem>,
+        first: Option<&XskSocket>,
+        place: &Place,
+        copying: Copying,
+    ) -> io::Result<XskSocket> {
+        assert!(place.first + place.receive + place.send <= umem.chunks(), "chunks of the memory");
+        let socket = fd.as_fd();
         let ring = |name, size: u32| set_option(socket, libc::SOL_XDP, name, &size);
         ring(libc::XDP_UMEM_FILL_RING, place.receive)?;
         ring(libc::XDP_UMEM_COMPLETION_RING, place.send.max(1))?;
@@ -168,13 +212,9 @@ impl XskSocket {
             })
         });
         let sender = sender.transpose()?;
-        // Without the privilege, or in a kernel that does not know it, the system's figure stays: shorter batches.
-        let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+        // In a kernel that does not know it the system's figure stays: shorter batches.
         let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &SEND_BUDGET);
         let busy = place.busy_poll_us > 0;
-        if busy {
-            poll_busily(socket, place.busy_poll_us)?;
-        }
         bind(socket, first.map(AsFd::as_fd), place, copying)?;
         let zero_copy = is_zero_copy(socket)?;
         Ok(XskSocket { umem: umem.clone(), received, fill, sender, zero_copy, busy, fd })

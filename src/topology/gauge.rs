@@ -14,6 +14,8 @@ pub struct Gauge {
     pub not_ours: u64,
     /// Frames the system has thrown away because the node did not take them in time.
     pub missed: u64,
+    /// Packets whose resource bound was above the port's ceiling and was cut to it.
+    pub clamped: u64,
     /// Frames handed to the port.
     pub sent: u64,
     /// Octets handed to the port.

@@ -1,15 +1,19 @@
 //! What the node knows of the network around it: its ports, neighbours and routes.
 
+pub mod ceiling;
 pub mod gauge;
 pub mod neighbours;
+pub mod reach;
 pub mod resolve;
 pub mod routes;
 mod way;
 
 use crate::port::{PeerId, PortId};
 use crate::wire::Addr;
+pub use ceiling::Ceiling;
 pub use gauge::Gauge;
 pub use neighbours::{Link, Neighbour, Neighbours, Port};
+pub use reach::Reach;
 pub use routes::{NextHop, Routes};
 use std::sync::Arc;
 pub use way::{Flow, Way};
@@ -166,6 +170,7 @@ mod tests {
             addresses: vec![(addr(1), Prefix::new(addr(1), 120))],
             mtu: 1500,
             bits_per_second: 0,
+            ceiling: Ceiling::default(),
         };
         let mut neighbours = Neighbours::default();
         neighbours.add(Neighbour { addr: addr(2), port: PortId(0), peer: PeerId(0) });
@@ -206,6 +211,7 @@ mod tests {
             addresses: vec![(Addr::v4([10, 0, n, 1]), Prefix::new(Addr::v4([10, 0, n, 0]), 120))],
             mtu: 1500,
             bits_per_second: 0,
+            ceiling: Ceiling::default(),
         };
         let mut topology = Topology::new(vec![port(0), port(1)], Neighbours::default(), Arc::default());
         let router = Arc::new(BySource::default());

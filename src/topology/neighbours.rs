@@ -6,17 +6,22 @@
 //! neighbours only.
 //!
 //! Anybody on the link can forge the latter, so what was learned is forgotten after a while of
-//! silence, and gives way to others when there are many. What was configured stays.
+//! silence, and gives way to others when there are many: first of the port that holds most, and there those that have come last. A neighbour
+//! heard for ten seconds gives way to no other name of its own port. What was configured stays.
 
+use super::Ceiling;
 use crate::port::{PeerId, PortId};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 
-/// Neighbours one node knows; of those learned, the one silent for longest gives way to another.
+/// Neighbours one node knows.
 pub const NEIGHBOURS_MAX: usize = 256;
 
 /// Silence after which a learned neighbour is forgotten, in nanoseconds.
 pub const SILENT_FOR: u64 = 60_000_000_000;
+
+/// For how long a learned neighbour must have been heard to keep its place, in nanoseconds.
+pub const ESTABLISHED_AFTER: u64 = 10_000_000_000;
 
 /// When a configured neighbour was heard: it never counts as silent.
 const ALWAYS: u64 = u64::MAX;
@@ -49,6 +54,8 @@ pub struct Port {
     pub mtu: usize,
     /// Its capacity in bits a second, 0 when unknown.
     pub bits_per_second: u64,
+    /// The most that a resource bound counts for that comes in by it.
+    pub ceiling: Ceiling,
 }
 
 impl Port {
@@ -84,6 +91,18 @@ pub struct Neighbour {
 struct Known {
     neighbour: Neighbour,
     heard: u64,
+    /// When it was heard first.
+    since: u64,
+}
+
+impl Known {
+    fn is_learned(&self) -> bool {
+        self.heard != ALWAYS
+    }
+
+    fn is_established(&self) -> bool {
+        self.heard.saturating_sub(self.since) >= ESTABLISHED_AFTER
+    }
 }
 
 /// The neighbours of a node, those configured first. Positions stay the same while one packet is
@@ -91,6 +110,8 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
     list: Vec<Known>,
+    /// How many are learned, by port.
+    learned: Vec<u16>,
     changes: u64,
 }
 
@@ -104,23 +125,35 @@ impl Neighbours {
     pub fn add(&mut self, neighbour: Neighbour) -> Option<u32> {
         match self.index(neighbour.port, neighbour.addr) {
             Some(index) => Some(index),
-            None => self.push(Known { neighbour, heard: ALWAYS }),
+            None => self.push(Known { neighbour, heard: ALWAYS, since: 0 }),
         }
     }
 
-    /// Adds one that has shown itself at `now`; the one silent for longest may have to give way to it.
+    /// Adds one that has shown itself at `now`; another may have to give way to it. None if nobody has to.
     #[cold]
     pub fn learn(&mut self, neighbour: Neighbour, now: u64) -> Option<u32> {
+        let known = Known { neighbour, heard: now, since: now };
         if self.list.len() < NEIGHBOURS_MAX {
-            return self.push(Known { neighbour, heard: now });
+            return self.push(known);
         }
-        let at = (0..self.list.len()).min_by_key(|&at| self.list[at].heard)?;
-        if self.list[at].heard == ALWAYS {
-            return None;
-        }
-        self.list[at] = Known { neighbour, heard: now };
+        let at = self.to_give_way(neighbour.port)?;
+        let gone = core::mem::replace(&mut self.list[at], known);
+        self.learned[usize::from(gone.neighbour.port.0)] -= 1;
+        self.count_learned(neighbour.port);
         self.changes += 1;
         Some(at as u32)
+    }
+
+    /// Who gives way to a new name behind a port: of the port with most learned neighbours, if that has more than this one, else of
+    /// this one; who is not established first, and of those the one silent for longest.
+    fn to_give_way(&self, port: PortId) -> Option<usize> {
+        let own = self.learned.get(usize::from(port.0)).copied().unwrap_or(0);
+        let (largest, most) = self.learned.iter().enumerate().max_by_key(|(_, count)| **count)?;
+        let from = if *most > own { PortId(largest as u16) } else { port };
+        let (at, gone) = (self.list.iter().enumerate())
+            .filter(|(_, known)| known.is_learned() && known.neighbour.port == from)
+            .min_by_key(|(_, known)| (known.is_established(), known.heard))?;
+        (from != port || !gone.is_established()).then_some(at)
     }
 
     fn push(&mut self, known: Known) -> Option<u32> {
@@ -128,8 +161,19 @@ impl Neighbours {
             return None;
         }
         self.list.push(known);
+        if known.is_learned() {
+            self.count_learned(known.neighbour.port);
+        }
         self.changes += 1;
         Some(self.list.len() as u32 - 1)
+    }
+
+    fn count_learned(&mut self, port: PortId) {
+        let at = usize::from(port.0);
+        if self.learned.len() <= at {
+            self.learned.resize(at + 1, 0);
+        }
+        self.learned[at] += 1;
     }
 
     /// The neighbour with this index has been heard at `now`.
@@ -145,7 +189,14 @@ impl Neighbours {
     /// Forgets learned neighbours that are silent for too long. Call it between packets.
     pub fn forget_silent(&mut self, now: u64) {
         let before = self.list.len();
-        self.list.retain(|known| known.heard == ALWAYS || now.saturating_sub(known.heard) < SILENT_FOR);
+        let Neighbours { list, learned, .. } = self;
+        list.retain(|known| {
+            let stays = !known.is_learned() || now.saturating_sub(known.heard) < SILENT_FOR;
+            if !stays {
+                learned[usize::from(known.neighbour.port.0)] -= 1;
+            }
+            stays
+        });
         self.changes += u64::from(self.list.len() != before);
     }
 
@@ -177,6 +228,12 @@ impl Neighbours {
     /// How many are known.
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Whether a neighbour stands in the configuration.
+    pub fn is_configured(&self, port: PortId, addr: Addr) -> bool {
+        let at = self.index(port, addr).and_then(|index| self.list.get(index as usize));
+        at.is_some_and(|known| known.heard == ALWAYS)
     }
 
     /// Whether none is known.
@@ -220,6 +277,24 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_of_names_displaces_no_established_neighbour_and_none_of_other_ports() {
+        let mut neighbours = Neighbours::default();
+        let behind = |port: u16, n: u32| Neighbour { port: PortId(port), ..at(n) };
+        let old = neighbours.learn(behind(0, 1), 0).unwrap();
+        neighbours.hear(old, ESTABLISHED_AFTER);
+        let new = neighbours.learn(behind(1, 2), ESTABLISHED_AFTER);
+        assert!(new.is_some());
+        for n in 3..5000 {
+            neighbours.learn(behind(0, n), ESTABLISHED_AFTER + u64::from(n));
+        }
+        let knows = |list: &Neighbours, port, n| list.index(PortId(port), at(n).addr).is_some();
+        assert!(knows(&neighbours, 0, 1), "established, though silent for longest");
+        assert!(knows(&neighbours, 1, 2), "of a port with fewer");
+        assert!(neighbours.learn(behind(1, 9000), ESTABLISHED_AFTER).is_some() && knows(&neighbours, 1, 2));
+        assert_eq!(neighbours.len(), NEIGHBOURS_MAX);
+    }
+
+    #[test]
     fn those_learned_are_forgotten_after_silence() {
         let mut neighbours = Neighbours::default();
         neighbours.add(at(0));
@@ -247,6 +322,7 @@ mod tests {
             ],
             mtu: 1500,
             bits_per_second: 0,
+            ceiling: Ceiling::default(),
         };
         assert_eq!(port.address_towards(addr("2001:db8::9")), addr("2001:db8::1"));
         assert_eq!(port.address_towards(addr("192.0.2.1")), addr("10.0.0.1"));

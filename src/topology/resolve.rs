@@ -2,10 +2,11 @@
 //! discovery (RFC 4861).
 //!
 //! Packets for a next hop that is not known yet wait here, a few for each; questions are repeated
-//! and given up. Only answers to questions asked (or to a known address) are believed, so nobody can
-//! fill the table. The messages themselves are built by the node.
+//! and given up. Only answers to questions asked (or to a known address) are believed, and each neighbour whose packets make the node ask
+//! has a share of the table ([`Shares`]), so nobody can fill it. The messages themselves are built by the node.
 
-use crate::port::{Frame, PortId};
+use crate::nodeos::shares::Shares;
+use crate::port::{Frame, Payer, PortId};
 use crate::wire::Addr;
 use crate::wire::ethernet::Mac;
 use std::collections::{HashMap, VecDeque};
@@ -35,6 +36,8 @@ struct Entry {
     asks: u32,
     deadline: u64,
     waiting: VecDeque<Frame>,
+    /// Whose packet has made the node ask.
+    payer: Payer,
 }
 
 /// What became of a packet whose next hop has no known link address.
@@ -46,10 +49,19 @@ pub struct Waiting {
 }
 
 /// The link addresses known.
-#[derive(Default)]
 pub struct Resolver {
     table: HashMap<Key, Entry, foldhash::fast::FixedState>,
+    shares: Shares<Payer>,
+    /// When it is worth looking again for what nobody needs any more.
+    next_sweep: u64,
     changes: u32,
+}
+
+impl Default for Resolver {
+    fn default() -> Resolver {
+        let shares = Shares::new(ENTRIES_MAX as u64);
+        Resolver { table: HashMap::default(), shares, next_sweep: 0, changes: 0 }
+    }
 }
 
 impl Resolver {
@@ -84,16 +96,16 @@ impl Resolver {
     /// Keeps a packet until the link address of its next hop is known.
     #[cold]
     pub fn wait(&mut self, now: u64, port: PortId, addr: Addr, frame: Frame) -> Waiting {
-        let key = (port, addr);
-        if self.table.len() >= ENTRIES_MAX && !self.table.contains_key(&key) {
-            self.table.retain(|_, entry| {
-                !entry.waiting.is_empty() || entry.known.is_some_and(|(_, at)| now < at + KNOWN_FOR)
-            });
-            if self.table.len() >= ENTRIES_MAX {
+        let (key, payer) = ((port, addr), frame.payer);
+        if !self.table.contains_key(&key) {
+            if !self.shares.fits(payer, 1) {
+                self.sweep(now);
+            }
+            if !self.shares.take(payer, 1) {
                 return Waiting { ask: false, displaced: Some(frame) };
             }
         }
-        let fresh = || Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new() };
+        let fresh = || Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer };
         let entry = self.table.entry(key).or_insert_with(fresh);
         entry.known = None;
         let ask = entry.waiting.is_empty();
@@ -104,6 +116,22 @@ impl Resolver {
         let displaced = if entry.waiting.len() == WAITING_MAX { entry.waiting.pop_front() } else { None };
         entry.waiting.push_back(frame);
         Waiting { ask, displaced }
+    }
+
+    /// Forgets what nobody needs any more; seldom, since whoever has used up its share makes the node ask for that with each packet.
+    fn sweep(&mut self, now: u64) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + ASK_AGAIN;
+        let Resolver { table, shares, .. } = self;
+        table.retain(|_, entry| {
+            let stays = !entry.waiting.is_empty() || entry.known.is_some_and(|(_, at)| now < at + KNOWN_FOR);
+            if !stays {
+                shares.give(entry.payer, 1);
+            }
+            stays
+        });
     }
 
     /// What was answered on `port` is not to be believed any more: its link was down, or is another.
@@ -122,6 +150,15 @@ impl Resolver {
                 core::mem::take(&mut entry.waiting)
             }
             None => VecDeque::new(),
+        }
+    }
+
+    /// The host's stack knows a link address: it is used for now, and asked for when it is. Not in the place of what is known here.
+    pub fn seed(&mut self, now: u64, port: PortId, addr: Addr, mac: Mac) {
+        let payer = Payer::NOBODY;
+        if !self.table.contains_key(&(port, addr)) && self.shares.take(payer, 1) {
+            let known = Some((mac, now.saturating_sub(FRESH_FOR)));
+            self.table.insert((port, addr), Entry { known, asks: 0, deadline: 0, waiting: VecDeque::new(), payer });
         }
     }
 
@@ -216,6 +253,34 @@ mod tests {
         for hop in 0..2 * ENTRIES_MAX as u32 {
             let _ = resolver.wait(0, PortId(0), Addr::v4(hop.to_be_bytes()), packet());
         }
-        assert_eq!(resolver.table.len(), ENTRIES_MAX);
+        assert_eq!(resolver.table.len(), ENTRIES_MAX / 2);
+    }
+
+    #[test]
+    fn a_flood_of_next_hops_leaves_others_room_and_ends_with_its_questions() {
+        let mut resolver = Resolver::default();
+        let from = |payer: u16| {
+            let mut frame = packet();
+            frame.payer = Payer(payer);
+            frame
+        };
+        let hop = |number: u32| Addr::v4((0x0a00_0000 + number).to_be_bytes());
+        for number in 0..5000 {
+            let _ = resolver.wait(0, PortId(0), hop(number), from(1));
+        }
+        for number in 5000..5200 {
+            let waiting = resolver.wait(1, PortId(0), hop(number), from(2));
+            assert!(waiting.ask && waiting.displaced.is_none(), "{number}");
+        }
+        let mut now = 0;
+        while let Some(deadline) = resolver.deadline() {
+            now = deadline;
+            resolver.expire(now);
+        }
+        assert!(now < 2_000_000_000, "all are given up in time");
+        // Nobody answered, so nothing is held: who has flooded has its share again.
+        for number in 6000..6500 {
+            assert!(resolver.wait(now + ASK_AGAIN, PortId(0), hop(number), from(1)).ask, "{number}");
+        }
     }
 }

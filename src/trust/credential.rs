@@ -84,6 +84,8 @@ pub enum Refusal {
     Checks(Vec<String>),
     /// Datalog gave up.
     Datalog(String),
+    /// It was taken back.
+    Revoked(String),
     /// The set is for another code.
     OtherCode {
         /// Which.
@@ -111,6 +113,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::Checks(checks) => write!(f, "refused by its {}", checks.join("; ")),
             Refusal::Datalog(cause) => write!(f, "its checks cannot be evaluated: {cause}"),
+            Refusal::Revoked(how) => f.write_str(how),
             Refusal::OtherCode { code } => write!(f, "it came for another code, {code}"),
         }
     }
@@ -121,7 +124,7 @@ impl core::error::Error for Refusal {}
 impl Refusal {
     /// Whether the credential is good for nobody, here or elsewhere.
     pub fn is_forged(&self) -> bool {
-        !matches!(self, Refusal::Foreign { .. } | Refusal::NoGrant { .. } | Refusal::Checks(_))
+        !matches!(self, Refusal::Foreign { .. } | Refusal::NoGrant { .. } | Refusal::Checks(_) | Refusal::Revoked(_))
     }
 }
 
@@ -205,6 +208,13 @@ impl Credential {
         self.root
     }
 
+    /// By what it is revoked, with all that are made of it: the id of its last block. Nothing is verified.
+    pub fn revocation_id(&self) -> Result<Digest, Refusal> {
+        let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
+        let id = token.revocation_identifiers().pop();
+        id.map(|id| Digest::of(&id)).ok_or(Refusal::Form("it has no blocks"))
+    }
+
     /// The blocks in Datalog, for people; nothing is verified.
     pub fn describe(&self) -> Result<Vec<String>, Refusal> {
         let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
@@ -273,6 +283,11 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// By what it can be revoked: one id for each block.
+    pub fn revocation_ids(&self) -> Vec<Digest> {
+        self.token.revocation_identifiers().iter().map(|id| Digest::of(id)).collect()
+    }
+
     /// Whether it grants `role` to what `question` asks for. The authority block alone can grant.
     pub fn grants(&self, question: &Question<'_>, role: &str) -> Result<(), Refusal> {
         let time = UNIX_EPOCH.checked_add(Duration::from_secs(question.unix_s)).unwrap_or(UNIX_EPOCH);

@@ -33,7 +33,7 @@ impl PrincipalKey {
     /// A new key from the operating system's random numbers.
     pub fn new() -> Result<PrincipalKey, KeyError> {
         let mut seed = [0; 32];
-        File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed)).map_err(KeyError::Random)?;
+        random(&mut seed)?;
         Ok(PrincipalKey::from_seed(seed))
     }
 
@@ -44,14 +44,7 @@ impl PrincipalKey {
 
     /// Reads a key file; refuses one that others than its owner may read.
     pub fn load(path: &Path) -> Result<PrincipalKey, KeyError> {
-        let unreadable = |cause| KeyError::Unreadable { path: path.into(), cause };
-        let file = File::open(path).map_err(unreadable)?;
-        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
-        if mode & 0o077 != 0 {
-            return Err(KeyError::Exposed { path: path.into(), mode: mode & 0o777 });
-        }
-        let mut text = String::new();
-        file.take(1024).read_to_string(&mut text).map_err(unreadable)?;
+        let text = read_private(path)?;
         let mut seed = [0; 32];
         text.trim_end()
             .strip_prefix(LABEL)
@@ -62,10 +55,7 @@ impl PrincipalKey {
 
     /// Writes a new key file with mode 0600; an existing file is never overwritten.
     pub fn save(&self, path: &Path) -> Result<(), KeyError> {
-        let unwritable = |cause| KeyError::Unwritable { path: path.into(), cause };
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(unwritable)?;
-        let line = format!("{LABEL}{}\n", hex::encode(self.0.to_bytes()));
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(unwritable)
+        write_private(path, &format!("{LABEL}{}\n", hex::encode(self.0.to_bytes())))
     }
 
     /// Who this key is.
@@ -82,6 +72,31 @@ impl PrincipalKey {
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature(self.0.sign(message).to_bytes())
     }
+}
+
+/// Fills bytes from the operating system's random numbers.
+pub(super) fn random(bytes: &mut [u8]) -> Result<(), KeyError> {
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(bytes)).map_err(KeyError::Random)
+}
+
+/// Reads a short file that nobody but its owner may read.
+pub(super) fn read_private(path: &Path) -> Result<String, KeyError> {
+    let unreadable = |cause| KeyError::Unreadable { path: path.into(), cause };
+    let file = File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Exposed { path: path.into(), mode: mode & 0o777 });
+    }
+    let mut text = String::new();
+    file.take(1024).read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
+}
+
+/// Writes a new file that nobody but its owner may read; an existing one is never overwritten.
+pub(super) fn write_private(path: &Path, text: &str) -> Result<(), KeyError> {
+    let unwritable = |cause| KeyError::Unwritable { path: path.into(), cause };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(unwritable)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(unwritable)
 }
 
 impl fmt::Debug for PrincipalKey {
@@ -149,7 +164,7 @@ pub struct PrincipalError(String);
 
 impl fmt::Display for PrincipalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no principal: write {SCHEME} and 64 hexadecimal digits", self.0.escape_default())
+        write!(f, "'{}' is no principal: write {SCHEME} and 64 hexadecimal digits", crate::clean::shown(&self.0))
     }
 }
 
@@ -227,7 +242,7 @@ impl fmt::Display for KeyError {
             ),
             KeyError::Format { path } => write!(
                 f,
-                "key {}: not a key file (one line: '{LABEL}' and 64 hexadecimal digits); make one with: anode cred new FILE",
+                "key {}: not a key file of this kind (one line: '{LABEL}' and 64 hexadecimal digits); make one with: anode cred new FILE, or anode cred secret FILE for neighbours",
                 path.display()
             ),
         }

@@ -13,15 +13,21 @@
 mod credential;
 mod key;
 mod policy;
+mod revocation;
+mod revoked;
 mod role;
+mod secret;
 mod security;
 mod set;
 mod statement;
 
 pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
 pub use key::{KeyError, PrincipalError, PrincipalId, PrincipalKey, Signature};
-pub use policy::{Claim, Grant, Refused};
+pub use policy::{Claim, Grant, Issued, Refused};
+pub use revocation::{Extent, Revocation, Rights, Subject};
+pub use revoked::{Kept, OPERATOR_MAX, Rank};
 pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols};
+pub use secret::LinkSecret;
 pub use security::{RoleRefused, SecurityCounts};
 pub use set::{CREDENTIALS_MAX, CredentialSet, SET_MAX, object_name};
 pub use statement::{Moment, STATEMENT_WITHIN, Statement, Unvouched, said};

@@ -11,6 +11,7 @@
 //! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
 
 use super::credential::{Credential, Question, Refusal};
+use super::revocation::Rights;
 use super::role::{Kinds, Role, Roles};
 use super::{CredentialSet, PrincipalId};
 use crate::code::bundle::{self, Manifest};
@@ -39,6 +40,17 @@ pub struct Grant {
     pub kinds: Kinds,
     /// Why no credential that came along counts, if none does.
     pub refused: Option<Refused>,
+    /// The credential that gives the role, if one does.
+    pub issued: Option<Arc<Issued>>,
+}
+
+/// A credential that gives a role, as far as it can be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    /// Who has granted it.
+    pub root: PrincipalId,
+    /// Its revocation ids.
+    pub tokens: Vec<Digest>,
 }
 
 /// Credentials that came along in vain.
@@ -61,15 +73,31 @@ impl Grant {
         (&self.role, self.kinds) == (&other.role, other.kinds)
     }
 
+    /// By what rights code has it.
+    pub fn rights(&self, code: &Digest) -> Rights<'_> {
+        let issued = self.issued.as_deref();
+        Rights {
+            code: Some(*code),
+            principal: self.principal,
+            root: issued.map(|issued| issued.root),
+            tokens: issued.map_or(&[], |issued| &issued.tokens),
+        }
+    }
+
     fn in_role(principal: Option<PrincipalId>, role: &Arc<Role>) -> Grant {
-        Grant { principal, role: role.clone(), kinds: role.representations, refused: None }
+        Grant { principal, role: role.clone(), kinds: role.representations, refused: None, issued: None }
     }
 }
 
 impl Roles {
     /// What [`Roles::authorise`] says.
     pub(super) fn decide(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
-        let Some(principal) = claim.manifest.principal()? else { return Ok(Grant::of_anyone(self)) };
+        let principal = claim.manifest.principal()?;
+        let rights = Rights { code: Some(claim.code), principal, ..Rights::default() };
+        if let Some((_, revocation)) = self.revoked(&rights) {
+            return Err(bundle::Error::Revoked { by: revocation.to_string() });
+        }
+        let Some(principal) = principal else { return Ok(Grant::of_anyone(self)) };
         if let Some(role) = self.of_root(&principal).next() {
             return Ok(Grant::in_role(Some(principal), role));
         }
@@ -108,6 +136,12 @@ impl Roles {
             return Err(Refusal::Foreign { root });
         }
         let verified = credential.verify()?;
+        let issued = Issued { root, tokens: verified.revocation_ids() };
+        let rights =
+            Rights { code: Some(claim.code), principal: Some(principal), root: Some(root), tokens: &issued.tokens };
+        if let Some((_, revocation)) = self.revoked(&rights) {
+            return Err(Refusal::Revoked(revocation.to_string()));
+        }
         // That it does not grant one of the root's roles is no reason, unless it grants none.
         let mut why = None;
         for role in self.of_root(&root) {
@@ -120,7 +154,8 @@ impl Roles {
                 }
             }
             if kinds != Kinds::NONE {
-                return Ok(Grant { kinds, ..Grant::in_role(Some(principal), role) });
+                let issued = Some(Arc::new(issued));
+                return Ok(Grant { kinds, issued, ..Grant::in_role(Some(principal), role) });
             }
         }
         Err(why.unwrap_or(Refusal::NoGrant { principal, root }))

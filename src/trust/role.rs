@@ -6,7 +6,7 @@
 //! every node has.
 
 use super::PrincipalId;
-use super::security::Decisions;
+use super::security::{Decisions, Table};
 use crate::code::bundle::{Kind, Program};
 use crate::code::check::{SYMBOLS, symbol};
 use crate::nodeos::domain::Limits;
@@ -229,12 +229,14 @@ pub struct Roles {
     list: Vec<Arc<Role>>,
     /// What it has decided.
     pub(super) decisions: Decisions,
+    /// What was taken back.
+    pub(super) revoked: Table,
 }
 
 impl Roles {
     /// Only `anyone`, with these limits.
     pub fn of_anyone(limits: Limits) -> Roles {
-        Roles { list: vec![Arc::new(Role::anyone(limits))], decisions: Decisions::default() }
+        Roles { list: vec![Arc::new(Role::anyone(limits))], decisions: Decisions::default(), revoked: Table::default() }
     }
 
     /// The roles of a configuration, and `anyone` if it does not say what that may.
@@ -255,7 +257,7 @@ impl Roles {
                 _ => list.push(Arc::new(role)),
             }
         }
-        Ok(Roles { list, decisions: Decisions::default() })
+        Ok(Roles { list, decisions: Decisions::default(), revoked: Table::default() })
     }
 
     /// What code acts as that nobody vouches for.

@@ -11,6 +11,8 @@
 //! than he has: a domain is created in the creator's role, or in one that has nothing the creator's lacks.
 
 use super::policy::{Claim, Grant};
+use super::revocation::{Extent, Revocation, Rights};
+use super::revoked::{Kept, Rank, Revoked};
 use super::role::{Form, Kinds, NODE, Role, Roles};
 use crate::code::bundle::{self, Kind};
 use crate::nodeos::domain::Limits;
@@ -18,7 +20,7 @@ use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::Error;
 use core::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// What has been decided so far, over all threads of a node.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +44,19 @@ impl Decisions {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+/// What was taken back, over all threads of a node. Written when something is revoked, read when rights are decided: never for a packet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table(Arc<RwLock<Revoked>>);
+
+/// Two policies are alike whatever was taken back.
+impl PartialEq for Table {
+    fn eq(&self, _: &Table) -> bool {
+        true
+    }
+}
+
+impl Eq for Table {}
 
 /// Two policies are alike whatever they have decided.
 impl PartialEq for Decisions {
@@ -130,11 +145,50 @@ impl Roles {
         decided
     }
 
-    /// The role of code that nobody has signed.
-    pub fn unsigned(&self, node: &str, code: &crate::wire::Digest) -> Grant {
+    /// Something is taken back: by the operator, or by a key whose signature was verified.
+    pub fn revoke(&self, revocation: Revocation, operator: bool) -> Kept {
+        let root = revocation.signer().is_some_and(|signer| self.of_root(&signer).next().is_some());
+        let rank = match (operator, root) {
+            (true, _) => Rank::Operator,
+            (false, true) => Rank::Root,
+            (false, false) => Rank::Stranger,
+        };
+        self.revoked.0.write().unwrap_or_else(PoisonError::into_inner).add(revocation, rank)
+    }
+
+    /// What was taken back of something that is here by these rights, and by which word.
+    pub fn revoked(&self, rights: &Rights<'_>) -> Option<(Extent, Revocation)> {
+        let found = self.revoked.0.read().unwrap_or_else(PoisonError::into_inner).takes(rights);
+        found.inspect(|(_, revocation)| self.proved(revocation))
+    }
+
+    /// A word has taken something here.
+    pub fn proved(&self, revocation: &Revocation) {
+        self.revoked.0.write().unwrap_or_else(PoisonError::into_inner).prove(revocation);
+    }
+
+    /// All that was taken back, in the order in which it was.
+    pub fn revocations(&self) -> Vec<(Revocation, Rank)> {
+        let table = self.revoked.0.read().unwrap_or_else(PoisonError::into_inner);
+        table.iter().map(|(revocation, rank)| (*revocation, rank)).collect()
+    }
+
+    /// The same policy with nothing taken back: for another node. What is decided is counted together.
+    pub fn separate(&self) -> Roles {
+        let mut separate = self.clone();
+        separate.revoked = Table::default();
+        separate
+    }
+
+    /// The role of code that nobody has signed, or by which word it was revoked.
+    pub fn unsigned(&self, node: &str, code: &crate::wire::Digest) -> Result<Grant, Box<Revocation>> {
+        if let Some((_, revocation)) = self.revoked(&Rights { code: Some(*code), ..Rights::default() }) {
+            self.decisions.0.code_refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Box::new(revocation));
+        }
         self.decisions.0.code_granted.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(node, code = %code.short(), role = super::ANYONE, "unsigned code has a role");
-        Grant::of_anyone(self)
+        Ok(Grant::of_anyone(self))
     }
 
     /// The role of an execution environment that the node's configuration names.

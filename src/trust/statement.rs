@@ -11,6 +11,7 @@
 
 use super::credential::{CREDENTIAL_MAX, Credential, Question, Refusal};
 use super::key::{PrincipalId, PrincipalKey, Signature};
+use super::revocation::Rights;
 use super::role::{Role, Roles};
 use crate::wire::Digest;
 use core::fmt;
@@ -50,6 +51,8 @@ pub enum Unvouched {
     Forged,
     /// Its principal is no root, and it has no credential.
     Unknown(PrincipalId),
+    /// Its principal, or its code, was revoked.
+    Revoked(String),
     /// Its credential does not count.
     Refused(Refusal),
 }
@@ -78,6 +81,7 @@ impl fmt::Display for Unvouched {
                     "{principal} is a root of no role here and shows no credential: send one along, or add it to a role's trusts"
                 )
             }
+            Unvouched::Revoked(how) => f.write_str(how),
             Unvouched::Refused(refusal) => write!(f, "its credential: {refusal}"),
         }
     }
@@ -135,6 +139,10 @@ impl Roles {
         if !principal.verify(octets, signature) {
             return Err(Unvouched::Forged);
         }
+        let rights = Rights { code: Some(statement.code), principal: Some(*principal), ..Rights::default() };
+        if let Some((_, revocation)) = self.revoked(&rights) {
+            return Err(Unvouched::Revoked(revocation.to_string()));
+        }
         if let Some(role) = self.of_root(principal).next() {
             return Ok(role.clone());
         }
@@ -152,6 +160,12 @@ impl Roles {
             return Err(Refusal::Foreign { root });
         }
         let verified = credential.verify()?;
+        let tokens = verified.revocation_ids();
+        let rights =
+            Rights { code: Some(statement.code), principal: Some(principal), root: Some(root), tokens: &tokens };
+        if let Some((_, revocation)) = self.revoked(&rights) {
+            return Err(Refusal::Revoked(revocation.to_string()));
+        }
         let unix_s = at.now / 1_000_000_000;
         let code = &statement.code;
         let question = Question { principal, code, title: "plan", node, representation: REPRESENTATION, unix_s };

@@ -34,6 +34,8 @@ pub mod type_id {
     pub const FETCH: u16 = 0x0ac1;
     /// A PLAN packet.
     pub const PLAN: u16 = 0x0ac2;
+    /// A revocation ([`crate::wire::revocation`]).
+    pub const REVOCATION: u16 = 0x0ac3;
 }
 
 const FLAGS: usize = 1;

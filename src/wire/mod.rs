@@ -19,6 +19,8 @@ pub mod ipv6;
 mod name;
 mod neighbour;
 pub mod plan;
+pub mod proof;
+pub mod revocation;
 pub mod udp;
 
 pub use addr::{Addr, Prefix};

@@ -167,14 +167,24 @@ fn parse_piece(bytes: &[u8]) -> Result<Message<'_>> {
     if reserved != 0 || !piece.is_consistent() { Err(Error::Malformed) } else { Ok(Message::Piece(piece)) }
 }
 
+/// Frames that a message of so many octets takes on a link that carries `room` octets of one: 1, or its pieces; none if
+/// they would be too many.
+pub fn frames(octets: usize, room: usize) -> Option<u8> {
+    if octets <= room { Some(1) } else { count(octets, room) }
+}
+
+/// Pieces of a message of so many octets, two at least.
+fn count(octets: usize, room: usize) -> Option<u8> {
+    let count = octets.div_ceil(room.checked_sub(PIECE_HEADER).filter(|size| *size > 0)?).max(2);
+    let count = u8::try_from(count).ok().filter(|_| octets <= MESSAGE_MAX)?;
+    // Rounding up can leave nothing for the last ones.
+    Some(octets.div_ceil(Piece::size(octets as u32, count).max(1)) as u8)
+}
+
 /// The pieces of a message for a link that carries `room` octets of one; none if they would be too many.
 pub fn pieces(message: &[u8], room: usize, id: u32) -> Option<impl Iterator<Item = Piece<'_>>> {
-    let count = message.len().div_ceil(room.checked_sub(PIECE_HEADER).filter(|size| *size > 0)?).max(2);
-    let count = u8::try_from(count).ok().filter(|_| message.len() <= MESSAGE_MAX)?;
+    let count = count(message.len(), room)?;
     let total = message.len() as u32;
-    let size = Piece::size(total, count).max(1);
-    // Rounding up can leave nothing for the last ones.
-    let count = message.len().div_ceil(size) as u8;
     let size = Piece::size(total, count).max(1);
     let piece = move |(index, bytes)| Piece { index: index as u8, count, id, total, bytes };
     (count >= 2).then(|| message.chunks(size).enumerate().map(piece))
@@ -212,6 +222,11 @@ fn digest_message(kind: u8, digest: &[u8; 32]) -> [u8; HEAD + 32] {
 pub fn put_code(code: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[CODE, 0, 0, 0]);
     out.extend_from_slice(code);
+}
+
+/// Octets of a message with so many routes.
+pub fn routes_length(routes: usize) -> usize {
+    HEAD + routes * ROUTE
 }
 
 /// Adds a message with these routes to `out`; at most [`ROUTES_MAX`] of them.

@@ -12,7 +12,7 @@ use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
 use anode::port::{Frame, PeerId, PortId};
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
 use anode::trust::Roles;
 use anode::wire::capsule::{HEADER, Header};
 use anode::wire::{Addr, Digest, Prefix, anep};
@@ -113,6 +113,7 @@ fn place(index: usize, far: &[Vec<(usize, PortId)>], limits: Limits) -> Place {
         addresses: vec![(addr(index), subnet)],
         mtu: 1472,
         bits_per_second: 10_000_000,
+        ceiling: Ceiling::NONE,
     };
     let neighbour = |(at, (peer, _)): (usize, &(usize, PortId))| Neighbour {
         addr: addr(*peer),
@@ -258,7 +259,11 @@ impl Net {
                 self.places[index].store.insert(Digest::of(&bytes), bytes);
             }
             // Nothing is signed here.
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) | Effect::Authorise(_) => {}
+            Effect::Kernel(_)
+            | Effect::Channel { .. }
+            | Effect::Plan(..)
+            | Effect::Authorise(..)
+            | Effect::Revoke(..) => {}
             Effect::Prepare(prepare) => {
                 let digest = Digest::of(&prepare.bytes);
                 if !self.compiled.contains_key(&digest) {

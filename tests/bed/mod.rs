@@ -10,7 +10,7 @@ use anode::nodeos::domain::Usage;
 use anode::nodeos::interface::{ChanSpec, DomainId, InChanId, NetSpec, NodeOs};
 use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
-use anode::topology::{Link, Port, Routes};
+use anode::topology::{Ceiling, Link, Port, Routes};
 use anode::trust::{Role, Roles};
 use anode::wire::ethernet::{self, Mac};
 use anode::wire::{Addr, Prefix, arp, ipv4, udp};
@@ -58,6 +58,7 @@ impl Bed {
             addresses: vec![(Addr::v4([10, 0, number, 1]), Prefix::new(Addr::v4([10, 0, number, 0]), 120))],
             mtu: 1500,
             bits_per_second: 0,
+            ceiling: Ceiling::default(),
         };
         let mut node = Node::new(NodeConfig {
             name: "bed".into(),

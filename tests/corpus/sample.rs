@@ -62,7 +62,8 @@ impl Sample {
     /// All samples.
     pub fn all() -> Vec<Sample> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile");
-        let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut paths: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "sample")).collect();
         paths.sort();
         paths.into_iter().map(Sample::read).collect()
     }

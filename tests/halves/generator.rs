@@ -130,7 +130,7 @@ impl Generator {
             (_, true) => RIGHT,
             (port, false) => v6(port as u8 + 1, 1),
         };
-        let bound = *dice.pick(&[1, 2, 8, 64, 255, 1000, u32::MAX]);
+        let bound = *dice.pick(&[1, 2, 3, 8, 33, 63, 64]);
         let app_port = *dice.pick(&[5, 5, 6, 0, 49152, 65535]);
         let subject = &self.subjects[subject];
         let payload = messages::payload(subject.title, dice, source, destination);
@@ -159,8 +159,8 @@ impl Generator {
                 ", from anywhere"
             }
             3 => {
-                draft.header.bound = 0;
-                ", without bound"
+                draft.header.bound = *dice.pick(&[0, 0, 65, 255, 1000, u32::MAX]);
+                ", with a bound of nothing or above its port's ceiling"
             }
             4 => {
                 draft.hops = dice.below(2) as u8;

@@ -17,7 +17,7 @@ use anode::nodeos::share::SharedAccount;
 use anode::port::{PeerId, PortId};
 use anode::sys::clock::Clock;
 use anode::sys::netns::Namespace;
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
 use anode::trust::{Form, Role, Roles};
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, ipv4, udp};
@@ -367,7 +367,16 @@ fn open() -> (KernelHalf, [u32; 2]) {
     let interfaces = [interface_index("r0"), interface_index("r1")];
     for (number, interface) in (0..).zip(interfaces) {
         let (mac, v4, v6) = (OWN_MACS[usize::from(number)], own(number, true), own(number, false));
-        let port = PortEntry { interface, number: number.into(), mtu: 1500, mac, v4: Some(v4), v6: Some(v6) };
+        let port = PortEntry {
+            interface,
+            number: number.into(),
+            mtu: 1500,
+            redirected: 1500,
+            mac,
+            bound_max: Ceiling::default().unsigned,
+            v4: Some(v4),
+            v6: Some(v6),
+        };
         half.attach(port).unwrap();
     }
     // One that is gone has left no trace.
@@ -399,6 +408,7 @@ fn config() -> NodeConfig {
         ],
         mtu: 1500,
         bits_per_second: 0,
+        ceiling: Ceiling::default(),
     };
     let neighbour =
         |(port, addr, _): &(u16, Addr, Mac)| Neighbour { addr: *addr, port: PortId(*port), peer: PeerId::NONE };

@@ -201,7 +201,12 @@ impl User {
             Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
             Effect::Kernel(KernelOrder::Links(links)) => self.links.push(links),
             Effect::Kernel(KernelOrder::Unlink(code)) => self.unlinked.push(code),
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) | Effect::Store(_) | Effect::Authorise(_) => {}
+            Effect::Kernel(_)
+            | Effect::Channel { .. }
+            | Effect::Plan(..)
+            | Effect::Store(_)
+            | Effect::Authorise(..)
+            | Effect::Revoke(..) => {}
         }
     }
 

@@ -360,6 +360,7 @@ int main(void)
     EXPECT(AN_OK, an_nodeDisconnect(other_node));
     EXPECT(0, strcmp(an_strerror(AN_OK), "AN_OK: done"));
     EXPECT(0, strncmp(an_strerror(AN_EIO), "AN_EIO: ", 8));
+    EXPECT(0, strncmp(an_strerror(AN_ENOMEM), "AN_ENOMEM: ", 11));
     EXPECT(1, an_strerror(-1) == an_strerror(99));
     EXPECT(16, (int)an_objectSize());
     if (!wrong)

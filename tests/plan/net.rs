@@ -3,6 +3,7 @@
 use anode::apps::plan::{Local, Script, packet};
 use anode::ee::plan::{Config, Seat};
 use anode::sim::{Line, Network, SECOND, Simulation};
+use anode::topology::Ceiling;
 use plan::value::{Chunk, Host, Value};
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ pub fn app(name: &str) -> Script {
 pub fn network(links: &[(usize, usize)], line: Line) -> Network {
     let nodes = links.iter().map(|(a, b)| a.max(b) + 1).max().unwrap_or(1);
     let mut network = Network::unlinked(nodes);
+    network.ceiling = Ceiling::all(4096);
     links.iter().for_each(|(a, b)| {
         network.link(*a, *b, line);
     });

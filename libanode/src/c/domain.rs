@@ -105,16 +105,21 @@ pub unsafe extern "C" fn an_domainCreate(
         let session = parent.session.clone();
         session.desk().has_room(&session, threads.max_threads)?;
         let call = Call::DomainCreate { parent: parent.name, spec: spec_ };
-        session.call_then(&call, |answer| {
+        let (handle, opened) = session.call_then(&call, |answer| {
             let Answer::Object { name } = answer else { return Err(Error::Ended) };
             let mut domain = ProcessDomain::new(session.clone(), name, Some(parent.name), &threads, !own);
             domain.ends = ends;
             let domain = Arc::new(domain);
             let handle = objects::add(place, Object::Domain(domain.clone()))?;
             let _ = domain.handle.set(handle as usize);
-            session.desk().open(&domain)?;
-            Ok(handle)
-        })
+            Ok((handle, session.desk().open(&domain)))
+        })?;
+        if let Err(error) = opened {
+            // It has no threads, or has ended meanwhile: nobody ever hears of it.
+            let _ = destroy(handle);
+            return Err(error);
+        }
+        Ok(handle)
     };
     object(create())
 }
@@ -125,42 +130,46 @@ pub fn pool_of(pool: *const c_void, session: &Arc<Session>) -> Result<u32, Error
     if Arc::ptr_eq(&pool.session, session) { Ok(pool.name) } else { Err(Error::Denied) }
 }
 
-/// Ends a domain with all below it, here and in the node.
-fn terminate(domain: &ProcessDomain) -> Result<(), Error> {
-    domain.living()?;
-    domain.session.call(&Call::DomainTerminate { domain: domain.name })?;
-    crew::join(domain.session.desk().close(&domain.session, domain.name));
-    Ok(())
+/// Ends a domain with all below it, here and in the node, and waits until nothing of it runs, also if somebody else has ended it. Gives the
+/// domains that were closed by it.
+fn terminate(domain: &Arc<ProcessDomain>) -> (Vec<Arc<ProcessDomain>>, Result<(), Error>) {
+    let session = &domain.session;
+    let ended = domain.living().and_then(|()| session.call(&Call::DomainTerminate { domain: domain.name }).map(drop));
+    if !matches!(ended, Ok(()) | Err(Error::Stale | Error::Ended)) {
+        return (Vec::new(), ended);
+    }
+    let mut closed = session.desk().close(session, domain.name);
+    session.desk().wait_for_functions(domain.name);
+    if !closed.iter().any(|closed| Arc::ptr_eq(closed, domain)) {
+        closed.push(domain.clone());
+    }
+    crew::join(&closed);
+    (closed, ended)
+}
+
+/// The same, and takes the names of all that away.
+fn destroy(handle: *mut c_void) -> Result<(), Error> {
+    let domain = objects::remove::<ProcessDomain>(handle)?;
+    let (closed, ended) = terminate(&domain);
+    let names: Vec<u32> = closed.iter().map(|domain| domain.name).chain([domain.name]).collect();
+    objects::remove_of(&domain.session, Some(&names));
+    match ended {
+        // Somebody else was faster, or the node has gone: it has ended all the same.
+        Err(Error::Stale | Error::Ended) => Ok(()),
+        other => other,
+    }
 }
 
 /// Ends a domain and all below it; its name stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_domainTerminate(domain: *mut c_void) -> c_int {
-    code(objects::find::<ProcessDomain>(domain).and_then(|domain| terminate(&domain)))
+    code(objects::find::<ProcessDomain>(domain).and_then(|domain| terminate(&domain).1))
 }
 
 /// Ends a domain if it lives, and takes its name and those of its objects away.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_domainDestroy(domain: *mut c_void) -> c_int {
-    let destroy = || {
-        let domain = objects::remove::<ProcessDomain>(domain)?;
-        let session = &domain.session;
-        let ended = match domain.living() {
-            Ok(()) => session.call(&Call::DomainTerminate { domain: domain.name }).map(drop),
-            Err(_) => Ok(()),
-        };
-        let closed = session.desk().close(session, domain.name);
-        let mut names: Vec<u32> = closed.iter().map(|domain| domain.name).collect();
-        names.push(domain.name);
-        crew::join(closed);
-        objects::remove_of(session, Some(&names));
-        match ended {
-            // Somebody else was faster, or the node has gone: it has ended all the same.
-            Err(Error::Stale | Error::Ended) => Ok(()),
-            other => other,
-        }
-    };
-    code(destroy())
+    code(destroy(domain))
 }
 
 /// The domain for which the calling thread works, or the connection's first.

@@ -8,8 +8,8 @@ use crate::here;
 use crate::message::{Call, DomainSpec, VERSION};
 use crate::objects::{self, Credential, Object, Place};
 use crate::session::Session;
+use crate::wire::Place as Node;
 use core::ffi::{c_char, c_int, c_uint, c_void};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,16 +27,25 @@ pub struct CNodeSpec {
 /// Microseconds of the longest busy polling.
 const BUSY_POLL_US_MAX: c_uint = 1_000_000;
 
+/// Where the node is that has started this process: the number of the descriptor that it has given it, or the path of its socket.
+const DOOR: &str = "ANODE_NODEOS_FD";
+/// See [`DOOR`].
+const PATH: &str = "ANODE_NODEOS";
+
 /// Where the node is.
 ///
 /// # Safety
 /// `path` is NULL or a string.
-unsafe fn path_of(path: *const c_char) -> Result<PathBuf, Error> {
-    if path.is_null() {
-        return Ok(std::env::var_os("ANODE_NODEOS").ok_or(Error::Unknown)?.into());
+unsafe fn place_of(path: *const c_char) -> Result<Node, Error> {
+    if !path.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { text(path) }.map(|path| Node::Path(path.into()));
     }
-    // SAFETY: the caller's promise.
-    unsafe { text(path) }.map(PathBuf::from)
+    match (std::env::var(DOOR), std::env::var_os(PATH)) {
+        (Ok(number), _) => number.parse().map(Node::Door).map_err(|_| Error::Invalid),
+        (Err(_), Some(path)) => Ok(Node::Path(path.into())),
+        (Err(_), None) => Err(Error::Unknown),
+    }
 }
 
 /// Connects to a node.
@@ -77,8 +86,8 @@ pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNode
             None => {
                 let busy_poll = Duration::from_micros(given.busy_poll_us.into());
                 // SAFETY: the caller's promise.
-                let path = unsafe { path_of(given.path) }?;
-                Session::connect(&path, &Call::Hello { version: VERSION, domain }, busy_poll)?
+                let node = unsafe { place_of(given.path) }?;
+                Session::connect(&node, &Call::Hello { version: VERSION, domain }, busy_poll)?
             }
         };
         let begin = || {

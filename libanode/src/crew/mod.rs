@@ -12,6 +12,7 @@
 //! A queue is bounded by what can be in it: packets by the node's buffers, events by those scheduled.
 
 mod parts;
+pub mod runs;
 mod serve;
 
 pub use parts::{
@@ -27,7 +28,9 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use runs::Runs;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -65,6 +68,8 @@ struct State {
     events: Numbers<u64, Arc<Event>>,
     pools: Numbers<u32, Overrun>,
     bench: Vec<u32>,
+    /// Functions that run, and who waits for them.
+    runs: Runs,
     /// Threads that wait for a channel to be quiet.
     watchers: usize,
     /// Numbers of threads that are free again, and how many were given out.
@@ -78,9 +83,17 @@ pub struct Desk {
     state: Mutex<State>,
     /// Rung when a channel is quiet, if somebody watches: not for every packet because the program's first thread waits for the end.
     quiet: Condvar,
-    /// Rung when a domain has ended.
+    /// Rung when a domain has ended, and when a function has returned that somebody waits for.
     end: Condvar,
+    /// In the node's process, the domain whose function the node's thread runs, and one more; 0: none.
+    here: AtomicU32,
 }
+
+/// How often a thread looks whether the node's thread, which wakes nobody, has returned from a function.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Threads of this process that have a number.
+static CALLERS: AtomicU64 = AtomicU64::new(1);
 
 /// The number of the node's own thread, when it calls functions in its process.
 const NODES: u64 = 0;
@@ -100,8 +113,20 @@ thread_local! {
     static WORKS_FOR: Cell<Option<Works>> = const { Cell::new(None) };
     /// Whether the thread leaves its crew when its function has returned.
     static LEAVES: Cell<bool> = const { Cell::new(false) };
+    /// Its number among those that run functions or wait for them.
+    static CALLER: u64 = CALLERS.fetch_add(1, Ordering::Relaxed);
     /// Whether it runs a deliver function.
     static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread's number in [`Runs`].
+fn caller() -> u64 {
+    CALLER.with(|number| *number)
+}
+
+/// Whether the calling thread is the node's own, which waits for nothing.
+fn is_of_node() -> bool {
+    WORKS_FOR.get().is_some_and(|works| works.thread == NODES)
 }
 
 /// As long as it lives, the calling thread works for a domain of a session.
@@ -185,6 +210,9 @@ impl State {
     /// Gives a job to the crew of a domain, and wakes somebody of it who waits, unless the caller is of it and looks himself.
     fn give(&mut self, domain: u32, job: Job, own: Option<u32>) -> Result<(), Job> {
         let Some(crew) = self.crews.get_mut(&domain) else { return Err(job) };
+        if crew.jobs.try_reserve(1).is_err() {
+            return Err(job);
+        }
         crew.jobs.push_back(job);
         if own != Some(domain) && crew.waiting > 0 {
             crew.domain.bell.notify_one();
@@ -232,7 +260,15 @@ impl Desk {
     /// Adds a domain, and starts its threads unless the program brings them itself.
     pub fn open(&self, domain: &Arc<ProcessDomain>) -> Result<(), Error> {
         let crew = Crew { domain: domain.clone(), jobs: VecDeque::new(), threads: 0, waiting: 0, listed: false };
-        self.lock().crews.insert(domain.name, crew);
+        let mut state = self.lock();
+        if domain.parent.is_some_and(|parent| !state.crews.contains_key(&parent)) {
+            // It has ended with the one above it before it was known here.
+            domain.ended.store(true, Ordering::Release);
+            return Err(Error::Stale);
+        }
+        state.runs.add(domain.name, domain.parent);
+        state.crews.insert(domain.name, crew);
+        drop(state);
         let starts = domain.starts && !domain.session.link().is_here();
         (0..if starts { domain.threads } else { 0 }).try_for_each(|_| start_thread(domain))
     }
@@ -300,13 +336,14 @@ impl Desk {
 
     /// Has a thread of a crew run a function.
     pub fn run(&self, domain: &Arc<ProcessDomain>, function: RunFunction, argument: Argument) -> Result<(), Error> {
+        crate::heap::has_room()?;
         let mut state = self.lock();
         let crew = state.crews.get(&domain.name).ok_or(Error::Stale)?;
         if crew.jobs.len() >= RUNS_MAX {
             return Err(Error::Again);
         }
         let idle = crew.waiting > 0;
-        state.give(domain.name, Job::Run(function, argument), None).map_err(|_| Error::Stale)?;
+        state.give(domain.name, Job::Run(function, argument), None).map_err(|_| Error::Memory)?;
         drop(state);
         if idle {
             return Ok(());
@@ -340,6 +377,8 @@ impl Desk {
             ended.extend(state.crews.remove(&name));
         }
         let gone: Vec<u32> = ended.iter().map(|crew| crew.domain.name).collect();
+        let tells = |crew: &&Crew| crew.domain.ends.is_some() && crew.domain.handle.get().is_some();
+        ended.iter().filter(tells).for_each(|crew| state.runs.begin(caller(), crew.domain.name));
         state.channels.retain(|_, (channel, _)| !gone.contains(&channel.domain));
         state.events.retain(|_, event| !gone.contains(&event.domain));
         for crew in &ended {
@@ -355,6 +394,7 @@ impl Desk {
             crew.jobs.into_iter().for_each(|job| give_back(session, job));
             if let (Some((function, argument)), Some(handle)) = (crew.domain.ends, crew.domain.handle.get()) {
                 function(*handle as *mut c_void, argument.pointer());
+                self.returned(crew.domain.name);
             }
             domains.push(crew.domain);
         }
@@ -367,13 +407,47 @@ impl Desk {
         let closed = names.iter().flat_map(|name| self.close(session, *name)).collect();
         let mut state = self.lock();
         let watchers = state.watchers;
-        *state = State { watchers, ..State::default() };
+        let (runs, leading) = (core::mem::take(&mut state.runs), session.link().is_here());
+        *state = State { watchers, runs, leading, ..State::default() };
         closed
+    }
+
+    /// A function of a domain that this thread ran has returned.
+    fn returned(&self, domain: u32) {
+        if self.lock().runs.end(caller(), domain) {
+            self.end.notify_all();
+        }
+    }
+
+    /// Waits until no function of a domain or of one below it runs, but for those of the calling thread. The node's own thread does not wait.
+    pub fn wait_for_functions(&self, domain: u32) {
+        if is_of_node() {
+            return;
+        }
+        let mut state = self.lock();
+        state.runs.wait(caller(), domain);
+        // Functions that this thread waits for, and that wait for this one, need not any more.
+        self.end.notify_all();
+        loop {
+            let here = self.here.load(Ordering::Acquire).checked_sub(1);
+            let by_node = here.is_some_and(|here| state.runs.is_within(here, domain));
+            if !by_node && !state.runs.holds(caller(), domain) {
+                break;
+            }
+            state = match by_node {
+                true => self.end.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0,
+                false => self.end.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        state.runs.waited(caller(), domain);
+        let State { runs, crews, .. } = &mut *state;
+        runs.forget(|domain| crews.get(&domain).is_some());
     }
 }
 
 /// Starts a thread of a domain's.
 fn start_thread(domain: &Arc<ProcessDomain>) -> Result<(), Error> {
+    crate::heap::has_room()?;
     let (session, works_for) = (domain.session.clone(), domain.clone());
     let mut builder = std::thread::Builder::new().name("anode-crew".into());
     if domain.stack_bytes > 0 {
@@ -383,13 +457,13 @@ fn start_thread(domain: &Arc<ProcessDomain>) -> Result<(), Error> {
         // The domain may have ended before its thread began.
         let _ = session.desk().serve(&works_for, None);
     });
-    let thread = thread.map_err(|_| Error::Full)?;
+    let thread = thread.map_err(|_| Error::Memory)?;
     domain.started.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     Ok(())
 }
 
 /// Waits until the threads of domains that have ended are gone; a thread of a crew does not wait.
-pub fn join(domains: Vec<Arc<ProcessDomain>>) {
+pub fn join(domains: &[Arc<ProcessDomain>]) {
     for domain in domains {
         let threads = core::mem::take(&mut *domain.started.lock().unwrap_or_else(PoisonError::into_inner));
         if !is_of_a_crew() {

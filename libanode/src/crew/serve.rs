@@ -1,7 +1,7 @@
 //! A thread at work for a domain: it leads, takes what is to be done, and does it.
 
 use super::{Argument, CEnds, Channel, Crew, DELIVERS, Desk, Job, LEAVES, Overrun, ProcessDomain, State, Working};
-use super::{NODES, give_back, works_for};
+use super::{NODES, caller, give_back, works_for};
 use crate::buffers::Packet;
 use crate::entry::Message;
 use crate::error::Error;
@@ -94,6 +94,7 @@ impl Desk {
         if !state.leading {
             state.call_leader();
         }
+        state.runs.begin(caller(), domain.name);
         drop(state);
         // What a program wants run for itself may take as long as it likes.
         let watched = !matches!(job, Job::Run(..));
@@ -106,6 +107,9 @@ impl Desk {
         }
         let mut state = self.lock();
         self.done(&mut state, channel);
+        if state.runs.end(caller(), domain.name) {
+            self.end.notify_all();
+        }
         self.tell(session, state, shift)
     }
 
@@ -244,7 +248,9 @@ impl Desk {
     /// Has the calling thread, which is the node's, run the function that gets a packet.
     pub fn deliver_here(&self, session: &Session, channel: &Arc<Channel>, packet: Packet, ends: CEnds) {
         let _working = Working::begin(session, channel.domain, NODES);
+        self.here.store(channel.domain.wrapping_add(1), Ordering::Release);
         deliver(session, channel, packet, &ends);
+        self.here.store(0, Ordering::Release);
     }
 
     /// Has the calling thread, which is the node's, do what else comes of a message.
@@ -255,7 +261,9 @@ impl Desk {
         }
         let Some((domain, job)) = self.lock().job_of(message) else { return };
         let _working = Working::begin(session, domain, NODES);
+        self.here.store(domain.wrapping_add(1), Ordering::Release);
         perform(session, job);
+        self.here.store(0, Ordering::Release);
     }
 }
 

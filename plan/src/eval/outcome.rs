@@ -2,8 +2,8 @@
 //!
 //! A packet that ends in an exception nobody handled, in a fault, or without resource bound on its way, is
 //! reported to its source: there the packet's *handler*, a service, is called with the error's name, the host where
-//! it happened and the chunk. A report makes no reports and has no resource bound when it is evaluated, so
-//! failures cannot multiply.
+//! it happened and the chunk. A report travels on what is left of the bound, makes no reports and has no resource bound
+//! when it is evaluated, so failures cannot multiply.
 
 use super::{Fault, Limits, Machine, Node, Run, Stop};
 use crate::name::Name;
@@ -12,8 +12,6 @@ use crate::value::{Callee, Chunk, Host, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// How many hops a report may take, whatever was left of the bound of the packet that failed.
-pub const REPORT_HOPS: u32 = 64;
 /// The greatest weight of a chunk that a report carries whole; heavier ones lose their arguments.
 pub const REPORT_WEIGHT_MAX: u32 = 1024;
 
@@ -63,9 +61,9 @@ impl Packet {
         }
     }
 
-    /// The report of a failure at `here`, to be routed to the source; none if there is no handler, or if
-    /// the packet is a report itself.
-    pub fn report(&self, cause: &Cause, here: Host) -> Option<Packet> {
+    /// The report of a failure at `here` with `left` of the bound, to be routed to the source; none if there is no
+    /// handler, or if the packet is a report itself.
+    pub fn report(&self, cause: &Cause, here: Host, left: u32) -> Option<Packet> {
         if self.header.report || self.header.handler.is_none() {
             return None;
         }
@@ -78,7 +76,7 @@ impl Packet {
         let header = Header {
             routing: routing.unwrap_or(Name::NONE),
             report: true,
-            bound: REPORT_HOPS,
+            bound: left,
             destination: self.header.source,
             previous: here,
             handler: Name::NONE,

@@ -154,10 +154,10 @@ impl<'a> ViewMut<'a> {
         octets.first_chunk_mut::<FIXED>().map(|fixed| ViewMut { fixed })
     }
 
-    /// Spends a hop of the bound, as a node does that only routes the packet; false if there is none left.
-    pub fn spend_hop(&mut self, here: Host) -> bool {
+    /// Spends so many frames of the bound, as a node does that only routes the packet; false if there are fewer left.
+    pub fn spend(&mut self, frames: u32, here: Host) -> bool {
         let bound = View { fixed: self.fixed }.bound();
-        let Some(left) = bound.checked_sub(1) else { return false };
+        let Some(left) = bound.checked_sub(frames) else { return false };
         self.put(BOUND, left.to_be_bytes());
         self.put(PREVIOUS, here.0);
         true

@@ -59,6 +59,13 @@ impl<'a> Outline<'a> {
         self.view
     }
 
+    /// The service that the packet's chunk calls; nothing if it calls a function, or is none.
+    pub fn service(&self) -> Option<Name> {
+        let mut reader = Reader::new(self.octets.get(self.codes.end..)?);
+        let code: usize = reader.small().ok()?;
+        if code == 0 { reader.name().ok() } else { None }
+    }
+
     /// The codes, in their order.
     pub fn codes(&self) -> impl Iterator<Item = Code<'a>> + use<'a> {
         let mut reader = Reader::new(self.octets.get(self.codes.clone()).unwrap_or(&[]));

@@ -267,7 +267,7 @@ impl Network {
         let destination = View::new_checked(&octets).unwrap().destination();
         let to = (0..self.nodes.len()).find(|node| host(*node) == destination);
         let link = to.and_then(|to| ways[to][number]);
-        let spent = ViewMut::new_checked(&mut octets).unwrap().spend_hop(host(number));
+        let spent = ViewMut::new_checked(&mut octets).unwrap().spend(1, host(number));
         match link {
             Some(link) if spent => self.put(number, link, octets),
             _ => {
@@ -279,7 +279,8 @@ impl Network {
     }
 
     fn fail(&mut self, number: usize, packet: &Packet, cause: &Cause, ways: &[Vec<Option<usize>>]) {
-        if let Some(report) = packet.report(cause, host(number)) {
+        // What is left of the bound is not kept here: a report may go as far as any.
+        if let Some(report) = packet.report(cause, host(number), 64) {
             self.reports += 1;
             let octets = report.octets().unwrap();
             if report.header.destination == host(number) {

@@ -10,6 +10,7 @@ use super::super::series::{Key, Series, Target};
 use super::super::{Error, Settings};
 use super::process::{Process, cross, make_ready};
 use crate::code::bundle::Kind;
+use crate::code::run::Tier;
 use crate::code::run::wasm::{Backstop, Compiler};
 
 /// Codes that the idle node has ready.
@@ -56,8 +57,8 @@ fn compile(settings: &Settings) -> Result<Series, Error> {
     let bundle = generated(0)?;
     let wasm = bundle.representation(Kind::Wasm).ok_or_else(|| Error::Guest("no wasm".into()))?;
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| Error::Node(format!("no compiler: {error:#}")))?;
-    compiler.compile(wasm, 0).map_err(|error| Error::Guest(error.to_string()))?;
-    Micro::new(LOADING, None).variant(COMPILE, || compiler.compile(wasm, 0)).run(settings)
+    compiler.compile(wasm, 0, Tier::Fast).map_err(|error| Error::Guest(error.to_string()))?;
+    Micro::new(LOADING, None).variant(COMPILE, || compiler.compile(wasm, 0, Tier::Fast)).run(settings)
 }
 
 /// Two nodes: code that only the first one has is asked for, sent in parts, checked, compiled and run, while the capsule waits.

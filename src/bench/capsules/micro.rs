@@ -16,13 +16,13 @@ use super::super::{Error, Settings};
 use crate::classify::classify;
 use crate::code::bundle::{Bundle, Kind};
 use crate::code::run::wasm::{Backstop, Compiler};
-use crate::code::run::{Prepare, Runtime, SlotId};
+use crate::code::run::{Cause, Prepare, Runtime, SlotId, Tier};
 use crate::ee::capsule::env::{Env, NONE, Packet};
 use crate::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use crate::nodeos::domain::{Domain, Domains, Limits};
 use crate::port::{Frame, PeerId, PortId};
 use crate::sys::mmsg::BATCH;
-use crate::topology::{Gauge, Link, Neighbour, NextHop, Port, Routes, Topology};
+use crate::topology::{Ceiling, Gauge, Link, Neighbour, NextHop, Port, Routes, Topology};
 use crate::trust::{Kinds, Role, Roles, object_name};
 use crate::wire::{Addr, Prefix, anep, capsule};
 use rand_core::SeedableRng;
@@ -47,8 +47,9 @@ pub(super) fn whole() -> Key {
 pub(super) fn run(settings: &Settings, guests: &Guests) -> Result<Series, Error> {
     let (mut forward, mut ping) = (Stand::new(&guests.forward)?, Stand::new(&guests.ping)?);
     let mut native = Stand::new(&guests.native)?;
-    let part = RefCell::new(RunAlone::new(&guests.forward, Kind::Wasm)?);
-    let native_part = RefCell::new(RunAlone::new(&guests.native, Kind::Native)?);
+    let alone = |bundle, kind| RunAlone::new(bundle, (kind, Tier::Fast), &packet(bundle, SIZE));
+    let part = RefCell::new(alone(&guests.forward, Kind::Wasm)?);
+    let native_part = RefCell::new(alone(&guests.native, Kind::Native)?);
     let mut parsed = Frames::new(&forward.frames.packet);
     let mut refilled = Frames::new(&forward.frames.packet);
     let micro = Micro::new(REGIME, Some(SIZE as u32 + 28))
@@ -149,11 +150,15 @@ impl Stand {
                 Effect::Prepare(prepare) => {
                     self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&compiler));
                 }
-                Effect::Authorise(claim) => {
+                Effect::Authorise(claim, _) => {
                     let grant = roles().authorise("bench", 0, &claim).map_err(|error| error.to_string());
                     self.node.authorised(&mut turn, claim.code, grant);
                 }
-                Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(_) => {}
+                Effect::Store(_)
+                | Effect::Kernel(_)
+                | Effect::Channel { .. }
+                | Effect::Plan(..)
+                | Effect::Revoke(..) => {}
             }
         }
         self.frames.done.append(&mut self.out.frames);
@@ -194,17 +199,22 @@ impl Stand {
     }
 }
 
+/// Steps that a packet may take when its code is run alone.
+const STEPS: u64 = 1_000_000;
+
 /// The run-time with one packet that is never let go.
-struct RunAlone {
+pub(in crate::bench) struct RunAlone {
     runtime: Runtime,
     slot: SlotId,
     env: Option<Box<Env>>,
 }
 
 impl RunAlone {
-    fn new(bundle: &Bundle, kind: Kind) -> Result<RunAlone, Error> {
+    /// Code of a kind, compiled in a tier, on an ANEP packet.
+    pub(in crate::bench) fn new(bundle: &Bundle, (kind, tier): (Kind, Tier), packet: &[u8]) -> Result<RunAlone, Error> {
         let bytes = bundle.representation(kind).ok_or_else(|| Error::Guest(format!("no {kind}")))?.clone();
-        let prepare = Prepare { code: bundle.name(), kind, bytes, window: bundle.manifest().window() };
+        let (code, window) = (bundle.name(), bundle.manifest().window());
+        let prepare = Prepare { code, cause: Cause::default(), tier, kind, bytes, window };
         let mut runtime = Runtime::default();
         let slot = runtime.install(prepare.carry_out(&compiler()?).map_err(Error::Guest)?);
         let NodeConfig { ports, routes, .. } = config();
@@ -212,7 +222,7 @@ impl RunAlone {
         let Some(domain) = domains.create(domains.root(), Domain::new("bench".into(), Limits::default())) else {
             return Err(Error::Node("no domain".into()));
         };
-        let mut frame = Frame::from_bytes(&packet(bundle, SIZE));
+        let mut frame = Frame::from_bytes(packet);
         frame.strip(anep::HEADER);
         let packet = Packet {
             now: 1,
@@ -245,10 +255,11 @@ impl RunAlone {
         Ok(RunAlone { runtime, slot, env: Some(Box::new(env)) })
     }
 
+    /// Runs it once; gives the steps it took.
     #[inline]
-    fn run(&mut self) -> u64 {
+    pub(in crate::bench) fn run(&mut self) -> u64 {
         let Some(env) = self.env.take() else { return 0 };
-        let (env, outcome) = self.runtime.run(self.slot, env, 20_000);
+        let (env, outcome) = self.runtime.run(self.slot, env, STEPS);
         self.env = Some(env);
         outcome.steps
     }
@@ -262,7 +273,8 @@ fn roles() -> Roles {
     Roles::new(vec![role]).unwrap_or_default()
 }
 
-fn compiler() -> Result<Compiler, Error> {
+/// The compiler that nodes have.
+pub(in crate::bench) fn compiler() -> Result<Compiler, Error> {
     Compiler::new(Backstop::Ticker).map_err(|error| Error::Node(format!("no wasm compiler: {error:#}")))
 }
 
@@ -285,6 +297,7 @@ fn config() -> NodeConfig {
         addresses: vec![(own(), subnet(own()))],
         mtu: 1452,
         bits_per_second: 0,
+        ceiling: Ceiling::NONE,
     };
     NodeConfig {
         name: "bench".into(),

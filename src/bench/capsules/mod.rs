@@ -6,8 +6,8 @@
 //! measured is the node's. The targets are those of the active overhead in PAN, set for this machine's plain C.
 
 mod load;
-mod micro;
-mod process;
+pub(super) mod micro;
+pub(super) mod process;
 mod simulator;
 
 use super::compile::Programs;

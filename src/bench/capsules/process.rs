@@ -16,7 +16,7 @@ use crate::manage::client::Attachment;
 use crate::wire::{Addr, capsule};
 
 /// A node of the benchmark's own, with one overlay port and one neighbour.
-pub(super) struct Process {
+pub(in crate::bench) struct Process {
     up: Up,
     running: Running,
     _scratch: Scratch,
@@ -24,7 +24,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Two nodes that are neighbours of each other.
-    pub(super) fn pair(programs: &Programs) -> Result<[Process; 2], Error> {
+    pub(in crate::bench) fn pair(programs: &Programs) -> Result<[Process; 2], Error> {
         let (near, far) = ((free_port()?, "10.0.0.1"), (free_port()?, "10.0.0.2"));
         Ok([Process::start(programs, near, far)?, Process::start(programs, far, near)?])
     }
@@ -49,17 +49,22 @@ impl Process {
     }
 
     /// Puts code into its store.
-    pub(super) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
+    pub(in crate::bench) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
         self.up.add(bundle)
     }
 
+    /// How code of its was compiled, once it is ready.
+    pub(in crate::bench) fn tier(&mut self, bundle: &Bundle) -> Result<Option<String>, Error> {
+        self.up.tier(bundle)
+    }
+
     /// Attaches the application of [`APP_PORT`].
-    pub(super) fn attach(&self) -> Result<Attachment, Error> {
+    pub(in crate::bench) fn attach(&self) -> Result<Attachment, Error> {
         Attachment::attach(&self.up.dir, APP_PORT).map_err(failed)
     }
 
     /// Its memory in RAM, in MiB.
-    pub(super) fn resident_mib(&self) -> Result<f64, Error> {
+    pub(in crate::bench) fn resident_mib(&self) -> Result<f64, Error> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.running.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
@@ -68,7 +73,7 @@ impl Process {
 }
 
 /// Sends a capsule of this code from one application to another and waits for it; gives the time it took.
-pub(super) fn cross(from: &Attachment, to: &mut Attachment, bundle: &Bundle) -> Result<Duration, Error> {
+pub(in crate::bench) fn cross(from: &Attachment, to: &mut Attachment, bundle: &Bundle) -> Result<Duration, Error> {
     let start = Instant::now();
     send(from, to.address(), bundle)?;
     arrives(to)?;
@@ -76,7 +81,7 @@ pub(super) fn cross(from: &Attachment, to: &mut Attachment, bundle: &Bundle) -> 
 }
 
 /// Sends a capsule of this code to the node it starts from, so that the code is ready there.
-pub(super) fn make_ready(at: &mut Attachment, bundle: &Bundle) -> Result<(), Error> {
+pub(in crate::bench) fn make_ready(at: &mut Attachment, bundle: &Bundle) -> Result<(), Error> {
     send(at, at.address(), bundle)?;
     arrives(at)
 }

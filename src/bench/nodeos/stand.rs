@@ -12,7 +12,7 @@ use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{self, ChanSpec, DomainId, DomainSpec, NodeOs, OutChanId, Upcall};
 use crate::port::{Frame, PeerId, PortId};
 use crate::schedule::Policy;
-use crate::topology::{Link, Port, Routes};
+use crate::topology::{Ceiling, Link, Port, Routes};
 use crate::trust::Role;
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{Addr, Prefix, arp, ipv4, udp};
@@ -277,6 +277,7 @@ fn config() -> NodeConfig {
         addresses: vec![(Addr::v4([10, 0, number, 1]), Prefix::new(Addr::v4([10, 0, number, 0]), 120))],
         mtu: 1500,
         bits_per_second: 0,
+        ceiling: Ceiling::NONE,
     };
     NodeConfig {
         name: "bench".into(),

@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn cut_through_paths_are_judged_beside_linux_and_each_other() {
-        let (mut series, mut report) = (Series::default(), Report::new("paths"));
+        let (mut series, mut report) = (Series::default(), Report::new("paths", 1));
         let regime = streams(true)[0].regime();
         for _ in 0..5 {
             for (variant, value) in [(LINUX, 1000.0), (IP, 280.0), (UDP, 300.0)] {

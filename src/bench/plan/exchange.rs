@@ -58,7 +58,7 @@ const REGIME: &str = "application-level exchange, 3 nodes";
 const DELIVERED: &str = "share delivered";
 
 /// A sender of the bandwidth service pays for all of its packets at once.
-const BOUND: &str = "[plan]\nbound_max = 4000000000";
+const BOUND: &str = "[plan]\nbound_max = 4000000000\nopen = [\"bandwidthReceive\", \"bandwidthSend\"]";
 
 /// What every packet is: evaluated where it is injected, delivered where it goes.
 const PROGRAM: &str = "fun go(dest : host, to : port, load : blob) : unit =
@@ -178,7 +178,7 @@ impl Chain {
         };
         call(
             &format!("measure(hd thisHost(), getHostByName(\"{to}\"), \"bench\", {count}, {LOAD}, {rate}, 3)"),
-            3 * count + 20,
+            3 * count + 60,
         )?;
         std::thread::sleep(Duration::from_secs_f64(f64::from(count) / f64::from(rate)) + SILENCE);
         // The report goes there, and comes back.

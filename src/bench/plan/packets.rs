@@ -6,7 +6,7 @@ use crate::apps::plan::Script;
 use crate::node::{NodeConfig, Sizes};
 use crate::nodeos::domain::Limits;
 use crate::port::{PeerId, PortId};
-use crate::topology::{Link, Neighbour, NextHop, Port, Routes};
+use crate::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
 use crate::trust::Roles;
 use crate::wire::{Addr, Prefix, anep, plan as wire};
 use plan::name::Name;
@@ -111,6 +111,7 @@ pub(super) fn overlay_node(own: Host, ends: [Host; 2]) -> NodeConfig {
         addresses: vec![(own, Prefix::host(own))],
         mtu: 1500,
         bits_per_second: 0,
+        ceiling: Ceiling::NONE,
     };
     let ends = [(Addr(ends[0].0), PeerId(0)), (Addr(ends[1].0), PeerId(1))];
     let routes = ends.map(|(addr, _)| (Prefix::host(addr), NextHop { port: PortId(0), via: addr }));

@@ -13,7 +13,7 @@ use crate::nodeos::memory_pool::POOLS_MAX;
 use crate::port::{Frame, FramePool, PortId};
 use crate::schedule::Policy;
 use crate::sys::clock::thread_cpu;
-use crate::topology::{Link, Port, Routes};
+use crate::topology::{Ceiling, Link, Port, Routes};
 use crate::trust::Role;
 use crate::wire::ethernet::{self, Mac};
 use crate::wire::{Addr, Prefix, ipv4, udp};
@@ -140,7 +140,14 @@ impl Bed {
         let addresses = vec![(Addr::v4(HERE), Prefix::host(Addr::v4(HERE)))];
         let mut node = Node::new(NodeConfig {
             name: "bench".into(),
-            ports: vec![Port { name: "if0".into(), link, addresses, mtu: 1500, bits_per_second: 0 }],
+            ports: vec![Port {
+                name: "if0".into(),
+                link,
+                addresses,
+                mtu: 1500,
+                bits_per_second: 0,
+                ceiling: Ceiling::NONE,
+            }],
             neighbours: Vec::new(),
             routes: Arc::new(Routes::default()),
             roles: Arc::default(),

@@ -2,6 +2,7 @@
 //!
 //! Checking shows every mistake of every file and the types of what is right; formatting puts source text into its one form.
 
+use crate::clean;
 use anyhow::{Context as _, Result};
 use plan::check::{Checked, check};
 use plan::diagnostic::{Diagnostic, render};
@@ -21,7 +22,9 @@ pub(super) fn read(file: &Path) -> Result<String> {
 
 fn complain(file: &Path, source: &str, diagnostics: &[Diagnostic]) {
     let colour = std::io::stderr().is_terminal();
-    eprint!("{}", render(diagnostics, &file.display().to_string(), source, colour));
+    // Its colours are control characters, so what it shows of the file is cleaned before.
+    let shown = render(diagnostics, &clean::line(&file.display().to_string()), &clean::blotted(source), colour);
+    let _ = std::io::stderr().write_all(shown.as_bytes());
 }
 
 /// Whether all files are right.
@@ -37,11 +40,11 @@ pub(super) fn check_files(files: &[PathBuf], json: bool) -> Result<bool> {
         }
         complain(file, &source, &checked.diagnostics);
         for (name, kind) in &checked.types {
-            println!("{}: {name} : {kind}", file.display());
+            crate::say!("{}: {name} : {kind}", file.display());
         }
     }
     if json {
-        println!("{}", Value::from(values));
+        crate::say!("{}", Value::from(values));
     }
     Ok(good)
 }
@@ -84,7 +87,7 @@ pub(super) fn format_files(files: &[PathBuf], check: bool) -> Result<bool> {
         };
         match (check, is_input(file)) {
             (true, _) if formatted != source => {
-                println!("{}", file.display());
+                crate::say!("{}", file.display());
                 good = false;
             }
             (true, _) => {}

@@ -2,6 +2,7 @@
 
 use super::check::read;
 use crate::apps::plan::{Local, Script, delivered, packet};
+use crate::clean;
 use crate::cli::attach::Place;
 use crate::ee::plan::{authenticator, signed};
 use crate::manage::client::plan::{PlanPort, Told};
@@ -115,17 +116,17 @@ pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
     let mut local = local(arguments.hosts.as_deref())?;
     local.addresses = vec![Host::v4([127, 0, 0, 1])];
     let value = script.evaluate(&arguments.expression, &mut local);
-    local.printed.iter().for_each(|line| println!("{line}"));
+    local.printed.iter().for_each(|text| crate::say!("{}", clean::printed(text)));
     for (chunk, to, bound) in &local.sent {
-        println!("a packet to {to} with {bound}: {}", Value::Chunk(chunk.clone()));
+        crate::say!("a packet to {to} with {bound}: {}", clean::shown(&Value::Chunk(chunk.clone()).to_string()));
     }
     match value {
         Ok(Value::Unit) => Ok(true),
         Ok(value) => {
-            println!("{value}");
+            crate::say!("{}", clean::printed(&value.to_string()));
             Ok(true)
         }
-        Err(why) => bail!("{why}"),
+        Err(why) => bail!("{}", clean::shown(&why.to_string())),
     }
 }
 
@@ -151,7 +152,7 @@ pub(super) fn inject(arguments: &InjectArgs) -> Result<bool> {
     let octets = packet.octets().context("the packet is too long")?;
     if arguments.verbose {
         let header = &packet.header;
-        eprintln!("{} octets, bound {}, to {}", octets.len(), header.bound, Addr(header.destination.0));
+        crate::say_err!("{} octets, bound {}, to {}", octets.len(), header.bound, Addr(header.destination.0));
     }
     match (&mut port, &arguments.output) {
         (Some(port), _) => arguments.converse(port, &octets),
@@ -223,7 +224,7 @@ impl InjectArgs {
         while self.replies.is_none_or(|wanted| replies < wanted) {
             let Some(told) = port.receive(wait.saturating_sub(last.elapsed()))? else { break };
             if let Some(line) = self.line(&told) {
-                println!("{line}");
+                crate::say!("{line}");
             }
             replies += 1;
             last = Instant::now();
@@ -233,10 +234,10 @@ impl InjectArgs {
 
     fn line(&self, told: &Told) -> Option<String> {
         match told {
-            Told::Printed(text) => Some(text.clone()),
-            Told::Delivered(_, octets) if self.values => {
-                Some(delivered(octets).map_or("an unknown value".into(), |(_, value)| value.to_string()))
-            }
+            Told::Printed(text) => Some(clean::printed(text)),
+            Told::Delivered(_, octets) if self.values => Some(
+                delivered(octets).map_or("an unknown value".into(), |(_, value)| clean::printed(&value.to_string())),
+            ),
             Told::Opened(_, from, number) if self.verbose => Some(format!("opened by {from} to {number}")),
             Told::Closed(_) if self.verbose => Some("closed".into()),
             _ => None,

@@ -189,7 +189,7 @@ fn understand(said: &str, program: &Program, lines: Option<&Lines>) -> Lint {
     let at = at.checked_sub(BEFORE).filter(|at| *at < program.code.len());
     let instruction = at.map(|at| format!("{at}: {}", disassemble(program, at)));
     let source = at.zip(lines).and_then(|(at, lines)| lines.find(Kind::Bpf, at));
-    Lint::Doubts { why: why.chars().filter(|c| !c.is_control()).take(300).collect(), instruction, source }
+    Lint::Doubts { why: crate::clean::shown(&why).to_string(), instruction, source }
 }
 
 const MOVE: u8 = 0xbf;

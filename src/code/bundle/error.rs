@@ -33,6 +33,11 @@ pub enum Error {
     },
     /// The signature is not the principal's over this manifest.
     Signature,
+    /// It, or who has signed it, was revoked.
+    Revoked {
+        /// What, and by whom.
+        by: String,
+    },
     /// The manifest has no representation of this kind.
     NoSuchLayer {
         /// The kind.
@@ -75,12 +80,13 @@ impl fmt::Display for Error {
                 "the manifest is not in canonical form from byte {offset} on, so its name would be ambiguous; {REBUILD}"
             ),
             Error::Field { field, found, expected } => {
-                write!(f, "the manifest's {field} is '{}', expected {expected}; {REBUILD}", found.escape_default())
+                write!(f, "the manifest's {field} is '{}', expected {expected}; {REBUILD}", crate::clean::shown(found))
             }
             Error::Signature => write!(
                 f,
                 "the signature is not the principal's over this manifest; get the bundle from its author, or {REBUILD} --sign"
             ),
+            Error::Revoked { by } => f.write_str(by),
             Error::NoSuchLayer { kind } => write!(f, "the manifest names no {kind} representation; {REBUILD}"),
             Error::Representation { kind, expected, found } => write!(
                 f,

@@ -60,7 +60,7 @@ impl Lines {
 
     /// The number of a file; nothing if there are too many.
     fn file(&mut self, name: &str) -> Option<u8> {
-        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let name = crate::clean::shown(name).to_string();
         let mut end = name.len().min(NAME_MAX);
         while !name.is_char_boundary(end) {
             end -= 1;
@@ -215,7 +215,7 @@ mod tests {
         let find = |kind, at| table().find(kind, at);
         assert_eq!([0, 3, 5].map(|at| find(Kind::Bpf, at).unwrap()), ["a.c:7", "a.c:7", "anode/capsule.h:300"]);
         assert_eq!((find(Kind::Bpf, 11).unwrap(), find(Kind::Bpf, 12)), ("a.c:2".into(), None));
-        assert_eq!((find(Kind::Wasm, 4), find(Kind::Wasm, 6).unwrap()), (None, "b[31m.c:1".into()));
+        assert_eq!((find(Kind::Wasm, 4), find(Kind::Wasm, 6).unwrap()), (None, "b\\u001b[31m.c:1".into()));
         assert_eq!(find(Kind::Native, 0), None);
     }
 

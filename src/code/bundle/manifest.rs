@@ -106,6 +106,11 @@ impl Manifest {
         if principal.verify(&message, &signature) { Ok(Some(principal)) } else { Err(Error::Signature) }
     }
 
+    /// Who is said to have signed it, which nobody has verified.
+    pub fn claimed_principal(&self) -> Option<PrincipalId> {
+        self.signed.map(|(principal, _)| principal)
+    }
+
     /// Whether there is a signature, right or wrong.
     pub fn is_signed(&self) -> bool {
         self.signed.is_some()

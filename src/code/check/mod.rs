@@ -8,6 +8,7 @@
 //! `docs/bundle.md` states the same rules in words.
 
 mod bpf;
+mod cost;
 mod disassemble;
 mod explain;
 mod native;
@@ -17,6 +18,7 @@ mod symbols;
 mod wasm;
 
 pub use bpf::{BpfFacts, bpf};
+pub use cost::bounds;
 pub use disassemble::disassemble;
 pub use explain::Explanation;
 pub use native::native;

@@ -1,5 +1,6 @@
 //! Why mobile code is refused: the cause, where it is, and what its author can do.
 
+use crate::clean::shown;
 use crate::code::bundle;
 use core::fmt;
 
@@ -183,14 +184,15 @@ impl fmt::Display for Refusal {
             }
             Refusal::Invalid { cause, offset } => write!(
                 f,
-                "not a valid module at byte {offset}: {cause}; compile for wasm32 without newer extensions (see docs/bundle.md)"
+                "not a valid module at byte {offset}: {}; compile for wasm32 without newer extensions (see docs/bundle.md)",
+                shown(cause)
             ),
-            Refusal::Import { name } => write!(f, "it imports '{}'; {CALLS}", name.escape_default()),
+            Refusal::Import { name } => write!(f, "it imports '{}'; {CALLS}", shown(name)),
             Refusal::Signature { name, found, expected } => {
-                write!(f, "'{name}' has the type {found}, must have {expected}; include anode/capsule.h")
+                write!(f, "'{}' has the type {found}, must have {expected}; include anode/capsule.h", shown(name))
             }
             Refusal::Export { name, expected } => {
-                write!(f, "export '{}' {expected}; build with: anode code build", name.escape_default())
+                write!(f, "export '{}' {expected}; build with: anode code build", shown(name))
             }
             Refusal::Forbidden { what, remedy } => write!(f, "it has {what}; {remedy}"),
             Refusal::Instruction { name, offset } => write!(
@@ -210,9 +212,9 @@ impl fmt::Display for Refusal {
                 )
             }
             Refusal::Form(error) => error.fmt(f),
-            Refusal::Symbol { name } => write!(f, "it calls '{name}'; {CALLS}"),
+            Refusal::Symbol { name } => write!(f, "it calls '{}'; {CALLS}", shown(name)),
             Refusal::Unused { name } => {
-                write!(f, "it lists the symbol '{name}' without calling it; build with: anode code build")
+                write!(f, "it lists the symbol '{}' without calling it; build with: anode code build", shown(name))
             }
             Refusal::Bpf { at, opcode, fault } => write!(f, "instruction {at} (opcode {opcode:#04x}): {fault}"),
         }

@@ -3,6 +3,7 @@
 //! What is refused here is what an author can change, and is named so; that the rest is valid
 //! WebAssembly is the validator's matter, and what concerns several sections is [`super::wasm`]'s.
 
+use super::cost::Costs;
 use super::wasm::Value;
 use super::{Refusal, SYMBOLS, Symbol, Type, symbol};
 use wasmparser::{
@@ -11,10 +12,10 @@ use wasmparser::{
 };
 
 /// More than any program needs; less than makes a compiler slow.
-const FUNCTIONS_MAX: u64 = 1024;
+pub(super) const FUNCTIONS_MAX: u64 = 1024;
 const TYPES_MAX: u64 = 1024;
 const VALUES_MAX: u64 = 32;
-const LOCALS_MAX: u64 = 1024;
+pub(super) const LOCALS_MAX: u64 = 1024;
 const GLOBALS_MAX: u64 = 64;
 const TABLE_MAX: u64 = 1024;
 const SEGMENTS_MAX: u64 = 256;
@@ -32,6 +33,8 @@ pub(super) struct Module {
     pub(super) data: Vec<(u32, usize)>,
     pub(super) elements: Vec<(u32, u32)>,
     pub(super) bulk_memory: bool,
+    /// What it costs to compile.
+    pub(super) costs: Costs,
     /// Whether any instruction changes a global.
     pub(super) sets_globals: bool,
     /// Whether any instruction changes the memory.
@@ -52,6 +55,7 @@ impl Module {
             }
             Payload::FunctionSection(reader) => each("functions", reader, FUNCTIONS_MAX, |kind| {
                 self.functions.push(kind);
+                self.costs.function(kind);
                 Ok(())
             }),
             Payload::TableSection(reader) => each("tables", reader, 1, |table| self.table(table.ty)),
@@ -87,6 +91,7 @@ impl Module {
     fn kind(&mut self, kind: FuncType) -> Result<(), Refusal> {
         limit("parameters", kind.params().len() as u64, VALUES_MAX)?;
         limit("results", kind.results().len() as u64, VALUES_MAX)?;
+        self.costs.kind(&kind);
         self.types.push(kind);
         Ok(())
     }
@@ -119,6 +124,7 @@ impl Module {
             return Err(Refusal::Signature { name: name.into(), found, expected });
         }
         self.imports.push(symbol);
+        self.costs.import(index);
         Ok(())
     }
 

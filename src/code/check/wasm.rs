@@ -81,7 +81,7 @@ pub fn wasm(bytes: &[u8], window: u32) -> Result<WasmFacts, Refusal> {
         module.section(&payload)?;
         if let ValidPayload::Func(function, body) = validator.payload(&payload)? {
             let mut function = function.into_validator(allocations);
-            function.validate(&body)?;
+            module.costs.body(&mut function, &body)?;
             allocations = function.into_allocations();
         }
     }

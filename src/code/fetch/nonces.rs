@@ -4,24 +4,29 @@ use crate::wire::Digest;
 
 /// A sequence of numbers that is known from its secret alone: a secret and a counter, hashed. Requests
 /// are rare, so the cost of a hash for each does not matter.
-pub(super) struct Nonces {
+pub(crate) struct Nonces {
     secret: [u8; 32],
     count: u64,
 }
 
 impl Nonces {
-    pub(super) fn new(secret: [u8; 32]) -> Nonces {
+    pub(crate) fn new(secret: [u8; 32]) -> Nonces {
         Nonces { secret, count: 0 }
     }
 
     /// The next nonce.
     pub(super) fn draw(&mut self) -> u32 {
+        (self.draw_long() >> 32) as u32
+    }
+
+    /// The next nonce of eight bytes.
+    pub(crate) fn draw_long(&mut self) -> u64 {
         let mut input = [0; 40];
         let (secret, count) = input.split_at_mut(32);
         secret.copy_from_slice(&self.secret);
         count.copy_from_slice(&self.count.to_be_bytes());
         self.count += 1;
-        Digest::of(&input).0.first_chunk().map_or(0, |first| u32::from_be_bytes(*first))
+        Digest::of(&input).0.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::assembly::Assembly;
 use super::nonces::Nonces;
-use super::{FAILURES_MAX, RETRY, Source, Step, TRIES_MAX};
+use super::{FAILURES_MAX, RETRY, SOURCES_MAX, Source, Step, TRIES_MAX};
 use crate::port::Frame;
 use crate::wire::{Digest, fetch};
 use std::collections::VecDeque;
@@ -27,6 +27,10 @@ pub(super) struct Pending {
     pub(super) absent: usize,
     /// Whose turn it is stands first.
     pub(super) sources: VecDeque<Source>,
+    /// Who made the node look for it: whose turn it takes.
+    pub(super) lane: Option<Source>,
+    /// How often it gave way to others, or was asked for in vain.
+    pub(super) rounds: u32,
     pub(super) nonce: Option<u32>,
     pub(super) tries: u32,
     /// Requests to the source whose turn it is.
@@ -44,6 +48,8 @@ impl Pending {
             stage,
             optional: false,
             absent: 0,
+            lane: sources.front().copied(),
+            rounds: 0,
             sources,
             nonce: None,
             tries: 0,
@@ -74,6 +80,39 @@ impl Pending {
             Stage::Fetching(_) => false,
             Stage::Preparing => true,
         }
+    }
+
+    /// Another neighbour can be asked for it.
+    pub(super) fn learn(&mut self, source: Option<Source>) {
+        if let Some(source) = source
+            && !self.sources.contains(&source)
+            && self.sources.len() < SOURCES_MAX
+        {
+            self.sources.push_back(source);
+        }
+    }
+
+    /// The same as if nothing had been asked for its object yet: it is not to go on before `at`.
+    pub(super) fn begin_again(self, at: u64) -> Pending {
+        let stage = match self.stage {
+            Stage::Fetching(assembly) => Stage::LookingUp(assembly.digest, assembly.certain()),
+            stage => stage,
+        };
+        Pending { stage, nonce: None, tries: 0, turn: 0, rounds: self.rounds + 1, deadline: at, ..self }
+    }
+
+    /// What is looked for.
+    pub(super) fn wanted(&self) -> Option<Digest> {
+        match &self.stage {
+            Stage::LookingUp(digest, _) => Some(*digest),
+            Stage::Fetching(assembly) => Some(assembly.digest),
+            Stage::Preparing => None,
+        }
+    }
+
+    /// Whether a request of its went unanswered, so that others may go first.
+    pub(super) fn is_stuck(&self) -> bool {
+        matches!(self.stage, Stage::Fetching(_)) && self.tries > 1
     }
 
     /// Gives up an object that the code can do without.

@@ -14,7 +14,7 @@ fn source(peer: u16) -> Source {
 fn asked() -> (Fetch, Step) {
     let mut fetch = Fetch::new([1; 32]);
     for peer in [0, 1] {
-        let _ = fetch.wait(CODE, Some(Frame::from_bytes(b"x")), Some(source(peer)));
+        let _ = fetch.wait(0, CODE, Some(Frame::from_bytes(b"x")), Some(source(peer)));
     }
     let (mut steps, given) = fetch.looked_up(0, CODE, None);
     assert!(given.is_empty() && steps.len() == 1);
@@ -88,31 +88,115 @@ fn a_source_without_the_code_has_one_turn() {
     assert_eq!(next(&mut fetch, &mut 0).map(|(source, ..)| source), Some(source(1)));
 }
 
-#[test]
-fn a_flood_of_names_displaces_the_oldest_search_and_none_that_is_near_its_end() {
-    let name = |number: usize| Digest::of(&number.to_be_bytes());
-    let frame = || Some(Frame::from_bytes(b"x"));
+fn name(number: usize) -> Digest {
+    Digest::of(&number.to_be_bytes())
+}
+
+fn frame() -> Option<Frame> {
+    Some(Frame::from_bytes(b"x"))
+}
+
+/// A fetcher with as many codes of one neighbour on their way as can be, all asked for at 0.
+fn full() -> Fetch {
     let mut fetch = Fetch::new([1; 32]);
     for number in 0..PENDING_MAX {
-        assert!(fetch.wait(name(number), frame(), Some(source(0))).1.is_empty());
+        let (steps, given) = fetch.wait(0, name(number), frame(), Some(source(0)));
+        assert!(steps == [Step::LookUp(name(number))] && given.is_empty());
+        assert_eq!(fetch.looked_up(0, name(number), None).0.len(), 1);
     }
+    fetch
+}
+
+#[test]
+fn what_finds_no_place_waits_for_one_and_is_looked_for_then() {
+    let mut fetch = full();
+    for number in PENDING_MAX..PENDING_MAX + 900 {
+        let (steps, given) = fetch.wait(1, name(number), frame(), Some(source(0)));
+        assert!(steps.is_empty() && given.is_empty(), "all others have just been asked for");
+    }
+    assert_eq!((fetch.len(), fetch.queued(), fetch.waiting()), (PENDING_MAX, 900, PENDING_MAX + 900));
+    assert!(fetch.is_pending(&name(PENDING_MAX + 899)));
+    // Each that is settled makes room for the next.
+    for number in 0..PENDING_MAX + 900 {
+        assert_eq!(fetch.settle(name(number)).count(), 1, "{number}");
+        fetch.expire(1);
+    }
+    assert!(fetch.is_empty());
+}
+
+#[test]
+fn a_flood_of_names_that_nobody_answers_lets_others_pass_and_ends() {
+    let mut fetch = full();
     fetch.preparing(name(0));
-    fetch.next_object(name(1), CODE, 10);
-    let (step, displaced) = fetch.wait(name(1000), frame(), Some(source(0)));
-    assert!(step.is_some() && displaced.len() == 1);
-    assert!(fetch.is_pending(&name(0)) && fetch.is_pending(&name(1)) && !fetch.is_pending(&name(2)));
-    let all: Vec<Digest> = fetch.pending.iter().map(|pending| pending.code).collect();
-    all.into_iter().for_each(|code| fetch.preparing(code));
-    let (step, displaced) = fetch.wait(name(1001), frame(), Some(source(0)));
-    assert!(step.is_none() && displaced.len() == 1, "the new one has to go");
-    assert!(!fetch.is_pending(&name(1001)));
+    fetch.expire(RETRY);
+    let (steps, given) = fetch.wait(RETRY + 1, name(1000), frame(), Some(source(0)));
+    assert!(steps == [Step::LookUp(name(1000))] && given.is_empty(), "the oldest that is not answered gives way");
+    assert_eq!(fetch.looked_up(RETRY + 1, name(1000), None).0.len(), 1);
+    assert!(fetch.is_pending(&name(1)) && fetch.queued() == 1 && fetch.is_preparing(&name(0)));
+    fetch.settle(name(0)).for_each(drop);
+    let (mut given, mut now) = (0, RETRY + 1);
+    while let Some(due) = fetch.deadline() {
+        now = due.max(now + 1);
+        let (steps, gone) = fetch.expire(now);
+        for step in steps {
+            if let Step::LookUp(digest) = step {
+                let _ = fetch.looked_up(now, digest, None);
+            }
+        }
+        assert!(gone.iter().all(|gone| gone.reason == Reason::FetchTimeout));
+        given += gone.len();
+    }
+    assert_eq!((given, fetch.waiting()), (PENDING_MAX, 0), "each is counted once");
+}
+
+#[test]
+fn who_wants_much_displaces_itself() {
+    let mut fetch = full();
+    let mut given = 0;
+    for number in 100..100 + 2 * QUEUED_MAX {
+        given += fetch.wait(1, name(number), frame(), Some(source(0))).1.len();
+    }
+    assert_eq!((given, fetch.queued()), (QUEUED_MAX, QUEUED_MAX));
+    // Others have a share of the places at once.
+    for number in 0..PENDING_MAX / 2 {
+        let (steps, _) = fetch.wait(2, name(number + 10_000), frame(), Some(source(1)));
+        assert_eq!(steps, [Step::LookUp(name(number + 10_000))], "{number}");
+    }
+    assert!(fetch.wait(2, name(20_000), frame(), Some(source(1))).0.is_empty());
+    for number in 0..8 {
+        let (_, gone) = fetch.wait(3, name(number + 30_000), frame(), Some(source(1)));
+        assert!(gone.iter().all(|gone| gone.reason == Reason::FetchFull));
+        assert!(fetch.is_pending(&name(number + 30_000)));
+    }
+}
+
+#[test]
+fn what_is_beside_a_code_is_looked_for_until_it_is_here() {
+    let mut fetch = full();
+    fetch.preparing(name(0));
+    let (steps, given) = fetch.beside(1, name(0), BESIDE, 9).unwrap();
+    assert!(steps.is_empty() && given.is_empty() && fetch.queued() == 1, "it waits for a place");
+    (1..PENDING_MAX).for_each(|number| drop(fetch.settle(name(number))));
+    let (mut now, mut asked) = (1, 0);
+    while asked < 100 {
+        now = fetch.deadline().unwrap().max(now + 1);
+        for step in fetch.expire(now).0 {
+            match step {
+                Step::LookUp(digest) => drop(fetch.looked_up(now, digest, None)),
+                Step::Request { digest, .. } => asked += usize::from(digest == BESIDE),
+                _ => panic!("{step:?}"),
+            }
+        }
+    }
+    fetch.end_beside(&name(0));
+    assert_eq!((fetch.len(), fetch.queued()), (1, 0));
 }
 
 #[test]
 fn what_is_fetched_beside_a_code_holds_nobody_up_and_ends_alone() {
     let (mut fetch, _) = asked();
     fetch.preparing(CODE);
-    assert_eq!(fetch.beside(CODE, BESIDE, 9), Some(Step::LookUp(BESIDE)));
+    assert_eq!(fetch.beside(0, CODE, BESIDE, 9).unwrap().0, [Step::LookUp(BESIDE)]);
     let (steps, given) = fetch.looked_up(0, BESIDE, None);
     assert!(given.is_empty() && matches!(&steps[..], [Step::Request { digest, .. }] if *digest == BESIDE), "{steps:?}");
     assert_eq!(fetch.settle(CODE).count(), 2, "the code is ready without it");
@@ -120,8 +204,8 @@ fn what_is_fetched_beside_a_code_holds_nobody_up_and_ends_alone() {
     fetch.end_beside(&CODE);
     assert!(fetch.is_empty());
     // Of a code that nobody can be asked for.
-    let _ = fetch.wait(CODE, None, None);
-    assert_eq!(fetch.beside(CODE, BESIDE, 9), Some(Step::LookUp(BESIDE)));
+    let _ = fetch.wait(0, CODE, None, None);
+    assert_eq!(fetch.beside(0, CODE, BESIDE, 9).unwrap().0, [Step::LookUp(BESIDE)]);
     let (steps, given) = fetch.looked_up(0, BESIDE, None);
     assert!(given.is_empty() && steps == [Step::Alone(CODE)], "{steps:?}");
     assert!(fetch.is_pending(&CODE), "the code itself is looked for all the same");

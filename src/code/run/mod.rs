@@ -5,6 +5,7 @@
 //! simulation. Preparing (compiling, loading) happens elsewhere, in [`Prepare::carry_out`], off the data path.
 
 mod calls;
+pub mod engine;
 pub mod native;
 mod native_calls;
 pub mod service;
@@ -12,13 +13,16 @@ pub mod trusted;
 pub mod wasm;
 
 use crate::code::bundle::Kind;
+use crate::code::compiler::Lane;
 use crate::ee::capsule::env::Env;
 use crate::nodeos::reason::Reason;
-use crate::trust::Role;
+use crate::port::{Frame, Payer, PeerId, PortId};
+use crate::trust::{PrincipalId, Role};
 use crate::wire::Digest;
+pub use engine::Tier;
 use std::collections::HashMap;
 use std::sync::Arc;
-use wasm::{Compiled, Compiler};
+use wasm::{CompileError, Compiled, Compiler};
 
 /// Code that a runtime keeps ready at the same time; beyond, the one unused for longest gives way.
 pub const SLOTS_MAX: usize = 256;
@@ -57,10 +61,42 @@ pub struct Outcome {
     pub steps: u64,
 }
 
+/// By which way work has come to the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ingress {
+    /// By none: whoever operates the node wants it.
+    #[default]
+    Node,
+    /// From whoever needs an object of the store; how often each may is bounded before.
+    Store,
+    /// From a neighbour whom the port knows, or ([`PeerId::NONE`]) from one of all others there, who share one turn: addresses can be forged.
+    Port(PortId, PeerId),
+}
+
+impl Ingress {
+    /// That of a packet.
+    pub fn of(frame: &Frame) -> Ingress {
+        if frame.payer == Payer::NOBODY { Ingress::Node } else { Ingress::Port(frame.port, frame.peer) }
+    }
+}
+
+/// Who causes work: whose turn it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// The way it has come.
+    pub ingress: Ingress,
+    /// Who signed it, or says so.
+    pub principal: Option<PrincipalId>,
+}
+
 /// A representation that is to be made ready to run.
 pub struct Prepare {
     /// The code's name.
     pub code: Digest,
+    /// For whom.
+    pub cause: Cause,
+    /// With how much effort.
+    pub tier: Tier,
     /// Which representation.
     pub kind: Kind,
     /// Its octets.
@@ -95,15 +131,24 @@ impl Instance {
 }
 
 impl Prepare {
-    /// Makes the representation ready; off the data path.
+    /// Makes the representation ready in this process; off the data path.
     pub fn carry_out(&self, compiler: &Compiler) -> Result<Program, String> {
+        self.carry_out_by(|| compiler.compile(&self.bytes, self.window, self.tier)).map_err(|error| error.to_string())
+    }
+
+    /// The same, with a compiler in a jail for wasm.
+    pub fn carry_out_in(&self, compiler: &Compiler, lane: &mut Lane) -> Result<Program, CompileError> {
+        self.carry_out_by(|| compiler.compile_in(lane, &self.bytes, self.window, self.tier))
+    }
+
+    fn carry_out_by(&self, wasm: impl FnOnce() -> Result<Compiled, CompileError>) -> Result<Program, CompileError> {
         match self.kind {
-            Kind::Wasm => {
-                let compiled = compiler.compile(&self.bytes, self.window);
-                compiled.map(Program::Wasm).map_err(|error| error.to_string())
+            Kind::Wasm => wasm().map(Program::Wasm),
+            Kind::Native => {
+                let loaded = native::Library::load(&self.bytes, self.window);
+                loaded.map(Program::Native).map_err(CompileError::Native)
             }
-            Kind::Native => native::Library::load(&self.bytes, self.window).map(Program::Native),
-            Kind::Bpf => Err("the user half runs no bpf".into()),
+            Kind::Bpf => Err(CompileError::Native("the user half runs no bpf".into())),
         }
     }
 }
@@ -187,6 +232,18 @@ impl Runtime {
         };
         self.by_name.insert(name, at);
         SlotId(at)
+    }
+
+    /// Lets the same representation run as it was compiled now, from the next packet on; false if it is another one. The instance there was goes:
+    /// between two packets nobody uses it.
+    pub fn replace(&mut self, id: SlotId, program: Program) -> bool {
+        let Some(Some(slot)) = self.slots.get_mut(id.0) else { return false };
+        if slot.program.key() != program.key() {
+            return false;
+        }
+        slot.program = program;
+        self.live -= usize::from(slot.instance.take().is_some());
+        true
     }
 
     /// Gives a slot back; the code goes when nobody holds it any more.

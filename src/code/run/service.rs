@@ -5,11 +5,14 @@
 //! for an exception. It keeps its memory from call to call: that is what it is for. It imports nothing but `an_now` and
 //! `an_random`. Every call has its fuel; the operator answers for the rest.
 
+#![allow(unsafe_code)]
+
+use super::engine;
 use crate::code::bundle::REPRESENTATION_MAX;
+use crate::code::check;
+use crate::code::compiler::{Failure, Job, Lane, Purpose};
 use crate::ee::plan::{Brought, LoadedService, ServiceFailure, Signature};
-use wasmtime::{
-    Caller, Config, Engine, Linker, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
-};
+use wasmtime::{Caller, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TypedFunc};
 
 /// Octets of a module's buffer.
 pub const BUFFER: usize = 4096;
@@ -39,34 +42,55 @@ pub struct WasmService {
 }
 
 impl WasmService {
-    /// Compiles a module, or its text form; takes its time, so not in the packet path. The error says what is wrong.
+    /// Compiles a module, or its text form, in this process: what an operator loads, and simulations. The error says what is wrong.
     pub fn load(module: &[u8]) -> Result<WasmService, String> {
-        if module.len() > REPRESENTATION_MAX {
-            return Err(format!("a service has at most {REPRESENTATION_MAX} octets"));
-        }
-        let wasm = wat::parse_bytes(module).map_err(|error| error.to_string())?;
-        let mut config = Config::new();
-        config.consume_fuel(true).cranelift_nan_canonicalization(true).cranelift_opt_level(OptLevel::Speed);
-        WasmService::instantiate(&config, &wasm).map_err(|error| format!("{error:#}"))
+        let wasm = binary(module)?;
+        let compile = |engine: &Engine| Module::new(engine, &wasm).map_err(said);
+        WasmService::instantiate(&wasm, compile)
     }
 
-    /// The same of a module that says itself what it is, in a custom section `plan`: its name, a colon, and its type.
-    pub fn named(module: &[u8]) -> Result<Brought, String> {
-        let wasm = wat::parse_bytes(module).map_err(|error| error.to_string())?;
+    /// The same of a module that says itself what it is, in a custom section `plan`: its name, a colon, and its type. It came in a
+    /// packet; so a compiler in a jail compiles it, if there is one, and why that failed is left in its place.
+    pub fn named(module: &[u8], jail: Option<(&mut Lane, &mut Option<Failure>)>) -> Result<Brought, String> {
+        let wasm = binary(module)?;
         let text = section(&wasm).ok_or("the module has no custom section 'plan' with NAME : TYPE")?;
         let (name, kind) = text.split_once(':').ok_or_else(|| format!("'{text}' is not NAME : TYPE"))?;
         let signature = Signature::parse(kind.trim())?;
-        Ok(Brought { name: name.trim().into(), signature, service: Box::new(WasmService::load(&wasm)?) })
+        let service = match jail {
+            None => WasmService::load(&wasm)?,
+            Some((lane, failure)) => WasmService::load_in(lane, &wasm, failure)?,
+        };
+        Ok(Brought { name: name.trim().into(), signature, service: Box::new(service) })
     }
 
-    fn instantiate(config: &Config, wasm: &[u8]) -> wasmtime::Result<WasmService> {
-        let engine = Engine::new(config)?;
-        let module = Module::new(&engine, wasm)?;
+    fn load_in(lane: &mut Lane, wasm: &[u8], failed: &mut Option<Failure>) -> Result<WasmService, String> {
+        WasmService::instantiate(wasm, |engine| {
+            let output = lane.compile(&Job { purpose: Purpose::Service, module: wasm }).map_err(|failure| {
+                let why = failure.to_string();
+                *failed = Some(failure);
+                why
+            })?;
+            // SAFETY: as in `super::wasm::Compiler::compile_in`.
+            unsafe { Module::deserialize(engine, output.artifact) }.map_err(said)
+        })
+    }
+
+    fn instantiate(
+        wasm: &[u8],
+        compile: impl FnOnce(&Engine) -> Result<Module, String>,
+    ) -> Result<WasmService, String> {
+        check::bounds(wasm).map_err(|refusal| refusal.to_string())?;
+        let engine = Engine::new(&engine::service()).map_err(said)?;
+        let module = compile(&engine)?;
+        WasmService::of(&engine, &module).map_err(said)
+    }
+
+    fn of(engine: &Engine, module: &Module) -> wasmtime::Result<WasmService> {
         let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).memories(1).tables(1).instances(1).build();
-        let mut store = Store::new(&engine, Host { now: 0, random: 0, limits });
+        let mut store = Store::new(engine, Host { now: 0, random: 0, limits });
         store.limiter(|host| &mut host.limits);
         store.set_fuel(START_FUEL)?;
-        let mut linker = Linker::new(&engine);
+        let mut linker = Linker::new(engine);
         linker.func_wrap("anode", "an_now", |caller: Caller<'_, Host>| caller.data().now)?;
         linker.func_wrap("anode", "an_random", |mut caller: Caller<'_, Host>| {
             // Of one random number for the call many (splitmix64).
@@ -76,7 +100,7 @@ impl WasmService {
             let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^ mixed >> 31
         })?;
-        let instance = linker.instantiate(&mut store, &module)?;
+        let instance = linker.instantiate(&mut store, module)?;
         let wrong = wasmtime::Error::msg;
         let entry = instance.get_typed_func::<u32, i32>(&mut store, "service")?;
         let memory = instance.get_memory(&mut store, "memory").ok_or_else(|| wrong("it exports no memory"))?;
@@ -88,6 +112,18 @@ impl WasmService {
         }
         Ok(WasmService { store, entry, memory, buffer })
     }
+}
+
+/// A module in its binary form.
+fn binary(module: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
+    let long = |length: usize| length > REPRESENTATION_MAX;
+    let wasm =
+        if long(module.len()) { None } else { Some(wat::parse_bytes(module).map_err(|error| error.to_string())?) };
+    wasm.filter(|wasm| !long(wasm.len())).ok_or_else(|| format!("a service has at most {REPRESENTATION_MAX} octets"))
+}
+
+fn said(error: wasmtime::Error) -> String {
+    format!("{error:#}")
 }
 
 /// What a module says that it is.

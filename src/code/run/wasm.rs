@@ -9,8 +9,10 @@
 #![allow(unsafe_code)]
 
 use super::calls;
+use super::engine::{self, Tier};
 use super::{Outcome, Verdict};
-use crate::code::check;
+use crate::code::check::{self, WasmFacts};
+use crate::code::compiler::{Failure, Job, Lane, Purpose};
 use crate::ee::capsule::env::{CONTEXT, Env};
 use crate::nodeos::reason::Reason;
 use crate::trust::Role;
@@ -20,8 +22,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 use wasmtime::{
-    Config, Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability, OptLevel,
-    PoolingAllocationConfig, RegallocAlgorithm, Store, Trap, TypedFunc, Val,
+    Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability,
+    PoolingAllocationConfig, Store, Trap, TypedFunc, Val,
 };
 
 /// Steps charged for a failure, since raising one costs the node far more than the steps before it.
@@ -50,6 +52,10 @@ pub enum CompileError {
     Refused(check::Refusal),
     /// The compiler does not take it.
     Compiler(wasmtime::Error),
+    /// The compiler in a jail does not take it, or there is none.
+    Jailed(Failure),
+    /// It is no wasm and cannot be loaded.
+    Native(String),
 }
 
 impl fmt::Display for CompileError {
@@ -57,6 +63,8 @@ impl fmt::Display for CompileError {
         match self {
             CompileError::Refused(refusal) => write!(f, "{refusal}"),
             CompileError::Compiler(error) => write!(f, "the wasm compiler refuses the module: {error:#}"),
+            CompileError::Jailed(failure) => write!(f, "{failure}"),
+            CompileError::Native(why) => f.write_str(why),
         }
     }
 }
@@ -67,6 +75,8 @@ impl core::error::Error for CompileError {}
 #[derive(Clone)]
 pub struct Compiler {
     engine: Engine,
+    /// Compiles with more effort, and runs nothing.
+    optimiser: Engine,
     linker: Arc<Linker<Guest>>,
     ticked: bool,
 }
@@ -76,6 +86,7 @@ pub struct Compiler {
 pub struct Compiled {
     name: Digest,
     window: usize,
+    tier: Tier,
     ticked: bool,
     sets_globals: bool,
     writes: bool,
@@ -101,29 +112,55 @@ impl Compiler {
         pool.total_core_instances(INSTANCES_MAX).total_memories(INSTANCES_MAX).total_tables(INSTANCES_MAX);
         pool.max_memory_size(check::MEMORY_MAX as usize).max_memories_per_module(1).max_tables_per_module(1);
         pool.linear_memory_keep_resident(check::MEMORY_MAX as usize).table_keep_resident(4096);
-        let mut config = Config::new();
+        let mut config = engine::capsule(ticked, Tier::Fast);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-        config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
-        // The author's compiler has optimised already: doing it again, and placing registers in more than one
-        // pass, takes half of the load time and gains nothing that could be measured. Nobody reads backtraces of capsules.
-        config.cranelift_opt_level(OptLevel::None).generate_address_map(false);
-        config.cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
-        config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
-        config.consume_fuel(true).epoch_interruption(ticked);
         let engine = Engine::new(&config)?;
         let mut linker = Linker::new(&engine);
         calls::link(&mut linker)?;
-        Ok(Compiler { engine, linker: Arc::new(linker), ticked })
+        let optimiser = Engine::new(&engine::capsule(ticked, Tier::Optimised))?;
+        Ok(Compiler { engine, optimiser, linker: Arc::new(linker), ticked })
     }
 
-    /// Checks and compiles a representation whose window shows `window` octets of payload.
-    pub fn compile(&self, wasm: &[u8], window: u32) -> Result<Compiled, CompileError> {
+    /// Checks and compiles a representation whose window shows `window` bytes of payload, in this process: for simulations, tests and
+    /// authors. A node has strangers' code compiled elsewhere ([`Compiler::compile_in`]).
+    pub fn compile(&self, wasm: &[u8], window: u32, tier: Tier) -> Result<Compiled, CompileError> {
         let facts = check::wasm(wasm, window).map_err(CompileError::Refused)?;
-        let module = Module::new(&self.engine, wasm).map_err(CompileError::Compiler)?;
-        let pre = self.linker.instantiate_pre(&module).map_err(CompileError::Compiler)?;
+        let module = match tier {
+            Tier::Fast => Module::new(&self.engine, wasm),
+            Tier::Optimised => self.optimiser.precompile_module(wasm).and_then(|artifact| {
+                // SAFETY: the bytes come from wasmtime's compiler in this process, and nobody has had them since.
+                unsafe { Module::deserialize(&self.engine, artifact) }
+            }),
+        };
+        self.link(wasm, window, tier, &facts, &module.map_err(CompileError::Compiler)?)
+    }
+
+    /// The same by a compiler in a jail.
+    pub fn compile_in(&self, lane: &mut Lane, wasm: &[u8], window: u32, tier: Tier) -> Result<Compiled, CompileError> {
+        let facts = check::wasm(wasm, window).map_err(CompileError::Refused)?;
+        let job = Job { purpose: Purpose::Capsule(tier), module: wasm };
+        let output = lane.compile(&job).map_err(CompileError::Jailed)?;
+        // SAFETY: what must be trusted is that these bytes are what wasmtime's compiler makes of a valid module, for they become machine
+        // code of this process. They come from a process that was forked for these bytes of wasm alone, from a server that had
+        // looked at no module, and whose output nobody could write when it was read. So a module can falsify nobody's code
+        // but its own, and only by a fault of the compiler: then it has what native code has, as it would with a compiler in this process.
+        let module = unsafe { Module::deserialize(&self.engine, output.artifact) };
+        self.link(wasm, window, tier, &facts, &module.map_err(CompileError::Compiler)?)
+    }
+
+    fn link(
+        &self,
+        wasm: &[u8],
+        window: u32,
+        tier: Tier,
+        facts: &WasmFacts,
+        module: &Module,
+    ) -> Result<Compiled, CompileError> {
+        let pre = self.linker.instantiate_pre(module).map_err(CompileError::Compiler)?;
         Ok(Compiled {
             name: Digest::of(wasm),
             window: window as usize,
+            tier,
             ticked: self.ticked,
             sets_globals: facts.sets_globals,
             writes: facts.sets_globals || facts.writes_memory,
@@ -148,6 +185,11 @@ impl Compiled {
     /// Payload octets in its window.
     pub fn window(&self) -> usize {
         self.window
+    }
+
+    /// With how much effort it was compiled.
+    pub fn tier(&self) -> Tier {
+        self.tier
     }
 
     /// Whether a role includes the calls it imports and the memory it needs.
@@ -256,6 +298,8 @@ impl Instance {
         let taken = steps - self.store.get_fuel().unwrap_or(0).min(steps);
         let (verdict, taken) = match returned {
             Ok(code) => (Verdict::from_code(code), taken),
+            // When the stack ends depends on how much of it the tier's code takes; the steps charged must not.
+            Err(error) if is_stack(&error) => (Err(Reason::Fuel), steps + TRAP_STEPS),
             Err(error) => (Err(failure(&error)), taken + TRAP_STEPS),
         };
         let env = self.store.data_mut().env.take();
@@ -300,10 +344,14 @@ fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate:
 }
 
 #[cold]
+fn is_stack(error: &wasmtime::Error) -> bool {
+    matches!(error.downcast_ref::<Trap>(), Some(Trap::StackOverflow))
+}
+
+#[cold]
 fn failure(error: &wasmtime::Error) -> Reason {
     match error.downcast_ref::<Trap>() {
-        // Which of steps and stack ends first in an endless recursion is the compiler's choice.
-        Some(Trap::OutOfFuel | Trap::Interrupt | Trap::StackOverflow) => Reason::Fuel,
+        Some(Trap::OutOfFuel | Trap::Interrupt) => Reason::Fuel,
         _ => Reason::Trap,
     }
 }

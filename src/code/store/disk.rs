@@ -18,6 +18,7 @@ use crate::wire::Digest;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,12 +39,20 @@ pub(super) enum Found {
     Failed,
 }
 
+/// The owner of a directory, if that is somebody else and this process is root.
+fn other_owner(path: &Path) -> Option<(u32, u32)> {
+    let facts = fs::metadata(path).ok()?;
+    (facts.uid() != 0 && rustix::process::geteuid().is_root()).then(|| (facts.uid(), facts.gid()))
+}
+
 /// A directory of objects.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
     /// The time of use that is on disk, for each object.
     books: Mutex<Lru<SystemTime>>,
+    /// Whom the directory belongs to, if that is a node's user and this process is root.
+    owner: Option<(u32, u32)>,
     /// Holds the shared lock.
     _lock: File,
 }
@@ -63,7 +72,12 @@ impl Disk {
             }
         }
         flock(&lock, FlockOperation::LockShared).map_err(|cause| failed(cause.into()))?;
-        let disk = Disk { path: path.into(), books: Mutex::new(Lru::new(bytes_max, entries_max)), _lock: lock };
+        let disk = Disk {
+            path: path.into(),
+            books: Mutex::new(Lru::new(bytes_max, entries_max)),
+            owner: other_owner(path),
+            _lock: lock,
+        };
         disk.take_stock().map_err(failed)?;
         Ok(disk)
     }
@@ -188,6 +202,11 @@ impl Disk {
         (written.map_err(|cause| Error::NotOnDisk { digest: *digest, path, cause }), victims.len() as u64)
     }
 
+    /// What root puts here is the node's, which could not take it out else.
+    fn give(&self, path: &Path) -> io::Result<()> {
+        self.owner.map_or(Ok(()), |(uid, gid)| std::os::unix::fs::lchown(path, Some(uid), Some(gid)))
+    }
+
     fn rename_into_place(&self, digest: &Digest, bytes: &[u8]) -> io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -195,11 +214,13 @@ impl Disk {
         let target = self.object(digest);
         let write = || {
             let mut file = File::create(&new)?;
+            self.give(&new)?;
             file.write_all(bytes)?;
             file.sync_all()?;
             let directory = target.parent().unwrap_or(&self.path);
             if !directory.exists() {
                 fs::create_dir_all(directory)?;
+                self.give(directory)?;
                 File::open(self.path.join("objects"))?.sync_all()?;
             }
             fs::rename(&new, &target)?;
@@ -221,7 +242,10 @@ impl Disk {
 
     pub(super) fn pin(&self, digest: &Digest) -> Result<(), Error> {
         let path = self.path.join("pins").join(digest.to_string());
-        let made = File::create(&path).and_then(|_| File::open(self.path.join("pins"))?.sync_all());
+        let made = File::create(&path).and_then(|_| {
+            self.give(&path)?;
+            File::open(self.path.join("pins"))?.sync_all()
+        });
         made.map_err(|cause| Error::Directory { path, cause })?;
         self.books().pin(digest);
         Ok(())

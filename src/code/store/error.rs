@@ -48,6 +48,19 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether the disk is full or takes nothing, so that only memory is left.
+    pub fn is_of_full_disk(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        match self {
+            Error::Directory { cause, .. } | Error::NotOnDisk { cause, .. } => {
+                matches!(cause.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+            }
+            Error::TooLong { .. } | Error::NoRoom { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

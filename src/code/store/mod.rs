@@ -140,6 +140,11 @@ impl Store {
         None
     }
 
+    /// The object of this digest if it is in memory; that is no use of it.
+    pub fn in_memory(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.memory().objects.peek(digest).cloned()
+    }
+
     /// Keeps an object, in memory and on disk, and returns its name. If the disk refuses it
     /// ([`Error::digest`] is then some), it is in memory all the same.
     pub fn put(&self, bytes: impl Into<Arc<[u8]>>) -> Result<Digest, Error> {
@@ -233,15 +238,25 @@ impl Store {
         Some(bundle)
     }
 
-    /// Keeps everything of a bundle that is at hand and, for code that the operator adds, pins it.
+    /// Keeps everything of a bundle that is at hand and, for code that the operator adds, pins it. If the disk refuses it, it is in
+    /// memory all the same, and stays there if it is pinned; the error says why.
     pub fn put_bundle(&self, bundle: &Bundle, pin: bool) -> Result<(), Error> {
+        let mut refused = None;
         for object in bundle.objects() {
-            if pin {
-                self.pin(&object_name(object))?;
+            let pinned = if pin { self.pin(&object_name(object)) } else { Ok(()) };
+            let kept = pinned.and_then(|()| self.put(object.clone()).map(drop));
+            if let Err(error) = kept {
+                if !error.is_of_full_disk() {
+                    return Err(error);
+                }
+                if pin {
+                    self.memory().objects.pin(&object_name(object));
+                }
+                self.keep(object)?;
+                refused = Some(error);
             }
-            self.put(object.clone())?;
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// Forgets a bundle: its manifest, and those representations that no other manifest here

@@ -261,6 +261,7 @@ impl Env {
         let mut child = self.pool.take();
         child.fill(packet.frame.bytes());
         (child.envelope, child.port) = (packet.frame.envelope, packet.frame.port);
+        child.payer = packet.frame.payer;
         if let Some(place) = child.bytes_mut().get_mut(capsule::LOCKED..capsule::LOCKED + window.len()) {
             place.copy_from_slice(window);
         }

@@ -1,12 +1,12 @@
 //! The account of a node's resource bounds: what came in, and what became of it.
 //!
 //! A hop of the bound is either spent or still somewhere, so at any time what was injected and received is what was
-//! sent, spent, left unused, and is held. Reports are not in the account: their bound counts hops and pays for nothing.
+//! sent, spent, left unused, and is held. Reports travel on what was left of the packet that they tell of, so they are in it too.
 
 use plan::packet::View;
 use serde::Serialize;
 
-/// Counters; all bounds in hops.
+/// Counters; all bounds in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Packets that came from neighbours.
@@ -19,6 +19,8 @@ pub struct Account {
     pub routed: u64,
     /// Reports made.
     pub reports: u64,
+    /// Reports not made: nothing was left of the bound to pay for them, or their source may not be sent so much.
+    pub unreported: u64,
     /// Codes that were asked for.
     pub wanted: u64,
     /// Packets sent with codes by digest.
@@ -31,7 +33,7 @@ pub struct Account {
     pub clamped: u64,
     /// Bounds of packets to neighbours.
     pub sent: u64,
-    /// Hops paid for.
+    /// Frames paid for.
     pub spent: u64,
     /// What packets had left when they ended.
     pub unused: u64,
@@ -39,5 +41,5 @@ pub struct Account {
 
 /// What a packet's bound counts for in the account.
 pub fn bound_of(octets: &[u8]) -> u64 {
-    View::new_checked(octets).filter(|view| !view.report()).map_or(0, |view| view.bound().into())
+    View::new_checked(octets).map_or(0, |view| view.bound().into())
 }

@@ -1,20 +1,21 @@
 //! What a PLAN environment is made from.
 
-use crate::port::PortId;
 use crate::wire::Addr;
 use plan::name::Name;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Services that only principals see that name them, unless the configuration opens them: those that make the node send by itself, and those that
+/// take one of few places which nobody can push out.
+pub const RESTRICTED: [&str; 2] = ["bandwidthReceive", "bandwidthSend"];
 
 /// The configuration of one environment.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whether the node speaks PLAN; packets pass it by otherwise.
     pub enabled: bool,
-    /// The largest bound a packet brings in from a neighbour or an application.
+    /// The largest bound of an application's packet; for those of neighbours there is [`crate::topology::Ceiling`].
     pub bound_max: u32,
-    /// The same for one port, by its number.
-    pub port_bound_max: BTreeMap<u16, u32>,
     /// RIP, if the node takes part in it.
     pub rip: Option<super::rip::Timers>,
     /// Whether `defaultRoute` goes by RIP instead of the node's routes.
@@ -60,23 +61,15 @@ impl Default for Config {
         Config {
             enabled: true,
             bound_max: 4096,
-            port_bound_max: BTreeMap::new(),
             rip: None,
             default_rip: false,
             hosts: Arc::default(),
             principals: Vec::new(),
-            restricted: Vec::new(),
+            restricted: RESTRICTED.iter().filter_map(|name| Name::new(name)).collect(),
             codes: 512,
             code_bytes: 1 << 20,
             depth: 1024,
             cells: 50_000,
         }
-    }
-}
-
-impl Config {
-    /// The largest bound a packet brings in by this port.
-    pub fn bound_max(&self, port: PortId) -> u32 {
-        self.port_bound_max.get(&port.0).copied().unwrap_or(self.bound_max)
     }
 }

@@ -83,8 +83,8 @@ impl eval::Node for At<'_> {
         let here = Host(self.env.way(to).own.0);
         let header = packet.header(here);
         match packet.way {
-            Way::Routed { tries, interval_ms, .. } if tries > 1 => {
-                self.send_reliably(next, header, packet.chunk, tries - 1, interval_ms)
+            Way::Routed { routing, tries, interval_ms } if tries > 1 => {
+                self.send_reliably(next, (header, routing), packet.chunk, tries - 1, interval_ms)
             }
             _ => self.put(next, header, packet.chunk),
         }
@@ -107,15 +107,12 @@ impl At<'_> {
         let codes = slices(chunk).ok_or_else(too_big)?;
         header.by_digest = false;
         if let Some(Next { port, via, .. }) = next {
-            let State { peers, account, .. } = self.state;
+            let State { peers, .. } = self.state;
             let known = |slice: &&plan::program::Slice| {
                 peers.knows(port, via, &slice.digest) && self.library.has(&slice.digest)
             };
             header.by_digest = !codes.is_empty() && codes.iter().all(known);
-            if header.by_digest {
-                account.by_digest += 1;
-                codes.iter().for_each(|slice| peers.mark(port, via, &slice.digest));
-            } else {
+            if !header.by_digest {
                 // Whoever learns the code from here may be sent its digest later, and may then have lost it.
                 for slice in codes.iter().filter(|slice| !slice.octets.is_empty()) {
                     if !self.library.has(&slice.digest) && self.library.by_octets(&slice.octets, self.table).is_ok() {
@@ -129,7 +126,18 @@ impl At<'_> {
             return Err(too_big());
         }
         let range = start..self.outbox.octets.len();
-        self.outbox.packets.push(Outgoing { next, range });
+        let frames = match self.pay(next.as_ref(), &header, &codes, range.clone()) {
+            Ok(frames) => frames,
+            Err(stop) => {
+                self.outbox.octets.truncate(start);
+                return Err(stop);
+            }
+        };
+        if let Some(Next { port, via, .. }) = next.filter(|_| header.by_digest) {
+            self.state.account.by_digest += 1;
+            codes.iter().for_each(|slice| self.state.peers.mark(port, via, &slice.digest));
+        }
+        self.outbox.packets.push(Outgoing { next, range, frames });
         Ok(())
     }
 
@@ -137,13 +145,13 @@ impl At<'_> {
     fn send_reliably(
         &mut self,
         next: Option<Next>,
-        header: Header,
+        (header, routing): (Header, &Name),
         chunk: &Arc<Chunk>,
         again: u32,
         interval_ms: u32,
     ) -> eval::Result<()> {
         let refused = || raise(const { Name::known("Refused") });
-        let (number, donated) = (self.env.random() as i64, header.bound.saturating_add(1));
+        let (number, donated) = (self.env.nonce() as i64, header.bound.saturating_add(1));
         let number = number & i64::MAX;
         let arguments =
             [Value::Host(header.previous), Value::Int(number), Value::Int(donated.into()), Value::Chunk(chunk.clone())];
@@ -154,7 +162,9 @@ impl At<'_> {
         let octets = later.octets().ok_or(raise(const { Name::known("TooBig") }))?;
         let interval = (u64::from(interval_ms) * 1_000_000).max(INTERVAL_MIN);
         let due = self.env.now().saturating_add(interval);
-        let job = super::jobs::Job { octets, left: again, due, interval, number: Some(number) };
+        // Programs say ways of flows, so only the way that all packets take proves who is at its end.
+        let proves = (*routing == route::DEFAULT_ROUTE).then_some(Addr(header.destination.0));
+        let job = super::jobs::Job { octets, left: again, due, interval, number: Some(number), proves };
         if !self.state.jobs.has_room() || !self.outbox.deed(Deed::Job(Box::new(job))) {
             return Err(refused());
         }
@@ -207,27 +217,29 @@ impl Plan {
         let mut outbox = std::mem::take(&mut self.outbox);
         let (packet, principal) = match stage {
             Stage::Open(principal) => (packet, principal),
-            Stage::Sealed | Stage::Vouched(_) => match self.open_layers(env, from, packet, stage, &mut outbox) {
-                layers::Opened::Chunk(packet, principal) => (packet, principal),
-                layers::Opened::Signed(packet, statement) => {
-                    self.flush(env, outbox, ANYONE, 0);
-                    return self.wait_for_role(env, from, &packet, statement);
+            Stage::Sealed | Stage::Vouched(_) => {
+                match self.open_layers(env, (from, length), packet, stage, &mut outbox) {
+                    layers::Opened::Chunk(packet, principal) => (packet, principal),
+                    layers::Opened::Signed(packet, statement) => {
+                        self.flush(env, outbox, ANYONE, 0);
+                        return self.wait_for_role(env, from, &packet, statement);
+                    }
+                    layers::Opened::Nothing(left) => {
+                        self.state.account.unused += u64::from(left);
+                        self.flush(env, outbox, ANYONE, 0);
+                        return Fate::Taken;
+                    }
+                    layers::Opened::Wrong(packet, name) => {
+                        self.flush(env, outbox, ANYONE, 0);
+                        return self.failed(env, &packet, &Cause::Exception(name), ANYONE);
+                    }
                 }
-                layers::Opened::Nothing(left) => {
-                    self.state.account.unused += u64::from(left);
-                    self.flush(env, outbox, ANYONE, 0);
-                    return Fate::Taken;
-                }
-                layers::Opened::Wrong(packet, name) => {
-                    self.flush(env, outbox, ANYONE, 0);
-                    return self.failed(env, &packet, &Cause::Exception(name), ANYONE);
-                }
-            },
+            }
         };
         let steps = match env.admit(principal, length) {
             Ok(steps) => u32::try_from(steps).unwrap_or(u32::MAX),
             Err(reason) => {
-                self.state.account.unused += counted(&packet.header, packet.header.bound);
+                self.state.account.unused += u64::from(packet.header.bound);
                 self.flush(env, outbox, principal, 0);
                 env.drop(principal, reason);
                 return Fate::Taken;
@@ -239,7 +251,9 @@ impl Plan {
         let mut at = At { env: &mut *env, state, table, loaded, library, config, outbox: &mut outbox, from, principal };
         let mut run = Run::new(&mut at, &packet.header, limits);
         let result = machine.evaluate(&mut run, &packet.chunk);
-        let (left, used) = (run.bound(), u64::from(limits.steps - run.steps_left()));
+        // A report has nothing to spend, and loses what is left of it.
+        let left = if packet.header.report { packet.header.bound } else { run.bound() };
+        let used = u64::from(limits.steps - run.steps_left());
         if result == Err(Stop::Fault(Fault::Wait)) {
             outbox.packets.truncate(before);
             outbox.deeds.truncate(deeds);
@@ -248,50 +262,14 @@ impl Plan {
         }
         outbox.undo.clear();
         self.state.account.evaluated += 1;
-        self.state.account.unused += counted(&packet.header, left);
         self.flush(env, outbox, principal, used);
         match result {
-            Ok(_) => Fate::Taken,
-            Err(stop) => self.failed_evaluation(env, &packet, &stop.into(), principal),
+            Ok(_) => {
+                self.state.account.unused += u64::from(left);
+                Fate::Taken
+            }
+            Err(stop) => self.failed_evaluation(env, &packet, &stop.into(), (principal, left)),
         }
-    }
-
-    fn failed_evaluation(
-        &mut self,
-        env: &mut dyn Environment,
-        packet: &Packet,
-        cause: &Cause,
-        principal: usize,
-    ) -> Fate {
-        self.state.account.failed += 1;
-        env.drop(principal, Reason::Evaluation);
-        self.report(env, packet, cause);
-        Fate::Taken
-    }
-
-    /// A packet whose layers cannot be opened.
-    pub(super) fn failed(
-        &mut self,
-        env: &mut dyn Environment,
-        packet: &Packet,
-        cause: &Cause,
-        principal: usize,
-    ) -> Fate {
-        self.state.account.unused += counted(&packet.header, packet.header.bound);
-        self.failed_evaluation(env, packet, cause, principal)
-    }
-
-    /// Tells a packet's source that it failed.
-    pub(super) fn report(&mut self, env: &mut dyn Environment, packet: &Packet, cause: &Cause) {
-        let here = Host(env.way(Addr(packet.header.source.0)).own.0);
-        let Some(report) = packet.report(cause, here) else { return };
-        self.state.account.reports += 1;
-        let mut octets = self.buffers.pop().unwrap_or_default();
-        octets.clear();
-        if report.encode(&mut octets) {
-            self.push_local(env, &octets);
-        }
-        self.recycle(octets);
     }
 
     /// Does what an evaluation has done.
@@ -300,9 +278,9 @@ impl Plan {
             self.state.resident.undo(before);
         }
         let mut sent = 0;
-        for Outgoing { next, range } in &outbox.packets {
+        for Outgoing { next, range, frames } in &outbox.packets {
             let Some(octets) = outbox.octets.get(range.clone()) else { continue };
-            self.state.account.spent += 1;
+            self.state.account.spent += u64::from(*frames);
             match next {
                 Some(next) => {
                     sent += 1;
@@ -321,11 +299,6 @@ impl Plan {
         outbox.clear();
         self.outbox = outbox;
     }
-}
-
-/// A bound as it counts in the account: a report's does not.
-pub(super) fn counted(header: &Header, bound: u32) -> u64 {
-    if header.report { 0 } else { bound.into() }
 }
 
 impl State {
@@ -349,6 +322,20 @@ impl State {
         }
     }
 
+    /// Begins a job. What the node sends in the place of a program is charged to its destination now.
+    fn begin(&mut self, env: &mut dyn Environment, job: super::jobs::Job) {
+        let (bound, bytes) = (job.bound(), job.octets.len().saturating_mul(job.left as usize));
+        let to = View::new_checked(&job.octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.destination().0));
+        let of_program = job.number.is_some() || env.topology().is_own(to);
+        let may = of_program || env.may_send(to, None, bytes);
+        if !may {
+            env.drop(ANYONE, Reason::Unanswered);
+        }
+        if !(may && self.jobs.add(job)) {
+            self.account.unused += bound;
+        }
+    }
+
     fn carry_out(&mut self, env: &mut dyn Environment, deed: Deed) {
         let now = env.now();
         match deed {
@@ -360,15 +347,17 @@ impl State {
                 }
             }
             Deed::Flow(flow, way) => self.flows.set(flow, way),
-            Deed::Acknowledge(number) => self.account.unused += self.jobs.acknowledge(number),
-            Deed::Receive(name, until) => self.jobs.meters.receive(now, name, until),
-            Deed::Count(name, bytes) => self.jobs.meters.count(now, &name, bytes),
-            Deed::Job(job) => {
-                let bound = job.bound();
-                if !self.jobs.add(*job) {
-                    self.account.unused += bound;
+            Deed::Acknowledge(number) => {
+                if let Some(job) = self.jobs.acknowledge(number) {
+                    self.account.unused += job.bound();
+                    if let Some(addr) = job.proves {
+                        env.answered(addr);
+                    }
                 }
             }
+            Deed::Receive(name, until) => self.jobs.meters.receive(now, name, until),
+            Deed::Count(name, bytes) => self.jobs.meters.count(now, &name, bytes),
+            Deed::Job(job) => self.begin(env, *job),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! packet that made it, since that has ended long ago.
 
 use super::{Environment, Fate, Plan, account};
+use crate::wire::Addr;
 use std::collections::HashMap;
 
 /// Jobs at the same time.
@@ -28,6 +29,8 @@ pub struct Job {
     pub interval: u64,
     /// By which the destination says that one has arrived; then no more leave.
     pub number: Option<i64>,
+    /// Who has answered if that is said: the destination, if the packet went where all others for it go.
+    pub proves: Option<Addr>,
 }
 
 impl Job {
@@ -104,10 +107,10 @@ impl Jobs {
         room
     }
 
-    /// A copy has arrived; gives what the others had been given.
-    pub fn acknowledge(&mut self, number: i64) -> u64 {
-        let at = self.list.iter().position(|job| job.number == Some(number));
-        at.map_or(0, |at| self.list.swap_remove(at).bound())
+    /// A copy has arrived: the job is done.
+    pub fn acknowledge(&mut self, number: i64) -> Option<Job> {
+        let at = self.list.iter().position(|job| job.number == Some(number))?;
+        Some(self.list.swap_remove(at))
     }
 
     pub fn next_timer(&self) -> u64 {
@@ -180,12 +183,12 @@ mod tests {
 
     #[test]
     fn a_job_ends_with_its_copies_or_with_word_of_an_arrival() {
-        let job = |number| Job { octets: vec![1], left: 2, due: 5, interval: 10, number };
+        let job = |number| Job { octets: vec![1], left: 2, due: 5, interval: 10, number, proves: None };
         let mut jobs = Jobs::default();
         assert!(jobs.add(job(Some(7))) && jobs.add(job(None)));
         let mut out = Vec::new();
         assert!(!jobs.due(4, &mut out) && jobs.due(5, &mut out) && jobs.due(5, &mut out) && !jobs.due(5, &mut out));
-        jobs.acknowledge(7);
+        assert!(jobs.acknowledge(7).is_some() && jobs.acknowledge(7).is_none());
         assert_eq!((jobs.next_timer(), out.len()), (15, 2));
         assert!(jobs.due(15, &mut out) && jobs.len() == 0);
     }

@@ -10,11 +10,12 @@ use super::library::Shelf;
 use super::outbox::{Deed, Outbox};
 use super::signers::{Numbers, Signers};
 use super::{ANYONE, Environment, Plan};
+use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
 use crate::trust::{Credential, PrincipalId, PrincipalKey, Signature, Statement, said};
 use crate::wire::{Addr, Digest};
 use plan::name::Name;
-use plan::packet::{Header, Packet, slices};
+use plan::packet::{Header, Outline, Packet, slices};
 use plan::value::{Callee, Chunk, Host, Value};
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
@@ -156,6 +157,12 @@ pub fn signed(
     Chunk::new(Callee::Service(SIGNED_BY.clone()), arguments)
 }
 
+/// Whether a packet says that it is signed: its outermost layer names a principal. Whoever evaluates it finds out whether that is true.
+pub(super) fn is_signed(octets: &[u8]) -> bool {
+    let service = Outline::read(octets).ok().and_then(|outline| outline.service());
+    service.is_some_and(|name| name == *SIGNED_BY || name == AUTH_EVAL)
+}
+
 /// What a `signedBy` layer says, and what is inside.
 fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
     let [Value::Blob(who), Value::Int(number), Value::Blob(signature), Value::Blob(credential), Value::Chunk(inside)] =
@@ -188,12 +195,13 @@ impl Plan {
     pub(super) fn open_layers(
         &mut self,
         env: &mut dyn Environment,
-        from: Option<&Neighbour>,
+        (from, length): (Option<&Neighbour>, usize),
         mut packet: Packet,
         stage: Stage,
         outbox: &mut Outbox,
     ) -> Opened {
         let mut principal = if let Stage::Vouched(principal) = stage { principal } else { ANYONE };
+        let mut senders = 0;
         for _ in 0..LAYERS_MAX {
             let Callee::Service(name) = packet.chunk.callee() else { break };
             if *name == *SIGNED_BY {
@@ -214,6 +222,11 @@ impl Plan {
                 }
                 (RELIABLY, [Value::Host(sender), Value::Int(number), Value::Int(donated), Value::Chunk(inside)]) => {
                     let new = self.state.layers.is_new(*sender, *number);
+                    // All that came was said to be of its source already; the outermost sender may be another.
+                    if senders == 0 && from.is_some() && *sender != packet.header.source {
+                        env.heard(Addr(sender.0), length);
+                    }
+                    senders += 1;
                     let mut at = At {
                         env: &mut *env,
                         state: &mut self.state,
@@ -299,8 +312,15 @@ impl At<'_> {
         let (Ok(next), Some(bound)) = (next, cost.checked_sub(1)) else { return };
         let here = Host(self.env.way(to).own.0);
         let word = Header { bound, destination: sender, previous: here, handler: Name::NONE, ..header.clone() };
-        if self.put(Some(next), word, &chunk).is_ok() {
+        if self.put(Some(next), word, &chunk).is_err() {
+            return;
+        }
+        let octets = self.outbox.packets.last().map_or(0, |last| last.range.len());
+        if self.env.may_send(to, None, octets) {
             header.bound -= cost;
+        } else {
+            self.outbox.take_back();
+            self.env.drop(ANYONE, Reason::Unanswered);
         }
     }
 }

@@ -18,6 +18,7 @@
 
 mod account;
 pub mod config;
+mod costs;
 mod evaluate;
 mod flows;
 mod jobs;
@@ -30,6 +31,7 @@ mod outside;
 mod peers;
 mod pieces;
 mod ports;
+mod reports;
 mod resident;
 pub mod rip;
 mod route;
@@ -60,7 +62,7 @@ use peers::Peers;
 use pieces::Assemblies;
 use plan::eval::{Builtin, Machine};
 use plan::name::Name;
-use plan::packet::ViewMut;
+use plan::packet::{View, ViewMut};
 use plan::value::Host;
 use ports::Ports;
 pub use ports::{Seat, message};
@@ -104,8 +106,14 @@ pub trait Environment {
     fn topology(&self) -> &Topology;
     /// What the node knows of a destination.
     fn way(&mut self, to: Addr) -> Way;
+    /// Whether packets that come in by a port must be signed.
+    fn demands_signature(&self, _port: PortId) -> bool {
+        false
+    }
     /// A random number.
     fn random(&mut self) -> u64;
+    /// A number that nobody can guess who is not told, whatever other random numbers he knows.
+    fn nonce(&mut self) -> u64;
     /// Octets of one message that go to the next node in a frame.
     fn room(&self, next: &Next) -> usize;
     /// Sends a message that has room; `write` puts it into the frame and gives its length.
@@ -120,8 +128,22 @@ pub trait Environment {
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
     /// Charges the principal's domain.
     fn charge(&mut self, principal: usize, steps: u64, sent: u64);
+    /// What follows is done for a packet that waited, and came from this neighbour: its share of the worker pays.
+    fn on_behalf(&mut self, _from: Option<&Neighbour>) {}
     /// Counts a packet that ends here.
     fn drop(&mut self, principal: usize, reason: Reason);
+    /// So many octets have come in the name of an address.
+    fn heard(&mut self, addr: Addr, bytes: usize);
+    /// Whether the node may send so many octets there of its own accord, which are charged; `port` if a neighbour's behind it.
+    fn may_send(&mut self, to: Addr, port: Option<PortId>, bytes: usize) -> bool;
+    /// Whether it could.
+    fn could_send(&mut self, to: Addr, bytes: usize) -> bool;
+    /// The same as [`Environment::may_send`] for word of an error; the reason if it may not.
+    fn may_report(&mut self, to: Addr, bytes: usize) -> Result<(), Reason>;
+    /// Somebody at this address gets what is sent there.
+    fn answered(&mut self, addr: Addr);
+    /// Counts a packet of a neighbour whose bound was cut from one number to another.
+    fn clamped(&mut self, from: &Neighbour, bound: u32, most: u32);
     /// Octets the node keeps of other environments' things, by name: for the service that tells them.
     fn memory(&self, put: &mut dyn FnMut(&str, usize));
 }
@@ -240,6 +262,7 @@ impl Plan {
 
     /// A message has come from a neighbour.
     pub fn receive(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+        env.heard(from.addr, octets.len());
         let fate = self.message(env, from, octets);
         self.run_local(env);
         fate
@@ -286,10 +309,20 @@ impl Plan {
 
     /// A packet has come from a neighbour.
     fn packet(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        let most = self.config.bound_max(from.port);
+        if env.demands_signature(from.port) && !layers::is_signed(octets) {
+            return Fate::Drop(Reason::Unsigned);
+        }
+        let most = env.topology().port(from.port).map_or(0, |port| port.ceiling.unsigned);
         let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
         let cut = view.clamp(most);
         view.set_previous(Host(from.addr.0));
+        let source = View::new_checked(octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.source().0));
+        if source != from.addr {
+            env.heard(source, octets.len());
+        }
+        if cut > 0 {
+            env.clamped(from, most.saturating_add(cut), most);
+        }
         let account = &mut self.state.account;
         account.packets += 1;
         account.clamped += u64::from(cut);
@@ -299,7 +332,7 @@ impl Plan {
 
     /// Evaluates a packet or sends it on.
     fn process(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
-        let Some(view) = plan::packet::View::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
+        let Some(view) = View::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
         if env.topology().is_own(Addr(view.destination().0)) {
             self.arrive(env, from, octets)
         } else {

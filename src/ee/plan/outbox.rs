@@ -25,6 +25,8 @@ pub struct Outgoing {
     pub next: Option<Next>,
     /// Where it is among the octets.
     pub range: Range<usize>,
+    /// What it pays for the way to there.
+    pub frames: u32,
 }
 
 /// Something to be done.
@@ -61,6 +63,13 @@ impl Outbox {
     /// Whether another packet may follow.
     pub fn has_room(&self) -> bool {
         self.packets.len() < PACKETS_MAX && self.octets.len() < BYTES_MAX
+    }
+
+    /// Takes the last packet out again.
+    pub fn take_back(&mut self) {
+        if let Some(last) = self.packets.pop() {
+            self.octets.truncate(last.range.start);
+        }
     }
 
     /// Adds a deed; false if there are too many.

@@ -3,7 +3,7 @@
 //! The environment wishes for it ([`Wish`]), the packet waits, and the outside answers. A packet whose program has to wait is evaluated again from its
 //! beginning, as if it had never run; what it waited for is remembered meanwhile.
 
-use super::evaluate::{Stage, counted};
+use super::evaluate::Stage;
 use super::layers::REFUSED;
 use super::signers::Seated;
 use super::waiting::{On, Parked};
@@ -100,8 +100,12 @@ impl Plan {
     ) -> Fate {
         let name = self.state.names.wanted.take().map(|name| (On::Name(name.clone()), Wish::Resolve(name)));
         let service = self.state.installs.wanted.take().map(|it| (On::Service(it.digest), Wish::Install(it)));
+        // A question to the resolver costs one of the bound, which the packet has when it is evaluated again no longer.
+        let bound = packet.header.bound.saturating_sub(u32::from(name.is_some()));
+        self.state.account.spent += u64::from(packet.header.bound - bound);
+        let packet = &Packet { header: Header { bound, ..packet.header.clone() }, chunk: packet.chunk.clone() };
         let Some(((on, wish), octets)) = name.or(service).zip(whole(packet)) else {
-            self.state.account.unused += counted(&packet.header, packet.header.bound);
+            self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(Reason::Waiting);
         };
         let asked = self.waiting.is_for(&on);
@@ -123,7 +127,7 @@ impl Plan {
         let octets = whole(packet);
         let admitted = env.admit(ANYONE, octets.as_ref().map_or(0, Vec::len));
         let (Some(octets), Ok(_)) = (octets, &admitted) else {
-            self.state.account.unused += counted(&packet.header, packet.header.bound);
+            self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(admitted.err().unwrap_or(Reason::TooBig));
         };
         env.charge(ANYONE, VOUCH_STEPS, 0);

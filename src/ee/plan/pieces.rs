@@ -1,7 +1,8 @@
 //! Messages that come in pieces, until they are whole.
 //!
 //! Memory is bounded: so many messages, so many octets. Of the messages that are not whole the oldest of the neighbour
-//! with the most gives way, so one that sends only first pieces displaces itself.
+//! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one: their addresses can be
+//! forged.
 
 use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
@@ -69,7 +70,8 @@ impl Assemblies {
     fn begin(&mut self, now: u64, from: &Neighbour, piece: &Piece<'_>) -> usize {
         let total = piece.total as usize;
         while self.list.len() >= MESSAGES_MAX || self.bytes + total > BYTES_MAX {
-            let of = |other: &Assembly| self.list.iter().filter(|assembly| assembly.from == other.from).count();
+            let who = |from: &Neighbour| (from.port, from.peer);
+            let of = |other: &Assembly| self.list.iter().filter(|it| who(&it.from) == who(&other.from)).count();
             let worst = (0..self.list.len()).max_by_key(|&at| (of(&self.list[at]), u64::MAX - self.list[at].until));
             let Some(worst) = worst else { break };
             self.bytes -= self.list.swap_remove(worst).octets.len();
@@ -115,7 +117,7 @@ mod tests {
     use crate::wire::plan::pieces;
 
     fn neighbour(number: u8) -> Neighbour {
-        Neighbour { addr: Addr::v4([10, 0, 0, number]), port: PortId(0), peer: PeerId(0) }
+        Neighbour { addr: Addr::v4([10, 0, 0, number]), port: PortId(0), peer: PeerId(number.into()) }
     }
 
     #[test]

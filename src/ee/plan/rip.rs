@@ -7,6 +7,7 @@
 //! interface has none yet, everybody on its link is asked, so that whoever is there hears of this node and answers.
 
 use super::{Environment, Next};
+use crate::nodeos::reason::Reason;
 use crate::port::{PeerId, PortId};
 use crate::topology::{Link, Neighbour};
 use crate::wire::Addr;
@@ -90,7 +91,7 @@ impl Rip {
     pub fn receive(&mut self, env: &mut dyn Environment, from: &Neighbour, routes: &Routes<'_>) {
         let now = env.now();
         if routes.request {
-            return self.tell(env, from, false);
+            return self.answer(env, from);
         }
         // Natively a packet is an IP packet, and its next hop one of the same family; a node is a neighbour once in each.
         let fits = |to: Addr| from.peer != PeerId::NONE || to.is_v4() == from.addr.is_v4();
@@ -181,7 +182,7 @@ impl Rip {
             if ask {
                 let mut message = std::mem::take(&mut self.buffer);
                 message.clear();
-                wire::put_routes(true, [], &mut message);
+                put_question(&mut message);
                 self.send(env, &neighbour, message);
             }
             self.tell(env, &neighbour, changes);
@@ -204,14 +205,37 @@ impl Rip {
             for (v4, _) in [true, false].into_iter().zip(families).filter(|(_, there)| *there) {
                 let mut message = std::mem::take(&mut self.buffer);
                 message.clear();
-                wire::put_routes(true, [], &mut message);
+                put_question(&mut message);
                 self.send(env, &Neighbour { addr: wire::everybody(v4), port: id, peer: PeerId::NONE }, message);
             }
         }
     }
 
+    /// Tells a neighbour that has asked, as far as it may be sent so much.
+    fn answer(&mut self, env: &mut dyn Environment, to: &Neighbour) {
+        for routes in self.routes_for(env, to, false).chunks(ROUTES_MAX) {
+            if !env.may_send(to.addr, Some(to.port), wire::routes_length(routes.len())) {
+                return env.drop(super::ANYONE, Reason::Unanswered);
+            }
+            self.put(env, to, routes);
+        }
+    }
+
     /// Tells a neighbour the routes, or those that have changed.
     fn tell(&mut self, env: &mut dyn Environment, to: &Neighbour, changes: bool) {
+        for routes in self.routes_for(env, to, changes).chunks(ROUTES_MAX) {
+            self.put(env, to, routes);
+        }
+    }
+
+    fn put(&mut self, env: &mut dyn Environment, to: &Neighbour, routes: &[Route]) {
+        let mut message = std::mem::take(&mut self.buffer);
+        message.clear();
+        wire::put_routes(false, routes.iter().copied(), &mut message);
+        self.send(env, to, message);
+    }
+
+    fn routes_for(&self, env: &dyn Environment, to: &Neighbour, changes: bool) -> Vec<Route> {
         let own = env.topology().ports.iter().flat_map(|port| &port.addresses);
         let own = own.map(|(addr, _)| *addr).filter(|addr| !addr.is_link_local() && !changes);
         let own = own.map(|to| Route { to, length: 128, metric: 1 });
@@ -222,12 +246,7 @@ impl Rip {
         let mut all: Vec<Route> = own.chain(others).collect();
         all.sort_unstable_by_key(|route| route.to);
         all.dedup_by_key(|route| route.to);
-        for routes in all.chunks(ROUTES_MAX) {
-            let mut message = std::mem::take(&mut self.buffer);
-            message.clear();
-            wire::put_routes(false, routes.iter().copied(), &mut message);
-            self.send(env, to, message);
-        }
+        all
     }
 
     fn send(&mut self, env: &mut dyn Environment, to: &Neighbour, message: Vec<u8>) {
@@ -238,4 +257,10 @@ impl Rip {
         });
         self.buffer = message;
     }
+}
+
+/// A question for all routes: as long as a message can be, since the answer may be three times as long where nobody has answered yet.
+fn put_question(message: &mut Vec<u8>) {
+    let nowhere = Route { to: Addr::UNSPECIFIED, length: 0, metric: INFINITY };
+    wire::put_routes(true, [nowhere; ROUTES_MAX], message);
 }

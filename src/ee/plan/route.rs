@@ -4,6 +4,7 @@
 //! the next node does not hold gets them whole.
 
 use super::config::Config;
+use super::costs::frames;
 use super::loaded::Loaded;
 use super::rip::Rip;
 use super::{ANYONE, Environment, Fate, Next, Plan, State, account};
@@ -13,11 +14,11 @@ use crate::topology::{Neighbour, Topology};
 use crate::wire::Addr;
 use plan::eval::Cause;
 use plan::name::Name;
-use plan::packet::{Code, Outline, Packet, View, ViewMut};
+use plan::packet::{Code, Outline, Packet};
 use plan::program::Digest;
 use plan::value::{Host, Value};
 
-const DEFAULT_ROUTE: Name = Name::known("defaultRoute");
+pub(super) const DEFAULT_ROUTE: Name = Name::known("defaultRoute");
 const RIP: Name = Name::known("RIP");
 const FLOW_ROUTE: Name = Name::known("flowRoute");
 const NO_ROUTE: Name = Name::known("NoRoute");
@@ -128,26 +129,21 @@ impl Plan {
         if let Some(digest) = absent {
             return self.wait_for_code(env, from, octets, digest);
         }
-        if by_digest && !self.next_holds(&next) {
-            return self.pass_whole(env, &next, octets);
+        let Some(frames) = frames(env, &next, self.whole_length(octets)) else {
+            return self.end(octets, Reason::TooBig);
+        };
+        if view.bound() < frames {
+            return self.fail(env, octets, Name::NOT_ENOUGH_RB, Reason::Bound);
         }
-        self.spend(env, &next, octets);
+        if by_digest && !self.next_holds(&next) {
+            return self.pass_whole(env, &next, octets, frames);
+        }
+        self.spend(env, &next, octets, frames);
         if octets.len() <= env.room(&next) {
             return Fate::Forward(next);
         }
         self.state.send(env, &next, octets);
         Fate::Taken
-    }
-
-    /// Spends the hop to the next node.
-    fn spend(&mut self, env: &mut dyn Environment, next: &Next, octets: &mut [u8]) {
-        let own = env.topology().port(next.port).map_or(Addr::UNSPECIFIED, |port| port.address_towards(next.via));
-        let report = View::new_checked(octets).is_some_and(|view| view.report());
-        let spent = ViewMut::new_checked(octets).is_some_and(|mut view| view.spend_hop(Host(own.0)));
-        let account = &mut self.state.account;
-        account.routed += 1;
-        account.spent += u64::from(spent && !report);
-        account.sent += account::bound_of(octets);
     }
 
     /// Notes which codes the packet's neighbour holds, and keeps those that came whole; gives the first that is not here.
@@ -196,14 +192,14 @@ impl Plan {
         all
     }
 
-    fn pass_whole(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8]) -> Fate {
+    fn pass_whole(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8], frames: u32) -> Fate {
         let mut whole = self.buffers.pop().unwrap_or_default();
         whole.clear();
         let library = &self.library;
         let written = Outline::read(octets).and_then(|front| front.expand(|digest| library.octets(digest), &mut whole));
         let fate = match written {
             Ok(()) => {
-                self.spend(env, next, &mut whole);
+                self.spend(env, next, &mut whole, frames);
                 self.state.send(env, next, &whole);
                 Fate::Taken
             }
@@ -218,9 +214,11 @@ impl Plan {
         let mut seen = Vec::new();
         let mut shelf =
             super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        if let Ok(packet) = Packet::decode(octets, &mut shelf) {
-            self.report(env, &packet, &Cause::Exception(name));
-        }
-        self.end(octets, reason)
+        let left = match Packet::decode(octets, &mut shelf) {
+            Ok(packet) => self.report(env, &packet, &Cause::Exception(name), packet.header.bound),
+            Err(_) => account::bound_of(octets),
+        };
+        self.state.account.unused += left;
+        Fate::Drop(reason)
     }
 }

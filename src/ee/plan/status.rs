@@ -69,9 +69,9 @@ impl Plan {
     /// An application attaches, to listen as `number` if that is not 0.
     pub fn attach(&mut self, env: &mut dyn Environment, number: u32) -> Option<Seat> {
         let mut session = [0; 16];
-        session[..8].copy_from_slice(&env.random().to_be_bytes());
-        session[8..].copy_from_slice(&env.random().to_be_bytes());
-        let seat = Seat { port: env.random().max(1), session };
+        session[..8].copy_from_slice(&env.nonce().to_be_bytes());
+        session[8..].copy_from_slice(&env.nonce().to_be_bytes());
+        let seat = Seat { port: env.nonce().max(1), session };
         self.state.ports.attach(number, seat)
     }
 

@@ -5,6 +5,7 @@
 
 use super::evaluate::Stage;
 use super::outside::Claimed;
+use super::resident::Holder;
 use super::{Environment, Fate, Next, Plan, account};
 use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
@@ -92,10 +93,13 @@ impl Plan {
     ) {
         let bytes = |list: &[Parked]| list.iter().map(|parked| parked.octets.len()).sum::<usize>();
         while self.waiting.list.len() >= WAITING_MAX || bytes(&self.waiting.list) + octets.len() > BYTES_MAX {
-            if self.waiting.list.is_empty() {
-                break;
-            }
-            let gone = self.waiting.list.remove(0);
+            // The oldest of whoever has most waiting, so one that sends what waits displaces itself.
+            let who = |parked: &Parked| Holder::of(parked.principal.unwrap_or(super::ANYONE), parked.from.as_ref());
+            let of = |at: &usize| who(&self.waiting.list[*at]);
+            let most = |at: &usize| self.waiting.list.iter().filter(|parked| who(parked) == of(at)).count();
+            let worst = (0..self.waiting.list.len()).max_by_key(|at| (most(at), usize::MAX - at));
+            let Some(worst) = worst else { break };
+            let gone = self.waiting.list.remove(worst);
             self.state.account.unused += account::bound_of(&gone.octets);
             env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::Waiting);
         }
@@ -124,7 +128,7 @@ impl Plan {
 
     fn ask(&mut self, env: &mut dyn Environment, from: &Neighbour, digest: &Digest) {
         self.state.account.wanted += 1;
-        self.state.send(env, &back(from), &wire::want(&digest.0));
+        self.state.say(env, &back(from), &wire::want(&digest.0));
     }
 
     /// A neighbour has sent packets with these codes: it holds them, and is told that this node does if it sent them whole.
@@ -132,12 +136,12 @@ impl Plan {
         for digest in codes {
             self.state.peers.learn(from.port, from.addr, *digest);
             if whole && self.state.peers.tell(env.now(), from.port, from.addr, digest) {
-                self.state.send(env, &back(from), &wire::have(&digest.0));
+                self.state.say(env, &back(from), &wire::have(&digest.0));
             }
         }
     }
 
-    /// A neighbour asks for a code whose digest it was sent.
+    /// A neighbour asks for a code whose digest it was sent. The packet that had the digest has paid for it (costs.rs).
     pub(super) fn serve_code(&mut self, env: &mut dyn Environment, from: &Neighbour, digest: Digest) -> Fate {
         if !self.state.peers.lacks(from.port, from.addr, &digest) {
             return Fate::Drop(Reason::FetchRate);
@@ -175,6 +179,7 @@ impl Plan {
         let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
         self.waiting.list = others;
         for mut parked in ready {
+            env.on_behalf(parked.from.as_ref());
             let fate = match parked.principal {
                 Some(principal) => self.evaluate_parked(env, &parked, Stage::Open(principal)),
                 None => self.process(env, parked.from.as_ref(), &mut parked.octets),
@@ -185,6 +190,7 @@ impl Plan {
                 Fate::Drop(reason) => env.drop(parked.principal.unwrap_or(super::ANYONE), reason),
             }
         }
+        env.on_behalf(None);
     }
 
     pub(super) fn evaluate_parked(&mut self, env: &mut dyn Environment, parked: &Parked, stage: Stage) -> Fate {

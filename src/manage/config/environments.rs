@@ -1,5 +1,6 @@
 //! Execution environments of a configuration: `[[ee]]`.
 
+use super::jail::JailFile;
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::bundle::Kind;
 use crate::manage::management::{COMMAND_WORDS_MAX, Environment, Process, Program, Restart};
@@ -7,6 +8,9 @@ use crate::nodeos::file::check_holder;
 use crate::trust::{ANYONE, Role, Roles};
 use serde::Deserialize;
 use std::path::PathBuf;
+
+/// Processes and threads of every jail besides what it was granted: its init, who makes it, and the library's two.
+const OWN_TASKS: u32 = 4;
 
 /// Octets of memory that every process gets for itself, and for each thread of its role.
 const DATA_BYTES: u64 = 64 << 20;
@@ -43,12 +47,12 @@ fn anyone() -> String {
 impl NodeFile {
     /// The environments, as far as they make sense in these roles.
     pub fn environments(&self, roles: &Roles) -> Result<Vec<Environment>, ConfigError> {
-        self.environments.iter().map(|environment| environment.plan(roles)).collect()
+        self.environments.iter().map(|environment| environment.plan(roles, &self.jail)).collect()
     }
 }
 
 impl EnvironmentFile {
-    fn plan(&self, roles: &Roles) -> Result<Environment, ConfigError> {
+    fn plan(&self, roles: &Roles, jail: &JailFile) -> Result<Environment, ConfigError> {
         let name = &self.name;
         if check_holder(name).is_err() {
             return wrong(format!(
@@ -59,7 +63,7 @@ impl EnvironmentFile {
             return wrong(format!("ee {name}: role = \"{}\": no such [[role]]", self.role));
         };
         let program = if self.library.is_empty() {
-            Program::Process(self.process(role)?)
+            Program::Process(self.process(role, jail)?)
         } else {
             Program::Object(self.object(role)?)
         };
@@ -86,7 +90,7 @@ impl EnvironmentFile {
     }
 
     /// A program, for a process.
-    fn process(&self, role: &Role) -> Result<Process, ConfigError> {
+    fn process(&self, role: &Role, jail: &JailFile) -> Result<Process, ConfigError> {
         let name = &self.name;
         let Some(program) = self.command.first().filter(|program| !program.is_empty()) else {
             return wrong(format!(
@@ -102,7 +106,18 @@ impl EnvironmentFile {
         if let Some(path) = self.reads.iter().find(|path| !path.is_absolute()) {
             return wrong(format!("ee {name}: reads: {} is not absolute", path.display()));
         }
-        Ok(Process { command: self.command.clone(), reads: self.reads.clone(), data_bytes: data_bytes(role) })
+        let grants = &role.grants;
+        Ok(Process {
+            command: self.command.clone(),
+            reads: self.reads.clone(),
+            data_bytes: data_bytes(role),
+            tasks: grants.processes.saturating_add(grants.threads.into()).saturating_add(OWN_TASKS),
+            cpu_weight: grants.weight,
+            cpu_percent: grants.cpu_percent,
+            users: jail.users,
+            host_network: grants.host_network,
+            required: jail.require.clone(),
+        })
     }
 }
 

@@ -21,6 +21,7 @@ const ROUTES_MAX: usize = 65_536;
 impl NodeFile {
     /// Refuses what stands twice, or is more than the node holds.
     pub(super) fn check_lists(&self) -> Result<(), ConfigError> {
+        self.compiler.check()?;
         at_most("[[port]]", self.ports.len(), PORTS_MAX)?;
         at_most("[[route]]", self.static_routes.len(), ROUTES_MAX)?;
         let neighbours = self.ports.iter().map(|port| port.neighbours.len()).sum();

@@ -26,17 +26,19 @@ pub struct PlanFile {
     pub enabled: bool,
     /// Where applications can attach by TCP too.
     pub tcp: Option<SocketAddr>,
-    /// The largest bound a packet brings in.
-    pub bound_max: u32,
+    /// The largest bound that an application's packet may have; and the ceiling of ports that say nothing.
+    pub bound_max: Option<u32>,
     /// Where `defaultRoute` looks.
     pub routing: Routing,
     /// RIP's time between updates, in milliseconds; its other times follow.
     pub rip_update_ms: u64,
     /// Hosts by name: a line has an address and names.
     pub hosts: Option<PathBuf>,
-    /// Services that only principals see that name them.
+    /// Services that only principals see that name them, besides those that are restricted by default.
     pub restricted: Vec<String>,
-    /// Ports with another ceiling.
+    /// Services that everybody sees though they are restricted by default.
+    pub open: Vec<String>,
+    /// Ports with a ceiling of their own: what `bound_max` of a `[[port]]` is.
     pub ingress: Vec<IngressFile>,
     /// Who can authenticate chunks.
     pub principal: Vec<PrincipalFile>,
@@ -90,11 +92,12 @@ impl Default for PlanFile {
         PlanFile {
             enabled: true,
             tcp: None,
-            bound_max: Config::default().bound_max,
+            bound_max: None,
             routing: Routing::default(),
             rip_update_ms: Timers::default().update / 1_000_000,
             hosts: None,
             restricted: Vec::new(),
+            open: Vec::new(),
             ingress: Vec::new(),
             principal: Vec::new(),
         }
@@ -111,13 +114,6 @@ impl NodeFile {
         if file.principal.len() > PRINCIPALS_MAX {
             return wrong(format!("[[plan.principal]]: more than {PRINCIPALS_MAX}"));
         }
-        let mut port_bound_max = BTreeMap::new();
-        for ingress in &file.ingress {
-            let Some(at) = node.ports.iter().position(|port| port.name == ingress.port) else {
-                return wrong(format!("[[plan.ingress]] port = {:?}: no [[port]] has this name", ingress.port));
-            };
-            port_bound_max.insert(at as u16, ingress.bound_max);
-        }
         let hosts = file.hosts.as_deref().map(read_hosts).transpose()?.unwrap_or_default();
         let roles = &node.roles;
         let principals = file.principal.iter().map(|principal| {
@@ -133,15 +129,26 @@ impl NodeFile {
         let timers = Timers { update, timeout: 6 * update, garbage: 4 * update, triggered: update / 30 };
         Ok(Config {
             enabled: file.enabled,
-            bound_max: file.bound_max,
-            port_bound_max,
+            bound_max: file.bound_max.unwrap_or(Config::default().bound_max),
             rip: (file.routing != Routing::Routes).then_some(timers),
             default_rip: file.routing == Routing::Rip,
             hosts: Arc::new(hosts),
             principals: principals.collect::<Result<_, _>>()?,
-            restricted: names("[plan] restricted", &file.restricted)?,
+            restricted: file.restricted()?,
             ..Config::default()
         })
+    }
+}
+
+impl PlanFile {
+    /// The services that not everybody sees: those of the default that are not open, and others that are named.
+    fn restricted(&self) -> Result<Vec<Name>, ConfigError> {
+        let open = names("[plan] open", &self.open)?;
+        if let Some(name) = open.iter().find(|name| self.restricted.iter().any(|other| name.as_str() == other)) {
+            return wrong(format!("[plan] {name} is both open and restricted"));
+        }
+        let usual = Config::default().restricted.into_iter().filter(|name| !open.contains(name));
+        Ok(usual.chain(names("[plan] restricted", &self.restricted)?).collect())
     }
 }
 

@@ -44,11 +44,12 @@ impl Desk {
     }
 
     /// A process has gone.
-    pub fn detach(&mut self, host: HostId, poll: &Poll) {
-        if let Some(half) = self.halves.get_mut(host.0 as usize).and_then(Option::take) {
-            // It was added when it was attached.
-            let _ = poll.remove(half.waker());
-        }
+    /// Gives its domain if the node has given the process up.
+    pub fn detach(&mut self, host: HostId, poll: &Poll) -> Option<DomainId> {
+        let half = self.halves.get_mut(host.0 as usize).and_then(Option::take)?;
+        // It was added when it was attached.
+        let _ = poll.remove(half.waker());
+        half.broken().then_some(half.domain)
     }
 
     /// A process has written to its waker.

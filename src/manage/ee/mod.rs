@@ -1,21 +1,26 @@
 //! Execution environments in processes of their own.
 //!
-//! `nodeos.sock` in the node's run directory, for the node's user only. A process connects, says in which role it wants to act, and gets a
-//! domain and shared memory; `libanode` is its side. Each session has a thread for its calls, which are carried out by the worker between
+//! An environment that the node has started has its connection from its birth, and asks for more over it (`birth`). What an operator starts connects at
+//! `nodeos.sock` in the node's run directory, for the node's user only, and says in which role it wants to act. Each connection gets a domain and
+//! shared memory; `libanode` is its side. Each session has a thread for its calls, which are carried out by the worker between
 //! batches (`calls`); packets pass through the memory without that thread (`half`, `desk`). When a process is gone, for
 //! whatever reason, its domain ends with all it owns.
 
+mod birth;
 mod calls;
 mod desk;
 mod files;
 mod half;
 mod object;
+mod seats;
 
+pub use birth::attend;
 pub use desk::Desk;
 pub use half::Half;
 pub use object::{Entrance, ObjectHost};
 
 use super::control::Handle;
+use super::management::Member;
 use super::worker::Order;
 use crate::node::os::Os;
 use crate::node::{Node, Turn};
@@ -29,17 +34,15 @@ use crate::trust::{ANYONE, Role, Roles};
 use files::Opened;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
+pub use seats::Seats;
+use seats::{Holder, Seat};
 use std::io;
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Processes served at the same time.
-pub const SESSIONS_MAX: usize = 64;
-
 /// How long a process may take to say hello.
-const GREETING: Duration = Duration::from_secs(10);
+const GREETING: Duration = Duration::from_secs(5);
 
 /// How long is waited at a time; nothing happens when it is over.
 const WAIT: Duration = Duration::from_secs(3600);
@@ -58,19 +61,52 @@ pub struct Door {
     pub roles: Arc<Roles>,
     /// The node's clock.
     pub clock: Clock,
+    /// Who has how many sessions.
+    pub seats: Seats,
+}
+
+/// Who is at the other end of a connection, known from how it was made.
+#[derive(Clone)]
+enum Peer {
+    /// A process of this user that has connected by the socket's path; its number is only for what it has used.
+    User { uid: u32, pid: u32 },
+    /// An environment that the node has started.
+    Environment(Arc<Member>),
+}
+
+impl Peer {
+    fn of(connection: &SeqPacket) -> io::Result<Peer> {
+        let peer = rustix::net::sockopt::socket_peercred(connection)?;
+        Ok(Peer::User { uid: peer.uid.as_raw(), pid: peer.pid.as_raw_nonzero().get() as u32 })
+    }
+
+    /// The environment, if it is one.
+    fn member(&self) -> Option<&Member> {
+        match self {
+            Peer::User { .. } => None,
+            Peer::Environment(member) => Some(member),
+        }
+    }
+
+    /// Nanoseconds of the processor that its processes have used.
+    fn cpu_ns(&self) -> u64 {
+        match self {
+            Peer::User { pid, .. } => process_cpu(*pid),
+            Peer::Environment(member) => member.groups.cpu_ns().or_else(|| process_cpu(member.pid)),
+        }
+        .unwrap_or(0)
+    }
 }
 
 impl Door {
     /// Gives a process a host and a domain: that of its environment if the node has started it, or a new one in the role that it names.
-    fn grant(&self, connection: &SeqPacket, spec: DomainSpec) -> Result<Granted, Error> {
+    fn grant(&self, peer: &Peer, spec: DomainSpec) -> Result<Granted, Error> {
         if spec.pool.is_some() || spec.threads.max_threads == 0 {
             return Err(Error::Invalid);
         }
-        let peer = rustix::net::sockopt::socket_peercred(connection).map_err(|_| Error::Denied)?;
-        let pid = peer.pid.as_raw_nonzero().get() as u32;
-        let member = self.handle.management().and_then(|management| management.of_process(pid));
+        let member = peer.member();
         // Of what the node has started the node knows the role, whatever it says.
-        let role = match &member {
+        let role = match member {
             Some(member) => &member.role,
             None => spec.role.as_deref().unwrap_or(ANYONE),
         };
@@ -78,10 +114,9 @@ impl Door {
         let grants = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
         // How many threads a domain has says its creator; of the first one the role does.
         let role = Arc::new(Role { grants: Grants { threads: role.grants.threads, ..grants }, ..(*role).clone() });
-        let process = u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0);
         let geometry = affordable(role.grants.memory_bytes).ok_or(Error::Limit)?;
         let mut opened = Opened::new(self.handle.files().cloned(), Quota::from(&role.grants));
-        let (own, title) = (member.as_ref().map(|member| member.domain), spec.title.clone());
+        let (own, title) = (member.map(|member| member.domain), spec.title.clone());
         let join = spec.clone();
         let connect = move |node: &mut Node, turn: &mut Turn<'_>| {
             let (host, domain) = match own {
@@ -102,23 +137,20 @@ impl Door {
             Some(own) if own != domain => opened.inherit(domain, own),
             Some(_) => {}
         }
-        Ok(Granted { host, domain, process, geometry, opened })
+        Ok(Granted { host, domain, geometry, opened })
     }
 }
 
-/// Serves processes at `path` from threads of its own.
-pub fn serve(path: &Path, door: Door) -> io::Result<()> {
-    let listener = SeqPacket::listen(path)?;
-    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    let live = Arc::new(());
+/// Serves processes that connect to a socket from threads of its own.
+pub fn serve(socket: OwnedFd, door: Door) -> io::Result<()> {
+    let listener = SeqPacket::of(socket);
     std::thread::Builder::new().name("anode-ees".into()).spawn(move || {
         loop {
             if !matches!(listener.wait(WAIT), Ok(true)) {
                 continue;
             }
             match listener.accept() {
-                Ok(connection) if Arc::strong_count(&live) > SESSIONS_MAX => refuse(&connection, 0, Error::Full),
-                Ok(connection) => start(connection, door.clone(), live.clone()),
+                Ok(connection) => admit(connection, &door),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     tracing::warn!(%error, "no process can connect for now");
@@ -130,14 +162,25 @@ pub fn serve(path: &Path, door: Door) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves a process from a thread of its own, as long as that holds its ticket.
-fn start(connection: SeqPacket, door: Door, ticket: Arc<()>) {
+/// Serves whoever has connected by the socket's path, if its user has not too many sessions.
+fn admit(connection: SeqPacket, door: &Door) {
+    let Ok(peer) = Peer::of(&connection) else { return refuse(&connection, 0, Error::Denied) };
+    let Peer::User { uid, .. } = peer else { return };
+    match door.seats.take(Holder::User(uid)) {
+        Some(seat) => start(connection, door.clone(), peer, seat),
+        None => refuse(&connection, 0, Error::Full),
+    }
+}
+
+/// Serves a connection from a thread of its own, which has its place as long as it lives.
+fn start(connection: SeqPacket, door: Door, peer: Peer, seat: Seat) {
     let served = std::thread::Builder::new().name("anode-ee".into()).spawn(move || {
+        let mut seat = seat;
         // A connection that breaks concerns only its other end.
-        if let Ok(mut session) = Session::begin(connection, door) {
+        if let Ok(mut session) = Session::begin(connection, door, peer) {
+            seat.greeted();
             let _ = session.converse();
         }
-        drop(ticket);
     });
     if let Err(error) = served {
         tracing::warn!(%error, "no thread for a process");
@@ -161,7 +204,7 @@ struct Session {
     door: Door,
     host: HostId,
     domain: DomainId,
-    process: u32,
+    peer: Peer,
     opened: Opened,
 }
 
@@ -169,13 +212,12 @@ struct Session {
 struct Granted {
     host: HostId,
     domain: DomainId,
-    process: u32,
     geometry: Geometry,
     opened: Opened,
 }
 
 impl Session {
-    fn begin(connection: SeqPacket, door: Door) -> Result<Session, ()> {
+    fn begin(connection: SeqPacket, door: Door, peer: Peer) -> Result<Session, ()> {
         let mut message = vec![0; MESSAGE_MAX];
         let length = connection.receive_within(&mut message, GREETING).ok().flatten().ok_or(())?;
         let Some((number, Call::Hello { version, domain: spec })) = Call::decode(&message[..length]) else {
@@ -183,12 +225,11 @@ impl Session {
             return Err(());
         };
         let granted = match version {
-            VERSION => door.grant(&connection, calls::domain_spec(&spec)),
+            VERSION => door.grant(&peer, calls::domain_spec(&spec)),
             _ => Err(Error::Unsupported),
         };
-        let Granted { host, domain, process, geometry, opened } =
-            granted.map_err(|error| refuse(&connection, number, error))?;
-        let session = Session { connection: Arc::new(connection), door, host, domain, process, opened };
+        let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
+        let session = Session { connection: Arc::new(connection), door, host, domain, peer, opened };
         session.welcome(number, geometry).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
             refuse(&session.connection, number, Error::Full);
@@ -232,7 +273,7 @@ impl Session {
             let mut answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
             if let (true, Answer::Used { usage }) = (own, &mut answer) {
                 // Its threads, of whatever domain, are the process's.
-                usage.cpu_ns += process_cpu(self.process).unwrap_or(0);
+                usage.cpu_ns += self.peer.cpu_ns();
             }
             if settles && self.door.handle.settle().is_err() {
                 return refused(Error::Ended);

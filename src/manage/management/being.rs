@@ -1,19 +1,24 @@
 //! What runs for an environment, a process or an object of this one: how it is watched, ended, and how it has ended.
 
 use super::object::Object;
-use super::{Domains, Environment, Program, process};
+use super::process::{self, Started};
+use super::{Domains, Environment, Member, Program};
 use crate::nodeos::domain::DomainId;
-use crate::sys::process::{signal_group, watch};
+use crate::sys::jail::{Jailed, Part, Starter};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, ChildStderr, ExitStatus};
 
 /// A process or an object.
 pub(super) enum Being {
-    Process(Child),
+    Process(Box<Process>),
     Object(Object),
+}
+
+/// A process in its jail.
+pub(super) struct Process {
+    jailed: Jailed,
+    said: Option<File>,
 }
 
 /// How one has ended.
@@ -30,10 +35,19 @@ impl Being {
         environment: &Environment,
         domain: DomainId,
         domains: &dyn Domains,
-        run_dir: &Path,
+        starter: Option<&Starter>,
     ) -> io::Result<Being> {
         match &environment.program {
-            Program::Process(program) => process::start(program, run_dir).map(Being::Process),
+            Program::Process(program) => {
+                let started = match starter {
+                    Some(starter) => process::start(starter, &environment.name, program),
+                    None => process::have_started(&environment.name),
+                };
+                let Started { jailed, groups, said, door } = started?;
+                let (name, role) = (environment.name.clone(), environment.role.clone());
+                domains.admit(Member { name, role, domain, groups, pid: jailed.pid }, door)?;
+                Ok(Being::Process(Box::new(Process { jailed, said: Some(said) })))
+            }
             Program::Object(words) => {
                 let host = domains.host(domain, &environment.role).map_err(io::Error::other)?;
                 Object::start(words, host).map(Being::Object)
@@ -44,23 +58,31 @@ impl Being {
     /// Its process, if that is its own.
     pub fn pid(&self) -> Option<u32> {
         match self {
-            Being::Process(child) => Some(child.id()),
+            Being::Process(process) => Some(process.jailed.pid),
             Being::Object(_) => None,
+        }
+    }
+
+    /// What of its jail this host has not.
+    pub fn weaker(&self) -> &[Part] {
+        match self {
+            Being::Process(process) => &process.jailed.weaker,
+            Being::Object(_) => &[],
         }
     }
 
     /// What can be read when it has ended.
     pub fn watch(&self) -> io::Result<OwnedFd> {
         match self {
-            Being::Process(child) => watch(child.id()),
+            Being::Process(process) => process.jailed.process.try_clone(),
             Being::Object(object) => object.watch(),
         }
     }
 
     /// What it says.
-    pub fn take_said(&mut self) -> Option<ChildStderr> {
+    pub fn take_said(&mut self) -> Option<File> {
         match self {
-            Being::Process(child) => child.stderr.take(),
+            Being::Process(process) => process.said.take(),
             // It says what it says as this process.
             Being::Object(_) => None,
         }
@@ -68,41 +90,30 @@ impl Being {
 
     /// Asks it to end.
     pub fn ask(&self) {
-        if let Being::Process(child) = self {
-            // One that cannot be asked is killed soon.
-            let _ = signal_group(child.id(), false);
+        if let Being::Process(process) = self {
+            process.jailed.ask();
         }
     }
 
     /// Kills a process and all it has started. An object cannot be killed: it ends when its main function sees that its domain has.
     pub fn kill(&self) {
-        if let Being::Process(child) = self
-            && let Err(error) = signal_group(child.id(), true)
-        {
-            tracing::error!(pid = child.id(), %error, "an environment cannot be ended");
+        if let Being::Process(process) = self {
+            process.jailed.kill();
         }
     }
 
     /// How it has ended, once it has; a process was killed or has ended already, so this does not wait for long.
     pub fn end(&mut self) -> Option<End> {
         match self {
-            Being::Process(child) => {
-                let status = child.wait();
-                let done = status.as_ref().is_ok_and(ExitStatus::success);
-                Some(End { done, how: status.map_or_else(|error| error.to_string(), describe) })
+            Being::Process(process) => {
+                let end = process.jailed.wait();
+                process::clear(process.jailed.pid);
+                Some(End { done: end.is_success(), how: end.to_string() })
             }
             Being::Object(object) => object.outcome().map(|outcome| match outcome {
                 Ok(status) => End { done: status == 0, how: format!("status {status}") },
                 Err(why) => End { done: false, how: why },
             }),
         }
-    }
-}
-
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("status {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "unknown".into(),
     }
 }

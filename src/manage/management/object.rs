@@ -60,10 +60,11 @@ impl Object {
 }
 
 fn load(path: &str) -> Result<Program, String> {
-    let size = std::fs::metadata(path).map_err(|error| format!("{path}: {error}"))?.len();
+    let at = crate::broker::reach(path.as_ref());
+    let size = std::fs::metadata(&at).map_err(|error| format!("{path}: {error}"))?.len();
     if size > OBJECT_BYTES_MAX {
         return Err(format!("{path}: {size} octets, {OBJECT_BYTES_MAX} at most"));
     }
-    let octets = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+    let octets = std::fs::read(at).map_err(|error| format!("{path}: {error}"))?;
     Program::load(&octets).map_err(|why| format!("{path}: {why}"))
 }

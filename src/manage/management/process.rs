@@ -1,66 +1,116 @@
-//! The process of an environment, from fork to the first instruction of its program.
-//!
-//! The node starts this program anew, which gives away what an environment has not ([`crate::sys::confine`]) and becomes the
-//! environment's program. So nothing runs between fork and exec but what the standard library does, and nothing of the node is inherited.
+//! The process of an environment: the jail that it gets, and its connection to the node, which it has from its birth.
 
 use super::Process;
-use crate::sys::confine::{self, Confinement};
-use std::convert::Infallible;
-use std::ffi::OsString;
+use crate::broker::{self, Request};
+use crate::sys::jail::{Group, Groups, Identity, Jail, Jailed, Limits, Part, Paths, Program, Starter};
+use crate::sys::seqpacket::SeqPacket;
+use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
-/// The first argument by which this program knows that it is to become an environment.
-pub const ARGUMENT: &str = "environment-of-node";
+/// Where an environment finds its node: the number of a descriptor, in this variable.
+const DOOR: &str = "ANODE_NODEOS_FD";
+/// See [`DOOR`].
+const DOOR_NUMBER: u32 = 3;
 
-/// Between what may be read and the command.
-const SEPARATOR: &str = "--";
-
-/// Where an environment finds its node: the path of this socket in the node's run directory.
-const NODE: &str = "ANODE_NODEOS";
-/// See [`NODE`].
-const SOCKET: &str = "nodeos.sock";
+/// Its standard error, which the node hears.
+const ERROR_NUMBER: u32 = 2;
 
 /// What an environment has of the node's environment variables.
 const PASSED: [&str; 3] = ["PATH", "LANG", "TZ"];
 
-/// Starts the process of an environment, in a process group of its own. What it says comes by its standard error.
-pub(super) fn start(environment: &Process, run_dir: &Path) -> io::Result<Child> {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(ARGUMENT).arg(std::process::id().to_string()).arg(environment.data_bytes.to_string());
-    command.args(reads(environment)).arg(SEPARATOR).args(&environment.command);
-    command.env_clear().env(NODE, run_dir.join(SOCKET));
-    for name in PASSED {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command.process_group(0).current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    command.spawn()
+/// Descriptors it may have.
+const DESCRIPTORS: u64 = 1024;
+
+/// An environment's process that runs.
+pub struct Started {
+    /// Its jail.
+    pub jailed: Jailed,
+    /// Its control groups, which know what it uses.
+    pub groups: Groups,
+    /// What it says.
+    pub said: File,
+    /// The node's end of its connection.
+    pub door: SeqPacket,
 }
 
-/// What it may read: what the configuration says, and where its program is.
-fn reads(environment: &Process) -> Vec<PathBuf> {
-    let program = environment.command.first().map(Path::new);
-    let own = program.filter(|program| program.is_absolute()).and_then(Path::parent).map(Path::to_path_buf);
-    environment.reads.iter().cloned().chain(own).collect()
+/// Starts the process of an environment of this name. What it says comes by its standard error.
+pub fn start(starter: &Starter, name: &str, process: &Process) -> io::Result<Started> {
+    let (said, saying) = std::io::pipe()?;
+    let (door, other) = SeqPacket::pair()?;
+    let jailed = starter.start(&jail(name, process), &[saying.as_fd(), other.as_fd()])?;
+    Ok(Started { groups: jailed.groups.clone(), jailed, said: OwnedFd::from(said).into(), door })
 }
 
-/// Becomes an environment's program, in the process that `start` has started. Returns only why not.
-pub fn serve(arguments: impl Iterator<Item = OsString>) -> io::Result<Infallible> {
-    let mut arguments = arguments;
-    let mut number = || arguments.next()?.to_str()?.parse::<u64>().ok();
-    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "only a node starts environments");
-    let (node, data_bytes) = number().zip(number()).ok_or_else(wrong)?;
-    let reads = arguments.by_ref().take_while(|word| word != SEPARATOR).map(PathBuf::from).collect();
-    let program = arguments.next().ok_or_else(wrong)?;
-    let hidden = confine::enter(&Confinement { reads, data_bytes }, u32::try_from(node).map_err(|_| wrong())?)?;
-    if !hidden {
-        eprintln!("this kernel has no Landlock: files are protected by their owners alone");
+/// Has the process of an environment started by the broker, which removes its control groups when it is told to [clear](clear).
+pub(super) fn have_started(name: &str) -> io::Result<Started> {
+    let done = broker::ask(&Request::Start { environment: name.into() }, &[])?;
+    let (jail, [process, control, said, door]) = done.jail()?;
+    let weaker = Part::ALL.into_iter().filter(|part| jail.weaker.iter().any(|name| name == part.name())).collect();
+    let (pid, uid, control) = (jail.pid, jail.uid, SeqPacket::of(control));
+    let jailed = Jailed { pid, uid, process, control, weaker, groups: Groups::default() };
+    let groups = Groups { places: jail.groups.into_iter().map(PathBuf::from).collect() };
+    Ok(Started { jailed, groups, said: said.into(), door: SeqPacket::of(door) })
+}
+
+/// What the broker has of the jail of an environment that has ended goes.
+pub(super) fn clear(process: u32) {
+    if broker::is_there()
+        && let Err(error) = broker::ask(&Request::Clear { process }, &[])
+    {
+        tracing::warn!(process, %error, "something of an environment stays");
     }
-    let error = Command::new(&program).args(arguments).exec();
-    Err(io::Error::new(error.kind(), format!("{}: {error}", program.to_string_lossy())))
+}
+
+/// The jail of an environment.
+fn jail(name: &str, process: &Process) -> Jail {
+    let passed = PASSED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    let mut paths = Paths::of_environments();
+    paths.read.extend(process.reads.iter().cloned());
+    Jail {
+        name: name.to_owned(),
+        program: Program::File(process.command.clone()),
+        variables: passed.chain([(DOOR.to_owned(), DOOR_NUMBER.to_string())]).collect(),
+        keep: vec![ERROR_NUMBER, DOOR_NUMBER],
+        identity: Identity::Own { first: process.users.0, last: process.users.1 },
+        capabilities: Vec::new(),
+        host_network: process.host_network,
+        paths,
+        seccomp: if process.host_network { "ee-network" } else { "ee" }.into(),
+        group: Some(Group {
+            // What is shared with the node may be charged to either.
+            memory_bytes: process.data_bytes,
+            tasks: process.tasks,
+            cpu_weight: process.cpu_weight,
+            cpu_percent: process.cpu_percent,
+        }),
+        limits: Limits { data_bytes: Some(process.data_bytes), descriptors: Some(DESCRIPTORS), ..Limits::default() },
+        required: process.required.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_jail_of_an_environment_is_one_that_can_be_made() {
+        let process = Process {
+            command: vec!["sh".into()],
+            reads: vec!["/srv/data".into()],
+            data_bytes: 1 << 26,
+            tasks: 16,
+            cpu_weight: 100,
+            cpu_percent: 100,
+            users: (60_834, 61_183),
+            host_network: false,
+            required: Vec::new(),
+        };
+        let jail = jail("name", &process);
+        assert_eq!(jail.check(), Ok(()));
+        assert!(jail.paths.read.contains(&"/srv/data".into()) && jail.capabilities.is_empty());
+        let granted = super::jail("name", &Process { host_network: true, ..process });
+        assert_eq!((granted.check(), granted.host_network), (Ok(()), true));
+    }
 }

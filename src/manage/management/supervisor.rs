@@ -2,15 +2,17 @@
 
 use super::being::{Being, End};
 use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
+use crate::clean::shown;
+use crate::node::EndedBy;
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::domain::DomainId;
+use crate::sys::jail::Starter;
 use crate::sys::poll::{Poll, Ready, Waker};
 use serde::Serialize;
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::process::ChildStderr;
 use std::sync::PoisonError;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -64,7 +66,7 @@ pub(super) enum Order {
 struct Running {
     being: Being,
     watch: OwnedFd,
-    said: Option<ChildStderr>,
+    said: Option<File>,
     line: Vec<u8>,
     /// It has said too much: nothing is heard until the next look, and the pipe makes it wait.
     hushed: bool,
@@ -87,7 +89,7 @@ struct Place {
 /// The thread's own.
 pub(super) struct Supervisor {
     places: Vec<Place>,
-    run_dir: PathBuf,
+    starter: Option<Starter>,
     domains: Box<dyn Domains>,
     inbox: Receiver<Order>,
     waker: Waker,
@@ -107,6 +109,7 @@ impl Place {
             starts: 0,
             failures: 0,
             ended: None,
+            weaker: Vec::new(),
         };
         let lines = TokenBucket::new(LINES_PER_SECOND, LINES_PER_SECOND);
         Place { environment, running: None, due: Some(Instant::now()), back_off: BACK_OFF, lines, status }
@@ -128,13 +131,12 @@ impl Place {
                 }
                 continue;
             }
-            let line = String::from_utf8_lossy(&running.line).into_owned();
-            running.line.clear();
             if self.lines.take(now, 1) {
-                tracing::info!(environment = self.environment.name, "{}", line.escape_debug());
+                tracing::info!(environment = self.environment.name, "{}", shown(&running.line));
             } else {
                 running.hushed = true;
             }
+            running.line.clear();
         }
         true
     }
@@ -143,7 +145,7 @@ impl Place {
 impl Supervisor {
     pub fn new(
         environments: Vec<Environment>,
-        run_dir: PathBuf,
+        starter: Option<Starter>,
         domains: Box<dyn Domains>,
         inbox: Receiver<Order>,
         waker: Waker,
@@ -152,7 +154,7 @@ impl Supervisor {
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         let places: Vec<_> = environments.into_iter().map(Place::new).collect();
-        let supervisor = Supervisor { places, run_dir, domains, inbox, waker, board, poll, began: Instant::now() };
+        let supervisor = Supervisor { places, starter, domains, inbox, waker, board, poll, began: Instant::now() };
         supervisor.publish();
         Ok(supervisor)
     }
@@ -178,6 +180,10 @@ impl Supervisor {
             let wait = u64::try_from(self.pause(look).as_nanos()).unwrap_or(u64::MAX);
             if let Err(error) = self.poll.wait(wait, &mut ready) {
                 tracing::error!(%error, "environments are not watched any more");
+                return self.end_all();
+            }
+            // Whoever ends a domain on purpose has said so before its process can have ended.
+            if self.take_orders() {
                 return self.end_all();
             }
             for event in &ready {
@@ -230,23 +236,27 @@ impl Supervisor {
             Err(why) => return self.failed(at, format!("no domain: {why}"), false),
         };
         place.status.starts += 1;
-        let board = self.board.clone();
-        // Whoever asks who a process is waits until that is known.
-        let mut board = board.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = Being::start(&place.environment, domain, &*self.domains, &self.run_dir);
+        let started = Being::start(&place.environment, domain, &*self.domains, self.starter.as_ref());
         let started = started.and_then(|being| self.watch(at, being, domain));
         match started {
             Ok(running) => {
                 let place = &mut self.places[at];
-                let pid = running.being.pid();
+                let (pid, weaker) = (running.being.pid(), running.being.weaker());
                 tracing::info!(environment = place.environment.name, pid, "environment runs");
                 let status = &mut place.status;
+                if status.weaker != weaker {
+                    status.weaker = weaker.to_vec();
+                    let lacks: Vec<_> = weaker.iter().map(|part| part.lack()).collect();
+                    tracing::warn!(
+                        environment = place.environment.name,
+                        "its jail is weaker here: {}",
+                        lacks.join("; ")
+                    );
+                }
                 (status.state, status.pid, status.domain) = (State::Running, pid, Some(domain.0));
-                board[at] = status.clone();
                 place.running = Some(running);
             }
             Err(error) => {
-                drop(board);
                 self.domains.end(domain);
                 self.failed(at, format!("cannot start {:?}: {error}", self.places[at].environment.program), false);
             }
@@ -291,8 +301,6 @@ impl Supervisor {
             return;
         }
         let Some(mut running) = place.running.take() else { return };
-        // What it has started ends too; the group is its own until its leader is waited for.
-        running.being.kill();
         let ended = running.being.end();
         let _ = self.poll.remove(&running.watch);
         if let Some(said) = running.said.as_ref().filter(|_| !running.hushed) {
@@ -302,8 +310,15 @@ impl Supervisor {
         if running.since.elapsed() >= LIVED {
             place.back_off = BACK_OFF;
         }
+        let felled = self.domains.felled_by(running.domain);
+        // It may have heard of its end before this thread has.
+        running.unwanted |= felled == Some(EndedBy::Operator);
         self.domains.end(running.domain);
-        let End { done, how } = ended.unwrap_or_else(|| End { done: false, how: "unknown".into() });
+        let End { mut done, mut how } = ended.unwrap_or_else(|| End { done: false, how: "unknown".into() });
+        if felled == Some(EndedBy::Node) {
+            // Whatever it says of itself: it did not end because all was well.
+            (done, how) = (false, format!("{how}, after the node had ended its domain"));
+        }
         if running.unwanted {
             let status = &mut self.places[at].status;
             (status.state, status.ended) = (State::Killed, Some("its domain was ended".into()));
@@ -377,7 +392,6 @@ impl Supervisor {
                 break;
             }
             for event in ready.iter().filter(|event| event.token != WAKER) {
-                // Not waited for yet, so that the group stays its own.
                 if let Some(Some(running)) = running.get((event.token / 2) as usize) {
                     living -= usize::from(self.poll.remove(&running.watch).is_ok());
                 }

@@ -33,7 +33,8 @@ impl Worker {
                 self.send(at)?;
             }
         }
-        if !self.ports.iter().any(|port| port.blocked) {
+        // Packets that wait for their turn are on their way inside the node too: none of their flow may overtake them in the kernel half.
+        if !self.node.has_work() && !self.ports.iter().any(|port| port.blocked) {
             self.ports.iter_mut().for_each(OpenPort::settled);
         }
         Ok(())
@@ -80,9 +81,11 @@ impl Worker {
             match effect {
                 Effect::LookUp(digest) => self.node.found(&mut turn, digest, None),
                 Effect::Prepare(prepare) => self.node.unprepared(&mut turn, prepare.code),
-                Effect::Authorise(claim) => self.node.unprepared(&mut turn, claim.code),
+                Effect::Authorise(claim, _) => self.node.unprepared(&mut turn, claim.code),
                 // The kernel half is told again when something changes; until then capsules run here.
-                Effect::Plan(wish) => self.node.wished_in_vain(&mut turn, wish),
+                Effect::Plan(wish, _) => self.node.wished_in_vain(&mut turn, wish),
+                // Neighbours tell it again.
+                Effect::Revoke(..) => {}
                 Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
             }
         }
@@ -94,11 +97,17 @@ impl Worker {
     fn queue_frames(&mut self, now: u64) {
         let mut frames = core::mem::take(&mut self.out.frames);
         for frame in frames.drain(..) {
-            let port = &mut self.ports[usize::from(frame.port.0)];
-            port.record_out(now, &frame);
-            if let Err(frame) = port.queue().push(frame) {
+            // While codes are prepared no port is open yet.
+            let (pushed, reason) = match self.ports.get_mut(usize::from(frame.port.0)) {
+                Some(port) => {
+                    port.record_out(now, &frame);
+                    (port.queue().push(frame), Reason::QueueFull)
+                }
+                None => (Err(frame), Reason::NotSent),
+            };
+            if let Err(frame) = pushed {
                 let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.node.refused_outside(&mut turn, frame, Reason::QueueFull);
+                self.node.refused_outside(&mut turn, frame, reason);
             }
         }
         frames.append(&mut self.out.frames);

@@ -11,7 +11,7 @@ use crate::nodeos::interface::{ChanSpec, Error, InChanId, OutChanId};
 use crate::wire::anep::type_id;
 
 /// The types.
-pub const OWN: [u16; 3] = [type_id::CAPSULE, type_id::FETCH, type_id::PLAN];
+pub const OWN: [u16; 4] = [type_id::CAPSULE, type_id::FETCH, type_id::PLAN, type_id::REVOCATION];
 
 /// The channels of one type.
 #[derive(Clone, Copy, Debug, Default)]

@@ -68,6 +68,8 @@ pub(super) struct ListFile {
 pub(super) struct NodeFile {
     pub(super) prepare_ms: Option<f64>,
     pub(super) look_up_ms: Option<f64>,
+    pub(super) bound_max: Option<u32>,
+    pub(super) signed_bound_max: Option<u32>,
     pub(super) sizes: Option<toml::Table>,
     pub(super) anyone: Option<Limits>,
 }

@@ -123,6 +123,8 @@ impl Scenario {
         }
         network.family = self.family;
         network.sizes = self.sizes.unwrap_or(network.sizes);
+        network.ceiling.unsigned = self.node.bound_max.unwrap_or(network.ceiling.unsigned);
+        network.ceiling.signed = self.node.signed_bound_max.unwrap_or(network.ceiling.signed);
         if let Some(limits) = self.node.anyone {
             network.roles = Roles::of_anyone(limits).into();
         }

@@ -30,6 +30,13 @@ pub enum MapKind {
 }
 
 impl MapKind {
+    /// The kind of this number.
+    pub fn of(number: u32) -> Option<MapKind> {
+        use MapKind::{Array, Devices, Hash, PerCpuArray, Prefixes, Programs, Sets, SharedArray, Sockets};
+        let all = [Hash, Array, Programs, PerCpuArray, Prefixes, Sets, Devices, Sockets, SharedArray];
+        all.into_iter().find(|kind| *kind as u32 == number)
+    }
+
     /// The kernel's number for it, and its flags.
     fn numbers(self) -> (u32, u32) {
         match self {
@@ -159,6 +166,11 @@ impl Map {
         Ok(Map { fd, key: shape.key, value, flags: 0 })
     }
 
+    /// The kernel's number for it.
+    pub fn id(&self) -> io::Result<u32> {
+        info::<24>(&self.fd).map(|info| word(&info, 4))
+    }
+
     /// Octets of a value, over all CPUs.
     pub fn value_size(&self) -> usize {
         self.value
@@ -211,6 +223,12 @@ impl Map {
         // SAFETY: `key` and `value` are as long as the map's keys and values, which the callers checked, and
         // outlive the call.
         unsafe { call(command, &mut attr) }.map(drop)
+    }
+}
+
+impl From<Map> for OwnedFd {
+    fn from(map: Map) -> OwnedFd {
+        map.fd
     }
 }
 

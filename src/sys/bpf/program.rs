@@ -24,6 +24,8 @@ pub enum Hook {
     XdpEgress,
     /// What a socket sees.
     SocketFilter,
+    /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: what the kernel says of itself.
+    RawTracepoint,
 }
 
 impl Hook {
@@ -33,6 +35,7 @@ impl Hook {
             Hook::Xdp => (6, 37),
             Hook::XdpEgress => (6, 33),
             Hook::SocketFilter => (1, 0),
+            Hook::RawTracepoint => (17, 0),
         }
     }
 }
@@ -102,6 +105,15 @@ struct LinkUpdate {
     program: u32,
     flags: u32,
     old: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TracepointOpen {
+    name: u64,
+    program: u32,
+    padding: u32,
+    cookie: u64,
 }
 
 /// What the verifier is told of a program beside its instructions.
@@ -220,6 +232,15 @@ impl Program {
         self.attach(interface, Hook::Xdp.numbers().1, flags)
     }
 
+    /// Attaches a program to a tracepoint of the kernel (CAP_PERFMON).
+    pub fn attach_tracepoint(&self, name: &core::ffi::CStr) -> io::Result<Link> {
+        let program = self.0.as_raw_fd() as u32;
+        let mut attr = TracepointOpen { name: name.as_ptr() as u64, program, ..TracepointOpen::default() };
+        // SAFETY: the address is of a C string, which outlives the call.
+        let fd = unsafe { call(command::TRACEPOINT_OPEN, &mut attr)? };
+        Ok(Link(descriptor(fd)))
+    }
+
     fn attach(&self, interface: u32, attach_type: u32, flags: u32) -> io::Result<Link> {
         let program = self.0.as_raw_fd() as u32;
         let mut attr = LinkCreate { program, target: interface, attach_type, flags, ..LinkCreate::default() };
@@ -308,6 +329,18 @@ impl Link {
         let mut attr = LinkUpdate { link, program, ..LinkUpdate::default() };
         // SAFETY: the attribute holds no addresses.
         unsafe { call(command::LINK_UPDATE, &mut attr) }.map(drop)
+    }
+}
+
+impl From<Program> for OwnedFd {
+    fn from(program: Program) -> OwnedFd {
+        program.0
+    }
+}
+
+impl From<Link> for OwnedFd {
+    fn from(link: Link) -> OwnedFd {
+        link.0
     }
 }
 

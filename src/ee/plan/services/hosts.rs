@@ -24,11 +24,13 @@ pub fn this_host_is(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Give
     Ok(Value::Bool(at.env.topology().is_own(Addr(is.0))))
 }
 
-pub fn by_name(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn by_name(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Text(name)] = given else { return wrong("getHostByName") };
     match at.state.names.look_up(at.env.now(), name) {
         Known::Host(addr) => Ok(host(addr)),
         Known::Nobody => Err(bad_host()),
+        // The question leaves the node, so it costs what a packet does.
+        Known::NotYet if state.bound == 0 => Err(raise(Name::NOT_ENOUGH_RB)),
         Known::NotYet => {
             at.state.names.wanted = std::str::from_utf8(name).ok().map(Into::into);
             Err(Fault::Wait.into())

@@ -4,6 +4,7 @@ use super::super::evaluate::{At, raise};
 use super::super::jobs::Job;
 use super::super::outbox::Deed;
 use super::{Given, not_found, refused, tuple, wrong};
+use crate::wire::Addr;
 use plan::eval::{Fault, State};
 use plan::name::Name;
 use plan::packet::{Header, Packet};
@@ -55,7 +56,8 @@ pub fn report(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     tuple([meter.packets, meter.bytes, milliseconds].map(|number| Value::Int(number as i64)))
 }
 
-/// To a host, for a name, so many packets with so many octets each, so many a second, each with so much of the bound.
+/// To a host, for a name, so many packets with so many octets each, so many a second, each with so much of the bound, which pays
+/// for every frame of it on every link. To a host that has not answered go no more than the node may send there of its own accord.
 pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Host(to), Value::Text(name), Value::Int(count), Value::Int(size), Value::Int(rate), Value::Int(bound)] =
         given
@@ -76,8 +78,10 @@ pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let header = Header { bound, destination: *to, by_digest: false, handler: Name::NONE, ..state.header.clone() };
     let octets = Packet { header, chunk }.octets().ok_or(raise(const { Name::known("TooBig") }))?;
     let interval = 1_000_000_000 / u64::from(rate);
-    let job = Job { octets, left, due: at.env.now(), interval, number: None };
-    if !at.state.jobs.has_room() || !at.outbox.deed(Deed::Job(Box::new(job))) {
+    let bytes = octets.len().saturating_mul(left as usize);
+    let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), bytes);
+    let job = Job { octets, left, due: at.env.now(), interval, number: None, proves: None };
+    if silent || !at.state.jobs.has_room() || !at.outbox.deed(Deed::Job(Box::new(job))) {
         return Err(refused());
     }
     state.bound -= cost;

@@ -43,7 +43,7 @@ pub fn open(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
         return Err(bad_host());
     }
     let application = at.state.ports.listener(*number).ok_or_else(bad_port)?;
-    let port = at.env.random().max(1);
+    let port = at.env.nonce().max(1);
     let message = opened(port, state.header.source, *number as u32);
     let done = at.outbox.deed(Deed::Open(port, application)) && at.outbox.deed(Deed::Tell(application, message));
     if done { Ok(Value::Port(port)) } else { Err(refused()) }

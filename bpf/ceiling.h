@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * What capsules that come in by one port may use of a CPU: time, from a bucket that fills at a steady rate. What is beyond is dropped here, which costs
+ * less than whatever else could be done with it, so ordinary traffic of the CPU keeps the rest. Of each share of packets one, chosen at
+ * random, is timed while its code runs, and stands for all of them; what goes up to the user half is charged what the stack takes for it.
+ * The user half does the same for each neighbour (src/node/entry.rs).
+ */
+#ifndef ANODE_CEILING_H
+#define ANODE_CEILING_H
+
+#include "budget.h"
+
+/* Nanoseconds: of a capsule beside its code; of a frame on its way up the stack to a socket. */
+enum { AROUND = 50, RAISED = 1500 };
+
+/* This CPU's line of the ceiling of a port. */
+INLINE struct ceiling *ceiling_of(u32 port)
+{
+    u32 at = smp_processor_id() * CEILINGS + (port & (CEILINGS - 1));
+    return map_lookup(ceilings_map, &at);
+}
+
+/* The next share of packets; 0 if the port's time on this CPU is used up. */
+FUNCTION int raise_ceiling(struct ceiling *ceiling)
+{
+    u64 now = ktime_get_ns(), rate = (u64)node()->permille * (SECOND / 1000) * 1000;
+    u64 passed;
+
+    if (!ceiling)
+        return 0;
+    passed = (now - ceiling->at) / 1000;
+    if (passed > SECOND + BURST) {
+        passed = SECOND + BURST;
+        ceiling->at = now;
+    } else {
+        ceiling->at += passed * 1000;
+    }
+    ceiling->time = refilled(ceiling->time, rate, passed, &ceiling->part);
+    if (rate && ceiling->time <= 0) {
+        ceiling->refused++;
+        return 0;
+    }
+    ceiling->left = SHARE;
+    ceiling->timed = one_of(SHARE);
+    return 1;
+}
+
+/* Whether a port has time left. */
+INLINE int is_below(struct ceiling *ceiling) { return ceiling && (LIKELY(ceiling->left) || raise_ceiling(ceiling)); }
+
+/* Charges a port. Without a rate nothing is owed. */
+INLINE void pay(struct ceiling *ceiling, u64 time)
+{
+    u64 rate = (u64)node()->permille * (SECOND / 1000) * 1000;
+
+    ceiling->spent += time;
+    ceiling->time = charged(ceiling->time, time, rate);
+    if (rate && ceiling->time <= 0)
+        ceiling->left = 0;
+}
+
+#endif

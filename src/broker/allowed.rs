@@ -1,0 +1,112 @@
+//! What a node may ask its broker for: what its configuration has.
+
+use super::message::{Helper, Place, Request};
+use crate::kernel::own;
+use crate::manage::config::NodeFile;
+use crate::trust::Form;
+use std::net::SocketAddr;
+
+/// Bytes of memory for the frames of AF_XDP sockets, as `manage/sockets.rs` bounds it.
+const FRAMES_MAX: u64 = 512 << 20;
+
+/// Bytes of the longest frame: an IP packet, and what is around it.
+const FRAME_MAX: u32 = 128 << 10;
+
+/// What the configuration has.
+#[derive(Clone, Debug, Default)]
+pub struct Allowed {
+    /// Interfaces of native ports, by name.
+    interfaces: Vec<String>,
+    /// Where overlay ports listen.
+    udp: Vec<SocketAddr>,
+    /// Where PLAN ports do.
+    tcp: Option<SocketAddr>,
+    /// Whether there is a kernel half.
+    kernel: bool,
+    /// Whether there are AF_XDP sockets, and for how long drivers are polled for them.
+    xdp: Option<u32>,
+    /// Whether a role trusts code in the kernel.
+    trusted: bool,
+    /// The priority of the worker among real-time threads.
+    realtime: Option<u8>,
+    /// Environments in processes.
+    environments: Vec<String>,
+}
+
+impl Allowed {
+    /// What a configuration has.
+    pub fn by(file: &NodeFile) -> Allowed {
+        let native = || file.ports.iter().filter(|port| port.packet.is_some());
+        let in_process = file.environments.iter().filter(|environment| environment.library.is_empty());
+        Allowed {
+            interfaces: native().filter_map(|port| port.packet.clone()).collect(),
+            udp: file.ports.iter().filter_map(|port| port.udp).collect(),
+            tcp: file.plan.tcp,
+            kernel: native().any(|port| port.kernel),
+            xdp: native().any(|port| port.xdp).then_some(file.xdp.busy_poll_us),
+            trusted: file.roles.iter().any(|role| role.kernel == Form::Trusted),
+            realtime: file.cpu.realtime.then_some(file.cpu.priority),
+            environments: in_process.map(|environment| environment.name.clone()).collect(),
+        }
+    }
+
+    /// Says why a request is beyond the configuration; `name_of` knows the names of interfaces as they are now.
+    pub fn check(&self, request: &Request, name_of: impl Fn(u32) -> Option<String>) -> Result<(), String> {
+        let native = !self.interfaces.is_empty();
+        let interface = |index: u32| match name_of(index) {
+            Some(name) if self.interfaces.contains(&name) => Ok(()),
+            Some(name) => Err(format!("{name} is no interface of this node's configuration")),
+            None => Err(format!("there is no interface {index}")),
+        };
+        let only =
+            |fits: bool, what: &str| if fits { Ok(()) } else { Err(format!("this node's configuration has {what}")) };
+        match request {
+            Request::Packet { interface: index, longest, .. } => {
+                interface(*index)?;
+                only(*longest <= FRAME_MAX, "no frames of that length")
+            }
+            Request::Xdp { busy_poll_us } => only(self.xdp == Some(*busy_poll_us), "no such AF_XDP socket"),
+            Request::Frames { chunk, bytes } => {
+                let fits = chunk.is_power_of_two() && *chunk >= 2048 && *bytes <= FRAMES_MAX;
+                only(self.xdp.is_some() && fits, "no such AF_XDP socket")
+            }
+            Request::Attach { place: Place::Refusals, .. } => only(self.kernel, "no kernel half"),
+            Request::Set { interface, .. } if self.interfaces.contains(interface) => Ok(()),
+            Request::Set { interface, .. } => Err(format!("{interface} is no interface of this node's configuration")),
+            Request::Discovery { interface: index }
+            | Request::Neighbour { interface: index, .. }
+            | Request::Attach { interface: index, .. } => interface(*index),
+            Request::Udp { at } => only(self.udp.contains(at), "no such overlay port"),
+            Request::Tcp { at } => only(self.tcp == Some(*at), "no such [plan] tcp"),
+            Request::Map { name, shape } => {
+                let known = own::shape_of(*shape).is_some_and(|shape| own::knows_map(name, shape));
+                only(native, "no native port")?;
+                if known { Ok(()) } else { Err(format!("there is no map '{name}' of this shape")) }
+            }
+            Request::Program { .. } => only(native, "no native port"),
+            Request::Realtime { .. } => only(self.realtime.is_some(), "no real-time worker"),
+            Request::Helper { kind: Helper::Compiler } => Ok(()),
+            Request::Helper { kind } => {
+                only(self.kernel, "no kernel half")?;
+                only(self.trusted || *kind == Helper::Loader, "no role that trusts code in the kernel")
+            }
+            Request::Start { environment } => only(self.environments.contains(environment), "no such [[ee]]"),
+            // They concern what is the node's alone: its run directory, its processes.
+            Request::Pins(_) | Request::Listen { .. } | Request::Clear { .. } | Request::Runs => Ok(()),
+        }
+    }
+
+    /// Says why a program, which was loaded under this name if it was loaded here, may not stand at a place.
+    pub fn check_program(&self, name: Option<&str>, place: Place) -> Result<(), String> {
+        match name {
+            Some(name) if own::may_stand(name, place) => Ok(()),
+            Some(name) => Err(format!("the program {name} is not for that place")),
+            None => Err("only programs that were asked for by name stand before interfaces".into()),
+        }
+    }
+
+    /// The priority of the worker.
+    pub fn priority(&self) -> Option<u8> {
+        self.realtime
+    }
+}

@@ -1,0 +1,127 @@
+//! The node's end: one request at a time, from any thread.
+
+use super::message::{ANSWER_MAX, Answer, Jail, Request};
+use crate::sys::seqpacket::SeqPacket;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// For how long an answer is waited for: the verifier may think about a program, and drivers set their queues up anew.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The way to the broker. Privileges are the process's, so there is one for the process.
+static BROKER: OnceLock<Mutex<SeqPacket>> = OnceLock::new();
+
+/// What was done for a request.
+#[derive(Debug)]
+pub struct Done {
+    answer: Answer,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Default for Done {
+    fn default() -> Done {
+        Done { answer: Answer::Done, descriptors: Vec::new() }
+    }
+}
+
+impl Done {
+    /// With an object.
+    pub fn of(descriptor: OwnedFd) -> Done {
+        Done { descriptors: vec![descriptor], ..Done::default() }
+    }
+
+    /// With names.
+    pub fn of_names(names: Vec<String>) -> Done {
+        Done { answer: Answer::Names(names), descriptors: Vec::new() }
+    }
+
+    /// With whether it was so.
+    pub fn of_flag(flag: bool) -> Done {
+        Done { answer: Answer::Was(flag), descriptors: Vec::new() }
+    }
+
+    /// With a jail, and the ways to it.
+    pub fn of_jail(jail: Jail, descriptors: Vec<OwnedFd>) -> Done {
+        Done { answer: Answer::Jail(jail), descriptors }
+    }
+
+    /// The object that was asked for.
+    pub fn descriptor(self) -> io::Result<OwnedFd> {
+        self.descriptors.into_iter().next().ok_or_else(incomplete)
+    }
+
+    /// Whether there is no object.
+    pub fn is_without(&self) -> bool {
+        self.descriptors.is_empty()
+    }
+
+    /// The jail that was asked for, and the ways to it.
+    pub fn jail(self) -> io::Result<(Jail, [OwnedFd; 4])> {
+        match (self.answer, self.descriptors.try_into()) {
+            (Answer::Jail(jail), Ok(descriptors)) => Ok((jail, descriptors)),
+            _ => Err(incomplete()),
+        }
+    }
+
+    /// The names that were asked for.
+    pub fn names(self) -> io::Result<Vec<String>> {
+        match self.answer {
+            Answer::Names(names) => Ok(names),
+            _ => Err(incomplete()),
+        }
+    }
+
+    /// Whether it was so.
+    pub fn was(&self) -> bool {
+        self.answer == Answer::Was(true)
+    }
+
+    pub(super) fn parts(&self) -> (&Answer, &[OwnedFd]) {
+        (&self.answer, &self.descriptors)
+    }
+}
+
+fn incomplete() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the broker's answer has not what was asked for")
+}
+
+/// Whether this process has given its privileges away and has a broker.
+pub fn is_there() -> bool {
+    BROKER.get().is_some()
+}
+
+/// From now on the broker behind this socket is asked.
+pub(super) fn set(socket: SeqPacket) -> io::Result<()> {
+    BROKER.set(Mutex::new(socket)).map_err(|_| io::Error::other("this process has a broker"))
+}
+
+/// Has something done by the broker, and waits for that.
+pub fn ask(request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
+    let Some(broker) = BROKER.get() else { return Err(io::Error::other("this process has no broker")) };
+    let socket = broker.lock().unwrap_or_else(PoisonError::into_inner);
+    exchange(&socket, request, descriptors)
+}
+
+/// Sends a request and takes its answer.
+pub(super) fn exchange(socket: &SeqPacket, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
+    let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the broker of this node is gone; start the node anew");
+    socket.send_with(&request.encode(), descriptors).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => gone(),
+        _ => error,
+    })?;
+    if !socket.wait(PATIENCE)? {
+        // What it says later would be taken for the answer to something else.
+        socket.shutdown();
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "the broker of this node does not answer"));
+    }
+    let mut message = vec![0; ANSWER_MAX];
+    let (length, descriptors) = socket.receive_with(&mut message)?;
+    match Answer::decode(&message[..length]) {
+        Some(Answer::Failed { errno, why }) => Err(Answer::error(errno, why)),
+        Some(answer) => Ok(Done { answer, descriptors }),
+        None if length == 0 => Err(gone()),
+        None => Err(incomplete()),
+    }
+}

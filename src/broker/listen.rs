@@ -1,0 +1,43 @@
+//! The sockets in a node's run directory: for the node's user only, from their first moment.
+
+use super::client::{ask, is_there};
+use super::message::{Door, Request};
+use crate::sys::privileges::Identity;
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as wait, socket_with};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// The socket of a door, in the node's run directory.
+pub fn listen(run_dir: &Path, door: Door) -> io::Result<OwnedFd> {
+    if is_there() { ask(&Request::Listen { door }, &[])?.descriptor() } else { listen_here(run_dir, door, None) }
+}
+
+/// The same, opened here, for this user.
+pub(super) fn listen_here(run_dir: &Path, door: Door, user: Option<Identity>) -> io::Result<OwnedFd> {
+    let path = run_dir.join(door.name());
+    listen_at(&path, door, user).map_err(|error| {
+        let why = format!("cannot listen at {}: {error}", path.display());
+        io::Error::new(error.kind(), why)
+    })
+}
+
+fn listen_at(path: &Path, door: Door, user: Option<Identity>) -> io::Result<OwnedFd> {
+    let (kind, flags) = match door {
+        Door::Control => (SocketType::STREAM, SocketFlags::CLOEXEC),
+        Door::Apps | Door::Nodeos => (SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK),
+    };
+    let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
+    // The name gets this mode when it is made.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    if let Some(Identity { uid, gid }) = user {
+        chownat(CWD, path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    wait(&socket, BACKLOG)?;
+    Ok(socket)
+}

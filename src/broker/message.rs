@@ -1,0 +1,345 @@
+//! What the node and its broker say to each other: one request, one answer, each a message of a few hundred bytes.
+//!
+//! A message is one JSON value of a closed type; descriptors go beside it. Nothing that came from a network is in one: requests name
+//! interfaces, places in the kernel, and programs and maps of this project's. Reading is total (`fuzz/fuzz_targets/broker.rs`), and what
+//! was read is still checked against the configuration (`allowed`).
+
+use crate::wire::Addr;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// Bytes of the longest request.
+pub const REQUEST_MAX: usize = 2 << 10;
+
+/// Bytes of the longest answer.
+pub const ANSWER_MAX: usize = 64 << 10;
+
+/// Bytes of the longest name of a map, a program or a pin.
+pub const NAME_MAX: usize = 96;
+
+/// Names in one answer.
+pub const NAMES_MAX: usize = 256;
+
+/// Bytes of the reason of a refusal: the verifier's last words are the longest.
+pub const WHY_MAX: usize = 4 << 10;
+
+/// What the node asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// A packet socket on an interface, with its ring. Descriptor: its filter, if there is one.
+    Packet {
+        /// The interface's index.
+        interface: u32,
+        /// The Ethernet type of its frames; 3: any.
+        kind: u16,
+        /// Bytes of the longest frame.
+        longest: u32,
+        /// Whether many frames can wait.
+        much: bool,
+    },
+    /// An AF_XDP socket that is bound to nothing yet, whose driver is polled for so many microseconds.
+    Xdp {
+        /// 0: not at all.
+        busy_poll_us: u32,
+    },
+    /// Makes shared memory that of the frames of an AF_XDP socket. Descriptors: the socket, the memory.
+    Frames {
+        /// Bytes of one frame.
+        chunk: u32,
+        /// Bytes of all.
+        bytes: u64,
+    },
+    /// A socket for the neighbour advertisements that come in by an interface.
+    Discovery {
+        /// Its index.
+        interface: u32,
+    },
+    /// A UDP socket of an overlay port.
+    Udp {
+        /// Where it listens.
+        at: SocketAddr,
+    },
+    /// A TCP socket that listens for PLAN ports.
+    Tcp {
+        /// Where.
+        at: SocketAddr,
+    },
+    /// The socket of a door of the node's, in its run directory.
+    Listen {
+        /// Which.
+        door: Door,
+    },
+    /// A map.
+    Map {
+        /// As this project calls it.
+        name: String,
+        /// Its shape, which must be that of a map of this name.
+        shape: Shape,
+    },
+    /// A program of this project's. Descriptors: its maps, in its order.
+    Program {
+        /// As this project calls it.
+        name: String,
+    },
+    /// Puts a program before an interface. Descriptor: the program.
+    Attach {
+        /// The interface's index.
+        interface: u32,
+        /// Where.
+        place: Place,
+    },
+    /// Something with names in the BPF file system of the run directory.
+    Pins(PinRequest),
+    /// Has the kernel look for the link address of a next hop.
+    Neighbour {
+        /// The interface's index.
+        interface: u32,
+        /// The next hop.
+        addr: Addr,
+    },
+    /// Turns a setting of an interface off, or on again where it was turned off.
+    Set {
+        /// Its name, as ethtool(8) calls it.
+        setting: String,
+        /// That of the interface.
+        interface: String,
+        /// Whether it is turned on again.
+        on: bool,
+    },
+    /// Makes a thread of the node's a real-time one, with the priority of the configuration.
+    Realtime {
+        /// Its number.
+        thread: i32,
+    },
+    /// A process that confines itself and serves the node: the other end of its socket.
+    Helper {
+        /// Which.
+        kind: Helper,
+    },
+    /// Starts an environment of the configuration, in a jail: its process, the way to its jail, what it says, its connection.
+    Start {
+        /// Its name.
+        environment: String,
+    },
+    /// Takes away what there still is of an environment's jail that has ended.
+    Clear {
+        /// The process that was started.
+        process: u32,
+    },
+    /// The node runs: what was set up stays as it would without a broker.
+    Runs,
+}
+
+/// The sockets in a node's run directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Door {
+    /// Of applications.
+    Apps,
+    /// Of whoever looks after the node.
+    Control,
+    /// Of environments in processes.
+    Nodeos,
+}
+
+impl Door {
+    /// All of them.
+    pub const ALL: [Door; 3] = [Door::Apps, Door::Control, Door::Nodeos];
+
+    /// The name of its socket.
+    pub fn name(self) -> &'static str {
+        match self {
+            Door::Apps => "apps.sock",
+            Door::Control => "control.sock",
+            Door::Nodeos => "nodeos.sock",
+        }
+    }
+}
+
+/// Processes that confine themselves and serve the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Helper {
+    /// What has mobile code verified.
+    Loader,
+    /// The same for code that a role trusts.
+    TrustedLoader,
+    /// What compiles wasm.
+    Compiler,
+}
+
+/// What a map is made of: numbers of linux/bpf.h, and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// `enum bpf_map_type`.
+    pub kind: u32,
+    /// Bytes of a key.
+    pub key: u32,
+    /// Bytes of a value.
+    pub value: u32,
+    /// Entries.
+    pub entries: u32,
+}
+
+/// Where a program stands before an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// XDP, in the driver.
+    Driver,
+    /// XDP, in the stack.
+    Stack,
+    /// tcx, at what comes in.
+    Ingress,
+    /// The tracepoint of redirects that the kernel refuses, of all interfaces.
+    Refusals,
+}
+
+/// What is done with pins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PinRequest {
+    /// Whether the file system is there.
+    IsOpen,
+    /// Mounts the file system, if it is not there yet.
+    Open,
+    /// The names in it, or in the folder of a set, behind this one: some of them, in order.
+    Names {
+        /// The set.
+        set: Option<u32>,
+        /// The last one known.
+        behind: Option<String>,
+    },
+    /// Makes the folder of a set.
+    Make {
+        /// The set.
+        set: u32,
+    },
+    /// Keeps an object by a name, in the place of one that had it. Descriptor: the object.
+    Keep(Pin),
+    /// The object by a name.
+    Fetch(Pin),
+    /// Lets the object by a name go, if there is one.
+    Forget(Pin),
+    /// Lets a set go with all it holds.
+    Remove {
+        /// The set.
+        set: u32,
+    },
+    /// Takes the file system away.
+    Close,
+}
+
+/// A name in the BPF file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// The set in whose folder it is; none: it is beside the sets.
+    pub set: Option<u32>,
+    /// Letters, digits, '-', '_' and '.', which it does not begin with.
+    pub name: String,
+}
+
+/// What the broker says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// It is done; descriptors, if any were asked for, are beside this.
+    Done,
+    /// It is done, and was so or not.
+    Was(bool),
+    /// Names.
+    Names(Vec<String>),
+    /// The jail of an environment; its process, the way to it, what it says and its connection are beside this.
+    Jail(Jail),
+    /// It could not be done, or may not be.
+    Failed {
+        /// The system's number of the error, if it has one.
+        errno: Option<i32>,
+        /// The same for people.
+        why: String,
+    },
+}
+
+/// A jail that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jail {
+    /// The number of its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// What was not to be had of it on this host.
+    pub weaker: Vec<String>,
+    /// Its control groups.
+    pub groups: Vec<String>,
+}
+
+impl Request {
+    /// Reads a request; nothing: it is none.
+    pub fn decode(message: &[u8]) -> Option<Request> {
+        let request = serde_json::from_slice(message).ok().filter(|_| message.len() <= REQUEST_MAX)?;
+        let names_are_good = match &request {
+            Request::Map { name, .. } | Request::Program { name } => is_name(name),
+            Request::Start { environment } => environment.len() <= NAME_MAX,
+            Request::Set { setting, interface, .. } => is_name(setting) && interface.len() <= NAME_MAX,
+            Request::Pins(PinRequest::Keep(pin) | PinRequest::Fetch(pin) | PinRequest::Forget(pin)) => {
+                is_name(&pin.name)
+            }
+            Request::Pins(PinRequest::Names { behind: Some(name), .. }) => is_name(name),
+            _ => true,
+        };
+        names_are_good.then_some(request)
+    }
+
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        // Types of this shape can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl Answer {
+    /// Reads an answer; nothing: it is none.
+    pub fn decode(message: &[u8]) -> Option<Answer> {
+        serde_json::from_slice(message).ok().filter(|_| message.len() <= ANSWER_MAX)
+    }
+
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        // As above.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// That something failed.
+    pub fn failed(error: &std::io::Error) -> Answer {
+        let mut why = error.to_string();
+        let end = (0..=WHY_MAX.min(why.len())).rev().find(|at| why.is_char_boundary(*at)).unwrap_or(0);
+        why.truncate(end);
+        Answer::Failed { errno: error.raw_os_error().or_else(|| number_of(error.kind())), why }
+    }
+
+    /// The error of an answer that is one.
+    pub fn error(errno: Option<i32>, why: String) -> std::io::Error {
+        match errno.map(std::io::Error::from_raw_os_error) {
+            Some(plain) if plain.to_string() == why => plain,
+            Some(plain) => std::io::Error::new(plain.kind(), why),
+            None => std::io::Error::other(why),
+        }
+    }
+}
+
+/// The number of an error whose own words have taken its place.
+fn number_of(kind: std::io::ErrorKind) -> Option<i32> {
+    // EPERM, ENOENT, EACCES, EBUSY, EEXIST, EADDRINUSE.
+    let known = [1, 2, 13, 16, 17, 98];
+    known.into_iter().find(|number| std::io::Error::from_raw_os_error(*number).kind() == kind)
+}
+
+/// Whether a name can be that of a map, a program or a pin: it leads nowhere else in any file system.
+pub fn is_name(name: &str) -> bool {
+    let plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
+    !name.is_empty() && !name.starts_with('.') && name.len() <= NAME_MAX && name.bytes().all(plain)
+}

@@ -1,0 +1,33 @@
+//! The broker: the one process of a node that keeps privileges.
+//!
+//! ```text
+//! anode node run ── fork ──▶ broker          root, never reads what a network sends
+//!      │ own user, no capability  ▲ │
+//!      └── requests ──────────────┘ └── descriptors, answers (SOCK_SEQPACKET)
+//! ```
+//!
+//! The node forks it before any thread exists and gives its own privileges away ([`begin`]). From then on whatever needs one is a
+//! [`Request`]: sockets, maps and programs of the kernel half, pins, drivers' settings, environments' processes. The broker checks each
+//! against the configuration it was started with ([`allowed`]), so a node that somebody else has taken over gets what its
+//! configuration has and no more. It ends with the node, and undoes what must not stay. A process without privileges has no broker and does all
+//! this itself, as far as the system lets it. After OpenSSH's privilege separation (Provos, Friedl, Honeyman 2003).
+
+pub mod acts;
+pub mod allowed;
+mod client;
+mod helpers;
+mod listen;
+pub mod message;
+pub mod prepare;
+pub mod sandbox;
+mod server;
+mod sockets;
+mod start;
+
+pub use client::{Done, ask, is_there};
+pub use helpers::{end as end_helper, helper};
+pub use listen::listen;
+pub use message::{Answer, Door, Helper, NAMES_MAX, Pin, PinRequest, Place, Request, Shape};
+pub use prepare::reach;
+pub use sockets::{discovery, packet, register, tcp, udp, xdp};
+pub use start::begin;

@@ -1,0 +1,320 @@
+//! What must be right on disk before a node gives its privileges away: its run directory, its store, whom they belong to.
+//!
+//! The run directory stays root's, so the node can change nothing there that the broker relies on. What the node keeps, its store and files of
+//! domains, becomes its user's. A directory above them may be closed to that user: so they are opened before, and reached by their
+//! descriptors from then on ([`reach`]).
+
+use super::message::Door;
+use crate::manage::config::NodeFile;
+use crate::manage::config::security::User;
+use crate::sys::privileges::{self, Identity};
+use crate::sys::process::is_root;
+use crate::sys::{jail, owners};
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Users of nodes for which nobody has made one: numbers that no distribution gives away.
+pub const USERS: (u32, u32) = (60_578, 60_833);
+
+/// For how long a node that is ending may keep its run directory, and between two looks.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What there is in stores and directories of files.
+const KEPT: [&str; 10] =
+    ["objects", "new", "pins", "lock", "revoked", "revoked.new", "codes", "codes.new", "spaces", "records"];
+
+/// Directories that are reached by descriptors.
+static REACHED: OnceLock<Vec<Reached>> = OnceLock::new();
+
+/// What is ready.
+pub struct Ready {
+    /// The run directory.
+    pub run_dir: PathBuf,
+    /// Who the node becomes; nothing: it stays who it is.
+    pub user: Option<Chosen>,
+    /// Held as long as somebody uses the run directory.
+    pub lock: Vec<File>,
+    /// Directories that the node reaches when it is somebody else.
+    pub paths: Vec<Reached>,
+}
+
+/// A directory or a file that the node reaches.
+pub struct Reached {
+    path: PathBuf,
+    at: OwnedFd,
+    writes: bool,
+}
+
+/// A user for the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its numbers.
+    pub identity: Identity,
+    /// What it is called, for people.
+    pub name: String,
+}
+
+/// Refuses what a start would refuse, and changes nothing.
+pub fn check(file: &NodeFile) -> Result<()> {
+    let run_dir = file.run_dir();
+    if run_dir.exists() {
+        check_run_dir(&run_dir)?;
+    }
+    file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path))
+}
+
+/// Who the node of a configuration becomes that is started by whoever asks this, for people; nothing: it stays who it is.
+pub fn user_of(file: &NodeFile) -> Result<Option<String>> {
+    if !is_root() {
+        return Ok(None);
+    }
+    let chosen = chosen(file)?.map(|user| user.name);
+    Ok(chosen.or_else(|| Some(format!("of its own, from {} to {}", USERS.0, USERS.1))))
+}
+
+/// Makes everything ready for a node.
+pub fn prepare(file: &NodeFile) -> Result<Ready> {
+    let run_dir = file.run_dir();
+    let mut lock = vec![claim(&run_dir)?];
+    let mut user = None;
+    if is_root() {
+        let (chosen, taken) = choose(file, &run_dir)?;
+        user = Some(chosen);
+        lock.extend(taken);
+    }
+    let kept: Vec<&Path> = file.store.iter().chain(&file.files).map(PathBuf::as_path).collect();
+    for path in &kept {
+        check_kept(path)?;
+    }
+    let paths = open_all(file, &kept, user.as_ref().map(|user| user.identity))?;
+    Ok(Ready { run_dir, user, lock, paths })
+}
+
+/// Who a node becomes that is root.
+fn choose(file: &NodeFile, run_dir: &Path) -> Result<(Chosen, Option<File>)> {
+    if let Some(user) = chosen(file)? {
+        return Ok((user, None));
+    }
+    let own = |uid: u32| Chosen { identity: Identity { uid, gid: uid }, name: format!("{uid}, of its own") };
+    if let Some(uid) = user_of_kept(file) {
+        // Nodes that share a store share its user.
+        return Ok((own(uid), jail::take_user(uid, uid).ok().map(|(_, taken)| taken)));
+    }
+    let (uid, taken) = take_user(run_dir)?;
+    Ok((own(uid), Some(taken)))
+}
+
+/// The user that somebody has made for the node; nothing: it gets one of its own.
+fn chosen(file: &NodeFile) -> Result<Option<Chosen>> {
+    let named = |name: &str| -> Result<Option<Chosen>> {
+        let found = privileges::user(name).context("/etc/passwd cannot be read")?;
+        Ok(found.map(|identity| Chosen { identity, name: format!("{name} ({})", identity.uid) }))
+    };
+    match &file.security.user {
+        Some(User::Number(uid)) => {
+            Ok(Some(Chosen { identity: Identity { uid: *uid, gid: *uid }, name: uid.to_string() }))
+        }
+        Some(User::Name(name)) => match named(name)? {
+            None => {
+                bail!("[security] user = \"{name}\": there is no such user; make one with: useradd --system {name}")
+            }
+            user => Ok(user),
+        },
+        None => named("anode"),
+    }
+}
+
+/// A user that no other living node has, the same as the last time if that is so.
+fn take_user(run_dir: &Path) -> Result<(u32, File)> {
+    let (first, last) = USERS;
+    let mixed =
+        run_dir.as_os_str().as_encoded_bytes().iter().fold(7u32, |sum, octet| sum.wrapping_mul(31) ^ u32::from(*octet));
+    let wanted = first + mixed % (last - first + 1);
+    let taken = jail::take_user(wanted, wanted).or_else(|_| jail::take_user(first, last));
+    taken.context("no user is free for the node; name one with [security] user")
+}
+
+/// Makes the run directory ours: sockets of a node that died are taken away, those of a living one are not.
+fn claim(dir: &Path) -> Result<File> {
+    let cannot = || format!("cannot make {}; set run_dir in the configuration", dir.display());
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(cannot)?;
+    check_run_dir(dir)?;
+    let lock = File::open(dir).with_context(cannot)?;
+    let begin = Instant::now();
+    while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if UnixStream::connect(dir.join(Door::Control.name())).is_ok() || begin.elapsed() > PATIENCE {
+            bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
+        }
+        std::thread::sleep(LOOK);
+    }
+    for door in Door::ALL {
+        take_away(&dir.join(door.name()))?;
+    }
+    Ok(lock)
+}
+
+/// Refuses a run directory in which somebody else can change something.
+pub fn check_run_dir(dir: &Path) -> Result<()> {
+    let shown = dir.display();
+    let facts = fs::symlink_metadata(dir).with_context(|| format!("{shown} cannot be looked at"))?;
+    if !facts.is_dir() {
+        bail!("{shown} is no directory; set run_dir in the configuration to one");
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if facts.uid() != own {
+        bail!(
+            "{shown} belongs to user {}, who could take the node's sockets away; chown it to user {own}, or set another run_dir",
+            facts.uid()
+        );
+    }
+    if facts.mode() & 0o022 != 0 {
+        bail!(
+            "others can write to {shown} (mode {:o}) and take the node's sockets away; chmod go-w {shown}",
+            facts.mode() & 0o7777
+        );
+    }
+    let above = dir.parent().and_then(|above| fs::metadata(above).ok());
+    if above.is_some_and(|above| above.mode() & 0o022 != 0 && above.mode() & 0o1000 == 0) {
+        bail!(
+            "others can rename {shown}, since they can write to the directory above; chmod go-w that, or set another run_dir"
+        );
+    }
+    Ok(())
+}
+
+/// Takes a socket away that a node has left, if it is as a node leaves it.
+fn take_away(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !facts.file_type().is_socket() {
+        bail!("{shown} is no socket; no node has made it: remove it");
+    }
+    if facts.mode() & 0o077 != 0 {
+        bail!("{shown} has mode {:o}: somebody has opened it to others; remove it", facts.mode() & 0o777);
+    }
+    fs::remove_file(path).with_context(|| format!("cannot replace {shown}"))
+}
+
+/// Refuses a store, or a directory of files, to which others can write, or which is something else.
+pub fn check_kept(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !facts.is_dir() {
+        bail!("{shown} is no directory (and a link to one could be turned elsewhere); name the directory itself");
+    }
+    if facts.mode() & 0o022 != 0 {
+        bail!(
+            "others can write to {shown} (mode {:o}), so anybody could change what the node keeps there; chmod go-w {shown}",
+            facts.mode() & 0o7777
+        );
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if is_root() && !is_expected(facts.uid()) && facts.uid() != own {
+        bail!(
+            "{shown} belongs to user {}, who could change what the node keeps there; chown it to user {own}",
+            facts.uid()
+        );
+    }
+    let names: Vec<_> = fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))?.flatten().collect();
+    let known = |entry: &fs::DirEntry| KEPT.iter().any(|known| entry.file_name() == *known);
+    match names.first() {
+        Some(other) if !names.iter().any(known) => {
+            bail!("{shown} is something else (there is {:?}); name a directory of the node's own", other.file_name())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a user is one that nodes have.
+fn is_expected(uid: u32) -> bool {
+    let made = privileges::user("anode").ok().flatten().is_some_and(|made| made.uid == uid);
+    made || (USERS.0..=USERS.1).contains(&uid)
+}
+
+/// The user that a store belongs to already, if that is one of those that nodes have for themselves.
+fn user_of_kept(file: &NodeFile) -> Option<u32> {
+    let owner = |path: &PathBuf| fs::symlink_metadata(path).ok().map(|facts| facts.uid());
+    file.store.iter().chain(&file.files).filter_map(owner).find(|uid| (USERS.0..=USERS.1).contains(uid))
+}
+
+/// Opens what the node reaches, and makes its user's what it writes to.
+fn open_all(file: &NodeFile, kept: &[&Path], user: Option<Identity>) -> Result<Vec<Reached>> {
+    let mut open = Vec::new();
+    let mut add = |path: &Path, writes: bool| -> Result<()> {
+        let cannot = || format!("{} cannot be opened", path.display());
+        let at = owners::open_path(path).with_context(cannot)?;
+        open.push(Reached { path: path.to_owned(), at, writes });
+        Ok(())
+    };
+    for path in kept {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        if let Some(user) = user {
+            owners::give(path, &KEPT, user)
+                .with_context(|| format!("{} cannot be given to user {}", path.display(), user.uid))?;
+        }
+        add(path, true)?;
+    }
+    for path in file.ports.iter().filter_map(|port| port.pcap.as_deref()) {
+        let mut options = File::options();
+        let options = options.create(true).truncate(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let made = options.open(path).with_context(|| format!("cannot make the capture file {}", path.display()))?;
+        if let Some(Identity { uid, gid }) = user {
+            rustix::fs::fchown(&made, Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)))?;
+        }
+        add(path, true)?;
+    }
+    for environment in &file.environments {
+        // A file that is not there is said when it is to be loaded.
+        if let Some(above) = environment.library.first().and_then(|path| Path::new(path).parent()) {
+            let _ = add(above, false);
+        }
+    }
+    let run_dir = file.run_dir();
+    if user.is_some() {
+        // Whoever may connect to a socket there must be able to get to it.
+        fs::set_permissions(&run_dir, fs::Permissions::from_mode(0o755))?;
+    }
+    add(&run_dir, false)?;
+    Ok(open)
+}
+
+/// From now on these are reached by their descriptors; those to write to, and those to read, for whoever says what may be reached.
+pub fn keep(paths: Vec<Reached>) -> Result<[Vec<OwnedFd>; 2]> {
+    let copies = |writes: bool| {
+        let some = paths.iter().filter(move |path| path.writes == writes);
+        some.map(|path| path.at.try_clone()).collect::<std::io::Result<Vec<_>>>()
+    };
+    let copies = [copies(true)?, copies(false)?];
+    REACHED.set(paths).map_err(|_| anyhow::anyhow!("this process has a broker"))?;
+    Ok(copies)
+}
+
+/// The path by which a file of the configuration is reached in this process.
+pub fn reach(path: &Path) -> PathBuf {
+    let known = REACHED.get().map(Vec::as_slice).unwrap_or_default();
+    let found = known.iter().filter_map(|known| Some((path.strip_prefix(&known.path).ok()?, &known.at)));
+    match found.min_by_key(|(rest, _)| rest.as_os_str().len()) {
+        Some((rest, fd)) => {
+            let here = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+            match (rest.as_os_str().is_empty(), here.is_dir()) {
+                // Not the link itself, where links are not followed.
+                (true, true) => here.join("."),
+                (true, false) => here,
+                (false, _) => here.join(rest),
+            }
+        }
+        None => path.to_owned(),
+    }
+}

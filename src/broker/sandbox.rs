@@ -1,0 +1,131 @@
+//! What a node is confined by, and what of it this host lacks.
+
+use super::prepare;
+use crate::manage::config::NodeFile;
+use crate::sys::files_of_node;
+use crate::sys::privileges::{self, Standing};
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+
+/// A part of the sandbox that a host may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// A user of the node's own.
+    User,
+    /// Landlock.
+    Landlock,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 2] = [Part::User, Part::Landlock];
+
+    /// What it means, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Part::User => "a user that owns its store and files of domains, and nothing else",
+            Part::Landlock => {
+                "Landlock: writes to its store and files of domains alone; reads the system's programs and libraries"
+            }
+        }
+    }
+
+    /// What its lack means, for people.
+    pub fn lack(self) -> &'static str {
+        match self {
+            Part::User => {
+                "the node has no user of its own (needs root): it can do what whoever started it can do to files"
+            }
+            Part::Landlock => {
+                "no Landlock in this kernel (5.13, CONFIG_SECURITY_LANDLOCK): files are protected by their owners alone"
+            }
+        }
+    }
+
+    /// Its name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::User => "user",
+            Part::Landlock => "landlock",
+        }
+    }
+}
+
+/// What a node is confined by.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sandbox {
+    /// Who it is, for people.
+    pub user: String,
+    /// What the kernel says of it.
+    pub standing: Standing,
+    /// What is weaker than it could be.
+    pub weaker: Vec<Part>,
+}
+
+/// What a node of a configuration would be confined by that is started by whoever asks this.
+#[derive(Clone, Debug, Serialize)]
+pub struct Expected {
+    /// Who it would be, for people.
+    pub user: String,
+    /// What its broker could do for it.
+    pub broker: &'static str,
+    /// What it would have.
+    pub parts: Vec<Part>,
+    /// What it would lack.
+    pub weaker: Vec<Part>,
+}
+
+/// What a configuration's node would have of a sandbox here; an error if it requires more.
+pub fn expected(file: &NodeFile) -> Result<Expected> {
+    let user = prepare::user_of(file)?;
+    let mut weaker = Vec::new();
+    weaker.extend(user.is_none().then_some(Part::User));
+    weaker.extend((!files_of_node::has_landlock()).then_some(Part::Landlock));
+    refuse_lack(file, &weaker)?;
+    let parts = Part::ALL.into_iter().filter(|part| !weaker.contains(part)).collect();
+    let broker = match user {
+        Some(_) => "root: sockets, programs and pins in the kernel, drivers' settings, processes of environments",
+        None => "without privileges: overlay ports, processes of environments",
+    };
+    let user = user.unwrap_or_else(|| format!("{}, who starts it", rustix::process::geteuid().as_raw()));
+    Ok(Expected { user, broker, parts, weaker })
+}
+
+fn refuse_lack(file: &NodeFile, weaker: &[Part]) -> Result<()> {
+    match file.security.require.iter().find(|part| weaker.contains(part)) {
+        Some(lacking) => bail!("[security] require has \"{}\": {}", lacking.name(), lacking.lack()),
+        None => Ok(()),
+    }
+}
+
+/// That of this process.
+static ENTERED: OnceLock<Sandbox> = OnceLock::new();
+
+/// What this process is confined by, if it is.
+pub fn entered() -> Option<&'static Sandbox> {
+    ENTERED.get()
+}
+
+/// Confines the calling process, which must have one thread and no privileges, to what a node needs: of files, those behind these descriptors
+/// to write to, and the system's to read. An error if this host lacks what the configuration requires.
+pub(super) fn enter(file: &NodeFile, [writes, reads]: &[Vec<OwnedFd>; 2], user: Option<String>) -> Result<()> {
+    let mut weaker = Vec::new();
+    let standing = privileges::standing("/proc/self")?;
+    if user.is_none() || standing.user == 0 {
+        weaker.push(Part::User);
+    }
+    if !files_of_node::hide_others(writes, reads)? {
+        weaker.push(Part::Landlock);
+    }
+    refuse_lack(file, &weaker)?;
+    let user = user.unwrap_or_else(|| format!("{}, who started it", standing.user));
+    for part in &weaker {
+        tracing::warn!(part = part.name(), "{}", part.lack());
+    }
+    // It is entered once.
+    let _ = ENTERED.set(Sandbox { user, standing, weaker });
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! How a node comes to have a broker: it forks it and gives its privileges away, before it has any thread.
+
+use super::acts::Acts;
+use super::prepare::{self, Ready};
+use super::{client, sandbox, server};
+use crate::manage::config::NodeFile;
+use crate::sys::privileges::{self, Forked};
+use crate::sys::seqpacket::SeqPacket;
+use anyhow::{Context, Result};
+use rustix::thread::CapabilitySet;
+use std::fs::File;
+
+/// What the broker keeps: what its requests need, and nothing that is about the rest of the machine.
+const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::SYS_ADMIN)
+    .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::IPC_LOCK)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::SETUID)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::DAC_OVERRIDE);
+
+/// Makes the calling process, which must have one thread, a node without privileges; what it had of them, if anything, is its broker's.
+pub fn begin(file: &NodeFile) -> Result<()> {
+    let Ready { run_dir, user, lock, paths } = prepare::prepare(file)?;
+    let (own, others) = SeqPacket::pair()?;
+    let node = std::process::id() as i32;
+    let identity = user.as_ref().map(|user| user.identity);
+    let acts = Acts::new(file, run_dir, identity, node)?;
+    if privileges::fork().context("the broker cannot be started")? == Forked::Child {
+        drop((own, paths));
+        be_broker(SeqPacket::of(others), acts, lock);
+    }
+    drop((others, lock, acts));
+    client::set(own)?;
+    privileges::become_user(identity).with_context(|| match &user {
+        Some(user) => format!("the node cannot become user {}; see [security] user", user.name),
+        None => "the node cannot give its privileges away".into(),
+    })?;
+    let reached = prepare::keep(paths)?;
+    sandbox::enter(file, &reached, user.map(|user| user.name)).context("the node cannot be confined")
+}
+
+/// The broker's process, to its end.
+fn be_broker(socket: SeqPacket, acts: Acts, lock: Vec<File>) -> ! {
+    // It ends when the node does, and not before, whatever is told to the whole group or from a terminal.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        let _ = crate::sys::process::ignore(signal);
+    }
+    crate::sys::process::set_name(c"anode-broker");
+    match privileges::keep_only(KEPT) {
+        Ok(()) => server::serve(&socket, acts),
+        Err(error) => tracing::error!(%error, "the broker cannot give away what it does not need"),
+    }
+    // Only now may another node have the run directory.
+    drop(lock);
+    std::process::exit(0)
+}

@@ -1,0 +1,30 @@
+//! What `anode node status` says of loading: what was compiled, what waits for whom, and what is not tried again.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What was compiled, what waits for that, and what the compiler has failed on.
+pub(super) fn describe(text: &mut String, loader: &Value) {
+    let compiler = &loader["compiler"];
+    let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "  compiler {} modules, {} optimised, {} failed, {} spared",
+        number(compiler, "compiled"),
+        number(compiler, "optimised"),
+        number(compiler, "failed"),
+        number(&compiler["refused"], "spared")
+    );
+    for (what, queues) in [("store and credentials", &loader["queues"]), ("compiler", &compiler["queues"])] {
+        for queue in queues.as_array().into_iter().flatten() {
+            let (of, waiting) = (queue["of"].as_str().unwrap_or("?"), number(queue, "waiting"));
+            let _ = writeln!(text, "  queue {what}, {of}: {waiting} wait, {} dropped", number(queue, "dropped"));
+        }
+    }
+    for module in compiler["refused"]["modules"].as_array().into_iter().flatten() {
+        let field = |key: &str| module[key].as_str().unwrap_or("?");
+        let left = number(module, "left_s");
+        let _ =
+            writeln!(text, "  refused {:.8}… as {} for {left} s: {}", field("module"), field("purpose"), field("why"));
+    }
+}

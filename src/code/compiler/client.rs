@@ -1,0 +1,161 @@
+//! The node's side of the compiler: starts it, and asks it for one module after the other on each lane.
+//!
+//! What comes back is believed as little as what is sent: its length is bounded before it is read, it is read when its
+//! writer has ended, and a lane that says nonsense, or nothing in its time, is closed and opened anew.
+
+use super::job::{ANSWER, Failure, Job, Limits, Output, WORDS};
+use super::server;
+use crate::broker::{self, Helper};
+use crate::code::bundle::REPRESENTATION_MAX;
+use crate::sys::fork::End;
+use crate::sys::seqpacket::SeqPacket;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Added to a job's time by the clock, after which its lane counts as dead: the kernel ends the child before.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The compiler's processes.
+#[derive(Debug)]
+pub struct Compilers {
+    program: PathBuf,
+    limits: Limits,
+    process: Mutex<Option<Process>>,
+}
+
+/// The first process, which forks servers.
+#[derive(Debug)]
+struct Process {
+    /// Nothing: it is the broker's.
+    child: Option<Child>,
+    socket: SeqPacket,
+}
+
+/// A way to the compiler for one job at a time.
+#[derive(Debug)]
+pub struct Lane {
+    compilers: Arc<Compilers>,
+    socket: Option<SeqPacket>,
+}
+
+impl Compilers {
+    /// Compilers that run `program`, which is this one.
+    pub fn new(program: PathBuf, limits: Limits) -> Arc<Compilers> {
+        Arc::new(Compilers { program, limits, process: Mutex::new(None) })
+    }
+
+    /// What one job may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A lane of its own; nothing starts before the first job.
+    pub fn lane(self: &Arc<Self>) -> Lane {
+        Lane { compilers: self.clone(), socket: None }
+    }
+
+    /// Has a server forked, for which the first process is started if it is not there.
+    fn open(&self) -> io::Result<SeqPacket> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, other) = SeqPacket::pair()?;
+        let opened = match &*process {
+            Some(running) => running.socket.send_with(b"lane", &[other.as_fd()]),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        if opened.is_err() {
+            // It has died, or was never there.
+            let started = process.insert(Process::start(&self.program)?);
+            started.socket.send_with(b"lane", &[other.as_fd()])?;
+        }
+        Ok(own)
+    }
+}
+
+impl Process {
+    fn start(program: &Path) -> io::Result<Process> {
+        let (child, socket) = broker::helper(Helper::Compiler, program)?;
+        Ok(Process { child, socket: SeqPacket::of(socket) })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its servers and their children end with it.
+        broker::end_helper(self.child.take());
+    }
+}
+
+impl Lane {
+    /// Opens the lane, so that the first job does not wait for that.
+    pub fn open(&mut self) -> io::Result<()> {
+        if self.socket.is_none() {
+            self.socket = Some(self.compilers.open()?);
+        }
+        Ok(())
+    }
+
+    /// Has a module compiled. A compiler that is gone is started once more.
+    pub fn compile(&mut self, job: &Job<'_>) -> Result<Output, Failure> {
+        if job.module.len() > REPRESENTATION_MAX {
+            return Err(Failure::Refused(format!("it has more than {REPRESENTATION_MAX} bytes")));
+        }
+        let asked = self.ask(job).or_else(|_| {
+            self.socket = None;
+            self.ask(job)
+        });
+        asked.unwrap_or_else(|error| {
+            self.socket = None;
+            Err(Failure::Gone(error.to_string()))
+        })
+    }
+
+    /// The outer error is the lane's, the inner one the module's.
+    fn ask(&mut self, job: &Job<'_>) -> io::Result<Result<Output, Failure>> {
+        self.open()?;
+        let limits = self.compilers.limits;
+        let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
+        let output = File::from(memfd_create("anode-code", MemfdFlags::CLOEXEC)?);
+        socket.send_with(&job.encode(&limits), &[output.as_fd()])?;
+        if !socket.wait(Duration::from_millis(u64::from(limits.wall_ms)) + GRACE)? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in its time"));
+        }
+        let mut answer = [0; ANSWER];
+        let length = socket.receive(&mut answer)?;
+        let ended = server::read(&answer[..length]).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let limit = |name, value: u32| Ok(Err(Failure::Limit(name, u64::from(value))));
+        match ended.end {
+            End::Done => {
+                collect(output, &limits).map(|done| done.map(|artifact| Output { artifact, cpu_us: ended.cpu_us }))
+            }
+            End::Cpu => limit("cpu_ms", limits.cpu_ms),
+            End::Memory => limit("memory_mib", limits.memory_mib),
+            End::File => limit("output_mib", limits.output_mib),
+            End::Wall => limit("wall_ms", limits.wall_ms),
+            End::Broken(status) => Ok(Err(Failure::Broken(status))),
+        }
+    }
+}
+
+/// What a child has left, which nobody changes any more.
+fn collect(mut output: File, limits: &Limits) -> io::Result<Result<Vec<u8>, Failure>> {
+    output.rewind()?;
+    let most = u64::from(limits.output_mib) << 20;
+    let mut left = Vec::new();
+    output.take(most).read_to_end(&mut left)?;
+    let Some(first) = left.first().copied() else { return Ok(Err(Failure::Broken(0))) };
+    left.remove(0);
+    Ok(match first {
+        server::CODE => Ok(left),
+        server::REFUSAL => {
+            left.truncate(WORDS);
+            Err(Failure::Refused(String::from_utf8_lossy(&left).into_owned()))
+        }
+        _ => Err(Failure::Broken(0)),
+    })
+}

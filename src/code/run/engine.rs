@@ -1,0 +1,52 @@
+//! What wasm is compiled with: one configuration for whoever compiles and whoever runs.
+//!
+//! The engine that runs code takes what was compiled elsewhere only if the two agree on everything that code depends on (features,
+//! fuel, epochs, guards); so both are made here. The tiers differ in effort alone. Fuel is counted per instruction of the module
+//! before anything is optimised, so a run takes the same steps in either tier.
+
+use wasmtime::{Config, OptLevel, RegallocAlgorithm};
+
+/// How much effort the compiler makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Ready soon: no optimisation, registers placed in one pass.
+    #[default]
+    Fast,
+    /// Runs fast: cranelift's optimiser and its better allocator of registers.
+    Optimised,
+}
+
+impl core::fmt::Display for Tier {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Tier::Fast => "fast",
+            Tier::Optimised => "optimised",
+        })
+    }
+}
+
+/// For code of capsules; `ticked`: a clock watches it beside its fuel.
+pub(crate) fn capsule(ticked: bool, tier: Tier) -> Config {
+    let mut config = Config::new();
+    config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
+    config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
+    config.consume_fuel(true).epoch_interruption(ticked);
+    // Nobody reads backtraces of capsules.
+    config.generate_address_map(false);
+    match tier {
+        // The author's compiler has optimised already: what a tiny capsule could gain is less than what it costs to be late.
+        Tier::Fast => {
+            config.cranelift_opt_level(OptLevel::None).cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass)
+        }
+        Tier::Optimised => config.cranelift_opt_level(OptLevel::Speed),
+    };
+    config
+}
+
+/// For services of PLAN, which stay for long: optimised at once.
+pub(crate) fn service() -> Config {
+    let mut config = Config::new();
+    config.consume_fuel(true).cranelift_nan_canonicalization(true).cranelift_opt_level(OptLevel::Speed);
+    config
+}

@@ -1,0 +1,69 @@
+//! Packets that fail, and what their source is told of that.
+//!
+//! A report is paid with what is left of the bound of the packet that it tells of, so a packet and all that come of it have as many as
+//! that lasts for. The source is whoever the packet says, so it is sent no more than the node may send there of its own accord, and
+//! few in a second ([`crate::topology::reach`]). Reports of packets of the node's own applications go nowhere and are free.
+
+use super::{ANYONE, Environment, Fate, Plan};
+use crate::nodeos::reason::Reason;
+use crate::wire::Addr;
+use plan::eval::Cause;
+use plan::packet::Packet;
+use plan::value::Host;
+
+impl Plan {
+    /// An evaluation has failed with so much of the bound left.
+    pub(super) fn failed_evaluation(
+        &mut self,
+        env: &mut dyn Environment,
+        packet: &Packet,
+        cause: &Cause,
+        (principal, left): (usize, u32),
+    ) -> Fate {
+        self.state.account.failed += 1;
+        env.drop(principal, Reason::Evaluation);
+        self.state.account.unused += self.report(env, packet, cause, left);
+        Fate::Taken
+    }
+
+    /// A packet whose layers cannot be opened.
+    pub(super) fn failed(
+        &mut self,
+        env: &mut dyn Environment,
+        packet: &Packet,
+        cause: &Cause,
+        principal: usize,
+    ) -> Fate {
+        self.failed_evaluation(env, packet, cause, (principal, packet.header.bound))
+    }
+
+    /// Tells a packet's source that it failed, as far as what is left of its bound pays for that and the source may be
+    /// sent so much. Gives what is left then.
+    pub(super) fn report(&mut self, env: &mut dyn Environment, packet: &Packet, cause: &Cause, left: u32) -> u64 {
+        let source = Addr(packet.header.source.0);
+        let here = Host(env.way(source).own.0);
+        let Some(report) = packet.report(cause, here, left) else { return left.into() };
+        let at_home = env.topology().is_own(source);
+        let mut octets = self.buffers.pop().unwrap_or_default();
+        octets.clear();
+        let may = match report.encode(&mut octets) && (at_home || left > 0) {
+            true if at_home => Ok(()),
+            true => env.may_report(source, octets.len()).map_err(Some),
+            false => Err(None),
+        };
+        match may {
+            Ok(()) => {
+                self.state.account.reports += 1;
+                self.push_local(env, &octets);
+            }
+            Err(reason) => {
+                self.state.account.unreported += 1;
+                if let Some(reason) = reason {
+                    env.drop(ANYONE, reason);
+                }
+            }
+        }
+        self.recycle(octets);
+        if may.is_ok() { 0 } else { left.into() }
+    }
+}

@@ -1,0 +1,160 @@
+//! What this project has in the kernel, by name: its maps and its programs.
+//!
+//! Whoever wants one names it, with its maps; whoever may make it ([`crate::broker`]) makes what is called so here and nothing else. A
+//! program that runs in the kernel was therefore compiled with this program, or is mobile code that the loader has linked.
+
+use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
+use super::layout::{ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CUT_LAYOUT, DEVICES, SENDS, SETS_OF_LINKS, layout};
+use super::{channels, doors, filters, object, redirects, routes, sockets, state, types};
+use crate::broker::{self, Place, Request, Shape};
+use crate::code::link::{self, Linked};
+use crate::sys::bpf::{Functions, Hook, Link, Map, MapKind, MapShape, Program, Types, XdpMode};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A map of interfaces.
+pub(super) const LINKS: &str = "devices";
+
+/// Whether there is a map of this name and shape.
+pub fn knows_map(name: &str, shape: MapShape) -> bool {
+    let listed = |(known, its): (&str, MapShape)| known == name && its == shape;
+    let layouts = layout().is_ok_and(|mut all| all.any(listed)) || CUT_LAYOUT.into_iter().any(listed);
+    match name {
+        LINKS => MapShape { entries: 1, ..shape } == MapShape { entries: 1, ..DEVICES } && shape.entries <= SENDS,
+        state::NAME => state::is_shape(shape),
+        _ => layouts || filters::LAYOUT.into_iter().chain([doors::LAYOUT, redirects::LAYOUT]).any(listed),
+    }
+}
+
+/// Makes a map, or has it made.
+pub(super) fn map(name: &str, shape: MapShape) -> io::Result<Map> {
+    if !broker::is_there() {
+        return make_map(name, shape);
+    }
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let (kind, key, value) = (shape.kind as u32, size(shape.key), size(shape.value));
+    let wanted = Shape { kind, key, value, entries: shape.entries };
+    let made = broker::ask(&Request::Map { name: name.into(), shape: wanted }, &[])?.descriptor()?;
+    let map = Map::adopt(made, shape)?;
+    Ok(if lock_of(name).is_some() { map.locked() } else { map })
+}
+
+/// Makes a map of ours.
+pub fn make_map(name: &str, shape: MapShape) -> io::Result<Map> {
+    if name == SETS_OF_LINKS {
+        let inner = make_map(LINKS, MapShape { entries: 1, ..DEVICES })?;
+        return Map::create_outer(name, shape, &inner);
+    }
+    let Some(size) = lock_of(name) else { return Map::create(name, shape) };
+    let (types, of) = types::locked(size as u32);
+    Map::create_locked(name, shape, &Types::load(&types)?, of)
+}
+
+/// Bytes of the values of a map that have a lock.
+fn lock_of(name: &str) -> Option<usize> {
+    [(BUDGETS, BUDGET), (ALLOWED, ALLOWANCE), (state::NAME, state::SET)]
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, size)| size)
+}
+
+/// Where a program of ours stands, its file, and whether the verifier is told the types of its functions.
+fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
+    Some(match name {
+        "act" => (Hook::Xdp, ACT, true),
+        "learn" => (Hook::Xdp, LEARN, true),
+        "ingress" => (Hook::Xdp, INGRESS, true),
+        "raise" => (Hook::Xdp, RAISE, true),
+        "family" => (Hook::Xdp, FAMILY, true),
+        "later" => (Hook::Xdp, LATER, true),
+        "egress" => (Hook::XdpEgress, EGRESS, true),
+        "sockets" => (Hook::Xdp, sockets::PROGRAM, true),
+        "cut" | "look" => (Hook::Xdp, channels::CUT, true),
+        "route" => (Hook::Xdp, routes::ROUTE, false),
+        "filter" | "filter_channels" => (Hook::SocketFilter, filters::FILTER, false),
+        "guard" | "guard_channels" => (Hook::TcIngress, filters::GUARD, false),
+        "refused" => (Hook::RawTracepoint, redirects::REFUSED, true),
+        _ => return None,
+    })
+}
+
+/// Whether a program of ours may stand at a place before an interface.
+pub fn may_stand(name: &str, place: Place) -> bool {
+    match place {
+        Place::Driver | Place::Stack => matches!(name, "ingress" | "sockets"),
+        Place::Ingress => matches!(name, "guard" | "guard_channels"),
+        Place::Refusals => name == "refused",
+    }
+}
+
+/// Loads a program of ours with maps that are found by their names, or has it loaded.
+pub(super) fn load<'a>(name: &str, find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>) -> io::Result<Program> {
+    let (linked, ..) = linked(name)?;
+    let maps = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
+    if !broker::is_there() {
+        return load_program(name, &maps);
+    }
+    let loaded = broker::ask(&Request::Program { name: name.into() }, &maps)?;
+    Ok(Program::adopt(loaded.descriptor()?))
+}
+
+/// Loads a program of ours with its maps, in its order.
+pub fn load_program(name: &str, maps: &[BorrowedFd<'_>]) -> io::Result<Program> {
+    let (linked, hook, typed) = linked(name)?;
+    if maps.len() != linked.maps.len() {
+        return Err(io::Error::other(format!("{name} has {} maps, not {}", linked.maps.len(), maps.len())));
+    }
+    let title = format!("anode_{name}");
+    if !typed {
+        return Program::load(hook, &title, &linked.bytes(), maps, None);
+    }
+    // A function that jumps to a program must be known to return a number.
+    let (types, list) = types::describe(&linked, 0);
+    let functions = Functions { types: &Types::load(&types)?, list: &list };
+    Program::load(hook, &title, &linked.bytes(), maps, Some(functions))
+}
+
+fn linked(name: &str) -> io::Result<(Linked, Hook, bool)> {
+    let none = || io::Error::other(format!("no program '{name}' is built in"));
+    let (hook, file, typed) = program(name).ok_or_else(none)?;
+    Ok((link::alone(&object::program(file, name)?).map_err(io::Error::other)?, hook, typed))
+}
+
+/// Puts an XDP program before an interface, or has it put there; an error if another one stands there.
+pub(super) fn attach(program: &Program, interface: u32, mode: XdpMode) -> io::Result<Link> {
+    let place = match mode {
+        XdpMode::Native => Place::Driver,
+        XdpMode::Generic => Place::Stack,
+    };
+    attach_at(program, interface, place)
+}
+
+/// Puts a program before an interface, or has it put there.
+pub(super) fn attach_at(program: &Program, interface: u32, place: Place) -> io::Result<Link> {
+    if !broker::is_there() {
+        return attach_here(program, interface, place);
+    }
+    let done = broker::ask(&Request::Attach { interface, place }, &[program.as_fd()])?;
+    Ok(Link::adopt(done.descriptor()?))
+}
+
+/// Puts a program before an interface.
+pub fn attach_here(program: &Program, interface: u32, place: Place) -> io::Result<Link> {
+    match place {
+        Place::Driver => program.attach_xdp(interface, XdpMode::Native),
+        Place::Stack => program.attach_xdp(interface, XdpMode::Generic),
+        Place::Ingress => program.attach_ingress(interface),
+        Place::Refusals => program.attach_tracepoint(c"xdp_redirect_err"),
+    }
+}
+
+/// A shape as it was asked for.
+pub fn shape_of(shape: Shape) -> Option<MapShape> {
+    let kind = MapKind::of(shape.kind)?;
+    Some(MapShape { kind, key: shape.key as usize, value: shape.value as usize, entries: shape.entries })
+}
+
+/// A program that was loaded before.
+pub fn adopt(program: OwnedFd) -> Program {
+    Program::adopt(program)
+}

@@ -1,0 +1,209 @@
+//! What the node has drivers do otherwise, and gives back.
+//!
+//! - **Tags**: a driver may take the VLAN tag off a frame and tell of it beside the frame (`rxvlan`). An XDP program does not see it then, and would
+//!   take a packet of a VLAN for one of the interface. So drivers leave tags where a program of the node's stands.
+//! - **Joining**: the kernel joins segments of one flow into frames longer than any link carries (`gro`, `lro`), which nobody could send on. So it
+//!   does not where packets of channels are read from a socket.
+//!
+//! A file in the run directory says what was changed: it is written before the change and taken away after it was undone, each time
+//! as a whole, since a process may die at any instant. Whoever comes next undoes it: a process that follows, or `anode node down` in the same
+//! network namespace.
+
+use crate::broker;
+use crate::sys::ethtool;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The network namespace, then in each line the name of a setting and that of an interface where it was on.
+const FILE: &str = "settings";
+/// The next one, while it is written.
+const FRESH: &str = "settings.new";
+/// Of older versions: the network namespace, then names of interfaces where tags were taken off.
+const OLD: &str = "rxvlan";
+
+/// Something that a driver, or the kernel for it, does with frames that come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Takes VLAN tags off.
+    Tags,
+    /// Joins segments in the kernel.
+    Gro,
+    /// Joins segments in the driver.
+    Lro,
+}
+
+impl Setting {
+    /// All of them.
+    pub const ALL: [Setting; 3] = [Setting::Tags, Setting::Gro, Setting::Lro];
+
+    /// What ethtool(8) calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::Tags => "rxvlan",
+            Setting::Gro => "gro",
+            Setting::Lro => "lro",
+        }
+    }
+
+    fn is_on(self, interface: &str) -> io::Result<bool> {
+        match self {
+            Setting::Tags => ethtool::takes_tags(interface),
+            Setting::Gro => ethtool::joins(interface),
+            Setting::Lro => ethtool::driver_joins(interface),
+        }
+    }
+
+    fn set(self, interface: &str, on: bool) -> io::Result<()> {
+        match self {
+            Setting::Tags => ethtool::take_tags(interface, on),
+            Setting::Gro => ethtool::join(interface, on),
+            Setting::Lro => ethtool::driver_join(interface, on),
+        }
+    }
+}
+
+/// What one node has changed.
+#[derive(Debug)]
+pub struct Settings {
+    run_dir: PathBuf,
+    /// Who changes the file, and a setting with it.
+    changing: Mutex<()>,
+}
+
+type Change = (Setting, String);
+
+impl Settings {
+    /// Those of the node with this run directory, whichever process changed them.
+    pub fn of(run_dir: &Path) -> Settings {
+        Settings { run_dir: run_dir.to_owned(), changing: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // The file is whole between any two statements.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Turns a setting off at an interface; says whether it was on.
+    pub fn turn_off(&self, setting: Setting, interface: &str) -> io::Result<bool> {
+        if broker::is_there() {
+            return self.ask(setting, interface, false);
+        }
+        let _changing = self.lock();
+        if !setting.is_on(interface)? {
+            return Ok(false);
+        }
+        let mut list = self.read()?;
+        let change = (setting, interface.to_owned());
+        if !list.contains(&change) {
+            list.push(change);
+            self.write(&list)?;
+        }
+        setting.set(interface, false).map(|()| true)
+    }
+
+    /// Turns on again what was turned off, where `which` says so; says whether there was something.
+    pub fn give_back(&self, which: impl Fn(Setting, &str) -> bool) -> io::Result<bool> {
+        let _changing = self.lock();
+        let (back, stay): (Vec<Change>, Vec<Change>) =
+            self.read()?.into_iter().partition(|(setting, interface)| which(*setting, interface));
+        if broker::is_there() {
+            back.iter().try_for_each(|(setting, interface)| self.ask(*setting, interface, true).map(drop))?;
+            return Ok(!back.is_empty());
+        }
+        for (setting, interface) in &back {
+            match setting.set(interface, true) {
+                // The interface has gone, and its setting with it.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                done => done?,
+            }
+        }
+        if !back.is_empty() {
+            self.write(&stay)?;
+        }
+        Ok(!back.is_empty())
+    }
+
+    /// Has a setting turned off, or on again.
+    fn ask(&self, setting: Setting, interface: &str, on: bool) -> io::Result<bool> {
+        let (setting, interface) = (setting.name().to_owned(), interface.to_owned());
+        Ok(broker::ask(&broker::Request::Set { setting, interface, on }, &[])?.was())
+    }
+
+    /// What is changed now.
+    pub fn list(&self) -> io::Result<Vec<(Setting, String)>> {
+        let _changing = self.lock();
+        self.read()
+    }
+
+    /// What was changed in this network namespace.
+    fn read(&self) -> io::Result<Vec<Change>> {
+        let (mut list, here) = (Vec::new(), namespace()?.to_string());
+        for file in [FILE, OLD] {
+            let text = match fs::read_to_string(broker::reach(&self.run_dir).join(file)) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let mut lines = text.lines();
+            if lines.next() != Some(&here) {
+                continue;
+            }
+            list.extend(lines.filter_map(|line| match line.split_once(' ') {
+                Some((setting, interface)) => {
+                    let setting = Setting::ALL.into_iter().find(|known| known.name() == setting)?;
+                    Some((setting, interface.to_owned()))
+                }
+                None => Some((Setting::Tags, line.to_owned())),
+            }));
+        }
+        Ok(list)
+    }
+
+    fn write(&self, list: &[Change]) -> io::Result<()> {
+        let remove = |file: &str| match fs::remove_file(self.run_dir.join(file)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        if list.is_empty() {
+            return remove(FILE).and_then(|()| remove(OLD));
+        }
+        let lines: Vec<String> =
+            list.iter().map(|(setting, interface)| format!("{} {interface}\n", setting.name())).collect();
+        let fresh = self.run_dir.join(FRESH);
+        fs::write(&fresh, format!("{}\n{}", namespace()?, lines.concat()))?;
+        fs::rename(fresh, self.run_dir.join(FILE))?;
+        remove(OLD)
+    }
+}
+
+fn namespace() -> io::Result<u64> {
+    fs::metadata("/proc/thread-self/ns/net").map(|of| of.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_is_read_as_it_was_written_and_an_older_file_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings::of(dir.path());
+        let here = namespace().unwrap();
+        fs::write(dir.path().join(OLD), format!("{here}\neth7\n")).unwrap();
+        assert_eq!(settings.read().unwrap(), [(Setting::Tags, "eth7".to_owned())]);
+        let list = [(Setting::Gro, "eth0".to_owned()), (Setting::Lro, "eth1".to_owned())];
+        settings.write(&list).unwrap();
+        assert_eq!(settings.read().unwrap(), list);
+        // Of interfaces that are not there nothing is left to give back.
+        assert!(settings.give_back(|setting, _| setting == Setting::Lro).unwrap());
+        assert_eq!(settings.read().unwrap(), list[..1]);
+        assert!(settings.give_back(|_, _| true).unwrap() && !settings.give_back(|_, _| true).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        // Another namespace's are not touched.
+        fs::write(dir.path().join(FILE), "1\ngro eth0\n").unwrap();
+        assert!(!settings.give_back(|_, _| true).unwrap());
+    }
+}

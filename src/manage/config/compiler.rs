@@ -1,0 +1,59 @@
+//! How strangers' code is compiled: the hard limits of one job, and how many there are at a time.
+
+use super::{ConfigError, wrong};
+use crate::code::compiler::Limits;
+use serde::Deserialize;
+
+/// Jobs at a time, at most.
+const JOBS_MAX: usize = 64;
+
+/// The section `[compiler]` of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CompilerFile {
+    /// Milliseconds of CPU time that one module may take.
+    pub cpu_ms: u32,
+    /// Mebibytes of memory that it may take, beyond those of the idle compiler.
+    pub memory_mib: u32,
+    /// Mebibytes of machine code that may come of it.
+    pub output_mib: u32,
+    /// Milliseconds by the clock after which it is given up.
+    pub wall_ms: u32,
+    /// Modules that are compiled at the same time, beside one that is optimised.
+    pub jobs: usize,
+}
+
+impl Default for CompilerFile {
+    fn default() -> CompilerFile {
+        let Limits { cpu_ms, memory_mib, output_mib, wall_ms } = Limits::default();
+        CompilerFile { cpu_ms, memory_mib, output_mib, wall_ms, jobs: 2 }
+    }
+}
+
+impl CompilerFile {
+    /// The limits of a job.
+    pub fn limits(&self) -> Limits {
+        let CompilerFile { cpu_ms, memory_mib, output_mib, wall_ms, .. } = *self;
+        Limits { cpu_ms, memory_mib, output_mib, wall_ms }
+    }
+
+    /// Refuses what could compile nothing, or is more than a node does.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let numbers = [
+            ("cpu_ms", self.cpu_ms),
+            ("memory_mib", self.memory_mib),
+            ("output_mib", self.output_mib),
+            ("wall_ms", self.wall_ms),
+        ];
+        if let Some((name, _)) = numbers.iter().find(|(_, value)| *value == 0) {
+            return wrong(format!("[compiler] {name} = 0 would compile nothing"));
+        }
+        if self.memory_mib > 16 << 10 || self.output_mib > 1 << 10 {
+            return wrong("[compiler] memory_mib is at most 16384, output_mib at most 1024");
+        }
+        if self.jobs == 0 || self.jobs > JOBS_MAX {
+            return wrong(format!("[compiler] jobs is 1 to {JOBS_MAX}"));
+        }
+        Ok(())
+    }
+}

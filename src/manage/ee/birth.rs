@@ -1,0 +1,47 @@
+//! The connection that an environment's process has from its birth: over it it asks for more, and gets each as a descriptor.
+//!
+//! Whoever speaks there is that environment, whatever becomes of its processes: the socket is who it is, and only its jail has the other end. So nothing is
+//! looked up by the number of a process. One thread an environment; it ends when the last process has closed the other end.
+
+use super::seats::Holder;
+use super::{Door, Peer, refuse, start};
+use crate::manage::management::Member;
+use crate::sys::seqpacket::SeqPacket;
+use libanode::message::{Answer, Call};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of the longest question; all that may be asked here has no more.
+const QUESTION_MAX: usize = 64;
+
+/// Pause after a question that was refused, so that asking in vain costs the asker more than the node.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Serves an environment from a thread of its own, until its other end is closed.
+pub fn attend(door: Door, member: Member, socket: SeqPacket) -> io::Result<()> {
+    let member = Arc::new(member);
+    let serve = move || while listen(&door, &member, &socket).is_ok() {};
+    std::thread::Builder::new().name("anode-ee-door".into()).spawn(serve).map(drop)
+}
+
+/// Answers one question; an error when nobody asks any more, or nonsense.
+fn listen(door: &Door, member: &Arc<Member>, socket: &SeqPacket) -> io::Result<()> {
+    let mut question = [0; QUESTION_MAX];
+    // Descriptors that come along are closed: nobody gives the node any.
+    let (length, _) = socket.receive_with(&mut question)?;
+    let Some((number, Call::Connect {})) = Call::decode(&question[..length]) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let Some(seat) = door.seats.take(Holder::Environment(member.domain)) else {
+        refuse(socket, number, libanode::error::Error::Full);
+        std::thread::sleep(PAUSE);
+        return Ok(());
+    };
+    let (own, other) = SeqPacket::pair()?;
+    start(own, door.clone(), Peer::Environment(member.clone()), seat);
+    let mut message = Vec::new();
+    Answer::Connection {}.encode(number, &mut message);
+    socket.send_with(&message, &[other.as_fd()])
+}

@@ -1,0 +1,62 @@
+//! A start that fails leaves the host as it was.
+//!
+//! What a start attaches would outlive its process where it is pinned, or is a driver's setting. So a start that is not carried to its end
+//! takes it back: what it has attached, and no more. A kernel half that a process before this one has left stays for the next one. What a
+//! start that is killed has attached is in the run directory too: the next start takes it over, or `anode node down` takes it away.
+
+use super::management::Management;
+use super::remove_sockets;
+use crate::kernel::{Pins, Setting, Settings};
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Takes back what a start has attached, unless that is [`Undo::done`].
+pub struct Undo {
+    run_dir: PathBuf,
+    settings: Arc<Settings>,
+    /// What was changed before.
+    changed: Vec<(Setting, String)>,
+    /// Interfaces before which a kernel half stood; nothing: there was none.
+    stood: Option<Vec<u32>>,
+    /// What runs environments, once it does.
+    pub management: Option<Arc<Management>>,
+    done: bool,
+}
+
+impl Undo {
+    /// Looks at what there is before a start.
+    pub fn begin(run_dir: &Path, settings: Arc<Settings>) -> Result<Undo> {
+        let stood = Pins::standing(run_dir).context("what a node before has left in the kernel cannot be read")?;
+        let changed = settings.list()?;
+        Ok(Undo { run_dir: run_dir.to_owned(), settings, changed, stood, management: None, done: false })
+    }
+
+    /// The start has succeeded.
+    pub fn done(mut self) {
+        self.done = true;
+    }
+
+    fn take_back(&self) -> std::io::Result<()> {
+        if let Some(management) = &self.management {
+            management.stop();
+        }
+        remove_sockets(&self.run_dir);
+        match &self.stood {
+            None => Pins::sweep(&self.run_dir).map(drop)?,
+            Some(stood) => Pins::remove_links(&self.run_dir, |interface| !stood.contains(&interface))?,
+        }
+        let is_new = |setting, interface: &str| !self.changed.contains(&(setting, interface.to_owned()));
+        self.settings.give_back(is_new).map(drop)
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if !self.done
+            && let Err(error) = self.take_back()
+        {
+            tracing::error!(%error, "a start that failed has left something: anode node down takes it away");
+        }
+    }
+}

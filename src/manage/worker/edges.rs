@@ -1,0 +1,121 @@
+//! The worker before its first packet and behind its last one.
+//!
+//! A node that was here before has codes that its packets need at once: those are prepared before a port is open, while the Linux stack
+//! forwards what comes. And what ports have taken from the stack nobody else has: when the node stops, they take no more, and what is in
+//! their sockets still goes its way.
+
+use super::{PORTS, Worker};
+use crate::kernel::Settings;
+use crate::manage::config::Plan;
+use crate::manage::ports::{Before, OpenPort, explain};
+use crate::node::Turn;
+use crate::node::proofs::Guard;
+use crate::nodeos::channel::half::ChannelHalf;
+use crate::port::PortId;
+use crate::sys::poll::Ready;
+use crate::topology::{Neighbour, Port};
+use crate::wire::ethernet::Mac;
+use crate::wire::revocation::Repr;
+use crate::wire::{Addr, Digest};
+use std::io;
+use std::sync::Arc;
+
+/// For how long codes are prepared before ports open, and for how long what sockets hold may take, in nanoseconds.
+const PREPARE: u64 = 5_000_000_000;
+const DRAIN: u64 = 500_000_000;
+
+impl Worker {
+    /// Whom ports let in, and what neighbours are told of what was taken back, before any packet is taken.
+    pub fn set_guard(&mut self, guard: Guard, told: Vec<Repr>) {
+        self.node.set_guard(self.clock.now(), guard);
+        self.node.remember_revocations(told);
+    }
+
+    /// Takes over what a node before this one has left, and prepares codes, before any packet is taken.
+    pub fn prepare(&mut self, neighbours: Vec<Neighbour>, codes: Vec<Digest>) -> io::Result<()> {
+        let begun = self.clock.now();
+        let mut turn = Turn { now: begun, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.take_over(&mut turn, neighbours, codes);
+        let mut ready = Vec::new();
+        loop {
+            // Nobody can have ordered it to stop yet.
+            self.take_orders();
+            let now = self.clock.now();
+            // What is due goes by ports, so it waits for them if nothing else does.
+            if !self.node.awaits_no_code() && now >= self.node.next_timer() {
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.node.timer(&mut turn);
+            }
+            self.settle(now)?;
+            if self.node.awaits_no_code() {
+                return Ok(());
+            }
+            if now >= begun + PREPARE {
+                tracing::warn!("codes that ran before are not ready yet: packets come all the same");
+                return Ok(());
+            }
+            let wait = self.node.next_timer().min(begun + PREPARE).saturating_sub(now);
+            self.poll.wait(wait, &mut ready)?;
+        }
+    }
+
+    /// Opens the ports, for packets of up to the largest MTU of any.
+    pub fn open(&mut self, ports: &[Port], ways: Vec<(Plan, Before)>, settings: &Arc<Settings>) -> io::Result<()> {
+        let largest = ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+        for (at, (plan, before)) in ways.into_iter().enumerate() {
+            let opened = OpenPort::open(PortId(at as u16), plan, before, largest, settings);
+            let port = opened.map_err(|error| explain(&ports[at].name, error))?;
+            port.wait_for(&mut self.poll, PORTS + at as u64)?;
+            self.ports.push(port);
+        }
+        Ok(())
+    }
+
+    /// Takes over which link addresses behind its ports the host's stack knows: what has waited in sockets goes at once.
+    pub fn seed_links(&mut self, list: &[(PortId, Addr, Mac)]) {
+        self.node.seed_links(self.clock.now(), list);
+    }
+
+    /// What looks at frames of channels before the node does.
+    pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
+        self.node.set_channel_halves(halves);
+    }
+
+    /// Codes that have run lately, the last one first.
+    pub fn recent_codes(&self) -> Vec<Digest> {
+        self.node.recent_codes()
+    }
+
+    /// Takes no more packets, and lets those that sockets hold go their way.
+    pub fn drain(&mut self) -> io::Result<()> {
+        for port in &mut self.ports {
+            port.stop_taking()?;
+        }
+        let begun = self.clock.now();
+        loop {
+            let mut more = false;
+            for at in 0..self.ports.len() {
+                let event = Ready { token: PORTS + at as u64, readable: true, writable: self.ports[at].blocked };
+                more |= self.serve_port(at, &event)?;
+            }
+            self.take_orders();
+            let now = self.clock.now();
+            if now >= self.node.next_timer() {
+                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+                self.node.timer(&mut turn);
+            }
+            if self.node.has_work() {
+                self.run_packets(now, false);
+            }
+            self.settle(now)?;
+            let waits =
+                self.node.has_work() || !self.node.awaits_no_code() || self.ports.iter().any(|port| port.blocked);
+            if (!more && !waits) || now >= begun + DRAIN {
+                return Ok(());
+            }
+            if !more {
+                self.poll.wait(DRAIN / 100, &mut Vec::new())?;
+            }
+        }
+    }
+}

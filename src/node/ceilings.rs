@@ -1,0 +1,114 @@
+//! Cuts resource bounds of neighbours' packets to the ceiling of the port that they come in by, counts that and says it.
+//!
+//! Capsules come here from `receiving` if their bound is above what anybody may have, or from `loading` when their code has
+//! come, since only then it is known whose it is; PLAN packets from their environment. The kernel half gives up to the user half what
+//! is above a ceiling, so this is the one place that cuts.
+
+use super::codes::Code;
+use super::output::{EventKind, Turn};
+use super::running::set_bound;
+use super::{Node, TokenBucket};
+use crate::port::{Frame, PortId};
+use crate::topology::Ceiling;
+use crate::trust::ANYONE;
+use crate::wire::{Addr, Digest, capsule};
+use std::collections::VecDeque;
+
+/// Sources that have been named in the log lately and are not named again; the oldest gives way.
+const SAID_MAX: usize = 64;
+
+/// Lines a second that the log takes, and at once.
+const LINES_PER_SECOND: u64 = 1;
+const LINES_BURST: u64 = 8;
+
+/// Whose bounds were cut, as far as the log has said it.
+pub(super) struct Clamps {
+    said: VecDeque<(PortId, Addr)>,
+    lines: TokenBucket,
+}
+
+impl Default for Clamps {
+    fn default() -> Clamps {
+        Clamps { said: VecDeque::new(), lines: TokenBucket::new(LINES_PER_SECOND, LINES_BURST) }
+    }
+}
+
+impl Clamps {
+    /// Whether the log is to name this source.
+    fn is_news(&mut self, now: u64, source: (PortId, Addr)) -> bool {
+        if self.said.contains(&source) || !self.lines.take(now, 1) {
+            return false;
+        }
+        if self.said.len() >= SAID_MAX {
+            self.said.pop_front();
+        }
+        self.said.push_back(source);
+        true
+    }
+}
+
+impl Node {
+    /// The ceilings of a port.
+    #[inline]
+    pub(super) fn ceiling(&self, port: PortId) -> Ceiling {
+        let port = self.env.as_deref().and_then(|env| env.topology.port(port));
+        port.map_or(Ceiling::all(0), |port| port.ceiling)
+    }
+
+    /// Cuts the bound of a capsule from `previous` that is above what anybody may have. If its code is not known yet, this is
+    /// asked again when it is.
+    #[cold]
+    pub(super) fn clamp_capsule(&mut self, turn: &mut Turn<'_>, frame: &mut Frame, header: &mut capsule::Header) {
+        let Some(signed) = self.is_signed(&header.code) else { return };
+        let ceiling = self.ceiling(frame.port);
+        let most = if signed { ceiling.signed } else { ceiling.unsigned };
+        if header.bound > most {
+            self.note_clamped(turn, (frame.port, header.previous), frame.trace, (header.bound, most));
+            header.bound = most;
+            set_bound(frame, most);
+        }
+    }
+
+    /// Whether code acts in a role of its own; nothing if that is not known yet.
+    fn is_signed(&self, code: &Digest) -> Option<bool> {
+        match self.codes.of(code) {
+            Some(Code::Ready(ready)) => Some(ready.grant.role.name != ANYONE),
+            _ => None,
+        }
+    }
+
+    /// Counts a packet from a source whose bound was cut from one number to another, and says so.
+    pub(super) fn note_clamped(
+        &mut self,
+        turn: &mut Turn<'_>,
+        source: (PortId, Addr),
+        trace: u64,
+        (bound, most): (u32, u32),
+    ) {
+        let (port, addr) = source;
+        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+            gauge.clamped += 1;
+        }
+        turn.out.event(trace, EventKind::Clamped(port, bound));
+        if self.clamps.is_news(turn.now, source) {
+            let name = self.env.as_deref().and_then(|env| env.topology.port(port)).map_or("", |port| &port.name);
+            tracing::warn!(node = self.name, port = name, from = %addr, bound, most, "a resource bound is cut to bound_max");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_named_once_and_a_flood_of_sources_a_few_times() {
+        let source = |number: u32| (PortId(0), Addr(u128::from(number).to_be_bytes()));
+        let mut clamps = Clamps::default();
+        assert!(clamps.is_news(0, source(1)) && !clamps.is_news(0, source(1)));
+        let named = (2..10_000).filter(|number| clamps.is_news(0, source(*number))).count();
+        assert_eq!((named, clamps.said.len()), (LINES_BURST as usize - 1, LINES_BURST as usize));
+        assert!((0..10_000).all(|second| clamps.is_news((second + 1) * 2_000_000_000, source(20_000 + second as u32))));
+        assert_eq!(clamps.said.len(), SAID_MAX);
+    }
+}

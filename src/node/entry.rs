@@ -1,0 +1,401 @@
+//! What each neighbour may use of the node: bytes, and time of its worker, from buckets that every frame passes before any environment sees it.
+//!
+//! ```text
+//! frame ─▶ whose? ─▶ bucket of bytes ─▶ bucket of worker time ─▶ classes, environments ─▶ time that this took
+//!                          └──────────── empty ─┴─▶ drop (entry-share)       ▲────────────────── charged ──┘
+//! ```
+//!
+//! **Whose.** A configured peer of an overlay port, and whoever a port has authenticated, has buckets of its own ([`PeerId`]). All others of a port
+//! share one pair: addresses on a link can be forged, so a name that costs nothing is worth nothing, and no flood of names displaces anything here.
+//! The table has a row for each port and each peer from the start, and never another.
+//!
+//! **How much.** Whoever is alone (nobody else has come for ten seconds) has the whole worker. Else each may have a *level* of worker time a second: a half
+//! at most (`[entry] share`). Those that want more than they get divide what the content ones leave when they have twice what they use, but
+//! nobody's level is less than an equal part for each that is active. Levels are found anew ten times a second, as max-min shares are (Bertsekas and Gallager,
+//! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`; what is overdrawn is paid back, for a second at most.
+//!
+//! **What is charged.** What packets of a neighbour took: those that wait their turn when they have run, of which the mean is taken beforehand, so that
+//! a queue holds no more than a burst; those that are done at once as long as that took; those that waited for a name or a code by their steps; and of reading a batch each frame's part, refused ones
+//! included. Where there is no clock, in the simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
+
+use super::Node;
+use super::output::Turn;
+use crate::nodeos::bucket::TokenBucket;
+use crate::port::{Frame, Payer, PeerId, PortId};
+use crate::topology::{Neighbour, Port};
+
+/// Nanoseconds, and as many steps, in a second of a worker.
+const SECOND: u64 = 1_000_000_000;
+
+/// Windows of a tenth of a second for which somebody counts as active: so seldom packets find room in sockets that others fill.
+const ACTIVE: u64 = 100;
+
+/// Of what is left when costs that nobody pays have come off, this many sixteenths are shared out: a worker without any slack has queues.
+const SLACK: u64 = 15;
+
+/// What taking a frame in counts as where there is no clock.
+pub const FRAME_STEPS: u64 = 500;
+
+/// Bytes a second of a neighbour behind a port whose capacity nobody has stated: half of 10 Gbit/s.
+const BYTES_PER_SECOND: u64 = 625_000_000;
+
+/// What a neighbour may use while others are there too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryLimits {
+    /// Of a worker, in thousandths.
+    pub permille: u32,
+    /// Worker time at once, in microseconds.
+    pub burst_us: u32,
+    /// Bytes a second; 0: half of its port's capacity.
+    pub bytes_per_second: u64,
+}
+
+impl Default for EntryLimits {
+    fn default() -> EntryLimits {
+        EntryLimits { permille: 500, burst_us: 20_000, bytes_per_second: 0 }
+    }
+}
+
+/// What became of a neighbour's frames, or of those of a port's strangers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct EntryCounts {
+    /// Nanoseconds of the worker, or steps.
+    pub worker_ns: u64,
+    /// Frames refused at entry.
+    pub refused: u64,
+}
+
+/// Who pays: a neighbour with a bucket of its own, or all others of a port.
+struct Owner {
+    bytes: TokenBucket,
+    time: TokenBucket,
+    counts: EntryCounts,
+    /// The window in which it came last.
+    seen: u64,
+    /// Worker time since the window began, and whether it has wanted more.
+    used: u64,
+    hungry: bool,
+    /// Frames of the batch.
+    came: u32,
+    /// What a packet of its that waits will cost, from those before.
+    mean: u32,
+}
+
+/// The rows of a node.
+pub(super) struct Entry {
+    limits: EntryLimits,
+    /// Of each port its strangers, then its peers.
+    owners: Vec<Owner>,
+    /// Of each port the place of its strangers, and how many peers are behind it.
+    places: Vec<(u16, u16)>,
+    /// Owners of whom frames are in the batch.
+    came: Vec<u16>,
+    /// The number of the window, when it began, and when a frame came last.
+    window: u64,
+    began: u64,
+    now: u64,
+    /// How many owners are active; whether that is one at most.
+    active: u32,
+    alone: bool,
+    /// The worker's clock.
+    clock: Option<Box<dyn Fn() -> u64 + Send>>,
+    /// Steps that code has taken, where there is no clock.
+    steps: u64,
+    /// Of the batch, what is charged already.
+    charged: u64,
+    /// Whose packet is being done at once; else, whose that waited.
+    current: Payer,
+    behalf: Payer,
+    /// Nanoseconds since the window began in which there was nothing to do; of the others, thousandths that somebody pays for.
+    idle: u64,
+    paid: u64,
+}
+
+impl Entry {
+    /// Rows for these ports and the neighbours behind them.
+    pub(super) fn new(ports: &[Port], neighbours: &[Neighbour]) -> Entry {
+        let (mut owners, mut places) = (Vec::new(), Vec::new());
+        for (at, port) in ports.iter().enumerate() {
+            let behind = neighbours.iter().filter(|known| usize::from(known.port.0) == at);
+            let peers = behind.filter(|known| known.peer != PeerId::NONE).map(|known| known.peer.0 + 1).max();
+            places.push((owners.len() as u16, peers.unwrap_or(0)));
+            owners.extend((0..=peers.unwrap_or(0)).map(|_| Owner::new(port.bits_per_second)));
+        }
+        let mut entry = Entry {
+            limits: EntryLimits::default(),
+            came: Vec::with_capacity(owners.len()),
+            owners,
+            places,
+            window: ACTIVE + 1,
+            began: 0,
+            now: 0,
+            active: 0,
+            alone: true,
+            clock: None,
+            steps: 0,
+            charged: 0,
+            current: Payer::NOBODY,
+            behalf: Payer::NOBODY,
+            idle: 0,
+            paid: 1000,
+        };
+        entry.set_limits(EntryLimits::default());
+        entry
+    }
+
+    fn set_limits(&mut self, limits: EntryLimits) {
+        self.limits = limits;
+        let (level, burst) = (u64::from(limits.permille) * SECOND / 1000, u64::from(limits.burst_us) * 1000);
+        for owner in &mut self.owners {
+            owner.time = TokenBucket::new(level, burst);
+            if limits.bytes_per_second > 0 {
+                owner.bytes = TokenBucket::new(limits.bytes_per_second, (limits.bytes_per_second / 10).max(65_536));
+            }
+        }
+    }
+
+    /// Who pays for what comes in so.
+    #[inline(always)]
+    fn place(&self, port: PortId, peer: PeerId) -> usize {
+        let (first, peers) = self.places.get(usize::from(port.0)).copied().unwrap_or((u16::MAX, 0));
+        usize::from(first) + if peer.0 < peers { usize::from(peer.0) + 1 } else { 0 }
+    }
+
+    /// A frame has come; whether its neighbour has a share left for it. It is marked with who pays.
+    #[inline]
+    pub(super) fn admit(&mut self, frame: &mut Frame, now: u64) -> bool {
+        self.now = now;
+        let at = self.note(frame);
+        let Some(owner) = self.owners.get(at) else { return true };
+        if owner.seen != self.window {
+            self.appear(at);
+        }
+        let owner = &mut self.owners[at];
+        if self.alone || owner.take(now, frame.len()) {
+            return true;
+        }
+        owner.hungry = true;
+        owner.counts.refused += 1;
+        false
+    }
+
+    /// A frame has come that cannot be refused, but is paid for. It makes nobody active: that neighbours ask for addresses is no work.
+    #[inline]
+    pub(super) fn note(&mut self, frame: &mut Frame) -> usize {
+        let at = self.place(frame.port, frame.peer);
+        frame.payer = Payer(at as u16);
+        let Some(owner) = self.owners.get_mut(at) else { return at };
+        if owner.came == 0 {
+            self.came.push(at as u16);
+        }
+        owner.came = owner.came.saturating_add(1);
+        if self.clock.is_none() {
+            self.steps += FRAME_STEPS;
+            self.owners[at].spend(self.now, FRAME_STEPS, self.alone);
+        }
+        at
+    }
+
+    /// The first frame of somebody's in this window.
+    #[cold]
+    fn appear(&mut self, at: usize) {
+        let seen = core::mem::replace(&mut self.owners[at].seen, self.window);
+        if seen + ACTIVE < self.window {
+            self.active += 1;
+            self.alone = self.active <= 1;
+        }
+    }
+
+    /// A packet waits its turn: its mean cost is taken now, and given back by [`Entry::settle`].
+    #[inline]
+    pub(super) fn reserve(&mut self, payer: Payer, now: u64) -> u32 {
+        match self.owners.get_mut(usize::from(payer.0)) {
+            Some(owner) if !self.alone => {
+                owner.time.charge(now, owner.mean.into());
+                owner.mean
+            }
+            _ => 0,
+        }
+    }
+
+    /// A packet that waited has run at this cost, or was dropped at none.
+    #[inline]
+    pub(super) fn settle(&mut self, payer: Payer, now: u64, reserved: u32, cost: u64) {
+        let Some(owner) = self.owners.get_mut(usize::from(payer.0)) else { return };
+        owner.time.give_back(reserved.into());
+        if cost > 0 {
+            owner.mean = ((u64::from(owner.mean) * 7 + cost.min(u32::MAX.into())) / 8) as u32;
+            owner.spend(now, cost, self.alone);
+        }
+    }
+
+    /// A batch of so many frames has been read and taken in, in so many nanoseconds.
+    pub(super) fn received(&mut self, count: usize, cost: u64) {
+        let rest = cost.saturating_sub(core::mem::take(&mut self.charged));
+        let each = rest / count.max(1) as u64;
+        while let Some(at) = self.came.pop() {
+            let owner = &mut self.owners[usize::from(at)];
+            let came = core::mem::take(&mut owner.came);
+            owner.spend(self.now, u64::from(came) * each, self.alone);
+        }
+    }
+
+    /// What the clock shows, or how many steps were taken.
+    #[inline]
+    fn reading(&self) -> u64 {
+        self.clock.as_ref().map_or(self.steps, |clock| clock())
+    }
+
+    /// Of a worker's time, thousandths that are in somebody's cost. Where it was idle for most of a window that says nothing.
+    fn paid_for(&mut self, length: u64, used: u64) -> u64 {
+        let busy = length.saturating_sub(core::mem::take(&mut self.idle));
+        if self.clock.is_some() && busy > length / 4 {
+            let paid = (used * 1000 / busy * SLACK / 16).clamp(500, 1000);
+            self.paid = (self.paid * 3 + paid) / 4;
+        }
+        self.paid
+    }
+
+    /// A tenth of a second is over: what everybody may have in the next.
+    fn roll(&mut self, now: u64) {
+        let length = now.saturating_sub(self.began).max(1);
+        self.began = now;
+        let window = self.window;
+        let active = || self.owners.iter().filter(|owner| owner.seen + ACTIVE > window);
+        let level = level(active().map(|owner| (owner.used, owner.hungry)), length, self.limits.permille);
+        self.active = active().count() as u32;
+        let used = self.owners.iter().map(|owner| owner.used).sum();
+        let level = level * self.paid_for(length, used) / 1000;
+        self.alone = self.active <= 1;
+        self.window += 1;
+        for owner in &mut self.owners {
+            (owner.used, owner.hungry) = (0, false);
+            owner.time.set_rate(now, level);
+        }
+    }
+}
+
+impl Owner {
+    fn new(bits_per_second: u64) -> Owner {
+        let bytes = if bits_per_second > 0 { bits_per_second / 16 } else { BYTES_PER_SECOND };
+        Owner {
+            bytes: TokenBucket::new(bytes, (bytes / 10).max(65_536)),
+            time: TokenBucket::new(0, 0),
+            counts: EntryCounts::default(),
+            seen: 0,
+            used: 0,
+            hungry: false,
+            came: 0,
+            mean: 0,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, now: u64, bytes: usize) -> bool {
+        let there = self.time.has_any(now) && self.bytes.has_any(now);
+        if there {
+            self.bytes.charge(now, bytes as u64);
+        }
+        there
+    }
+
+    #[inline]
+    fn spend(&mut self, now: u64, cost: u64, alone: bool) {
+        self.used += cost;
+        self.counts.worker_ns += cost;
+        if !alone {
+            self.time.charge(now, cost);
+        }
+    }
+}
+
+/// Nanoseconds a second that each may have, from what the active ones have used in a window and whether they wanted more.
+fn level(active: impl Iterator<Item = (u64, bool)>, length: u64, permille: u32) -> u64 {
+    let (mut count, mut hungry, mut content) = (0u64, 0u64, 0u64);
+    for (used, wants_more) in active {
+        count += 1;
+        hungry += u64::from(wants_more);
+        content += if wants_more { 0 } else { used };
+    }
+    let most = u64::from(permille) * SECOND / 1000;
+    if hungry == 0 {
+        return most;
+    }
+    // What the content have if they need twice as much, and a sixteenth of the worker for those that begin.
+    let content = (u128::from(content) * u128::from(SECOND) / u128::from(length)) as u64;
+    let kept = if count > hungry { (2 * content).max(SECOND / 16) } else { 0 };
+    (SECOND.saturating_sub(kept) / hungry).max(SECOND / count).min(most)
+}
+
+impl Node {
+    /// What neighbours may use from now on.
+    pub fn set_entry(&mut self, limits: EntryLimits) {
+        self.entry.set_limits(limits);
+    }
+
+    /// By which clock what is done at once is measured, in nanoseconds; without one, steps are counted.
+    pub fn set_clock(&mut self, clock: Box<dyn Fn() -> u64 + Send>) {
+        self.entry.clock = Some(clock);
+    }
+
+    /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
+    pub fn entry_counts(&self, port: PortId, peer: PeerId) -> EntryCounts {
+        let owner = self.entry.owners.get(self.entry.place(port, peer));
+        owner.map_or(EntryCounts::default(), |owner| owner.counts)
+    }
+
+    /// The worker has waited for so many nanoseconds.
+    pub fn idled(&mut self, nanoseconds: u64) {
+        self.entry.idle += nanoseconds;
+    }
+
+    /// Does what is not left for later, at its neighbour's expense.
+    #[inline]
+    pub(super) fn metered(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
+        let before = self.entry.reading();
+        self.entry.current = payer;
+        work(self, turn);
+        self.entry.current = Payer::NOBODY;
+        let spent = self.entry.reading().saturating_sub(before);
+        self.entry.charged += spent;
+        let alone = self.entry.alone;
+        if let Some(owner) = self.entry.owners.get_mut(usize::from(payer.0)) {
+            owner.spend(turn.now, spent, alone);
+        }
+    }
+
+    /// Who pays for what is sent while something is done at once.
+    pub(super) fn current_payer(&self) -> Payer {
+        self.entry.current
+    }
+
+    /// Whose packet is taken up again, that waited in an environment.
+    pub(super) fn set_behalf(&mut self, from: Option<(PortId, PeerId)>) {
+        let place = from.map(|(port, peer)| Payer(self.entry.place(port, peer) as u16));
+        self.entry.behalf = place.unwrap_or(Payer::NOBODY);
+    }
+
+    /// Such a packet has taken so many steps, which count as nanoseconds: nobody measures it.
+    pub(super) fn pay_on_behalf(&mut self, now: u64, steps: u64) {
+        let (payer, alone) = (usize::from(self.entry.behalf.0), self.entry.alone);
+        if self.entry.current == Payer::NOBODY
+            && let Some(owner) = self.entry.owners.get_mut(payer)
+        {
+            owner.spend(now, steps, alone);
+        }
+    }
+
+    /// Code has taken so many steps, in whatever environment.
+    #[inline]
+    pub(super) fn count_steps(&mut self, steps: u64) {
+        self.entry.steps += steps;
+    }
+
+    /// What everybody may have until the next call, a tenth of a second later.
+    pub(super) fn share_out(&mut self, now: u64) {
+        self.entry.roll(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

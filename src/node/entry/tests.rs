@@ -1,0 +1,148 @@
+//! What rows there are, what each may have, and that levels are max-min shares: with times and costs that are given.
+
+use super::*;
+use crate::topology::Link;
+use crate::wire::Addr;
+
+const MS: u64 = 1_000_000;
+
+fn port(bits_per_second: u64) -> Port {
+    Port {
+        name: "p".into(),
+        link: Link::Overlay,
+        addresses: Vec::new(),
+        mtu: 1500,
+        bits_per_second,
+        ceiling: crate::topology::Ceiling::default(),
+    }
+}
+
+fn neighbour(port: u16, peer: u16) -> Neighbour {
+    Neighbour { addr: Addr::v4([10, 0, port as u8, peer as u8]), port: PortId(port), peer: PeerId(peer) }
+}
+
+fn frame(port: u16, peer: PeerId) -> Frame {
+    let mut frame = Frame::from_bytes(&[0; 100]);
+    (frame.port, frame.peer) = (PortId(port), peer);
+    frame
+}
+
+/// Two ports, two peers behind the first.
+fn entry() -> Entry {
+    Entry::new(&[port(0), port(0)], &[neighbour(0, 0), neighbour(0, 1)])
+}
+
+#[test]
+fn peers_have_rows_of_their_own_and_no_name_makes_another() {
+    let mut entry = entry();
+    assert_eq!(entry.owners.len(), 4);
+    let mut payer = |port, peer| {
+        let mut frame = frame(port, peer);
+        entry.admit(&mut frame, 0);
+        frame.payer
+    };
+    let rows = [payer(0, PeerId::NONE), payer(0, PeerId(0)), payer(0, PeerId(1)), payer(1, PeerId::NONE)];
+    assert_eq!(rows, [0, 1, 2, 3].map(Payer));
+    for name in 2..2000 {
+        assert_eq!((payer(0, PeerId(name)), payer(1, PeerId(name))), (Payer(0), Payer(3)));
+    }
+    assert_eq!(payer(9, PeerId(0)).0 as usize, usize::from(u16::MAX), "no such port");
+    assert_eq!((entry.owners.len(), entry.came.len()), (4, 4));
+}
+
+#[test]
+fn who_is_alone_is_refused_nothing_and_who_is_not_has_half() {
+    let mut entry = entry();
+    entry.clock = Some(Box::new(|| 0));
+    let hog = &mut frame(0, PeerId(0));
+    for at in 0..1000 {
+        assert!(entry.admit(hog, at * MS));
+        entry.settle(hog.payer, at * MS, 0, MS);
+    }
+    entry.roll(1000 * MS);
+    entry.admit(&mut frame(0, PeerId(1)), 1000 * MS);
+    let mut ran = 0;
+    for at in 1000..2000u64 {
+        if at % 100 == 0 {
+            entry.idle = 45 * MS;
+            entry.roll(at * MS);
+            assert!(entry.admit(&mut frame(0, PeerId(1)), at * MS));
+        }
+        if entry.admit(hog, at * MS) {
+            let reserved = entry.reserve(hog.payer, at * MS);
+            entry.settle(hog.payer, at * MS, reserved, MS);
+            ran += 1;
+        }
+    }
+    assert!((440..=520).contains(&ran), "half of a second less some slack, and a burst of 20 ms: {ran}");
+}
+
+#[test]
+fn what_nobody_pays_for_comes_off_all_levels() {
+    let mut entry = entry();
+    entry.clock = Some(Box::new(|| 0));
+    let hog = &mut frame(0, PeerId(0));
+    for window in 1..=20u64 {
+        let now = window * 100 * MS;
+        entry.admit(&mut frame(0, PeerId(1)), now);
+        entry.admit(hog, now);
+        // Ninety of a hundred milliseconds it works, and for sixty somebody pays.
+        entry.settle(hog.payer, now, 0, 60 * MS);
+        entry.idle = 10 * MS;
+        entry.roll(now);
+    }
+    assert!((600..=640).contains(&entry.paid), "two thirds, less slack: {}", entry.paid);
+}
+
+#[test]
+fn questions_for_addresses_make_nobody_active() {
+    let mut entry = entry();
+    entry.admit(&mut frame(0, PeerId(0)), 0);
+    for _ in 0..1000 {
+        entry.note(&mut frame(1, PeerId::NONE));
+    }
+    assert!(entry.alone);
+    entry.admit(&mut frame(1, PeerId::NONE), 0);
+    assert!(!entry.alone);
+}
+
+#[test]
+fn a_queue_holds_no_more_of_a_neighbours_than_a_burst() {
+    let mut entry = entry();
+    entry.clock = Some(Box::new(|| 0));
+    entry.admit(&mut frame(1, PeerId::NONE), 0);
+    let hog = &mut frame(0, PeerId(0));
+    entry.admit(hog, 0);
+    for _ in 0..100 {
+        entry.settle(hog.payer, 0, 0, MS / 10);
+    }
+    entry.set_limits(EntryLimits::default());
+    // Nothing of it has run yet: it is known what it will cost.
+    let queued = (0..10_000).take_while(|_| entry.admit(hog, 0) && entry.reserve(hog.payer, 0) > 0).count();
+    assert!((200..=215).contains(&queued), "{queued}");
+}
+
+#[test]
+fn levels_are_max_min_shares_and_half_at_most() {
+    let of = |list: &[(u64, bool)]| level(list.iter().copied(), 100 * MS, 500);
+    let half = SECOND / 2;
+    assert_eq!(of(&[]), half);
+    assert_eq!(of(&[(80 * MS, false), (MS, false)]), half, "nobody wants more");
+    assert_eq!(of(&[(50 * MS, true), (MS, false)]), half);
+    assert_eq!(of(&[(50 * MS, true), (50 * MS, true)]), half, "nobody else is there");
+    assert_eq!(of(&[(50 * MS, true), (50 * MS, true), (0, false)]), (SECOND - SECOND / 16) / 2, "room to begin");
+    assert_eq!(of(&[(30 * MS, true), (30 * MS, true), (20 * MS, false)]), SECOND / 3, "an equal part at least");
+    assert_eq!(of(&[(9 * MS, true); 10]), SECOND / 10);
+}
+
+#[test]
+fn bytes_are_half_of_what_a_port_carries_unless_the_operator_says() {
+    let mut entry = Entry::new(&[port(16_000_000)], &[neighbour(0, 0)]);
+    entry.clock = Some(Box::new(|| 0));
+    entry.admit(&mut frame(0, PeerId::NONE), 0);
+    let sent = |entry: &mut Entry, now| (0..100_000).take_while(|_| entry.admit(&mut frame(0, PeerId(0)), now)).count();
+    assert_eq!(sent(&mut entry, 0), 1000, "the burst is a tenth of a second's: 100,000 bytes");
+    assert_eq!(sent(&mut entry, 50 * MS), 500);
+    entry.set_limits(EntryLimits { bytes_per_second: 100_000, ..EntryLimits::default() });
+    assert_eq!(sent(&mut entry, 50 * MS), 656, "a burst is 65,536 bytes at least");
+}

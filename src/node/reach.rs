@@ -1,0 +1,59 @@
+//! What the node sends of its own accord, and to whom: the one place where [`Reach`] is asked.
+//!
+//! Capsules that need code, requests for code and PLAN packets give credit to the addresses that they name; requests for code, its
+//! parts and PLAN's messages between neighbours, reports and services use it. Neighbours of the configuration count as answered:
+//! somebody has said that they want to hear of this node.
+
+use super::{Node, secret, secret_word};
+use crate::code::fetch::nonces::Nonces;
+use crate::nodeos::reason::Reason;
+use crate::port::PortId;
+use crate::topology::reach::{Reach, Refused};
+use crate::wire::{Addr, anep, ethernet, ipv4, udp};
+
+/// Octets around a message in its frame, on an Ethernet link by IPv4. An overlay's are alike.
+const AROUND: usize = anep::HEADER + udp::HEADER + ipv4::HEADER + ethernet::HEADER;
+
+/// To whom the node may send, and how it finds out who gets that.
+pub(super) struct Originate {
+    pub(super) reach: Reach,
+    /// What only who gets packets of the node can repeat.
+    pub(super) numbers: Nonces,
+}
+
+impl Originate {
+    pub(super) fn new(seed: u64) -> Originate {
+        let reach = Reach::new(secret_word(seed).rotate_left(32));
+        Originate { reach, numbers: Nonces::new(secret(seed, b"number")) }
+    }
+}
+
+impl Node {
+    /// So many bytes have come in the name of an address.
+    pub(super) fn note_heard(&mut self, now: u64, addr: Addr, bytes: usize) {
+        self.originate.reach.heard(now, addr, bytes + AROUND);
+    }
+
+    /// Whether the node may send so many bytes to an address, a neighbour's if a port is given; they are charged.
+    pub(super) fn may_originate(&mut self, now: u64, to: Addr, port: Option<PortId>, bytes: usize) -> bool {
+        self.is_configured(to, port) || self.originate.reach.may_send(now, to, bytes + AROUND).is_ok()
+    }
+
+    /// Whether it could send so many messages of so many bytes.
+    pub(super) fn could_originate(&mut self, now: u64, to: Addr, bytes: usize) -> bool {
+        self.originate.reach.could_send(now, to, bytes + AROUND)
+    }
+
+    /// Asks for leave to send a report of so many bytes, which are charged.
+    pub(super) fn may_report(&mut self, now: u64, to: Addr, bytes: usize) -> Result<(), Reason> {
+        self.originate.reach.may_report(now, to, bytes + AROUND).map_err(|refused| match refused {
+            Refused::Silent => Reason::Unanswered,
+            Refused::Rate => Reason::ReportRate,
+        })
+    }
+
+    fn is_configured(&self, addr: Addr, port: Option<PortId>) -> bool {
+        let known = self.env.as_deref().zip(port);
+        known.is_some_and(|(env, port)| env.topology.neighbours.is_configured(port, addr))
+    }
+}

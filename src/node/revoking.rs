@@ -1,0 +1,274 @@
+//! Revocations at this node: what is running by what was taken back ends, and neighbours are told.
+//!
+//! ```text
+//! a neighbour ─▶ known? rate? ─▶ effect: verify, remember ─┐
+//! the operator ────────────────────────────────────────────┴─▶ codes and principals that it takes something of end ─▶ neighbours, once
+//! ```
+//!
+//! The table of what is revoked is the security module's ([`crate::trust::Roles`]), which says no from then on; here is what is already in the node.
+//! A message is passed on when it is news, not when it comes again. Links lose messages and fall apart, so what is remembered is told
+//! again in turn, one message in `SWEEP` at most and none to the same neighbour within `AGAIN`.
+
+use super::Node;
+use super::codes::Code;
+use super::output::{Effect, Turn};
+use super::rates::Rates;
+use crate::classify::Native;
+use crate::code::fetch::Source;
+use crate::nodeos::bucket::TokenBucket;
+use crate::nodeos::reason::Reason;
+use crate::port::Frame;
+use crate::trust::{Extent, Grant, Kept, Revocation, Rights, Subject};
+use crate::wire::revocation::{Key, LENGTH, Repr, View};
+use crate::wire::{Addr, Digest, anep};
+
+/// Revocations a second that one neighbour may tell, and at once.
+const PER_SECOND: u64 = 8;
+const BURST: u64 = 64;
+/// Messages a second by which news are passed on, over all neighbours, and at once. What is more waits for its turn to be told again.
+const RELAYS_PER_SECOND: u64 = 256;
+const RELAYS_BURST: u64 = 1024;
+/// Time after which a neighbour is told the same again, in nanoseconds.
+const AGAIN: u64 = 10_000_000_000;
+/// Signed revocations that a node tells others: as many as its table holds.
+const KNOWN_MAX: usize = 4096;
+
+/// What a revocation has ended here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Revoked {
+    /// Their names.
+    #[serde(skip)]
+    pub names: Vec<Digest>,
+    /// Codes, ready or on their way.
+    pub codes: usize,
+    /// Domains of principals who sent PLAN packets.
+    pub domains: usize,
+    /// Neighbours that were told.
+    pub told: usize,
+}
+
+/// What has become of revocations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RevocationCounts {
+    /// Signed ones that neighbours are told.
+    pub known: usize,
+    /// News that came from neighbours.
+    pub news: u64,
+    /// Messages that said nothing new.
+    pub repeated: u64,
+    /// Messages that were sent.
+    pub told: u64,
+}
+
+/// What a node tells its neighbours.
+pub(super) struct Revoking {
+    known: Vec<Repr>,
+    rates: Rates,
+    relays: TokenBucket,
+    /// Which pair of revocation and neighbour is next, and when.
+    next: usize,
+    next_at: u64,
+    counts: RevocationCounts,
+}
+
+impl Default for Revoking {
+    fn default() -> Revoking {
+        Revoking {
+            known: Vec::new(),
+            rates: Rates::new(PER_SECOND, BURST),
+            relays: TokenBucket::new(RELAYS_PER_SECOND, RELAYS_BURST),
+            next: 0,
+            next_at: 0,
+            counts: RevocationCounts::default(),
+        }
+    }
+}
+
+impl Revoking {
+    fn has(&self, key: &Key) -> bool {
+        self.known.iter().any(|repr| repr.key() == *key)
+    }
+
+    fn remember(&mut self, repr: Repr) {
+        if self.known.len() < KNOWN_MAX && !self.has(&repr.key()) {
+            self.known.push(repr);
+        }
+    }
+
+    fn forget(&mut self, repr: &Repr) {
+        self.known.retain(|known| known.key() != repr.key());
+    }
+}
+
+impl Node {
+    /// A revocation has come in: it begins the frame.
+    pub(super) fn receive_revocation(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
+        let Ok(key) = View::new_checked(frame.bytes()).map(|view| view.key()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
+        let Some(from) = self.fetch_peer(&frame, claimed, native) else {
+            return self.drop(turn, frame, Reason::RevocationForeign);
+        };
+        if !self.revoking.rates.charge(turn.now, from, 1) {
+            return self.drop(turn, frame, Reason::RevocationRate);
+        }
+        match Repr::parse(frame.bytes()) {
+            Ok(repr) if !self.revoking.has(&key) => turn.out.effects.push(Effect::Revoke(Box::new(repr), from)),
+            _ => self.revoking.counts.repeated += 1,
+        }
+        turn.out.pool.give(frame);
+    }
+
+    /// The answer to [`Effect::Revoke`]: what the security module has made of it; nothing if its signature is wrong.
+    pub fn revocation_judged(&mut self, turn: &mut Turn<'_>, repr: &Repr, from: Source, judged: Option<Kept>) {
+        match judged {
+            None => self.drops.count(Reason::RevocationForged),
+            Some(Kept::Full) => self.drops.count(Reason::RevocationFull),
+            Some(Kept::Known) => {
+                self.revoking.counts.repeated += 1;
+                self.revoking.remember(*repr);
+            }
+            Some(Kept::New(forgotten)) => {
+                self.revoking.counts.news += 1;
+                if let Some(forgotten) = forgotten.and_then(|forgotten| forgotten.wire()) {
+                    self.revoking.forget(&forgotten);
+                }
+                let revocation = Revocation::of_wire(repr);
+                let ended = self.revoke(turn, &revocation, false, Some(from));
+                tracing::warn!(node = self.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
+            }
+        }
+    }
+
+    /// Something was revoked, and the security module knows: what runs by it ends now, with its state, and neighbours but the one that it came
+    /// from are told.
+    pub fn revoke(
+        &mut self,
+        turn: &mut Turn<'_>,
+        revocation: &Revocation,
+        operator: bool,
+        from: Option<Source>,
+    ) -> Revoked {
+        let taken = |name: &Digest, code: &Code| {
+            let (claim, grant) = match code {
+                Code::Ready(ready) => (&ready.claim, Some(&ready.grant)),
+                Code::Coming(coming) => (&coming.claim, coming.grant.as_ref()),
+                Code::Refused { .. } => return None,
+            };
+            // Of what has not been judged yet the manifest says who it is of; a wrong signature is found out when it is judged.
+            let principal = || claim.manifest.claimed_principal();
+            let rights = match grant {
+                Some(grant) => grant.rights(name),
+                None => Rights { code: Some(*name), principal: principal(), ..Rights::default() },
+            };
+            revocation.takes(operator, &rights)
+        };
+        let hit: Vec<(Digest, Extent)> =
+            self.codes.iter().filter_map(|(name, code)| taken(name, code).map(|extent| (*name, extent))).collect();
+        let names = hit.iter().map(|(name, _)| *name).collect();
+        let mut ended = Revoked { codes: hit.len(), names, ..Revoked::default() };
+        if !hit.is_empty() {
+            self.roles.proved(revocation);
+        }
+        for (code, extent) in hit {
+            self.end_revoked(turn, code, extent, &revocation.to_string());
+        }
+        if let (true, Subject::Code(code)) = (operator, revocation.subject) {
+            // It may run in the kernel half although it has given way here.
+            self.unlink(turn, code);
+        }
+        if let Subject::Principal(principal) = revocation.subject
+            && (operator || revocation.signer() == Some(principal))
+        {
+            ended.domains = self.end_plan_principal(turn, &principal.to_string());
+        }
+        if let Some(repr) = revocation.wire() {
+            self.revoking.remember(repr);
+            ended.told = self.relay(turn, &repr, from);
+        }
+        ended
+    }
+
+    /// Code ends that something was taken of: for good, or it may come again with the rights that are left.
+    fn end_revoked(&mut self, turn: &mut Turn<'_>, code: Digest, extent: Extent, why: &str) {
+        let ready = matches!(self.codes.of(&code), Some(Code::Ready(_)));
+        if ready {
+            self.withdraw(turn, &code);
+        }
+        if !ready || extent == Extent::All {
+            self.refuse(turn, code, why.to_owned());
+        }
+    }
+
+    /// Whether what a code was granted has been taken back since: then it is refused.
+    pub(super) fn refuse_revoked(&mut self, turn: &mut Turn<'_>, code: Digest, grant: &Grant) -> bool {
+        let Some((_, revocation)) = self.roles.revoked(&grant.rights(&code)) else { return false };
+        self.refuse(turn, code, revocation.to_string());
+        true
+    }
+
+    /// Signed revocations from before this life: neighbours are told them too.
+    pub fn remember_revocations(&mut self, all: impl IntoIterator<Item = Repr>) {
+        all.into_iter().for_each(|repr| self.revoking.remember(repr));
+    }
+
+    /// What has become of revocations.
+    pub fn revocations(&self) -> RevocationCounts {
+        RevocationCounts { known: self.revoking.known.len(), ..self.revoking.counts }
+    }
+
+    /// Tells all neighbours but one; says how many.
+    fn relay(&mut self, turn: &mut Turn<'_>, repr: &Repr, except: Option<Source>) -> usize {
+        let all = self.neighbours_to_tell();
+        let mut told = 0;
+        for to in all.into_iter().filter(|to| Some(*to) != except) {
+            if !self.revoking.relays.take(turn.now, 1) {
+                break;
+            }
+            self.send_revocation(turn, to, repr);
+            told += 1;
+        }
+        told
+    }
+
+    /// Tells one neighbour one revocation again, if it is time.
+    pub(super) fn tell_revocations_again(&mut self, turn: &mut Turn<'_>) {
+        if self.revoking.known.is_empty() || turn.now < self.revoking.next_at {
+            return;
+        }
+        let all = self.neighbours_to_tell();
+        let pairs = self.revoking.known.len() * all.len();
+        if pairs == 0 {
+            return;
+        }
+        let first = self.revoking.next_at == 0;
+        self.revoking.next_at = turn.now + AGAIN / pairs as u64;
+        if first {
+            // They have just been told.
+            return;
+        }
+        self.revoking.next = (self.revoking.next + 1) % pairs;
+        let at = self.revoking.next;
+        if let (Some(repr), Some(to)) = (self.revoking.known.get(at / all.len()).copied(), all.get(at % all.len())) {
+            self.send_revocation(turn, *to, &repr);
+        }
+    }
+
+    fn neighbours_to_tell(&self) -> Vec<Source> {
+        let env = self.env.as_deref();
+        let all = env.into_iter().flat_map(|env| env.topology.neighbours.iter());
+        all.map(|known| Source { port: known.port, peer: known.peer, addr: known.addr }).collect()
+    }
+
+    fn send_revocation(&mut self, turn: &mut Turn<'_>, to: Source, repr: &Repr) {
+        let mut frame = turn.out.pool.take();
+        if frame.room().get_mut(..LENGTH).is_some_and(|room| repr.emit(room).is_ok()) {
+            frame.received(LENGTH);
+            self.revoking.counts.told += 1;
+            self.send_to_neighbour(turn, frame, anep::type_id::REVOCATION, to);
+        } else {
+            turn.out.pool.give(frame);
+        }
+    }
+}

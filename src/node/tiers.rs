@@ -1,0 +1,109 @@
+//! Hot code: what takes over a hundredth of a worker is compiled again, better, and takes its own place between two packets.
+//!
+//! How hot code is, is told by its steps, since those are what an optimiser makes faster; calls of the node are the node's either way. Steps are the
+//! same in both tiers and at every node, so the simulator finds the same code hot at the same time. Code is looked at with every sweep, so it
+//! is found within `SWEEP`; the rest of the time until it runs optimised is the compiler's, which works in the background and
+//! in its jail like the first time. A module that the optimiser fails on stays as it is.
+
+use super::Node;
+use super::codes::{Code, Ready};
+use super::output::{Cause, Effect, Ingress, Prepare, Turn};
+use crate::code::bundle::Kind;
+use crate::code::run::{Program, Tier};
+use crate::wire::Digest;
+
+/// Steps in one sweep, of 100 ms, from which on code is hot: 1 ms at a step a nanosecond, which is what code takes that is
+/// not optimised (`anode bench tiers`).
+pub(super) const HOT_STEPS: u64 = 1_000_000;
+
+/// How code was compiled, and what is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// By the fast tier.
+    #[default]
+    Fast,
+    /// It is hot, and its representation is looked for.
+    Sought,
+    /// It is being optimised.
+    Coming,
+    /// By the optimiser.
+    Optimised,
+    /// By the fast tier for good: why.
+    Stays(String),
+}
+
+impl core::fmt::Display for Effort {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Effort::Fast => f.write_str("fast"),
+            Effort::Sought | Effort::Coming => f.write_str("fast, being optimised"),
+            Effort::Optimised => f.write_str("optimised"),
+            Effort::Stays(why) => write!(f, "fast, not optimised: {why}"),
+        }
+    }
+}
+
+impl Node {
+    /// Has code compiled again that has become hot since the last sweep.
+    pub(super) fn look_for_hot_code(&mut self, turn: &mut Turn<'_>) {
+        let Some(env) = self.env.as_deref_mut() else { return };
+        let mut hot: Vec<Digest> = Vec::new();
+        for (name, ready) in self.codes.ready() {
+            let Ready { kind: Kind::Wasm, effort: Effort::Fast | Effort::Sought, .. } = ready else { continue };
+            let Some(domain) = env.domains.by_id(ready.domain) else { continue };
+            let taken = domain.steps_taken();
+            let steps = taken.wrapping_sub(std::mem::replace(&mut ready.steps_seen, taken));
+            if steps >= HOT_STEPS || ready.effort == Effort::Sought {
+                hot.push(*name);
+            }
+        }
+        hot.sort_unstable();
+        hot.iter().for_each(|code| self.optimise(turn, *code));
+    }
+
+    fn optimise(&mut self, turn: &mut Turn<'_>, code: Digest) {
+        let Some(Code::Ready(ready)) = self.codes.of_mut(&code) else { return };
+        let Some(layer) = ready.claim.manifest.layer(ready.kind).copied() else { return };
+        let bytes = self.objects.of(&layer.digest);
+        ready.effort = match (bytes, &ready.effort) {
+            (Some(bytes), _) => {
+                let cause = Cause { ingress: Ingress::Node, principal: ready.grant.principal };
+                let (kind, window) = (ready.kind, ready.window as u32);
+                let prepare = Prepare { code, cause, tier: Tier::Optimised, kind, bytes, window };
+                turn.out.effects.push(Effect::Prepare(prepare));
+                Effort::Coming
+            }
+            (None, Effort::Sought) => Effort::Stays("its representation is not here any more".into()),
+            (None, _) => {
+                turn.out.effects.push(Effect::LookUp(layer.digest));
+                Effort::Sought
+            }
+        };
+    }
+
+    /// The answer to [`Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
+    pub fn optimised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+        let Some(Code::Ready(ready)) = self.codes.of_mut(&code) else { return };
+        if ready.effort != Effort::Coming {
+            return;
+        }
+        let placed = result.and_then(|program| match turn.runtime.replace(ready.slot, program) {
+            true => Ok(()),
+            false => Err("it is another representation now".into()),
+        });
+        ready.effort = match placed {
+            Ok(()) => Effort::Optimised,
+            Err(why) => Effort::Stays(why),
+        };
+        tracing::info!(node = self.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
+    }
+
+    /// Code that runs could not be compiled again now: if it stays hot, it is tried with the next sweep.
+    pub(super) fn not_optimised_yet(&mut self, code: &Digest) {
+        if let Some(Code::Ready(ready)) = self.codes.of_mut(code)
+            && ready.effort == Effort::Coming
+        {
+            ready.effort = Effort::Fast;
+        }
+    }
+}

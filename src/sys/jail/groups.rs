@@ -1,0 +1,268 @@
+//! Control groups of jails: memory, processes, the processor.
+//!
+//! Version 2 of the interface where its controllers can be had, version 1 for each controller that the host has bound there. A node (or whoever starts
+//! jails for it) has one *parent*, a directory `anode-NAME` in each hierarchy, below which each jail gets a directory of its own, removed
+//! when the jail is empty. A parent is locked (flock(2)) as long as its owner lives; so whoever starts can tell what a node that died has left, and
+//! removes it ([`Parent::open`]).
+
+mod hierarchy;
+
+use super::Part;
+use hierarchy::{Controller, Hierarchy, hierarchies};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What names of parents begin with.
+const PREFIX: &str = "anode-";
+
+/// How long is waited for the kernel to take the last process out of a group that was killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Microseconds over which a maximum of the processor is counted.
+const PERIOD_US: u64 = 100_000;
+
+/// The limits of a jail's control group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Bytes of memory of all its processes, shared memory and caches of files included; 0: no limit.
+    pub memory_bytes: u64,
+    /// Processes and threads at the same time; 0: no limit.
+    pub tasks: u32,
+    /// Its share of the processor beside others, 1 to 10,000; 100 is usual.
+    pub cpu_weight: u32,
+    /// Hundredths of one processor that it may use, at most; 0: no limit.
+    pub cpu_percent: u32,
+}
+
+impl Group {
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.cpu_weight {
+            1..=10_000 => Ok(()),
+            weight => Err(format!("cpu_weight: {weight} is not from 1 to 10,000")),
+        }
+    }
+}
+
+/// The directories of one node's jails.
+#[derive(Debug)]
+pub struct Parent {
+    places: Vec<Place>,
+    /// Held open: its lock says that somebody lives.
+    _locks: Vec<OwnedFd>,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    hierarchy: Hierarchy,
+    at: PathBuf,
+}
+
+/// The directories of one jail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    /// What the jail joins.
+    pub places: Vec<PathBuf>,
+}
+
+impl Parent {
+    /// Makes the directories of a parent, and removes those of parents that nobody holds any more. Controllers that cannot be had are left
+    /// out.
+    pub fn open(name: &str) -> Parent {
+        let (mut places, mut locks) = (Vec::new(), Vec::new());
+        for hierarchy in hierarchies() {
+            remove_left(&hierarchy.base);
+            let at = hierarchy.base.join(format!("{PREFIX}{name}"));
+            match make_parent(&hierarchy, &at) {
+                Ok(lock) => {
+                    locks.push(lock);
+                    places.push(Place { hierarchy, at });
+                }
+                Err(error) => tracing::debug!(path = %at.display(), %error, "no control group here"),
+            }
+        }
+        Parent { places, _locks: locks }
+    }
+
+    /// Lets a user remove the directories of jails below this one, and no more: the limits stay their maker's.
+    pub fn give_to(&self, uid: u32) -> io::Result<()> {
+        self.places.iter().try_for_each(|place| std::os::unix::fs::chown(&place.at, Some(uid), None))
+    }
+
+    /// What limits cannot be set here.
+    pub fn lacks(&self) -> Vec<Part> {
+        let wanted =
+            [(Controller::Memory, Part::Memory), (Controller::Pids, Part::Processes), (Controller::Cpu, Part::Cpu)];
+        let has = |wanted| self.places.iter().any(|place| place.hierarchy.controllers.contains(&wanted));
+        wanted.into_iter().filter(|(controller, _)| !has(*controller)).map(|(_, part)| part).collect()
+    }
+
+    /// Makes the directories of a jail, with its limits.
+    pub fn add(&self, name: &str, group: &Group) -> io::Result<Groups> {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        // Of two jails that follow each other the first may not be gone yet.
+        let name = format!("{name}.{}", SERIAL.fetch_add(1, Ordering::Relaxed));
+        let mut groups = Groups::default();
+        for place in &self.places {
+            let at = place.at.join(&name);
+            let made = fs::create_dir(&at).map(|()| groups.places.push(at.clone()));
+            if let Err(error) = made.and_then(|()| limit(&place.hierarchy, &at, group)) {
+                groups.remove();
+                return Err(io::Error::new(error.kind(), format!("control group {}: {error}", at.display())));
+            }
+        }
+        Ok(groups)
+    }
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        for place in &self.places {
+            remove_tree(&place.at);
+        }
+    }
+}
+
+impl Groups {
+    /// Nanoseconds of the processor that its processes have used, if that is known.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        self.places.iter().find_map(|place| {
+            if let Ok(used) = fs::read_to_string(place.join("cpuacct.usage")) {
+                return used.trim().parse().ok();
+            }
+            let used = fs::read_to_string(place.join("cpu.stat")).ok()?;
+            let used = used.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+            used.trim().parse::<u64>().ok()?.checked_mul(1000)
+        })
+    }
+
+    /// Removes the directories of a jail that has ended.
+    pub fn remove(&self) {
+        let until = Instant::now() + PATIENCE;
+        for place in &self.places {
+            if let Err(error) = remove_one(place, until) {
+                tracing::warn!(path = %place.display(), %error, "a control group stays");
+            }
+        }
+    }
+}
+
+/// Removes a group as soon as its last process is out of it, which was killed already.
+fn remove_one(at: &Path, until: Instant) -> io::Result<()> {
+    loop {
+        match fs::remove_dir(at) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Removes a parent and what is below it, as far as no process is in it.
+fn remove_tree(parent: &Path) {
+    let Ok(children) = fs::read_dir(parent) else { return };
+    for child in children.flatten().filter(|child| child.file_type().is_ok_and(|kind| kind.is_dir())) {
+        // What still has processes stays, and is removed by the next who starts.
+        let _ = remove_one(&child.path(), Instant::now() + PATIENCE);
+    }
+    let _ = fs::remove_dir(parent);
+}
+
+/// Removes parents whose owners are gone.
+fn remove_left(base: &Path) {
+    let Ok(found) = fs::read_dir(base) else { return };
+    for entry in found.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        if hold(&entry.path()).is_ok() {
+            remove_tree(&entry.path());
+        }
+    }
+}
+
+/// Locks a parent; an error if somebody has it.
+fn hold(at: &Path) -> io::Result<OwnedFd> {
+    let directory = open(at, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(directory)
+}
+
+/// Whether a directory is still the one there.
+fn is_at(directory: &OwnedFd, at: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::fs::fstat(directory).map(|facts| facts.st_ino);
+    fs::metadata(at).is_ok_and(|facts| own == Ok(facts.ino()))
+}
+
+fn make_parent(hierarchy: &Hierarchy, at: &Path) -> io::Result<OwnedFd> {
+    let lock = loop {
+        match fs::create_dir(at) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        // Somebody who starts now may take it for one that is left, until it is held.
+        match hold(at) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(lock) if is_at(&lock, at) => break lock,
+            Ok(_) => {}
+        }
+    };
+    if hierarchy.unified {
+        let enabled = hierarchy.enable(at);
+        if enabled.is_err() {
+            // An empty directory serves nobody.
+            let _ = fs::remove_dir(at);
+        }
+        enabled?;
+    }
+    Ok(lock)
+}
+
+/// Writes the limits of a group.
+fn limit(hierarchy: &Hierarchy, at: &Path, group: &Group) -> io::Result<()> {
+    let write = |file: &str, value: String| {
+        fs::write(at.join(file), value).map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
+    };
+    // What some kernels have not been built with.
+    let write_if_there = |file: &str, value: String| if at.join(file).exists() { write(file, value) } else { Ok(()) };
+    let quota_us = u64::from(group.cpu_percent) * PERIOD_US / 100;
+    for controller in &hierarchy.controllers {
+        match (controller, hierarchy.unified) {
+            (Controller::Memory, _) if group.memory_bytes == 0 => {}
+            (Controller::Memory, true) => {
+                write("memory.max", group.memory_bytes.to_string())?;
+                write_if_there("memory.swap.max", "0".into())?;
+            }
+            (Controller::Memory, false) => {
+                write("memory.limit_in_bytes", group.memory_bytes.to_string())?;
+                write_if_there("memory.memsw.limit_in_bytes", group.memory_bytes.to_string())?;
+            }
+            (Controller::Pids, _) if group.tasks == 0 => {}
+            (Controller::Pids, _) => write("pids.max", group.tasks.to_string())?,
+            (Controller::Cpu, true) => {
+                write("cpu.weight", group.cpu_weight.to_string())?;
+                if quota_us > 0 {
+                    write_if_there("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
+                }
+            }
+            (Controller::Cpu, false) => {
+                write("cpu.shares", (u64::from(group.cpu_weight) * 1024 / 100).max(2).to_string())?;
+                if quota_us > 0 {
+                    write_if_there("cpu.cfs_quota_us", quota_us.to_string())?;
+                }
+            }
+            (Controller::Account, _) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! Control groups on this host: made, limited, removed.
+
+use super::*;
+
+fn group() -> Group {
+    Group { memory_bytes: 64 << 20, tasks: 9, cpu_weight: 50, cpu_percent: 100 }
+}
+
+#[test]
+fn groups_are_made_with_their_limits_and_leave_nothing() {
+    let name = format!("unit-{}", std::process::id());
+    let parent = Parent::open(&name);
+    if parent.places.is_empty() {
+        assert!(std::env::var_os("CI").is_none() || !crate::sys::process::is_root(), "no control groups");
+        return eprintln!("SKIPPED: no control groups can be made here");
+    }
+    let groups = parent.add("one", &group()).unwrap();
+    let value = |file: &str| groups.places.iter().find_map(|place| fs::read_to_string(place.join(file)).ok());
+    if !parent.lacks().contains(&Part::Processes) {
+        assert_eq!(value("pids.max").unwrap().trim(), "9");
+    }
+    if !parent.lacks().contains(&Part::Memory) {
+        let most = value("memory.max").or(value("memory.limit_in_bytes")).unwrap();
+        assert_eq!(most.trim(), (64 << 20).to_string());
+    }
+    if !parent.lacks().contains(&Part::Cpu) {
+        assert_eq!(groups.cpu_ns(), Some(0));
+    }
+    let other = parent.add("one", &group()).unwrap();
+    assert_ne!(other, groups, "two of one name do not meet");
+    groups.remove();
+    assert!(groups.places.iter().all(|place| !place.exists()));
+    let places: Vec<_> = parent.places.iter().map(|place| place.at.clone()).collect();
+    assert!(Parent::open(&name).places.is_empty(), "it is held");
+    assert!(other.places.iter().all(|place| place.exists()), "so nobody removes what is in it");
+    drop(parent);
+    assert!(places.iter().chain(&other.places).all(|place| !place.exists()));
+}
+
+#[test]
+fn what_a_dead_node_has_left_is_removed_by_the_next() {
+    let name = format!("unit-left-{}", std::process::id());
+    let parent = Parent::open(&name);
+    let groups = parent.add("one", &group()).unwrap();
+    let places: Vec<_> = parent.places.iter().map(|place| place.at.clone()).collect();
+    // As if it had been killed: the locks go, the directories stay.
+    let Parent { places: _, _locks: locks } = &parent;
+    locks.iter().for_each(|lock| flock(lock, FlockOperation::Unlock).unwrap());
+    drop(Parent::open(&format!("{name}-next")));
+    assert!(places.iter().chain(&groups.places).all(|place| !place.exists()));
+}
+
+#[test]
+fn weights_and_names_are_checked() {
+    assert_eq!(group().check(), Ok(()));
+    assert!(Group { cpu_weight: 0, ..group() }.check().is_err());
+}

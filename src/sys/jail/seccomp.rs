@@ -1,0 +1,120 @@
+//! Lists of system calls, one file for each kind of process and processor: `seccomp/PROCESSOR/NAME.json`, as Firecracker writes them.
+//!
+//! A file has two filters. `allow` names what may be called; everything else fails with EPERM, or ends the process where the file
+//! says so. `absent` names calls that fail as if the kernel did not know them, so that libraries use others whose arguments a
+//! filter can see (`clone` instead of `clone3`); of two refusals the kernel tells the other, so they are among what is allowed too.
+
+use seccompiler::{BpfMap, BpfProgram, TargetArch};
+use std::io;
+
+macro_rules! lists {
+    ($processor:literal: $($name:literal)+) => {
+        &[$(($name, include_str!(concat!("seccomp/", $processor, "/", $name, ".json"))),)+]
+    };
+}
+
+/// The lists for this processor, by their names.
+#[cfg(target_arch = "x86_64")]
+const LISTS: &[(&str, &str)] = lists!("x86_64": "ee" "ee-network" "init" "kernel-loader" "compiler" "compile-job");
+/// The lists for this processor, by their names.
+#[cfg(not(target_arch = "x86_64"))]
+const LISTS: &[(&str, &str)] = lists!("aarch64": "ee" "ee-network" "init" "kernel-loader" "compiler" "compile-job");
+
+/// Says if there is no list of this name.
+pub fn check(name: &str) -> Result<(), String> {
+    match LISTS.iter().any(|(known, _)| *known == name) {
+        true => Ok(()),
+        false => Err(format!("{name:?}: no list of system calls has this name")),
+    }
+}
+
+/// A list as programs for the kernel, in the order in which they are applied.
+pub(super) fn compile(name: &str) -> io::Result<BpfMap> {
+    let unknown = || io::Error::new(io::ErrorKind::InvalidInput, format!("no list of system calls is named {name:?}"));
+    let (_, list) = LISTS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
+    let processor = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    seccompiler::compile_from_json(list.as_bytes(), processor).map_err(io::Error::other)
+}
+
+/// Applies compiled filters to this thread, for good.
+pub(super) fn apply_compiled(filters: &BpfMap) -> io::Result<()> {
+    // The second forbids that there is another.
+    for part in ["absent", "allow"] {
+        if let Some(filter) = filters.get(part) {
+            seccompiler::apply_filter(filter).map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a list allows, as a program for whoever applies it himself, later.
+pub fn load(name: &str) -> io::Result<BpfProgram> {
+    compile(name)?.remove("allow").ok_or_else(|| io::Error::other(format!("the list {name:?} allows nothing")))
+}
+
+/// Lets this thread make no other system calls than those of a list, for good.
+pub fn apply(name: &str) -> io::Result<()> {
+    apply_compiled(&compile(name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lists_compile_and_allow_by_name() {
+        for (name, list) in LISTS {
+            let filters = compile(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(filters.contains_key("allow"), "{name}");
+            assert!(filters.keys().all(|part| ["allow", "absent"].contains(&part.as_str())), "{name}");
+            let value: serde_json::Value = serde_json::from_str(list).unwrap();
+            assert_eq!(value["allow"]["filter_action"], "allow", "{name} is a list of what is allowed");
+        }
+        assert!(check("ee").is_ok() && check("none").is_err() && compile("none").is_err());
+    }
+
+    #[test]
+    fn the_lists_of_other_processors_compile_too() {
+        let lists: &[(&str, &str)] =
+            lists!("aarch64": "ee" "ee-network" "init" "kernel-loader" "compiler" "compile-job");
+        for (name, list) in lists {
+            let filters = seccompiler::compile_from_json(list.as_bytes(), TargetArch::aarch64);
+            assert!(filters.as_ref().is_ok_and(|filters| filters.contains_key("allow")), "{name}: {:?}", filters.err());
+        }
+    }
+
+    #[test]
+    fn environments_cannot_make_what_has_done_harm() {
+        let (_, list) = LISTS.iter().find(|(name, _)| *name == "ee").unwrap();
+        let value: serde_json::Value = serde_json::from_str(list).unwrap();
+        assert_eq!(value["absent"]["filter"][0]["syscall"], "clone3", "its flags cannot be seen");
+        let calls: Vec<_> = value["allow"]["filter"].as_array().unwrap().iter().map(|rule| &rule["syscall"]).collect();
+        for call in [
+            "chmod",
+            "fchmod",
+            "fchmodat",
+            "setxattr",
+            "unshare",
+            "setns",
+            "mount",
+            "ptrace",
+            "bpf",
+            "shmget",
+            "sched_setscheduler",
+            "sched_setattr",
+            "setpriority",
+            "io_uring_setup",
+            "process_vm_writev",
+            "keyctl",
+            "perf_event_open",
+            "userfaultfd",
+            "setsid",
+            "setpgid",
+            "setuid",
+            "pidfd_getfd",
+            "personality",
+        ] {
+            assert!(!calls.iter().any(|allowed| *allowed == call), "{call}");
+        }
+    }
+}

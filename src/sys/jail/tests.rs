@@ -1,0 +1,55 @@
+//! Jails as values: what can be sent, and what is refused.
+
+use super::*;
+
+fn jail() -> Jail {
+    Jail {
+        name: "one".into(),
+        program: Program::File(vec!["true".into()]),
+        variables: Vec::new(),
+        keep: vec![2, 3],
+        identity: Identity::Own { first: 60_834, last: 61_183 },
+        capabilities: Vec::new(),
+        host_network: false,
+        paths: Paths::of_environments(),
+        seccomp: "ee".into(),
+        group: Some(Group { memory_bytes: 0, tasks: 0, cpu_weight: 100, cpu_percent: 0 }),
+        limits: Limits::default(),
+        required: Vec::new(),
+    }
+}
+
+#[test]
+fn a_jail_is_a_value_that_can_be_sent() {
+    let there: Jail = serde_json::from_slice(&serde_json::to_vec(&jail()).unwrap()).unwrap();
+    assert_eq!((there.check(), there), (Ok(()), jail()));
+    assert!(serde_json::from_str::<Jail>("{\"name\": \"x\"}").is_err());
+}
+
+#[test]
+fn what_means_nothing_is_refused_with_its_reason() {
+    let own = |first, last| Identity::Own { first, last };
+    for (bad, part) in [
+        (Jail { name: "../x".into(), ..jail() }, "\"../x\""),
+        (Jail { program: Program::File(vec![]), ..jail() }, "a program"),
+        (Jail { program: Program::File(vec!["a\0b".into()]), ..jail() }, "NUL"),
+        (Jail { keep: vec![3, 3], ..jail() }, "different numbers"),
+        (Jail { keep: vec![DESCRIPTOR_MAX + 1], ..jail() }, "different numbers"),
+        (Jail { identity: own(0, 5), ..jail() }, "users 0 to 5"),
+        (Jail { identity: own(9, 5), ..jail() }, "users 9 to 5"),
+        (Jail { identity: Identity::Fixed { uid: 0, gid: 1 }, ..jail() }, "never root's"),
+        (Jail { seccomp: "none".into(), ..jail() }, "no list of system calls"),
+        (Jail { paths: Paths { read: vec!["/a/../b".into()], ..Paths::default() }, ..jail() }, "without '..'"),
+    ] {
+        let why = bad.check().unwrap_err();
+        assert!(why.contains(part), "{why:?} and not {part:?}");
+    }
+}
+
+#[test]
+fn each_part_has_a_name_of_its_own_and_says_what_its_lack_means() {
+    for part in Part::ALL {
+        assert_eq!(serde_json::to_value(part).unwrap(), part.name());
+        assert!(part.lack().starts_with("no "));
+    }
+}

@@ -1,0 +1,325 @@
+//! No node is an amplifier: what one packet of a forging neighbour causes in the whole network is at most its bound × MTU bytes, the bound
+//! being cut to the ceiling of the port; and an address that says nothing gets three times the bytes that came in its name.
+
+#[path = "sim/guests.rs"]
+mod guests;
+#[path = "plan/net.rs"]
+mod net;
+
+use anode::apps::plan::Script;
+use anode::code::bundle::Bundle;
+use anode::ee::plan::Config;
+use anode::nodeos::reason::Reason;
+use anode::sim::{Actor, Line, Network, SECOND, Shape, Simulation};
+use anode::topology::Ceiling;
+use anode::wire::{anep, capsule};
+use guests::{bundle, header, module, seed};
+use net::{Net, host, network, value};
+use plan::name::Name;
+use plan::packet::{Header, Packet};
+use plan::value::{Callee, Chunk, Value};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const MTU: usize = 1500;
+const NODES: usize = 12;
+
+/// Somebody who says nothing and counts the bytes that come.
+struct Silent(Rc<Cell<usize>>);
+
+impl Actor for Silent {
+    fn receive(&mut self, _: u64, _: usize, frame: &[u8], _: &mut Vec<(usize, Vec<u8>)>) {
+        self.0.set(self.0.get() + frame.len());
+    }
+}
+
+/// Puts somebody silent in the place of a node.
+fn silence(sim: &mut Simulation, node: usize) -> Rc<Cell<usize>> {
+    let bytes = Rc::new(Cell::new(0));
+    sim.replace(node, Box::new(Silent(bytes.clone())));
+    bytes
+}
+
+/// Bytes that nodes have sent.
+fn sent(sim: &Simulation) -> u64 {
+    let nodes = (0..sim.nodes()).filter_map(|node| sim.node(node));
+    nodes.flat_map(|node| node.status().ports).map(|port| port.gauge.sent_bytes).sum()
+}
+
+/// Packets whose bounds were cut.
+fn clamped(sim: &Simulation) -> u64 {
+    let nodes = (0..sim.nodes()).filter_map(|node| sim.node(node));
+    nodes.flat_map(|node| node.status().ports).map(|port| port.gauge.clamped).sum()
+}
+
+/// One frame of this ANEP type leaves a node that is a forger's, and everything happens that comes of it; the bytes that nodes send then,
+/// which are counted while it happens, so that an endless amplifier is found out.
+fn cause(sim: &mut Simulation, forger: usize, kind: u16, payload: &[u8], most: u64, what: &str) -> u64 {
+    let mut frame = vec![0; anep::HEADER];
+    anep::emit_basic(&mut frame, kind, payload.len()).unwrap();
+    frame.extend_from_slice(payload);
+    let before = sent(sim);
+    sim.put_frame(forger, 0, &frame);
+    for _ in 0..400 {
+        sim.run_for(SECOND / 20);
+        let caused = sent(sim) - before;
+        assert!(caused <= most, "{what}: {caused} bytes of one packet, where {most} may");
+    }
+    sent(sim) - before
+}
+
+/// Goes to and fro between its ends, and has a child do so too as long as there is a bound.
+fn bouncing() -> Bundle {
+    let imports = r#"(import "anode" "an_send" (func $send (param i32) (result i32)))"#;
+    let body = r#"
+        (if (i32.and (i32.load offset=24 (local.get $ctx)) (i32.const 1)) (then
+            (v128.store offset=16 (local.get $window) (v128.load (local.get $window)))
+            (v128.store (local.get $window) (v128.load (local.get $ctx)))
+            (drop (call $send (i32.shr_u (i32.load offset=36 (local.get $ctx)) (i32.const 1))))))
+        (i32.const 1)"#;
+    bundle("bouncing", 0, module(imports, body))
+}
+
+/// A network of some shape, and behind node 0 the forger, the last node.
+fn attacked(seed: u64) -> Network {
+    let shape = match seed % 3 {
+        0 => Shape::Random { nodes: NODES, degree: 3 },
+        1 => Shape::Tree { nodes: NODES, fanout: 3 },
+        _ => Shape::Grid { width: 4, height: 3 },
+    };
+    let mut network = Network::new(shape, Line::default(), seed).unwrap();
+    network.names.push("forger".into());
+    network.link(0, NODES, Line::default());
+    network
+}
+
+#[test]
+fn one_capsule_of_a_forger_causes_at_most_its_bound_in_full_packets() {
+    let base = seed(900);
+    for seed in base..base + 12 {
+        let mut sim = Simulation::new(attacked(seed), seed).unwrap();
+        let code = bouncing();
+        for node in 0..NODES {
+            sim.add_code(node, &code);
+            sim.open(node, 1);
+            // Everybody has the code ready.
+            sim.inject(node, header(code.name(), sim.address(node), 1), b"").unwrap();
+        }
+        sim.run_for(SECOND);
+        let (victim, other, from) = (sim.address(NODES - 1), sim.address(NODES / 2), sim.address(NODES));
+        silence(&mut sim, NODES);
+        let head = capsule::Header { bound: u32::MAX, previous: from, source: other, ..header(code.name(), victim, 0) };
+        let mut payload = vec![7; MTU - anep::HEADER];
+        head.emit(&mut payload).unwrap();
+        let most = u64::from(Ceiling::default().unsigned) * MTU as u64;
+        let caused = cause(&mut sim, NODES, anep::type_id::CAPSULE, &payload, most, &format!("seed {seed}"));
+        assert!(caused > most / 4 && clamped(&sim) == 1, "seed {seed}: {caused} bytes, {} cut", clamped(&sim));
+    }
+}
+
+#[test]
+fn a_capsule_whose_code_must_come_first_is_cut_when_it_has_come() {
+    let mut sim = Simulation::new(Network::new(Shape::Line { nodes: 4 }, Line::default(), 1).unwrap(), 1).unwrap();
+    let code = bundle("fork", 0, module("", "i32.const 1"));
+    // The first node is no forger: it has the code, and a bound that its application may choose.
+    sim.add_code(0, &code);
+    sim.open(3, 1);
+    sim.inject(0, header(code.name(), sim.address(3), 5000), b"").unwrap();
+    sim.run_for(SECOND);
+    assert_eq!((sim.totals().delivered, clamped(&sim)), (1, 1), "cut once, by the node where it came in");
+}
+
+/// Programs that would cause as much as they can, each a function of a blob, the victim and a list of numbers.
+const GREEDY: &[(&str, &str)] = &[
+    (
+        "flood",
+        "fun each(s : blob, link : host * dev) : blob =
+           (try OnNeighbor(|main|(s, fst link, []), fst link, getRB() / 3 + 1, snd link) handle NotEnoughRB => (); s)
+         fun main(load : blob, to : host, n : int list) : unit = (foldl(each, load, getNeighbors()); ())",
+    ),
+    (
+        "fail",
+        "exception Mine
+         fun wrong(load : blob) : unit = raise Mine
+         fun one(s : host * blob, i : int) : host * blob = (OnRemote(|wrong|(#2 s), #1 s, 1, defaultRoute); s)
+         fun main(load : blob, to : host, n : int list) : unit = (foldl(one, (hd thisHost(), load), n); ())",
+    ),
+    (
+        "again",
+        "fun idle(load : blob) : unit = ()
+         fun one(s : host * blob, i : int) : host * blob =
+           (RetransOnRemote(|idle|(#2 s), #1 s, 3, defaultRoute, 5, 10); s)
+         fun main(load : blob, to : host, n : int list) : unit = (foldl(one, (to, load), n); ())",
+    ),
+    (
+        "measure",
+        "fun main(load : blob, to : host, n : int list) : unit = bandwidthSend(to, \"x\", 2, 60000, 100000, getRB() / 2)",
+    ),
+    (
+        "long way",
+        "fun idle(load : blob) : unit = ()
+         fun main(load : blob, to : host, n : int list) : unit = OnRemote(|idle|(load), to, getRB(), defaultRoute)",
+    ),
+    (
+        "here",
+        "fun main(load : blob, to : host, n : int list) : unit =
+           OnRemote(|main|(load, to, n), hd thisHost(), getRB(), defaultRoute)",
+    ),
+];
+
+#[test]
+fn one_plan_packet_of_a_forger_causes_at_most_its_bound_in_full_packets() {
+    let base = seed(950);
+    let mut most_caused = 0;
+    for seed in base..base + 18 {
+        let (name, source) = GREEDY[seed as usize % GREEDY.len()];
+        let mut network = attacked(seed);
+        // Even where everybody may use all services.
+        network.plan.restricted.clear();
+        let mut net = Net::new(network, seed);
+        silence(&mut net.sim, NODES);
+        let victim = NODES - 1;
+        let script = Script::new(name, source).unwrap_or_else(|why| panic!("{name}: {why}"));
+        let numbers = Value::list((0..200).map(Value::Int)).unwrap();
+        let load = Value::Blob(vec![seed as u8; [9, 1100, 20][seed as usize / GREEDY.len() % 3]].into());
+        let chunk = script.chunk("main", [load, value(victim), numbers]).unwrap();
+        let head = Header { destination: host(0), source: host(victim), ..Header::injected(host(victim), u32::MAX) };
+        let octets = Packet { header: head, chunk }.octets().unwrap();
+        let most = u64::from(Ceiling::default().unsigned) * MTU as u64;
+        let caused = cause(&mut net.sim, NODES, anep::type_id::PLAN, &octets, most, &format!("{name}, seed {seed}"));
+        most_caused = most_caused.max(caused);
+        net.audit();
+    }
+    assert!(most_caused > 10 * MTU as u64, "{most_caused} bytes at most: nobody has tried");
+}
+
+/// A forger, a node, and somebody silent behind it.
+fn three(config: Config) -> (Net, Rc<Cell<usize>>) {
+    let mut lines = network(&[(0, 1), (1, 2)], Line::default());
+    lines.ceiling = Ceiling::default();
+    lines.plan = config;
+    let mut net = Net::new(lines, 1);
+    silence(&mut net.sim, 0);
+    let victim = silence(&mut net.sim, 2);
+    (net, victim)
+}
+
+/// One forged packet that says to be of the victim's has node 1 evaluate this.
+fn forge(net: &mut Net, chunk: Arc<Chunk>, what: &str) -> usize {
+    let head = Header { destination: host(1), source: host(2), ..Header::injected(host(2), u32::MAX) };
+    let octets = Packet { header: head, chunk }.octets().unwrap();
+    let most = u64::from(Ceiling::default().unsigned) * MTU as u64;
+    cause(&mut net.sim, 0, anep::type_id::PLAN, &octets, most, what);
+    octets.len() + anep::HEADER
+}
+
+/// `bandwidthSend` of as much as there can be.
+fn bandwidth(size: i64) -> Arc<Chunk> {
+    let numbers = [4000, size, 100_000, 1].map(Value::Int);
+    let arguments = [value(2), Value::text(*b"")].into_iter().chain(numbers);
+    let service = Callee::Service(Name::new("bandwidthSend").unwrap());
+    Arc::new(Chunk::new(service, arguments.collect::<Vec<_>>()).unwrap())
+}
+
+#[test]
+fn the_bandwidth_service_is_not_for_strangers() {
+    let (mut net, victim) = three(Config::default());
+    let came = forge(&mut net, bandwidth(60_000), "bandwidthSend");
+    assert!(came < 180 && victim.get() <= 3 * (came + 42), "{came} bytes came, {} went to the victim", victim.get());
+    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    assert_eq!((account.failed, account.reports), (1, 1), "it is told that there is no such service");
+}
+
+#[test]
+fn where_everybody_may_use_it_a_silent_host_gets_three_times_what_came() {
+    for size in [0, 100, 1400, 60_000] {
+        let (mut net, victim) = three(Config { restricted: vec![], ..Config::default() });
+        let mut came = 0;
+        for count in [64, 5, 1] {
+            let numbers = [count, size, 100_000, 1].map(Value::Int);
+            let arguments = [value(2), Value::text(*b"")].into_iter().chain(numbers);
+            let service = Callee::Service(Name::new("bandwidthSend").unwrap());
+            let chunk = Arc::new(Chunk::new(service, arguments.collect::<Vec<_>>()).unwrap());
+            // Each frame has 42 octets of other headers around it, which count.
+            came += forge(&mut net, chunk, "bandwidthSend") + 42;
+        }
+        assert!(victim.get() <= 3 * came, "{size}: {came} bytes came, {} went to the victim", victim.get());
+    }
+}
+
+#[test]
+fn a_packet_has_as_many_reports_as_its_source_has_sent_for() {
+    let source = "
+exception Mine
+fun wrong() : unit = raise Mine
+fun one(s : host, i : int) : host = (try OnRemote(|wrong|(), s, 3, defaultRoute) handle NotEnoughRB => (); s)
+fun main(n : int list) : unit = (foldl(one, hd thisHost(), n); ())";
+    let (mut net, victim) = three(Config::default());
+    let numbers = Value::list((0..200).map(Value::Int)).unwrap();
+    let came = forge(&mut net, Script::new("reports", source).unwrap().chunk("main", [numbers]).unwrap(), "reports");
+    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    assert!(victim.get() <= 3 * (came + 42), "{came} bytes came, {} went to the victim", victim.get());
+    assert!(account.failed > 15 && account.reports + account.unreported == account.failed, "{account:?}");
+    assert!(account.reports > 0 && account.unreported > 0, "{account:?}");
+    assert_eq!(net.sim.node(1).unwrap().drops().of(Reason::Unanswered), account.unreported);
+}
+
+#[test]
+fn a_source_that_sends_enough_is_told_of_few_failures_a_second() {
+    let (mut net, _) = three(Config::default());
+    let script = Script::new("fail", "exception Mine fun main(load : blob) : unit = raise Mine").unwrap();
+    let chunk = script.chunk("main", [Value::Blob([0; 1000].into())]).unwrap();
+    let head = Header { destination: host(1), source: host(2), ..Header::injected(host(2), 9) };
+    let octets = Packet { header: head, chunk }.octets().unwrap();
+    let mut frame = vec![0; anep::HEADER];
+    anep::emit_basic(&mut frame, anep::type_id::PLAN, octets.len()).unwrap();
+    frame.extend_from_slice(&octets);
+    for _ in 0..500 {
+        net.sim.put_frame(0, 0, &frame);
+    }
+    net.sim.run_for(SECOND / 2);
+    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    assert_eq!((account.failed, account.reports), (500, u64::from(anode::topology::reach::REPORTS_PER_SECOND)));
+    assert!(net.sim.node(1).unwrap().drops().of(Reason::ReportRate) > 400);
+}
+
+#[test]
+fn a_long_packet_pays_for_each_of_its_pieces_on_each_link() {
+    let mut lines = network(&[(0, 1), (1, 2), (2, 3)], Line::default());
+    lines.ceiling = Ceiling::NONE;
+    let script = Script::new(
+        "long",
+        "fun there(load : blob) : unit = print(1)
+        fun main(load : blob, to : host, rb : int) : int = (OnRemote(|there|(load), to, rb, defaultRoute); getRB())",
+    )
+    .unwrap();
+    // 20,000 octets are 14 frames: so many are paid on each of three links.
+    for (bound, arrives) in [(42, true), (41, false), (15, false), (3, false)] {
+        let mut net = Net::new(lines.clone(), 1);
+        let load = Value::Blob(vec![5; 20_000].into());
+        net.inject(0, script.chunk("main", [load, value(3), Value::Int(bound)]).unwrap(), 100);
+        net.sim.run_for(SECOND);
+        let evaluated = net.sim.node(3).unwrap().plan_status().unwrap().account.evaluated;
+        assert_eq!(evaluated == 1, arrives, "with {bound}");
+        assert!(net.audit().spent <= bound as u64, "{:?}", net.audit());
+    }
+}
+
+#[test]
+fn a_question_to_the_resolver_costs_one_of_the_bound() {
+    let mut net = Net::line(2, Line::default());
+    let source = "fun ask(s : string, i : int) : string = (try (getHostByName(s); ()) handle BadHost => (); s ^ \"x\")
+        fun main(n : int list) : unit = (foldl(ask, \"a\", n); print(getRB()))";
+    let script = Script::new("names", source).unwrap();
+    let mut said = |bound: u32| {
+        let numbers = Value::list((0..5).map(Value::Int)).unwrap();
+        net.inject(0, script.chunk("main", [numbers]).unwrap(), bound);
+        net.sim.run_for(2 * SECOND);
+        net.audit();
+        net.sim.take_printed().concat()
+    };
+    assert!(said(3).contains("raised NotEnoughRB"), "five questions cost five");
+    assert_eq!(said(9), "7", "three of five are known by now");
+    assert_eq!(said(9), "9", "and now all of them");
+}

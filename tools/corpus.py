@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""The committed corpus of a fuzz target, to and from the folder of files that libFuzzer keeps.
+
+    corpus.py unpack TARGET FOLDER     fuzz/corpus/TARGET.txt becomes files
+    corpus.py pack TARGET FOLDER       files become fuzz/corpus/TARGET.txt: the shortest first, BYTES_MAX in all
+
+A line of the file is an input in hexadecimal; lines are sorted by length, then by content, and none stands twice.
+"""
+import hashlib
+import pathlib
+import sys
+
+INPUT_MAX = 2048
+BYTES_MAX = 80_000
+
+
+def main():
+    act, target, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    packed = pathlib.Path(__file__).parent.parent / "fuzz" / "corpus" / (target + ".txt")
+    if act == "unpack":
+        folder.mkdir(parents=True, exist_ok=True)
+        for line in packed.read_text().split() if packed.exists() else []:
+            octets = bytes.fromhex(line)
+            (folder / hashlib.sha1(octets).hexdigest()).write_bytes(octets)
+    elif act == "pack":
+        inputs = {path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        lines = sorted((octets.hex() for octets in inputs if 0 < len(octets) <= INPUT_MAX), key=lambda line: (len(line), line))
+        kept, size = [], 0
+        for line in lines:
+            size += len(line) // 2
+            if size > BYTES_MAX:
+                break
+            kept.append(line)
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        packed.write_text("".join(line + "\n" for line in kept))
+        print(f"{target}: {len(kept)} of {len(inputs)} inputs kept, {min(size, BYTES_MAX)} bytes at most")
+    else:
+        sys.exit(__doc__)
+
+
+main()
