@@ -1,21 +1,7 @@
 // One level of the reversible 5/3 wavelet (ISO/IEC 15444-1, annex F) of 1,024 samples: work that pays for an optimiser.
 #include <anode/capsule.h>
+#include "scratch.h"
 
-// Memory that is zero before every packet. In wasm the node sees to that; native code has its stack alone, and no memset() to call.
-#ifdef __wasm__
-#define SCRATCH(type, name, count) static type name[count]
-#else
-typedef u64 wide __attribute__((vector_size(16)));
-#define SCRATCH(type, name, count)                                                                   \
-    type name[count] __attribute__((aligned(16)));                                                   \
-    for (u32 at = 0; at < sizeof(name) / (sizeof(wide)); at++) {                                     \
-        ((wide *)name)[at] = (wide){0};                                                              \
-        __asm__ volatile("" : : : "memory");                                                         \
-    }
-#endif
-
-// Fewer loops' heads, each of which counts steps in wasm.
-#define UNROLL _Pragma("clang loop unroll_count(8)")
 #define SAMPLES 1024
 
 struct seed { s32 first, last; };

@@ -125,11 +125,16 @@ pub(crate) fn header_from(bundle: &Bundle, source: Addr, destination: Addr) -> c
     capsule::Header { app_port: APP_PORT, bound: 16, code: bundle.name(), previous: source, source, destination }
 }
 
+/// What some of them include.
+const HEADER: &str = include_str!("../../benches/guests/scratch.h");
+
 /// A bundle of C source.
 pub(crate) fn compile(name: &str, source: &str, options: &Options) -> Result<Bundle, Error> {
     let scratch = Scratch::new()?;
     let path = scratch.path().join(format!("{name}.c"));
-    fs::write(&path, source).map_err(|cause| Error::Write { path: path.clone(), cause })?;
+    for (path, text) in [(&path, source), (&scratch.path().join("scratch.h"), HEADER)] {
+        fs::write(path, text).map_err(|cause| Error::Write { path: path.clone(), cause })?;
+    }
     author::build(&path, options).map_err(|error| Error::Guest(error.to_string()))
 }
 
