@@ -2,25 +2,23 @@
 
 #[path = "nodeos/build.rs"]
 mod build;
+#[path = "running/single.rs"]
+mod single;
 
 use anode::broker::allowed::Allowed;
 use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
 use anode::broker::{Answer, Door, Helper, Pin, PinRequest, Place, Request, Shape};
-use anode::manage::client::Control;
 use anode::manage::config::NodeFile;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
 use anode::wire::Addr;
 use build::{Linked, build};
 use proptest::prelude::*;
-use std::fs::{self, File};
+use single::{Node, anode, write_config};
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long something may take that is bound to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::path::Path;
+use std::process::Output;
 
 fn packet(interface: u32) -> Request {
     Request::Packet { interface, kind: 3, longest: 1664, much: true }
@@ -193,93 +191,14 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
     }
 }
 
-/// A node that runs, in a directory that only the user of the tests can enter.
-struct Node {
-    process: Child,
-    dir: tempfile::TempDir,
-}
-
-fn anode(arguments: &[&str], file: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_anode"));
-    command.args(arguments).arg(file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// The configuration of an overlay node in a directory.
-fn write_config(dir: &Path, more: &str) -> PathBuf {
-    let beginning = format!(
-        "name = \"m\"\nrun_dir = {:?}\nstore = {:?}\nfiles = {:?}\n",
-        dir.join("run"),
-        dir.join("store"),
-        dir.join("files")
-    );
-    let port = "[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.9.1/24\"]\n";
-    let file = dir.join("node.toml");
-    fs::write(&file, format!("{beginning}{port}{more}")).unwrap();
-    file
-}
-
-impl Node {
-    fn start(more: &str) -> Node {
-        Node::start_in(tempfile::tempdir().unwrap(), more)
-    }
-
-    fn start_in(dir: tempfile::TempDir, more: &str) -> Node {
-        let file = write_config(dir.path(), more);
-        let process = anode(&["node", "run"], &file).stderr(File::create(dir.path().join("log")).unwrap()).spawn();
-        let node = Node { process: process.unwrap(), dir };
-        node.until("its sockets", || Control::connect(&node.run_dir()).ok());
-        node
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.dir.path().join("run")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
-    }
-
-    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(Instant::now() < end, "no {what}\n{}", self.log());
-            std::thread::yield_now();
-        }
-    }
-
-    /// The node's broker.
-    fn broker(&self) -> Option<u32> {
-        let all = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.process.id())).unwrap();
-        all.split_whitespace().next().and_then(|pid| pid.parse().ok())
-    }
-
-    fn down(mut self) -> tempfile::TempDir {
-        let done = anode(&["node", "down"], &self.run_dir()).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
-        assert!(self.process.wait().unwrap().success(), "{}", self.log());
-        std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// The node's broker.
+fn broker_of(node: &Node) -> Option<u32> {
+    let all = fs::read_to_string(format!("/proc/{0}/task/{0}/children", node.process.id())).unwrap();
+    all.split_whitespace().next().and_then(|pid| pid.parse().ok())
 }
 
 fn needs_root() -> bool {
-    let root = is_root();
-    if !root {
-        assert!(std::env::var_os("CI").is_none(), "needs root, and continuous integration must run this");
-        println!("SKIPPED: a node that is not root's has no privileges to give away");
-    }
-    root
+    single::is_root("a node that is not root's has no privileges to give away")
 }
 
 #[test]
@@ -292,16 +211,20 @@ fn no_thread_of_a_node_has_a_privilege() {
     let mut threads = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
         let task = task.unwrap().path();
-        let is = standing(task.to_str().unwrap()).unwrap();
-        let name = fs::read_to_string(task.join("comm")).unwrap();
+        let read = |name: &str| fs::read_to_string(task.join(name));
+        let facts = standing(task.to_str().unwrap()).and_then(|is| Ok((is, read("comm")?, read("status")?)));
+        let Ok((is, name, text)) = facts else {
+            // Some are there for one question only.
+            assert!(!task.exists(), "{facts:?}");
+            continue;
+        };
         assert_ne!((is.user, is.group), (0, 0), "{name}{is:?}");
         assert_eq!((is.capabilities, is.bounding, is.no_new_privileges), (0, 0, true), "{name}{is:?}");
-        let text = fs::read_to_string(task.join("status")).unwrap();
         assert!(text.lines().any(|line| line.trim_end() == "Groups:"), "{name}{text}");
         threads += 1;
     }
     assert!(threads > 4, "{threads} threads");
-    let broker = standing(&format!("/proc/{}", node.broker().unwrap())).unwrap();
+    let broker = standing(&format!("/proc/{}", broker_of(&node).unwrap())).unwrap();
     assert_eq!((broker.user, broker.no_new_privileges), (0, true));
     for lost in [16, 17, 19, 20, 22, 25, 30, 33, 34] {
         assert_eq!(broker.bounding & 1 << lost, 0, "capability {lost} is about the rest of the machine");
@@ -317,7 +240,7 @@ fn no_thread_of_a_node_has_a_privilege() {
 #[test]
 fn a_broker_ends_with_its_node_and_takes_its_sockets_away() {
     let mut node = Node::start("");
-    let broker = node.broker().unwrap();
+    let broker = broker_of(&node).unwrap();
     node.process.kill().unwrap();
     node.process.wait().unwrap();
     node.until("end of the broker", || (!Path::new(&format!("/proc/{broker}")).exists()).then_some(()));
@@ -375,7 +298,7 @@ fn whoever_has_taken_the_node_over_gains_nothing() {
         assert!(line.ends_with(": refused"), "{line}");
     }
     assert!(!Path::new("/tmp/anode-was-here").exists());
-    assert!(node.broker().is_some(), "it lives");
+    assert!(broker_of(&node).is_some(), "it lives");
 }
 
 /// What a start says that must not be one.

@@ -1,89 +1,37 @@
 //! What people read: names and texts of strangers reach terminals, logs and programs through a running node, and do nothing there.
 
+#[path = "running/single.rs"]
+mod single;
+
 use anode::clean::is_clean;
 use anode::code::bundle::{Bundle, Kind};
-use anode::manage::client::{Attachment, Control};
+use anode::manage::client::Attachment;
 use anode::wire::{Addr, capsule};
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use single::{ANODE, Node};
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-const ANODE: &str = env!("CARGO_BIN_EXE_anode");
-
-/// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An export's name that sets the title of a terminal, then forges a line, then turns writing round; C1's way to say the same.
 const NAME: &str = "\u{1b}]0;owned\u{7}\nok\u{202e}\u{9b}31m";
 
-/// A node that runs, with its log.
-struct Node {
-    process: Child,
-    folder: tempfile::TempDir,
+/// A node with an environment that says what sets a title and turns writing round.
+fn start() -> Node {
+    let said = ["sh", "-c", "printf 'said \\033]0;owned\\007\\342\\200\\256\\n' >&2; exec sleep 1000"];
+    Node::start(&format!("[[role]]\nname = \"ee\"\n[[ee]]\nname = \"talker\"\nrole = \"ee\"\ncommand = {said:?}\n"))
 }
 
-impl Node {
-    fn start() -> Node {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let config = format!(
-            "name = \"n\"\nrun_dir = {:?}\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.9.1/24\"]\n\
-             [[role]]\nname = \"ee\"\n[[ee]]\nname = \"talker\"\nrole = \"ee\"\ncommand = {:?}\n",
-            at("run"),
-            ["sh", "-c", "printf 'said \\033]0;owned\\007\\342\\200\\256\\n' >&2; exec sleep 1000"]
-        );
-        fs::write(at("node.toml"), config).unwrap();
-        let log = File::create(at("log")).unwrap();
-        let mut command = Command::new(ANODE);
-        command.args(["node", "run"]).arg(at("node.toml")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let node = Node { process: command.spawn().unwrap(), folder };
-        node.until("control socket", || Control::connect(&node.dir()).ok());
-        node
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.folder.path().join("run")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap()
-    }
-
-    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(Instant::now() < end, "no {what}\n{}", self.log());
-            std::thread::yield_now();
-        }
-    }
-
-    fn anode(&self, arguments: &[&str]) -> String {
-        anode(self.folder.path(), arguments)
-    }
-
-    /// What the control socket says, as it comes.
-    fn asked(&self, ask: &Value) -> String {
-        let mut stream = UnixStream::connect(self.dir().join("control.sock")).unwrap();
-        writeln!(stream, "{ask}").unwrap();
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).unwrap();
-        line
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// What the control socket says, as it comes.
+fn asked(node: &Node, ask: &Value) -> String {
+    let mut stream = UnixStream::connect(node.run_dir().join("control.sock")).unwrap();
+    writeln!(stream, "{ask}").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line
 }
 
 /// All that a command prints.
@@ -108,32 +56,30 @@ fn assert_clean(what: &str, text: &str) {
 
 #[test]
 fn an_export_that_sets_a_terminals_title_does_not_through_node_status() {
-    let node = Node::start();
-    let code = Control::connect(&node.dir()).unwrap().add_code(&titled()).unwrap();
-    let seat = Attachment::attach(&node.dir(), 0).unwrap();
+    let node = start();
+    let code = node.control().add_code(&titled()).unwrap();
+    let seat = Attachment::attach(&node.run_dir(), 0).unwrap();
     let (previous, source) = (Addr::UNSPECIFIED, Addr::UNSPECIFIED);
     let destination = Addr::v4([10, 9, 9, 1]);
     let header = capsule::Header { app_port: seat.port(), bound: 4, code, previous, source, destination };
     seat.send(&header, &[0; 16]).unwrap();
     let status = node.until("refusal", || {
-        let status = Control::connect(&node.dir()).unwrap().status().unwrap();
+        let status = node.control().status().unwrap();
         (status["codes"][0]["state"] == "refused").then_some(status)
     });
     // The name did get so far: it is shown, and does nothing.
     let why = status["codes"][0]["why"].as_str().unwrap().to_owned();
     assert!(why.contains("owned"), "{why}");
-    let run = node.dir();
-    let run = run.to_str().unwrap();
-    for arguments in [&["node", "status", run][..], &["node", "status", run, "--json"], &["domain", "ls", run]] {
-        let text = node.anode(arguments);
+    for arguments in [&["node", "status"][..], &["node", "status", "--json"], &["domain", "ls"]] {
+        let (_, text) = node.anode(arguments);
         assert_clean(&arguments.join(" "), &text);
         assert!(!text.lines().any(|line| line.starts_with("ok")), "a line was forged: {text}");
     }
-    assert!(node.anode(&["node", "status", run]).contains("\\u001b]0;owned\\u0007\\nok\\u202e\\u009b31m"));
-    let json: Value = serde_json::from_str(&node.anode(&["node", "status", run, "--json"])).unwrap();
+    assert!(node.anode(&["node", "status"]).1.contains("\\u001b]0;owned\\u0007\\nok\\u202e\\u009b31m"));
+    let json: Value = serde_json::from_str(&node.anode(&["node", "status", "--json"]).1).unwrap();
     assert_eq!(json["codes"][0]["why"], why);
-    assert_clean("status", node.asked(&json!({"do": "status"})).trim_end());
-    assert_clean("error", node.asked(&json!({"do": NAME})).trim_end());
+    assert_clean("status", asked(&node, &json!({"do": "status"})).trim_end());
+    assert_clean("error", asked(&node, &json!({"do": NAME})).trim_end());
     let log =
         node.until("log", || Some(node.log()).filter(|log| log.contains("code refused") && log.contains("said ")));
     assert_clean("log", &log);

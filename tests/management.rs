@@ -2,23 +2,15 @@
 
 #[path = "nodeos/build.rs"]
 mod build;
+#[path = "running/single.rs"]
+mod single;
 
-use anode::manage::client::Control;
 use build::{Linked, build};
 use serde_json::{Value, json};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long something may take that is bound to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A node that runs.
-struct Node {
-    process: Child,
-    dir: tempfile::TempDir,
-}
+use single::Node;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 /// Words for TOML.
 fn words(all: &[&str]) -> String {
@@ -33,94 +25,9 @@ fn shell(name: &str, rest: &str, script: &str) -> String {
 /// A role that environments can have.
 const ROLE: &str = "[[role]]\nname = \"ee\"\ngrants = { files = 10, file_bytes = 1000, domains = 4, channels = 4 }\n";
 
-impl Node {
-    fn start(config: &str) -> Node {
-        Node::start_in(tempfile::tempdir().unwrap(), config)
-    }
-
-    fn start_in(dir: tempfile::TempDir, config: &str) -> Node {
-        let at = |name: &str| dir.path().join(name);
-        let beginning = format!(
-            "name = \"m\"\nrun_dir = {:?}\nfiles = {:?}\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.9.1/24\"]\n",
-            at("run"),
-            at("files")
-        );
-        fs::write(at("node.toml"), format!("{beginning}{ROLE}{config}")).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_anode"))
-            .args(["node", "run"])
-            .arg(at("node.toml"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(at("log")).unwrap())
-            .spawn()
-            .unwrap();
-        let node = Node { process, dir };
-        node.until("its sockets", || Control::connect(&node.run_dir()).ok());
-        node
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.dir.path().join("run")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
-    }
-
-    /// Looks until there is something.
-    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(Instant::now() < end, "no {what}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn domains(&self) -> Value {
-        Control::connect(&self.run_dir()).unwrap().ask(&json!({"do": "domains"})).unwrap()
-    }
-
-    /// Nothing while the node has not come to it.
-    fn find(&self, name: &str) -> Option<Value> {
-        let all = self.domains();
-        all["environments"].as_array()?.iter().find(|environment| environment["name"] == name).cloned()
-    }
-
-    fn environment(&self, name: &str) -> Value {
-        self.find(name).unwrap()
-    }
-
-    /// Looks at an environment until `there` says yes.
-    fn await_environment(&self, name: &str, there: impl Fn(&Value) -> bool) -> Value {
-        self.until(name, || self.find(name).filter(&there))
-    }
-
-    /// What an environment has said, once it has said it.
-    fn await_said(&self, begins: &str) -> String {
-        self.until(begins, || {
-            let log = self.log();
-            let at = log.find(begins)?;
-            let rest = &log[at + begins.len()..];
-            rest.find(['"', '\n']).map(|end| rest[..end].trim().to_owned())
-        })
-    }
-
-    fn anode(&self, arguments: &[&str]) -> (bool, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_anode"));
-        let (verb, rest) = arguments.split_at(2);
-        let done = command.args(verb).arg(self.run_dir()).args(rest).output().unwrap();
-        (done.status.success(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// A node with that role and these environments.
+fn start(environments: &str) -> Node {
+    Node::start(&format!("{ROLE}{environments}"))
 }
 
 /// Whether a process is gone, or only waits for its parent.
@@ -152,7 +59,7 @@ const FAMILY: &str = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 1000
 
 #[test]
 fn the_management_environment_is_first_and_the_others_are_below_it() {
-    let node = Node::start(&shell("idle", "role = \"ee\"", "exec sleep 1000"));
+    let node = start(&shell("idle", "role = \"ee\"", "exec sleep 1000"));
     let running = node.await_environment("idle", |environment| environment["state"] == "running");
     let all = node.domains();
     let list = all["domains"].as_array().unwrap();
@@ -174,7 +81,7 @@ fn the_management_environment_is_first_and_the_others_are_below_it() {
 
 #[test]
 fn a_process_ends_with_its_domain_and_all_it_has_started_too() {
-    let node = Node::start(&shell("family", "role = \"ee\"\nrestart = \"always\"", FAMILY));
+    let node = start(&shell("family", "role = \"ee\"\nrestart = \"always\"", FAMILY));
     let running = node.await_environment("family", |environment| environment["state"] == "running");
     let child = on_host(&pid(&running), &node.await_said("child "));
     assert!(!is_gone(&pid(&running)) && !is_gone(&child));
@@ -203,7 +110,7 @@ fn a_process_that_fails_is_started_again_in_a_new_domain_and_one_that_does_not_i
         shell("once", "restart = \"never\"", "kill -SEGV $$"),
         "[[ee]]\nname = \"absent\"\ncommand = [\"no-such-program\"]\nrestart = \"never\"\n".into(),
     ];
-    let node = Node::start(&config.concat());
+    let node = start(&config.concat());
     let failing = node.await_environment("failing", |environment| environment["failures"].as_u64() > Some(2));
     assert_eq!(failing["ended"], "status 3");
     node.await_environment("again", |environment| environment["starts"].as_u64() > Some(2));
@@ -229,7 +136,7 @@ fn a_process_that_fails_is_started_again_in_a_new_domain_and_one_that_does_not_i
 fn a_process_that_ends_by_itself_takes_its_children_along() {
     let script =
         "trap 'exit 0' TERM; sh -c 'while :; do sleep 1000; done' & echo child $! >&2; while :; do sleep 0.01; done";
-    let node = Node::start(&shell("parent", "restart = \"never\"", script));
+    let node = start(&shell("parent", "restart = \"never\"", script));
     let running = node.await_environment("parent", |environment| environment["state"] == "running");
     let child = on_host(&pid(&running), &node.await_said("child "));
     assert!(Command::new("kill").args(["-TERM", &pid(&running)]).status().unwrap().success());
@@ -241,7 +148,7 @@ fn a_process_that_ends_by_itself_takes_its_children_along() {
 fn all_end_when_the_node_goes_down_and_when_it_is_killed() {
     let polite = shell("polite", "", "trap 'exit 0' TERM; while :; do sleep 0.1; done");
     for kill in [false, true] {
-        let mut node = Node::start(&[shell("family", "", FAMILY), polite.clone()].concat());
+        let mut node = start(&[shell("family", "", FAMILY), polite.clone()].concat());
         let pids = ["family", "polite"].map(|name| pid(&node.await_environment(name, |it| it["state"] == "running")));
         let child = on_host(&pids[0], &node.await_said("child "));
         if kill {
@@ -285,7 +192,7 @@ fn a_process_has_nothing_but_what_it_was_given() {
     let run = dir.path().join("run");
     let script = script.replace("THERE", run.to_str().unwrap()).replace("OUTSIDE", &std::process::id().to_string());
     let reads = words(&[binary.to_str().unwrap()]);
-    let node = Node::start_in(dir, &shell("self", &format!("reads = {reads}"), &script));
+    let node = Node::start_in(dir, &(ROLE.to_owned() + &shell("self", &format!("reads = {reads}"), &script)));
     node.await_said("end of");
     let log = node.log();
     let said = |what: &str| assert!(log.contains(what), "{what} was not said\n{log}");
@@ -308,7 +215,7 @@ fn an_environment_has_its_domain_its_role_and_its_files() {
     let program = build("tests/nodeos/environment.c", folder.path(), &["-O1"], Linked::Static);
     let rich = "[[role]]\nname = \"rich\"\ngrants = { files = 20 }\n";
     let ee = format!("[[ee]]\nname = \"lives\"\nrole = \"ee\"\nrestart = \"always\"\ncommand = [{program:?}]\n");
-    let node = Node::start(&format!("{rich}{ee}"));
+    let node = start(&format!("{rich}{ee}"));
     // More than its role: refused. What leads out: invalid. Beyond the quota: the limit.
     let said = "more 3, escape 1, absent 6, shared 0, second 1, quota 4.";
     assert_eq!(node.await_said("life 1: "), said);
@@ -351,7 +258,7 @@ fn what_the_node_has_ended_has_failed_whatever_it_says() {
         format!("[[ee]]\nname = {name:?}\nrole = \"two\"\nrestart = {restart:?}\ncommand = [{program:?}]\n")
     };
     let role = "[[role]]\nname = \"two\"\ngrants = { threads = 2, events = 4 }\n";
-    let node = Node::start(&(role.to_owned() + &ee("again", "on-failure") + &ee("once", "never")));
+    let node = start(&(role.to_owned() + &ee("again", "on-failure") + &ee("once", "never")));
     let again = node.await_environment("again", |environment| environment["starts"].as_u64() >= Some(2));
     assert!(again["failures"].as_u64() >= Some(1), "{again}");
     let how = again["ended"].as_str().unwrap();
@@ -363,7 +270,7 @@ fn what_the_node_has_ended_has_failed_whatever_it_says() {
 #[test]
 fn what_a_process_says_is_bounded() {
     let script = "while :; do echo flood; done >&2";
-    let node = Node::start(&shell("loud", "", script));
+    let node = start(&shell("loud", "", script));
     node.await_said("floo");
     // While it floods, the node answers and ends it.
     let running = node.await_environment("loud", |environment| environment["state"] == "running");

@@ -3,92 +3,19 @@
 
 #[path = "nodeos/build.rs"]
 mod build;
+#[path = "running/single.rs"]
+mod single;
 
-use anode::manage::client::Control;
 use build::{Linked, build};
 use libanode::seqpacket::SeqPacket;
-use serde_json::{Value, json};
-use std::fs::{self, File};
+use single::Node;
+use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long something may take that is bound to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A node that runs.
-struct Node {
-    process: Child,
-    dir: tempfile::TempDir,
-}
-
-impl Node {
-    fn start(dir: tempfile::TempDir, config: &str) -> Node {
-        let at = |name: &str| dir.path().join(name);
-        let beginning = format!(
-            "name = \"m\"\nrun_dir = {:?}\nfiles = {:?}\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.9.1/24\"]\n",
-            at("run"),
-            at("files")
-        );
-        fs::write(at("node.toml"), format!("{beginning}{config}")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_anode"));
-        command.args(["node", "run"]).arg(at("node.toml")).stdin(Stdio::null()).stdout(Stdio::null());
-        let process = command.stderr(File::create(at("log")).unwrap()).spawn().unwrap();
-        let node = Node { process, dir };
-        node.until("its sockets", || Control::connect(&node.run_dir()).ok());
-        node
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.dir.path().join("run")
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
-    }
-
-    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(Instant::now() < end, "no {what}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn environment(&self, name: &str) -> Value {
-        let all = Control::connect(&self.run_dir()).unwrap().ask(&json!({"do": "domains"})).unwrap();
-        all["environments"].as_array().unwrap().iter().find(|environment| environment["name"] == name).unwrap().clone()
-    }
-
-    /// What an environment has said, once it has said it.
-    fn await_said(&self, begins: &str) -> String {
-        self.until(begins, || {
-            let log = self.log();
-            let at = log.find(begins)?;
-            let rest = &log[at + begins.len()..];
-            rest.find(['"', '\n']).map(|end| rest[..end].trim().to_owned())
-        })
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use std::path::Path;
+use std::time::Duration;
 
 fn has_root() -> bool {
-    let root = anode::sys::process::is_root();
-    if !root {
-        assert!(std::env::var_os("CI").is_none(), "these tests need root in continuous integration");
-        eprintln!("SKIPPED: needs root");
-    }
-    root
+    single::is_root("an ordinary user has no node that root runs")
 }
 
 fn environment(name: &str, role: &str, words: &[String]) -> String {
@@ -107,7 +34,7 @@ fn an_environment_that_owns_nothing_can_do_no_harm() {
         return;
     }
     let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let other = Node::start(other, "");
+    let other = Node::start_in(other, "");
     let sockets = |dir: &Path| {
         ["control.sock", "apps.sock", "nodeos.sock"].map(|name| dir.join(name).to_str().unwrap().to_owned())
     };
@@ -119,7 +46,7 @@ fn an_environment_that_owns_nothing_can_do_no_harm() {
     fs::create_dir_all(&secret).unwrap();
     fs::write(secret.join("secret"), "secret").unwrap();
     let config = [ROLE, &environment("victim", "rich", &victim), &environment("attacker", "anyone", &words)].concat();
-    let node = Node::start(own, &config);
+    let node = Node::start_in(own, &config);
     let said = node.await_said("attacks: ");
     let done: Vec<_> = said.trim_end_matches('.').split(' ').filter(|word| !word.ends_with("=refused")).collect();
     assert_eq!(done, ["connected=done"], "{said}");
@@ -145,7 +72,7 @@ fn nobody_keeps_others_out() {
     let program = program(dir.path());
     let greedy = environment("greedy", "anyone", &[program.clone(), "greedy".into()]);
     let attacker = environment("modest", "anyone", &[program, "0".into()]);
-    let node = Node::start(dir, &[greedy, attacker].concat());
+    let node = Node::start_in(dir, &[greedy, attacker].concat());
     let greedy: usize = node.await_said("greedy has ").parse().unwrap();
     assert!((1..=16).contains(&greedy), "{greedy}");
     // An operator's processes that never say hello.
