@@ -4,6 +4,8 @@
 
 use anode::sys::jail::{End, Group, Identity, Jail, Limits, Part, Paths, Program, Starter};
 use anode::sys::process::is_root;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::UnshareFlags;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -66,8 +68,19 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// What is mounted where this thread looks.
 fn mounts() -> usize {
-    std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count()
+    std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap().lines().count()
+}
+
+/// From now on this thread sees no mounts that others on this machine make and take away, and what it starts neither. Only root can do so, and
+/// only jails of root's could leave some.
+fn look_at_own_mounts() {
+    if is_root() {
+        // SAFETY: descriptors stay shared with the other threads; of this thread alone are its working directory and its mounts.
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+    }
 }
 
 /// Says why a test that needs root is left out, and fails in continuous integration.
@@ -184,6 +197,7 @@ fn memory_and_processes_are_bounded() {
 #[test]
 fn those_that_have_ended_leave_nothing() {
     let _alone = alone();
+    look_at_own_mounts();
     let starter = starter("hundred");
     // Whatever is made once is there.
     run(&starter, &jail("true"));
@@ -204,6 +218,7 @@ fn those_that_have_ended_leave_nothing() {
 /// Runs the tests that make sense without it as an ordinary user.
 #[test]
 fn an_ordinary_user_has_jails_too() {
+    let _alone = alone();
     if !has_root() || std::env::var_os("JAIL_AS_USER").is_some() {
         return;
     }
