@@ -21,8 +21,13 @@ const ROUNDS: usize = 40;
 
 /// Code that works on the first word of its payload for some thousand steps and leaves the result in the second.
 fn working(title: &str, beside: &str, work: &str) -> Bundle {
+    sized(title, 4096, beside, work)
+}
+
+/// The same with this much memory.
+fn sized(title: &str, bytes: u32, beside: &str, work: &str) -> Bundle {
     let text = format!(
-        "(module (memory (export \"memory\") 4096 4096 (pagesize 1)) (global (export \"an_arena\") i32 (i32.const 0)) {beside}
+        "(module (memory (export \"memory\") {bytes} {bytes} (pagesize 1)) (global (export \"an_arena\") i32 (i32.const 0)) {beside}
         (func (export \"capsule\") (param $ctx i32) (param $window i32) (result i32) (local $x i32) (local $i i32) (local $f f64)
             (local.set $x (i32.load offset=32 (local.get $window)))
             (local.set $i (i32.const 900))
@@ -32,6 +37,30 @@ fn working(title: &str, beside: &str, work: &str) -> Bundle {
             (i32.const 1)))"
     );
     bundle(title, 8, wat::parse_str(text).unwrap())
+}
+
+/// Accesses around the last byte of memories whose ends lie anywhere in a page: inputs below 4 are within, the others are not.
+fn edges() -> Vec<Bundle> {
+    let end = |bytes: u32, width: u32| format!("(i32.add (i32.const {}) (local.get $x))", bytes - width - 3);
+    let mut all = Vec::new();
+    for bytes in [4096, 4099, 65535] {
+        for (name, width, access) in [
+            ("load8", 1, "(drop (i32.load8_u {}))"),
+            ("load64", 8, "(drop (i64.load {}))"),
+            ("store32", 4, "(i32.store {} (local.get $i))"),
+            ("store128", 16, "(v128.store {} (v128.const i64x2 1 2))"),
+        ] {
+            let work = access.replace("{}", &end(bytes, width));
+            all.push(sized(&format!("{name}-{bytes}"), bytes, "", &work));
+        }
+    }
+    // Addresses that are out of all bounds: 4 GiB and more, and below zero.
+    let beyond = "(if (i32.gt_u (local.get $x) (i32.const 3))
+        (then (drop (i32.load8_u offset=4294967295 (local.get $x)))))";
+    let below = "(drop (i32.load8_u (i32.sub (i32.const 3) (local.get $x))))";
+    all.push(sized("beyond", 4099, "", beyond));
+    all.push(sized("below", 4099, "", below));
+    all
 }
 
 /// Integers, floating point whose bits would tell one compiler from another, memory, calls by table, and what fails.
@@ -58,7 +87,12 @@ fn guests() -> Vec<Bundle> {
         working("trap", "", trap),
         working("endless", "", endless),
         working("deep", down, deep),
+        working("size", "", "(local.set $x (i32.add (local.get $x) (memory.size)))"),
+        working("fill", "", "(memory.fill (i32.const 4092) (i32.const 1) (local.get $x))"),
     ]
+    .into_iter()
+    .chain(edges())
+    .collect()
 }
 
 /// Packets with one input that are sent at the same time: enough to make code hot.

@@ -33,6 +33,8 @@ pub(super) struct Module {
     pub(super) data: Vec<(u32, usize)>,
     pub(super) elements: Vec<(u32, u32)>,
     pub(super) bulk_memory: bool,
+    /// Whether any instruction asks how large the memory is.
+    pub(super) reads_memory_size: bool,
     /// What it costs to compile.
     pub(super) costs: Costs,
     /// Whether any instruction changes a global.
@@ -171,6 +173,7 @@ impl Module {
                 return Err(Refusal::Instruction { name, offset });
             }
             self.bulk_memory |= matches!(operator, Operator::MemoryCopy { .. } | Operator::MemoryFill { .. });
+            self.reads_memory_size |= matches!(operator, Operator::MemorySize { .. });
             self.sets_globals |= matches!(operator, Operator::GlobalSet { .. });
             self.writes_memory |= writes(&operator);
         }

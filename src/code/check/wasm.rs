@@ -41,6 +41,8 @@ pub struct WasmFacts {
     pub table: u32,
     /// Whether it has memory.copy or memory.fill, whose cost depends on their operands.
     pub bulk_memory: bool,
+    /// Whether it has memory.size.
+    pub reads_memory_size: bool,
     /// Whether any instruction changes a global.
     pub sets_globals: bool,
     /// Whether any instruction, or any call it imports, changes its memory.
@@ -131,6 +133,7 @@ impl Module {
             functions: self.functions.len() as u32,
             table: self.table.unwrap_or(0),
             bulk_memory: self.bulk_memory,
+            reads_memory_size: self.reads_memory_size,
             sets_globals: self.sets_globals,
             writes_memory,
         })

@@ -32,6 +32,8 @@ pub(crate) fn capsule(ticked: bool, tier: Tier) -> Config {
     config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
     config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
     config.consume_fuel(true).epoch_interruption(ticked);
+    // First contents are copied: memories are small, and not all are wasmtime's own.
+    config.memory_init_cow(false);
     // Nobody reads backtraces of capsules.
     config.generate_address_map(false);
     match tier {

@@ -6,6 +6,7 @@
 
 mod calls;
 pub mod engine;
+mod guarded;
 pub mod native;
 mod native_calls;
 pub mod service;

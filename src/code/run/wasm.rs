@@ -10,6 +10,7 @@
 
 use super::calls;
 use super::engine::{self, Tier};
+use super::guarded::{self, Guarded};
 use super::{Outcome, Verdict};
 use crate::code::check::{self, WasmFacts};
 use crate::code::compiler::{Failure, Job, Lane, Purpose};
@@ -74,11 +75,27 @@ impl core::error::Error for CompileError {}
 /// Compiles representations; cheap to clone, and used from any thread.
 #[derive(Clone)]
 pub struct Compiler {
-    engine: Engine,
-    /// Compiles with more effort, and runs nothing.
-    optimiser: Engine,
-    linker: Arc<Linker<Guest>>,
+    /// Code that is to be ready soon, and code that cannot be rewritten for the other.
+    pooled: Home,
+    /// Optimised code, whose memories end where nothing is mapped.
+    guarded: Home,
     ticked: bool,
+}
+
+/// Where compiled code runs: an engine, and the calls that code gets there.
+#[derive(Clone)]
+struct Home {
+    engine: Engine,
+    linker: Arc<Linker<Guest>>,
+}
+
+impl Home {
+    fn new(config: &wasmtime::Config) -> wasmtime::Result<Home> {
+        let engine = Engine::new(config)?;
+        let mut linker = Linker::new(&engine);
+        calls::link(&mut linker)?;
+        Ok(Home { engine, linker: Arc::new(linker) })
+    }
 }
 
 /// A compiled representation, linked to the calls it needs.
@@ -114,38 +131,47 @@ impl Compiler {
         pool.linear_memory_keep_resident(check::MEMORY_MAX as usize).table_keep_resident(4096);
         let mut config = engine::capsule(ticked, Tier::Fast);
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-        let engine = Engine::new(&config)?;
-        let mut linker = Linker::new(&engine);
-        calls::link(&mut linker)?;
-        let optimiser = Engine::new(&engine::capsule(ticked, Tier::Optimised))?;
-        Ok(Compiler { engine, optimiser, linker: Arc::new(linker), ticked })
+        let mut optimising = engine::capsule(ticked, Tier::Optimised);
+        optimising.with_host_memory(Guarded::new(INSTANCES_MAX));
+        Ok(Compiler { pooled: Home::new(&config)?, guarded: Home::new(&optimising)?, ticked })
     }
 
     /// Checks and compiles a representation whose window shows `window` bytes of payload, in this process: for simulations, tests and
     /// authors. A node has strangers' code compiled elsewhere ([`Compiler::compile_in`]).
     pub fn compile(&self, wasm: &[u8], window: u32, tier: Tier) -> Result<Compiled, CompileError> {
-        let facts = check::wasm(wasm, window).map_err(CompileError::Refused)?;
-        let module = match tier {
-            Tier::Fast => Module::new(&self.engine, wasm),
-            Tier::Optimised => self.optimiser.precompile_module(wasm).and_then(|artifact| {
-                // SAFETY: the bytes come from wasmtime's compiler in this process, and nobody has had them since.
-                unsafe { Module::deserialize(&self.engine, artifact) }
-            }),
-        };
-        self.link(wasm, window, tier, &facts, &module.map_err(CompileError::Compiler)?)
+        let optimiser = &self.guarded.engine;
+        self.compile_by(wasm, window, tier, |module| match tier {
+            Tier::Fast => self.pooled.engine.precompile_module(module).map_err(CompileError::Compiler),
+            Tier::Optimised => optimiser.precompile_module(module).map_err(CompileError::Compiler),
+        })
     }
 
     /// The same by a compiler in a jail.
     pub fn compile_in(&self, lane: &mut Lane, wasm: &[u8], window: u32, tier: Tier) -> Result<Compiled, CompileError> {
+        self.compile_by(wasm, window, tier, |module| {
+            let job = Job { purpose: Purpose::Capsule(tier), module };
+            lane.compile(&job).map(|output| output.artifact).map_err(CompileError::Jailed)
+        })
+    }
+
+    fn compile_by(
+        &self,
+        wasm: &[u8],
+        window: u32,
+        tier: Tier,
+        compiled: impl FnOnce(&[u8]) -> Result<Vec<u8>, CompileError>,
+    ) -> Result<Compiled, CompileError> {
         let facts = check::wasm(wasm, window).map_err(CompileError::Refused)?;
-        let job = Job { purpose: Purpose::Capsule(tier), module: wasm };
-        let output = lane.compile(&job).map_err(CompileError::Jailed)?;
+        let rewritten = if tier == Tier::Optimised { guarded::rewritten(wasm, &facts) } else { None };
+        let home = if rewritten.is_some() { &self.guarded } else { &self.pooled };
+        let artifact = compiled(rewritten.as_deref().unwrap_or(wasm))?;
         // SAFETY: what must be trusted is that these bytes are what wasmtime's compiler makes of a valid module, for they become machine
-        // code of this process. They come from a process that was forked for these bytes of wasm alone, from a server that had
-        // looked at no module, and whose output nobody could write when it was read. So a module can falsify nobody's code
-        // but its own, and only by a fault of the compiler: then it has what native code has, as it would with a compiler in this process.
-        let module = unsafe { Module::deserialize(&self.engine, output.artifact) };
-        self.link(wasm, window, tier, &facts, &module.map_err(CompileError::Compiler)?)
+        // code of this process. They come from it in this process, and nobody has had them since; or from a process that was forked for
+        // these bytes of wasm alone, from a server that had looked at no module, and whose output nobody could write when it was
+        // read. So a module can falsify nobody's code but its own, and only by a fault of the compiler: then it has what native code
+        // has, wherever the compiler is.
+        let module = unsafe { Module::deserialize(&home.engine, artifact) }.map_err(CompileError::Compiler)?;
+        self.link(wasm, window, tier, &facts, (home, &module))
     }
 
     fn link(
@@ -154,9 +180,9 @@ impl Compiler {
         window: u32,
         tier: Tier,
         facts: &WasmFacts,
-        module: &Module,
+        (home, module): (&Home, &Module),
     ) -> Result<Compiled, CompileError> {
-        let pre = self.linker.instantiate_pre(module).map_err(CompileError::Compiler)?;
+        let pre = home.linker.instantiate_pre(module).map_err(CompileError::Compiler)?;
         Ok(Compiled {
             name: Digest::of(wasm),
             window: window as usize,
@@ -172,7 +198,8 @@ impl Compiler {
 
     /// One tick of the backstop.
     pub fn tick(&self) {
-        self.engine.increment_epoch();
+        self.pooled.engine.increment_epoch();
+        self.guarded.engine.increment_epoch();
     }
 }
 
@@ -229,7 +256,7 @@ impl Compiled {
             return None;
         }
         *store.data_mut() = Guest { env: None, memory: Some(memory), window: window.clone() };
-        let memory = FixedMemory::of(memory, &store)?;
+        let memory = FixedMemory::of(memory, self.memory_bytes as usize, &store)?;
         let (writes, ticked) = (self.writes, self.ticked);
         Some(Instance { store, entry, memory, globals, image, arena, window, writes, ticked })
     }
@@ -245,12 +272,11 @@ struct FixedMemory {
 unsafe impl Send for FixedMemory {}
 
 impl FixedMemory {
-    fn of(memory: Memory, store: &Store<Guest>) -> Option<FixedMemory> {
-        let kind = memory.ty(store);
+    fn of(memory: Memory, bytes: usize, store: &Store<Guest>) -> Option<FixedMemory> {
         // The check has refused every module whose memory can grow; wasmtime moves memories only then.
-        let fixed = kind.maximum() == Some(kind.minimum());
+        let fixed = memory.data_size(store) == bytes;
         let start = NonNull::new(memory.data_ptr(store))?;
-        fixed.then_some(FixedMemory { start, length: memory.data_size(store) })
+        fixed.then_some(FixedMemory { start, length: bytes })
     }
 
     /// The octets, between two calls of the code.
