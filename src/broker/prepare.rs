@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Users of nodes for which nobody has made one: numbers that no distribution gives away.
 pub const USERS: (u32, u32) = (60_578, 60_833);
 
-/// For how long a node that is ending may keep its run directory, and between two looks.
+/// For how long another node may keep what this one waits for, its run directory or a store, and between two looks.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -84,18 +84,42 @@ pub fn user_of(file: &NodeFile) -> Result<Option<String>> {
 pub fn prepare(file: &NodeFile) -> Result<Ready> {
     let run_dir = file.run_dir();
     let mut lock = vec![claim(&run_dir)?];
+    let kept: Vec<&Path> = file.store.iter().chain(&file.files).map(PathBuf::as_path).collect();
+    for path in &kept {
+        check_kept(path)?;
+    }
+    // Nodes that share a store and start together agree on its user.
+    let _alone = make_and_lock(&kept)?;
     let mut user = None;
     if is_root() {
         let (chosen, taken) = choose(file, &run_dir)?;
         user = Some(chosen);
         lock.extend(taken);
     }
-    let kept: Vec<&Path> = file.store.iter().chain(&file.files).map(PathBuf::as_path).collect();
-    for path in &kept {
-        check_kept(path)?;
-    }
     let paths = open_all(file, &kept, user.as_ref().map(|user| user.identity))?;
     Ok(Ready { run_dir, user, lock, paths })
+}
+
+/// Makes what a node keeps files in, and has it alone for as long as the result lives; all nodes take them in one order.
+fn make_and_lock(kept: &[&Path]) -> Result<Vec<File>> {
+    let mut sorted = kept.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let lock = |path: &&Path| {
+        let cannot = || format!("cannot make {}", path.display());
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).with_context(cannot)?;
+        let directory = File::open(path).with_context(cannot)?;
+        let begin = Instant::now();
+        while let Err(error) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            if begin.elapsed() > PATIENCE {
+                return Err(error)
+                    .with_context(|| format!("somebody holds a lock on {}; see fuser(1)", path.display()));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(directory)
+    };
+    sorted.iter().map(lock).collect()
 }
 
 /// Who a node becomes that is root.
@@ -255,11 +279,6 @@ fn open_all(file: &NodeFile, kept: &[&Path], user: Option<Identity>) -> Result<V
         Ok(())
     };
     for path in kept {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
         if let Some(user) = user {
             owners::give(path, &KEPT, user)
                 .with_context(|| format!("{} cannot be given to user {}", path.display(), user.uid))?;
