@@ -81,14 +81,19 @@ INLINE int take_share(u32 slot, struct usage *usage, u64 now)
     return share != 0;
 }
 
-/* Nanoseconds since a timed packet began. No code takes as long as the most: beyond it the CPU was taken away, which is not the code's doing, and a
- * sample stands for a whole share. */
-enum { TIMED_MAX = 100000 };
+/* Nanoseconds that a packet can take of code that has few instructions. */
+enum { FEW = 100000 };
 
-INLINE u64 took(u64 began)
+/* Nanoseconds since a timed packet began. Beyond what its code can take the CPU was taken away, which is not the code's doing, and a sample
+ * stands for a whole share. */
+INLINE u64 took(u64 began, u32 slot)
 {
-    u64 time = ktime_get_ns() - began;
-    return time < TIMED_MAX ? time : TIMED_MAX;
+    const struct budget *budget = map_lookup(budgets_map, &slot);
+    u64 time = ktime_get_ns() - began, most = FEW;
+
+    if (budget && budget->most > FEW)
+        most = budget->most;
+    return time < most ? time : most;
 }
 
 /* Whether the next packet of a share is the one that is timed. */

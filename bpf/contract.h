@@ -183,7 +183,9 @@ struct usage {
 struct budget {
     u32 lock;
     /* What has come back of the next packet and of the next nanosecond, in millionths. */
-    u32 packets_part, time_part, zero;
+    u32 packets_part, time_part;
+    /* Nanoseconds that one packet of the code can take, by what the verifier has seen of it; 0: no more than most code can. */
+    u32 most;
     /* Packets, and nanoseconds of time, a second. */
     u64 packets_rate, time_rate;
     long long packets, time;

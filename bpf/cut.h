@@ -284,7 +284,7 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     *(u64 *)data = *(const u64 *)flow->hop.macs;
     *(u32 *)(data + 8) = *(const u32 *)(flow->hop.macs + 4);
     if (UNLIKELY(began))
-        charge(flow->domain, &used->usage, took(began));
+        charge(flow->domain, &used->usage, took(began, flow->domain));
     return (int)redirect_map(transmit_map, flow->hop.interface, 0);
 }
 

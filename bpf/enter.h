@@ -111,15 +111,15 @@ INLINE u32 run_in(struct xdp *ctx, struct current *now, u32 slot, struct usage *
     jump(ctx, slot);
     u32 next = *(volatile u16 *)&now->next;
     if (UNLIKELY(now->began) && next != LEARN && next != LATER && usage->left + 1 == usage->timed)
-        charge_apart(slot, usage, took(now->began));
+        charge_apart(slot, usage, took(now->began, slot));
     return next;
 }
 
 /* Charges the port that a timed packet came in by, for its whole share. */
-FUNCTION int pay_apart(struct ceiling *ceiling, u64 began)
+FUNCTION int pay_apart(struct ceiling *ceiling, u64 began, u32 slot)
 {
     if (ceiling)
-        pay(ceiling, (took(began) + AROUND) * SHARE);
+        pay(ceiling, (took(began, slot) + AROUND) * SHARE);
     return 0;
 }
 
@@ -136,7 +136,7 @@ INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *cap
         return XDP_DROP;
     u32 next = run_in(ctx, now, slot, usage);
     if (UNLIKELY(now->began) && ceiling->left + 1 == ceiling->timed)
-        pay_apart(ceiling, now->began);
+        pay_apart(ceiling, now->began, slot);
     if (UNLIKELY(next == LEARN)) {
         usage->left++;
         usage->packets--;

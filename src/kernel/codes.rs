@@ -18,6 +18,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+/// Nanoseconds that an instruction takes at most, calls of the linker's included. No way through a program is longer than what the verifier
+/// goes through.
+const INSTRUCTION_NS: u32 = 50;
+
 impl KernelHalf {
     /// Codes that run here since a process that has gone.
     pub fn adopted(&self) -> Vec<Digest> {
@@ -83,11 +87,9 @@ impl KernelHalf {
         self.set_sender(&held.entry.name, sends(code))?;
         let entry = CodeEntry { made_of: made_of(&linked, form), ..held.entry };
         let spent = self.accounts.slot(entry.slot).user();
-        self.maps.set_budget(
-            entry.slot,
-            [limits.packets_per_second, limits.kernel_us_per_second.saturating_mul(1000)],
-            spent,
-        )?;
+        let rates = [limits.packets_per_second, limits.kernel_us_per_second.saturating_mul(1000)];
+        // Of adopted code it is known from before.
+        self.maps.set_budget(entry.slot, rates, spent, self.maps.most_of(entry.slot)?)?;
         if before.is_some() && entry == held.entry {
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }
@@ -96,6 +98,7 @@ impl KernelHalf {
         if verified > most {
             return Err(LoadError::TooCostly(verified, most));
         }
+        self.maps.set_budget(entry.slot, rates, spent, verified.saturating_mul(INSTRUCTION_NS))?;
         if !matches!(held.stage, Stage::Adopted(_)) {
             self.maps.clear_usage(entry.slot)?;
         }

@@ -54,6 +54,8 @@ pub const ACCOUNTS: &str = "accounts_map";
 /// The map whose values have a lock, and their octets.
 pub const BUDGETS: &str = "budgets_map";
 pub const BUDGET: usize = 72;
+/// Where a budget says how long one packet can take, a `u32` of nanoseconds.
+pub const BUDGET_MOST: core::ops::Range<usize> = 12..16;
 
 /// Octets of `struct node`.
 pub const NODE: usize = 56;

@@ -1,8 +1,8 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
 use super::layout::{
-    BUDGET, BUDGETS, CEILINGS, CEILINGS_MAP, CODES, DEVICES, LAYOUT, NEAR, NEAR_SIZE, NODE, PORT_SIZE, PROBES,
-    PROGRAMS, RAISE, SETS_OF_LINKS, TRANSMIT, USAGE, known, layout, records,
+    BUDGET, BUDGET_MOST, BUDGETS, CEILINGS, CEILINGS_MAP, CODES, DEVICES, LAYOUT, NEAR, NEAR_SIZE, NODE, PORT_SIZE,
+    PROBES, PROGRAMS, RAISE, SETS_OF_LINKS, TRANSMIT, USAGE, known, layout, records,
 };
 use super::own;
 use crate::sys::bpf::{Map, MapShape, possible_cpus};
@@ -415,9 +415,18 @@ impl Maps {
     }
 
     /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
-    /// the user half has spent of them so far.
-    pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2]) -> io::Result<()> {
-        self.set(BUDGETS, slot, &budget(rates, spent))
+    /// the user half has spent of them so far. One packet can take `most` nanoseconds.
+    pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2], most: u32) -> io::Result<()> {
+        let mut value = budget(rates, spent);
+        value[BUDGET_MOST].copy_from_slice(&most.to_ne_bytes());
+        self.set(BUDGETS, slot, &value)
+    }
+
+    /// Nanoseconds that one packet of the code in a slot can take.
+    pub fn most_of(&self, slot: u32) -> io::Result<u32> {
+        let mut value = [0; BUDGET];
+        self.of(BUDGETS)?.get(&slot.to_ne_bytes(), &mut value)?;
+        Ok(word64(&value, BUDGET_MOST.start) as u32)
     }
 
     /// Capsules at the ingress, and what came by these interfaces and pretended to come from there.

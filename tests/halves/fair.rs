@@ -44,6 +44,26 @@ fn cheap_packets_where_shares_begin_do_not_stand_for_dear_ones() {
     assert!(trick > dear / 3, "seven in eight are dear, and are charged as such: {trick} of {dear}, {cheap}");
 }
 
+/// What used to be the most that a packet was charged, in nanoseconds.
+const FEW: u64 = 100_000;
+
+#[test]
+fn a_packet_is_charged_all_the_time_that_the_verifier_lets_its_code_run() {
+    let Some(mut place) = Place::within(Limits { kernel_us_per_second: 1 << 30, ..Limits::default() }) else { return };
+    place.half().set_share(1000).unwrap();
+    // For a loader of few rights the verifier refuses loops of many rounds, so it takes many calls to get as far; time is charged alike.
+    place.form = anode::trust::Form::Trusted;
+    let code = place.add_guest("lasting");
+    let frame = frame(&header(code), &[0; 8], false);
+    let count = 2 * SHARE as u64;
+    for _ in 0..count {
+        assert!(matches!(place.kernel(&frame), Came::Sent(_)));
+    }
+    // 120,000 divisions, one after the other, take a multiple of that on every processor.
+    let usage = place.usage(code);
+    assert!(usage.time_ns > count * FEW, "{usage:?}");
+}
+
 #[test]
 fn capsules_of_a_port_have_a_ceiling_and_what_is_beyond_is_counted() {
     let Some((place, code, frames)) = place() else { return };
