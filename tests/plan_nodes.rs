@@ -269,6 +269,30 @@ fn only_plan_messages_pass_the_bridge() {
     }
 }
 
+/// A connection from an address of this host.
+fn connect(from: [u8; 4], to: std::net::SocketAddr) -> std::net::TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let stream = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&stream, &std::net::SocketAddr::from((from, 0))).unwrap();
+    connect(&stream, &to).unwrap();
+    stream.into()
+}
+
+#[test]
+fn silent_connections_to_the_bridge_leave_others_room_and_are_closed() {
+    let line = Overlay::start("");
+    let silent: Vec<_> = (0..100).map(|_| connect([127, 0, 0, 2], line.tcp)).collect();
+    let port = PlanPort::attach_tcp(line.tcp, 0).unwrap();
+    let mut buffer = [0; 100];
+    // Some were refused at once; none stays.
+    for mut stream in silent {
+        while std::io::Read::read(&mut stream, &mut buffer).is_ok_and(|length| length > 0) {}
+    }
+    drop(port);
+    let all: Vec<_> = (0..20).map(|_| PlanPort::attach_tcp(line.tcp, 0).unwrap()).collect();
+    assert_eq!(all.len(), 20, "places are given back");
+}
+
 #[test]
 fn the_python_client_injects_and_receives() {
     let line = Overlay::start("");

@@ -3,17 +3,20 @@
 //! A message has its length in four octets before it, the most significant first; otherwise both sides say what they say on the
 //! socket. The bridge has threads of its own and passes on only what concerns PLAN, so the worker never waits for
 //! TCP, and who reaches the port can do no more than inject packets. By default nothing listens.
+//!
+//! Connections are few, and those of one address have a share of them ([`Shares`]); one that does not attach in time is closed.
 
 use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
+use crate::nodeos::shares::Shares;
 use crate::sys::seqpacket::SeqPacket;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Connections at the same time.
-const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_MAX: u64 = 64;
 
 /// Octets of the longest message.
 pub const MESSAGE: usize = 65_536;
@@ -24,23 +27,62 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// For how long a connection may not take what is sent to it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// For how long a connection may be open before its first message is there.
+const ATTACH: Duration = Duration::from_secs(5);
+
+/// Connections, by whose they are.
+type Seats = Arc<Mutex<Shares<IpAddr>>>;
+
+/// A place for a connection, given back with this.
+struct Seat {
+    seats: Seats,
+    owner: IpAddr,
+}
+
+impl Seat {
+    /// A place for whoever is at this address, if there is one for him.
+    fn take(seats: &Seats, peer: SocketAddr) -> Option<Seat> {
+        let owner = owner(peer.ip().to_canonical());
+        let taken = seats.lock().unwrap_or_else(PoisonError::into_inner).take(owner, 1);
+        taken.then(|| Seat { seats: seats.clone(), owner })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner).give(self.owner, 1);
+    }
+}
+
+/// Who has a share: an address, in IPv6 with all others of its link.
+fn owner(addr: IpAddr) -> IpAddr {
+    match addr {
+        IpAddr::V6(addr) => IpAddr::V6((addr.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
 /// Serves PLAN ports at a TCP address; gives the address, which has a port even if none was asked for.
 pub fn serve(listen: SocketAddr, apps: &Path) -> io::Result<SocketAddr> {
     let listener = TcpListener::from(crate::broker::tcp(listen)?);
     let local = listener.local_addr()?;
     let apps = apps.to_owned();
-    let live = Arc::new(());
+    let seats = Arc::new(Mutex::new(Shares::new(CONNECTIONS_MAX)));
     std::thread::Builder::new().name("anode-plan-tcp".into()).spawn(move || {
         loop {
             match listener.accept() {
-                Ok((stream, _)) if Arc::strong_count(&live) > 2 * CONNECTIONS_MAX => {
-                    let _ = send(&stream, &refusal("too many PLAN connections"));
-                }
-                Ok((stream, peer)) => {
-                    if let Err(error) = start(stream, &apps, &live) {
-                        tracing::warn!(%peer, %error, "no PLAN connection");
+                Ok((stream, peer)) => match Seat::take(&seats, peer) {
+                    Some(seat) => {
+                        if let Err(error) = start(stream, &apps, seat) {
+                            tracing::warn!(%peer, %error, "no PLAN connection");
+                        }
                     }
-                }
+                    None => {
+                        // Too short a message to wait for.
+                        let _ = stream.set_nonblocking(true);
+                        let _ = send(&stream, &refusal("too many PLAN connections from your address"));
+                    }
+                },
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -49,23 +91,25 @@ pub fn serve(listen: SocketAddr, apps: &Path) -> io::Result<SocketAddr> {
 }
 
 /// Two threads carry the messages of a connection, one in each direction.
-fn start(stream: TcpStream, apps: &Path, live: &Arc<()>) -> io::Result<()> {
+fn start(stream: TcpStream, apps: &Path, seat: Seat) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ATTACH))?;
     let socket = Arc::new(SeqPacket::connect(apps)?);
     let (back, other) = (stream.try_clone()?, socket.clone());
-    let tickets = (live.clone(), live.clone());
+    let seat = Arc::new(seat);
+    let seats = (seat.clone(), seat);
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     thread("anode-plan-out").spawn(move || {
         let _ = outward(&other, &back);
         let _ = back.shutdown(Shutdown::Both);
-        drop(tickets.0);
+        drop(seats.0);
     })?;
     thread("anode-plan-in").spawn(move || {
         let _ = inward(&stream, &socket);
         let _ = stream.shutdown(Shutdown::Both);
         socket.shutdown();
-        drop(tickets.1);
+        drop(seats.1);
     })?;
     Ok(())
 }
@@ -87,6 +131,10 @@ fn inward(stream: &TcpStream, socket: &SeqPacket) -> io::Result<()> {
     let mut buffer = vec![0; MESSAGE];
     loop {
         let length = receive(stream, &mut buffer)?;
+        if length > 0 && buffer[0] == ATTACH_PLAN {
+            // What has attached may be silent.
+            stream.set_read_timeout(None)?;
+        }
         match buffer.first() {
             Some(&(ATTACH_PLAN | SEND_PLAN | CLOSE_PLAN)) if length > 0 => socket.send(&buffer[..length])?,
             _ => send(stream, &refusal("only PLAN messages: 11 (attach), 12 (send), 13 (close)"))?,
