@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -111,7 +112,7 @@ impl Parent {
         let mut groups = Groups::default();
         for place in &self.places {
             let at = place.at.join(&name);
-            let made = fs::create_dir(&at).map(|()| groups.places.push(at.clone()));
+            let made = create(&at).map(|()| groups.places.push(at.clone()));
             if let Err(error) = made.and_then(|()| limit(&place.hierarchy, &at, group)) {
                 groups.remove();
                 return Err(io::Error::new(error.kind(), format!("control group {}: {error}", at.display())));
@@ -151,6 +152,11 @@ impl Groups {
             }
         }
     }
+}
+
+/// Makes a group that others can pass through and not read, so that nobody else can lock it.
+fn create(at: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o711).create(at)
 }
 
 /// Removes a group as soon as its last process is out of it, which was killed already.
@@ -202,7 +208,7 @@ fn is_at(directory: &OwnedFd, at: &Path) -> bool {
 
 fn make_parent(hierarchy: &Hierarchy, at: &Path) -> io::Result<OwnedFd> {
     let lock = loop {
-        match fs::create_dir(at) {
+        match create(at) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
