@@ -314,7 +314,7 @@ fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
     steering.announce(interface, 0, 1).unwrap();
     // The program goes with it, so it stays for as long as the test.
     std::mem::forget(steering);
-    let stack = PacketPort::open(PortId(0), interface, 1500, true).unwrap();
+    let (stack, _) = PacketPort::open(PortId(0), interface, 1500, true).unwrap();
     XdpPort::new(PortId(0), stack, vec![QueueSocket::new(socket, tickets)])
 }
 

@@ -2,12 +2,16 @@
 
 #[path = "nodeos/build.rs"]
 mod build;
+#[path = "running/mod.rs"]
+mod running;
 #[path = "running/single.rs"]
 mod single;
+#[path = "broker/waiting.rs"]
+mod waiting;
 
 use anode::broker::allowed::Allowed;
 use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
-use anode::broker::{Answer, Door, Helper, Pin, PinRequest, Place, Request, Shape};
+use anode::broker::{Answer, Door, Helper, Lane, Pin, PinRequest, Place, Request, Shape};
 use anode::manage::config::NodeFile;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
@@ -291,8 +295,15 @@ fn whoever_has_taken_the_node_over_gains_nothing() {
     let log = node.log();
     assert!(log.contains("BROKER found"), "{log}");
     for (number, attempt) in (1..).zip(attempts) {
-        let answer = log.lines().find_map(|line| line.strip_prefix(&format!("ATTEMPT {number}: "))).unwrap_or("none");
-        assert!(answer.starts_with(r#"{"failed":"#) && !answer.contains("WITH A DESCRIPTOR"), "{attempt}: {answer}");
+        let begin = format!("ATTEMPT {number}: ");
+        let answers: Vec<_> = log.lines().filter_map(|line| line.strip_prefix(&begin)).collect();
+        assert_eq!(answers.len(), Lane::ALL.len(), "{log}");
+        for answer in answers {
+            assert!(
+                answer.starts_with(r#"{"failed":"#) && !answer.contains("WITH A DESCRIPTOR"),
+                "{attempt}: {answer}"
+            );
+        }
     }
     for line in log.lines().filter(|line| line.starts_with("SYSTEM ") && *line != "SYSTEM end") {
         assert!(line.ends_with(": refused"), "{line}");

@@ -2,31 +2,22 @@
 
 use super::allowed::Allowed;
 use super::client::Done;
-use super::helpers;
 use super::listen::listen_here;
-use super::message::{Door, Helper, Jail, Request};
+use super::message::{Door, Request};
 use crate::kernel::{Pins, Setting, Settings, own, pins};
-use crate::manage::config::NodeFile;
-use crate::manage::management::{self, Environment, Program};
 use crate::manage::netlink;
 use crate::port::udp;
 use crate::sys::bpf;
 use crate::sys::discovery::DiscoverySocket;
-use crate::sys::jail::{Groups, Jailed, Starter};
 use crate::sys::packet::Room;
 use crate::sys::privileges::Identity;
-use crate::sys::seqpacket::SeqPacket;
 use crate::sys::{packet, realtime, xsk};
-use crate::trust::Roles;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketType, socket};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::Child;
 
 /// Programs that are remembered: those for places before interfaces, the last ones loaded.
 const PROGRAMS_MAX: usize = 256;
@@ -34,7 +25,6 @@ const PROGRAMS_MAX: usize = 256;
 /// The broker's own: what it was started with, and what it has done.
 pub struct Acts {
     allowed: Allowed,
-    environments: Vec<Environment>,
     run_dir: PathBuf,
     user: Option<Identity>,
     /// What drivers were told.
@@ -43,61 +33,25 @@ pub struct Acts {
     node: i32,
     /// Numbers and names of programs.
     programs: VecDeque<(u32, String)>,
-    /// One of each kind.
-    helpers: [Option<Child>; 3],
-    /// What starts jails, once there is one.
-    starter: Option<Starter>,
-    /// Jails of environments, by the numbers of their processes.
-    living: HashMap<u32, Living>,
     /// Whether a kernel half was there before this node.
     adopted: bool,
     /// Whether the start was a success.
     runs: bool,
 }
 
-/// The jail of an environment.
-struct Living {
-    name: String,
-    /// Its init process.
-    process: OwnedFd,
-    groups: Groups,
-}
-
-impl Living {
-    fn has_ended(&self) -> bool {
-        let mut all = [PollFd::new(&self.process, PollFlags::IN)];
-        rustix::event::poll(&mut all, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
-    }
-
-    /// Waits until it has ended, which is soon, and takes away what is left of it.
-    fn clear(self) {
-        let most = Timespec { tv_sec: 10, tv_nsec: 0 };
-        let _ = rustix::event::poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&most));
-        // Its number is free again only then.
-        let _ = waitid(WaitId::PidFd(self.process.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-        self.groups.remove();
-    }
-}
-
 impl Acts {
     /// For a node with this configuration.
-    pub fn new(file: &NodeFile, run_dir: PathBuf, user: Option<Identity>, node: i32) -> io::Result<Acts> {
-        let roles = Roles::new(file.roles.clone()).map_err(io::Error::other)?;
-        let environments = file.environments(&roles).map_err(io::Error::other)?;
-        Ok(Acts {
-            allowed: Allowed::by(file),
-            environments,
+    pub fn new(allowed: Allowed, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
+        Acts {
+            allowed,
             adopted: bpf::is_mounted(&pins::root_of(&run_dir)),
             settings: Settings::of(&run_dir),
             run_dir,
             user,
             node,
             programs: VecDeque::new(),
-            helpers: [None, None, None],
-            starter: None,
-            living: HashMap::new(),
             runs: false,
-        })
+        }
     }
 
     /// Does what is asked for, if it may be.
@@ -150,9 +104,10 @@ impl Acts {
                 done.map(Done::of_flag)
             }
             Request::Realtime { thread } => self.make_realtime(*thread),
-            Request::Helper { kind } => self.start_helper(*kind),
-            Request::Start { environment } => self.start(environment),
-            Request::Clear { process } => self.clear(*process),
+            // They have lanes of their own.
+            Request::Helper { .. } | Request::Start { .. } | Request::Clear { .. } => {
+                Err(io::ErrorKind::InvalidInput.into())
+            }
             Request::Runs => {
                 self.runs = true;
                 Ok(Done::default())
@@ -177,55 +132,8 @@ impl Acts {
         realtime::make_realtime(thread, priority).map(|()| Done::default())
     }
 
-    fn start_helper(&mut self, kind: Helper) -> io::Result<Done> {
-        let place = &mut self.helpers[kind as usize];
-        helpers::end(place.take());
-        let (child, socket) = helpers::spawn(kind, "/proc/self/exe".as_ref(), self.user)?;
-        *place = Some(child);
-        Ok(Done::of(socket))
-    }
-
-    /// Starts an environment that does not run.
-    fn start(&mut self, name: &str) -> io::Result<Done> {
-        self.living.retain(|_, jail| jail.name != name || !jail.has_ended());
-        if self.living.values().any(|jail| jail.name == name) {
-            return Err(refused(format!("the environment {name} runs")));
-        }
-        let environment = self.environments.iter().find(|environment| environment.name == name);
-        let Some(Program::Process(program)) = environment.map(|environment| &environment.program) else {
-            return Err(refused(format!("{name} is no environment in a process")));
-        };
-        let starter = match &mut self.starter {
-            Some(starter) => starter,
-            none => none.insert(crate::manage::jails_of(&self.run_dir).map_err(io::Error::other)?),
-        };
-        let started = management::start_process(starter, name, program)?;
-        let Jailed { pid, uid, process, control, weaker, groups } = started.jailed;
-        let own = process.try_clone()?;
-        let weaker = weaker.iter().map(|part| part.name().to_owned()).collect();
-        let places = groups.places.iter().map(|place| place.display().to_string()).collect();
-        self.living.insert(pid, Living { name: name.to_owned(), process: own, groups });
-        // Whoever has the other end of the jail's socket keeps it alive: that is the node alone.
-        let ways = vec![process, into_descriptor(&control)?, started.said.into(), into_descriptor(&started.door)?];
-        Ok(Done::of_jail(Jail { pid, uid, weaker, groups: places }, ways))
-    }
-
-    fn clear(&mut self, process: u32) -> io::Result<Done> {
-        let none = || refused(format!("{process} is no environment's process"));
-        if !self.living.get(&process).ok_or_else(none)?.has_ended() {
-            return Err(refused(format!("the process {process} runs")));
-        }
-        self.living.remove(&process).ok_or_else(none)?.clear();
-        Ok(Done::default())
-    }
-
     /// The node is gone: what must not stay is undone.
-    pub fn end(mut self) {
-        // They end with the node, which had the ways to them.
-        for (_, jail) in self.living.drain() {
-            jail.clear();
-        }
-        self.helpers.into_iter().for_each(helpers::end);
+    pub fn end(self) {
         let undone = if self.runs || self.adopted { Ok(()) } else { undo_kernel(&self.run_dir) };
         // What concerns the kernel half stays as long as that does.
         let stays = self.runs || self.adopted;
@@ -246,10 +154,6 @@ fn undo_kernel(run_dir: &std::path::Path) -> io::Result<()> {
     if bpf::is_mounted(&root) { Pins::at(root).remove() } else { Ok(()) }
 }
 
-fn into_descriptor(socket: &SeqPacket) -> io::Result<OwnedFd> {
-    socket.as_fd().try_clone_to_owned()
-}
-
 /// Exactly these descriptors.
 fn these<const COUNT: usize>(with: &[OwnedFd]) -> io::Result<[BorrowedFd<'_>; COUNT]> {
     let all: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
@@ -257,12 +161,12 @@ fn these<const COUNT: usize>(with: &[OwnedFd]) -> io::Result<[BorrowedFd<'_>; CO
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("{COUNT} descriptors belong to this")))
 }
 
-fn refused(why: String) -> io::Error {
+pub(super) fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("the broker refuses: {why}"))
 }
 
 /// The name of an interface now.
-fn name_of(index: u32) -> Option<String> {
+pub(super) fn name_of(index: u32) -> Option<String> {
     let any = socket(AddressFamily::UNIX, SocketType::DGRAM, None).ok()?;
     rustix::net::netdevice::index_to_name(any, index).ok()
 }

@@ -1,6 +1,6 @@
-//! The node's end: one request at a time, from any thread.
+//! The node's end: one request at a time on each lane, from any thread.
 
-use super::message::{ANSWER_MAX, Answer, Jail, Request};
+use super::message::{ANSWER_MAX, Answer, Jail, Lane, Request};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// For how long an answer is waited for: the verifier may think about a program, and drivers set their queues up anew.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The way to the broker. Privileges are the process's, so there is one for the process.
-static BROKER: OnceLock<Mutex<SeqPacket>> = OnceLock::new();
+/// The ways to the broker, by their lanes. Privileges are the process's, so it has one broker.
+static BROKER: OnceLock<[Mutex<SeqPacket>; Lane::ALL.len()]> = OnceLock::new();
 
 /// What was done for a request.
 #[derive(Debug)]
@@ -92,15 +92,15 @@ pub fn is_there() -> bool {
     BROKER.get().is_some()
 }
 
-/// From now on the broker behind this socket is asked.
-pub(super) fn set(socket: SeqPacket) -> io::Result<()> {
-    BROKER.set(Mutex::new(socket)).map_err(|_| io::Error::other("this process has a broker"))
+/// From now on the broker behind these sockets is asked, one for each lane.
+pub(super) fn set(sockets: [SeqPacket; Lane::ALL.len()]) -> io::Result<()> {
+    BROKER.set(sockets.map(Mutex::new)).map_err(|_| io::Error::other("this process has a broker"))
 }
 
-/// Has something done by the broker, and waits for that.
+/// Has something done by the broker, and waits for that: no thread that moves packets may.
 pub fn ask(request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
     let Some(broker) = BROKER.get() else { return Err(io::Error::other("this process has no broker")) };
-    let socket = broker.lock().unwrap_or_else(PoisonError::into_inner);
+    let socket = broker[request.lane() as usize].lock().unwrap_or_else(PoisonError::into_inner);
     exchange(&socket, request, descriptors)
 }
 

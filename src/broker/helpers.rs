@@ -1,6 +1,8 @@
 //! Processes that serve the node and confine themselves: they are this program, started with an argument.
 
-use super::client::{ask, is_there};
+use super::acts::{name_of, refused};
+use super::allowed::Allowed;
+use super::client::{Done, ask, is_there};
 use super::message::{Helper, Request};
 use crate::code::compiler;
 use crate::kernel::loader;
@@ -43,5 +45,35 @@ pub fn end(helper: Option<Child>) {
         // It may have ended by itself.
         let _ = helper.kill();
         let _ = helper.wait();
+    }
+}
+
+/// Those that the broker has started: one of each kind.
+pub struct Helpers {
+    allowed: Allowed,
+    user: Option<Identity>,
+    children: [Option<Child>; 3],
+}
+
+impl Helpers {
+    /// None yet; the compiler will be this user.
+    pub fn new(allowed: Allowed, user: Option<Identity>) -> Helpers {
+        Helpers { allowed, user, children: [None, None, None] }
+    }
+
+    /// Does what is asked for, if it may be.
+    pub fn carry_out(&mut self, request: &Request) -> io::Result<Done> {
+        self.allowed.check(request, name_of).map_err(refused)?;
+        let Request::Helper { kind } = request else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let place = &mut self.children[*kind as usize];
+        end(place.take());
+        let (child, socket) = spawn(*kind, "/proc/self/exe".as_ref(), self.user)?;
+        *place = Some(child);
+        Ok(Done::of(socket))
+    }
+
+    /// The node is gone.
+    pub fn end(self) {
+        self.children.into_iter().for_each(end);
     }
 }

@@ -131,6 +131,22 @@ pub enum Request {
     Runs,
 }
 
+/// A way to the broker. Requests of one are served one after the other; none waits for those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Sockets, programs, maps, settings: each takes moments.
+    Ports,
+    /// Processes that serve the node, which have to be started.
+    Helpers,
+    /// Processes of environments, which may take as long as whoever wrote them likes.
+    Environments,
+}
+
+impl Lane {
+    /// All of them.
+    pub const ALL: [Lane; 3] = [Lane::Ports, Lane::Helpers, Lane::Environments];
+}
+
 /// The sockets in a node's run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -292,6 +308,15 @@ impl Request {
             _ => true,
         };
         names_are_good.then_some(request)
+    }
+
+    /// The way that it takes.
+    pub fn lane(&self) -> Lane {
+        match self {
+            Request::Helper { .. } => Lane::Helpers,
+            Request::Start { .. } | Request::Clear { .. } => Lane::Environments,
+            _ => Lane::Ports,
+        }
     }
 
     /// The message.

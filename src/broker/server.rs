@@ -1,28 +1,64 @@
-//! The broker's process: takes one request after the other until the node is gone.
+//! The broker's process: a thread for each lane takes one request after the other until the node is gone.
 
 use super::acts::Acts;
-use super::message::{ANSWER_MAX, Answer, REQUEST_MAX, Request};
+use super::client::Done;
+use super::helpers::Helpers;
+use super::jails::Jails;
+use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::thread::Builder;
 
-/// Serves the node behind the socket until it is gone, then undoes what must not stay.
-pub(super) fn serve(socket: &SeqPacket, mut acts: Acts) {
+/// What the broker does, by lanes.
+pub(super) struct Lanes {
+    /// Of ports.
+    pub ports: Acts,
+    /// Of helpers.
+    pub helpers: Helpers,
+    /// Of environments.
+    pub environments: Jails,
+}
+
+/// Serves the node behind the sockets until it is gone, then undoes what must not stay.
+pub(super) fn serve(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes) -> io::Result<()> {
+    let [ports, helpers, environments] = sockets;
+    let Lanes { ports: mut acts, helpers: mut starts, environments: mut jails } = lanes;
+    let of_helpers = Builder::new().name("broker-helpers".into()).spawn(move || {
+        answer_all(&helpers, Lane::Helpers, |request, _| starts.carry_out(request));
+        starts.end();
+    })?;
+    let of_environments = Builder::new().name("broker-ees".into()).spawn(move || {
+        answer_all(&environments, Lane::Environments, |request, _| jails.carry_out(request));
+        jails.end();
+    })?;
+    answer_all(&ports, Lane::Ports, |request, with| acts.carry_out(request, with));
+    // Nothing of this waits for what the others have begun.
+    acts.end();
+    for lane in [of_helpers, of_environments] {
+        // One that panicked has said so.
+        let _ = lane.join();
+    }
+    Ok(())
+}
+
+/// Serves a lane to its end.
+fn answer_all(socket: &SeqPacket, lane: Lane, mut carry_out: impl FnMut(&Request, &[OwnedFd]) -> io::Result<Done>) {
     // One byte more than any request has, so that what is cut off is none.
     let mut message = vec![0; REQUEST_MAX + 1];
     while let Ok((length @ 1.., with)) = socket.receive_with(&mut message) {
-        if answer(socket, &mut acts, &message[..length], &with).is_err() {
+        let done = match Request::decode(&message[..length]) {
+            Some(request) if request.lane() == lane => carry_out(&request, &with),
+            Some(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "that is asked for elsewhere")),
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, "that is no request")),
+        };
+        if answer(socket, done).is_err() {
             break;
         }
     }
-    acts.end();
 }
 
-fn answer(socket: &SeqPacket, acts: &mut Acts, message: &[u8], with: &[OwnedFd]) -> io::Result<()> {
-    let done = match Request::decode(message) {
-        Some(request) => acts.carry_out(&request, with),
-        None => Err(io::Error::new(io::ErrorKind::InvalidData, "that is no request")),
-    };
+fn answer(socket: &SeqPacket, done: io::Result<Done>) -> io::Result<()> {
     match done {
         Ok(done) => {
             let (answer, descriptors) = done.parts();

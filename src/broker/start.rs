@@ -1,7 +1,12 @@
 //! How a node comes to have a broker: it forks it and gives its privileges away, before it has any thread.
 
 use super::acts::Acts;
+use super::allowed::Allowed;
+use super::helpers::Helpers;
+use super::jails::Jails;
+use super::message::Lane;
 use super::prepare::{self, Ready};
+use super::server::Lanes;
 use super::{client, sandbox, server};
 use crate::manage::config::NodeFile;
 use crate::sys::privileges::{self, Forked};
@@ -33,15 +38,26 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
 /// Makes the calling process, which must have one thread, a node without privileges; what it had of them, if anything, is its broker's.
 pub fn begin(file: &NodeFile) -> Result<()> {
     let Ready { run_dir, user, lock, paths } = prepare::prepare(file)?;
-    let (own, others) = SeqPacket::pair()?;
+    let mut pairs = Vec::new();
+    for _ in Lane::ALL {
+        pairs.push(SeqPacket::pair()?);
+    }
+    let (own, others): (Vec<_>, Vec<_>) = pairs.into_iter().map(|(own, other)| (own, SeqPacket::of(other))).unzip();
+    let all = |sockets: Vec<SeqPacket>| sockets.try_into().map_err(|_| anyhow::anyhow!("a socket for each lane"));
+    let (own, others) = (all(own)?, all(others)?);
     let node = std::process::id() as i32;
     let identity = user.as_ref().map(|user| user.identity);
-    let acts = Acts::new(file, run_dir, identity, node)?;
+    let allowed = Allowed::by(file);
+    let lanes = Lanes {
+        helpers: Helpers::new(allowed.clone(), identity),
+        environments: Jails::new(file, allowed.clone(), run_dir.clone())?,
+        ports: Acts::new(allowed, run_dir, identity, node),
+    };
     if privileges::fork().context("the broker cannot be started")? == Forked::Child {
         drop((own, paths));
-        be_broker(SeqPacket::of(others), acts, lock);
+        be_broker(others, lanes, lock);
     }
-    drop((others, lock, acts));
+    drop((others, lock, lanes));
     client::set(own)?;
     privileges::become_user(identity).with_context(|| match &user {
         Some(user) => format!("the node cannot become user {}; see [security] user", user.name),
@@ -52,14 +68,18 @@ pub fn begin(file: &NodeFile) -> Result<()> {
 }
 
 /// The broker's process, to its end.
-fn be_broker(socket: SeqPacket, acts: Acts, lock: Vec<File>) -> ! {
+fn be_broker(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes, lock: Vec<File>) -> ! {
     // It ends when the node does, and not before, whatever is told to the whole group or from a terminal.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         let _ = crate::sys::process::ignore(signal);
     }
     crate::sys::process::set_name(c"anode-broker");
     match privileges::keep_only(KEPT) {
-        Ok(()) => server::serve(&socket, acts),
+        Ok(()) => {
+            if let Err(error) = server::serve(sockets, lanes) {
+                tracing::error!(%error, "the broker cannot serve");
+            }
+        }
         Err(error) => tracing::error!(%error, "the broker cannot give away what it does not need"),
     }
     // Only now may another node have the run directory.

@@ -150,7 +150,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let xdp = sockets::open(&routing, &plans, &file.xdp, half.as_ref());
     kernel::leave_all_tags(&settings, &plans, &xdp.ports);
     worker.set_channel_halves(kernel::channels(half.as_ref(), plans.len(), &xdp));
-    worker.open(&routing.ports, plans.iter().cloned().zip(xdp.ports).collect(), &settings)?;
+    worker.open(&routing.ports, plans.iter().cloned().zip(xdp.ports).collect(), &settings, orders.clone())?;
     worker.seed_links(&kernel::links(&plans));
     listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);

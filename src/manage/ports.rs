@@ -1,19 +1,19 @@
 //! The ports of a running node: one type for all kinds, each with its capture file.
 
+mod opener;
+
+pub(super) use opener::Opener;
+
 use super::config::{Opening, Plan};
 use crate::broker;
-use crate::kernel::{Setting, Settings};
-use crate::nodeos::channel::spec::Filter;
-use crate::port::packet::PacketPort;
+use crate::port::packet::{Change, PacketPort, Taker};
 use crate::port::pcap::Tap;
 use crate::port::udp::UdpPort;
 use crate::port::xdp::{QueueSocket, XdpPort};
 use crate::port::{Frame, FramePool, PortId, SendQueue};
-use crate::sys::ethtool;
 use crate::sys::poll::Poll;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 enum Socket {
@@ -35,70 +35,57 @@ pub struct Before {
 pub(super) struct OpenPort {
     socket: Socket,
     tap: Option<Tap>,
-    settings: Arc<Settings>,
-    /// Whether segments are kept apart at its interface, for its channels.
-    apart: bool,
     /// Whether frames wait because the system takes no more.
     pub(super) blocked: bool,
 }
 
 impl OpenPort {
-    /// Opens it for packets of up to `mtu` octets, with what it has before the Linux stack.
-    pub(super) fn open(
-        id: PortId,
-        plan: Plan,
-        before: Before,
-        mtu: usize,
-        settings: &Arc<Settings>,
-    ) -> io::Result<OpenPort> {
+    /// Opens it for packets of up to `mtu` octets, with what it has before the Linux stack; and what takes frames for it, if it is a native port.
+    pub(super) fn open(id: PortId, plan: Plan, before: Before, mtu: usize) -> io::Result<(OpenPort, Option<Taker>)> {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let (socket, tap) = match plan.opening {
+        let (socket, tap, taker) = match plan.opening {
             Opening::Udp(listen, peers) => {
                 let tap = plan.pcap.map(|path| Tap::overlay(&broker::reach(&path), epoch)).transpose()?;
-                (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap)
+                (Socket::Udp(UdpPort::open(id, listen, &peers)?), tap, None)
             }
             Opening::Packet { interface, .. } => {
                 let tap = plan.pcap.map(|path| Tap::ethernet(&broker::reach(&path), epoch)).transpose()?;
-                let stack = PacketPort::open(id, interface, mtu, before.program)?;
+                let (stack, taker) = PacketPort::open(id, interface, mtu, before.program)?;
                 let socket = match before.sockets {
                     Some(queues) => Socket::Xdp(XdpPort::new(id, stack, queues)),
                     None => Socket::Packet(stack),
                 };
-                (socket, tap)
+                (socket, tap, Some(taker))
             }
         };
-        Ok(OpenPort { socket, tap, settings: settings.clone(), apart: false, blocked: false })
+        Ok((OpenPort { socket, tap, blocked: false }, taker))
     }
 
-    /// Opens a native port anew on another interface; behind a program of the node's or not. What the poll waits for under `token` is
-    /// other sockets then. AF_XDP sockets come behind it.
-    pub(super) fn reopen(&mut self, interface: u32, program: bool, poll: &mut Poll, token: u64) -> io::Result<()> {
-        let done = match &mut self.socket {
-            Socket::Udp(_) => return Ok(()),
-            Socket::Packet(port) => port.reopen(interface, program),
-            Socket::Xdp(port) => port.reopen(interface, program),
-        };
-        self.apart = false;
-        self.keep_apart();
-        poll.drop_port(token);
-        self.wait_for(poll, token)?;
-        poll.want_write(token, self.blocked);
-        done
+    /// Its interface is gone, and with it its AF_XDP sockets; the poll waits for the others under `token`.
+    pub(super) fn leave_interface(&mut self, poll: &mut Poll, token: u64) -> io::Result<()> {
+        let Socket::Xdp(port) = &mut self.socket else { return Ok(()) };
+        port.leave_interface();
+        self.wait_anew(poll, token)
+    }
+
+    /// Receives by other sockets from now on; gives those that it had.
+    pub(super) fn change(&mut self, change: Change, poll: &mut Poll, token: u64) -> io::Result<Option<Change>> {
+        let before = self.stack().map(|stack| stack.change(change));
+        self.wait_anew(poll, token).map(|()| before)
     }
 
     /// Has these AF_XDP sockets from now on, whose poll token stays; an AF_PACKET port has none.
     pub(super) fn take_sockets(&mut self, sockets: Vec<QueueSocket>, poll: &mut Poll, token: u64) -> io::Result<()> {
         let Socket::Xdp(port) = &mut self.socket else { return Ok(()) };
         port.take_sockets(sockets);
+        self.wait_anew(poll, token)
+    }
+
+    fn wait_anew(&mut self, poll: &mut Poll, token: u64) -> io::Result<()> {
         poll.drop_port(token);
         self.wait_for(poll, token)?;
         poll.want_write(token, self.blocked);
         Ok(())
-    }
-
-    /// Takes no more frames from the Linux stack.
-    pub(super) fn stop_taking(&mut self) -> io::Result<()> {
-        self.stack().map_or(Ok(()), PacketPort::stop_taking)
     }
 
     /// What comes and goes through AF_PACKET, if something does.
@@ -107,25 +94,6 @@ impl OpenPort {
             Socket::Udp(_) => None,
             Socket::Packet(port) => Some(port),
             Socket::Xdp(port) => Some(port.stack()),
-        }
-    }
-
-    /// Keeps segments of a flow apart while packets of channels are taken: joined they would be longer than any link carries.
-    fn keep_apart(&mut self) {
-        let Some((interface, wanted)) = self.stack().map(|stack| (stack.interface(), stack.has_channels())) else {
-            return;
-        };
-        if wanted == self.apart {
-            return;
-        }
-        self.apart = wanted;
-        let joining = [Setting::Gro, Setting::Lro];
-        let done = ethtool::name(interface).and_then(|name| match wanted {
-            true => joining.into_iter().try_for_each(|setting| self.settings.turn_off(setting, &name).map(drop)),
-            false => self.settings.give_back(|setting, of| joining.contains(&setting) && of == name).map(drop),
-        });
-        if let Err(error) = done {
-            tracing::warn!(%error, interface, "joined segments cannot be sent on by channels: ethtool -K DEV gro off lro off");
         }
     }
 
@@ -163,27 +131,6 @@ impl OpenPort {
             Socket::Udp(port) => port.overflows(),
             Socket::Packet(port) => port.overflows(),
             Socket::Xdp(port) => port.overflows(),
-        }
-    }
-
-    /// Takes packets of a channel too, or does not any more; what the poll waits for under `token` may change by that.
-    pub(super) fn take_for(&mut self, filter: &Filter, exists: bool, poll: &mut Poll, token: u64) {
-        let taken = match &mut self.socket {
-            Socket::Udp(_) => Ok(false),
-            Socket::Packet(port) => port.take_for(filter, exists),
-            Socket::Xdp(port) => port.take_for(filter, exists),
-        };
-        self.keep_apart();
-        let done = taken.and_then(|others| {
-            if others {
-                poll.drop_port(token);
-                self.wait_for(poll, token)?;
-                poll.want_write(token, self.blocked);
-            }
-            Ok(())
-        });
-        if let Err(error) = done {
-            tracing::error!(%error, "a channel does not get the packets of a port");
         }
     }
 

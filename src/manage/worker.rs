@@ -4,6 +4,7 @@
 //! and only then is the next batch looked at. Control reaches it by commands between batches, code
 //! by the loader; it waits for nothing but frames, and takes no lock.
 
+mod changes;
 mod edges;
 mod settle;
 
@@ -11,7 +12,7 @@ use super::apps::Apps;
 use super::cpu::Cpu;
 use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
-use super::ports::OpenPort;
+use super::ports::{OpenPort, Opener};
 use crate::code::run::Runtime;
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
@@ -19,7 +20,7 @@ use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Output, Turn};
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::packet::AROUND;
+use crate::port::packet::{AROUND, Change};
 use crate::port::xdp::QueueSocket;
 use crate::port::{Frame, FramePool, PortId};
 use crate::sys::clock::Clock;
@@ -62,8 +63,10 @@ pub type Command = Box<dyn FnOnce(&mut Node, &mut Turn<'_>) + Send>;
 pub enum Order {
     /// Do this.
     Do(Command),
-    /// Carry out what follows from the orders before, and say so.
+    /// Carry out what follows from the orders before, and say so when the ports have it too.
     Settle(Sender<()>),
+    /// The ports have it.
+    Settled(Sender<()>),
     /// A process of an environment's has connected.
     Attach(HostId, Box<Half>),
     /// It has gone.
@@ -76,6 +79,13 @@ pub enum Order {
         interface: u32,
         /// Whether a program of the node's stands before it.
         program: bool,
+    },
+    /// A native port receives otherwise from now on: something is open that it has wished for.
+    Change {
+        /// The port.
+        port: PortId,
+        /// What is open.
+        change: Change,
     },
     /// A native port has these AF_XDP sockets at its interface from now on.
     Sockets {
@@ -94,6 +104,8 @@ pub struct Worker {
     runtime: Runtime,
     out: Output,
     ports: Vec<OpenPort>,
+    /// What opens sockets for them, once they are open.
+    opener: Option<Opener>,
     apps: Apps,
     processes: Desk,
     loader: Loader,
@@ -155,6 +167,7 @@ impl Worker {
             runtime: Runtime::default(),
             out,
             ports: Vec::new(),
+            opener: None,
             apps,
             processes: Desk::default(),
             loader,
@@ -343,9 +356,17 @@ impl Worker {
                 Order::Settle(done) => {
                     // Should this fail, then the next turn does too, and ends the worker.
                     if self.settle(self.clock.now()).is_ok() {
+                        let here = match &self.opener {
+                            Some(opener) => opener.settle(done),
+                            None => Some(done),
+                        };
                         // Whoever asked may have gone away meanwhile.
-                        let _ = done.send(());
+                        let _ = here.map(|done| done.send(()));
                     }
+                }
+                Order::Settled(done) => {
+                    // As above.
+                    let _ = done.send(());
                 }
                 Order::Attach(host, half) => {
                     if let Err(error) = self.processes.attach(host, half, &self.poll, PROCESSES) {
@@ -358,30 +379,12 @@ impl Worker {
                     }
                 }
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
+                Order::Change { port, change } => self.change(port, change),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
                 Order::Stop => return true,
             }
         }
         self.waker.wake();
         false
-    }
-
-    #[cold]
-    fn reopen(&mut self, id: PortId, interface: u32, program: bool) {
-        let at = usize::from(id.0);
-        let Some(port) = self.ports.get_mut(at) else { return };
-        match port.reopen(interface, program, &mut self.poll, PORTS + at as u64) {
-            Ok(()) => tracing::info!(port = at, interface, "a port goes on by the interface that has its name now"),
-            Err(error) => tracing::error!(port = at, %error, "a port does not come back with its interface"),
-        }
-    }
-
-    #[cold]
-    fn take_sockets(&mut self, id: PortId, sockets: Vec<QueueSocket>) {
-        let at = usize::from(id.0);
-        let Some(port) = self.ports.get_mut(at) else { return };
-        if let Err(error) = port.take_sockets(sockets, &mut self.poll, PORTS + at as u64) {
-            tracing::error!(port = at, %error, "AF_XDP sockets of a port are not waited for");
-        }
     }
 }

@@ -9,26 +9,27 @@
 //!   Only while there are channels at the port, whose packets the XDP program does not know, a second pair of socket and guard takes those.
 //!
 //! All other traffic goes its way as if we were not there.
+//!
+//! Sockets and what stands before the stack are opened by a [`Taker`], which may have to wait for that; the port itself only receives and sends, by
+//! what it is [given](PacketPort::change).
+
+mod taker;
+
+pub use taker::{Change, Sockets, Taker};
 
 use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
-use crate::broker;
-use crate::kernel::{Filters, Which};
-use crate::nodeos::channel::spec::Filter;
-use crate::sys::bpf::Link;
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
-use crate::sys::packet::{PacketSocket, Room};
+use crate::sys::packet::PacketSocket;
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{icmp, ipv6};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use taker::{Before, Channels};
 
 /// The Ethernet type of what XDP programs of the node's pass up: see `bpf/contract.h`.
 pub const PASSED_UP: u16 = 0x88b5;
-
-/// `ETH_P_ALL`: frames of every Ethernet type.
-const ALL: u16 = 3;
 
 /// Where the Ethernet type stands, and what is behind it.
 const TYPE: usize = 12;
@@ -39,121 +40,63 @@ pub const AROUND: usize = 64 + 80;
 
 /// An interface of this host.
 pub struct PacketPort {
-    socket: PacketSocket,
-    before: Before,
-    filters: Filters,
-    interface: u32,
-    longest: usize,
+    sockets: Sockets,
     id: PortId,
     batch: Batch,
     queue: SendQueue,
 }
 
-/// What stands before the Linux stack.
-enum Before {
-    /// The guard.
-    Guard { _link: Link },
-    /// An XDP program of the node's.
-    Program { arp: PacketSocket, discovery: Option<DiscoverySocket>, channels: Option<Channels> },
-}
-
-/// What takes packets of channels.
-struct Channels {
-    socket: PacketSocket,
-    _guard: Link,
-}
-
 impl PacketPort {
     /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` octets; behind an XDP program of the node's
-    /// or not.
-    pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<PacketPort> {
-        let (mut filters, longest) = (Filters::create()?, mtu + AROUND);
-        let (before, socket) = open(&mut filters, interface, longest, behind_program)?;
-        let (batch, queue) = (Batch::default(), SendQueue::default());
-        Ok(PacketPort { socket, before, filters, interface, longest, id, batch, queue })
+    /// or not. What changes there later is opened by its taker.
+    pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<(PacketPort, Taker)> {
+        let (taker, sockets) = Taker::open(id, interface, mtu + AROUND, behind_program)?;
+        Ok((PacketPort { sockets, id, batch: Batch::default(), queue: SendQueue::default() }, taker))
     }
 
-    /// Opens it anew on another interface; channels and what waits to be sent stay.
-    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<()> {
-        (self.before, self.socket) = open(&mut self.filters, interface, self.longest, behind_program)?;
-        self.interface = interface;
-        if self.filters.is_empty() { Ok(()) } else { self.open_channels().map(drop) }
-    }
-
-    /// Takes nothing any more, and leaves all that comes to the Linux stack; what has come is still there to be received.
-    pub fn stop_taking(&mut self) -> io::Result<()> {
-        self.filters.listen(false)
-    }
-
-    /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
-    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<bool> {
-        if filter.port.is_some_and(|port| port != self.id) {
-            return Ok(false);
-        }
-        let other = exists && self.open_channels()?;
-        self.filters.change(filter, exists)?;
-        Ok(self.close_channels() || other)
-    }
-
-    /// What takes packets of channels, if it is needed and not there. It takes none until it is told of filters, so none is seen
-    /// by one of the two alone.
-    fn open_channels(&mut self) -> io::Result<bool> {
-        let Before::Program { channels: channels @ None, .. } = &mut self.before else { return Ok(false) };
-        let guard = self.filters.guard(self.interface, Which::Channels)?;
-        let filter = self.filters.filter(Which::Channels)?;
-        let socket = broker::packet(self.interface, ALL, self.longest, Room::Much, Some(&filter))?;
-        *channels = Some(Channels { socket, _guard: guard });
-        Ok(true)
-    }
-
-    fn close_channels(&mut self) -> bool {
-        match &mut self.before {
-            Before::Program { channels, .. } if self.filters.is_empty() => channels.take().is_some(),
-            _ => false,
+    /// Has other sockets from now on, and gives those that it had. What waits to be sent stays.
+    pub fn change(&mut self, change: Change) -> Change {
+        match (change, &mut self.sockets.before) {
+            (Change::Interface(sockets), _) => Change::Interface(std::mem::replace(&mut self.sockets, sockets)),
+            (Change::Channels(taken), Before::Program { channels, .. }) => {
+                Change::Channels(std::mem::replace(channels, taken))
+            }
+            // There all frames come by one socket.
+            (Change::Channels(taken), Before::Guard { .. }) => Change::Channels(taken),
         }
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
     pub fn overflows(&self) -> u32 {
         let lost = |socket: &PacketSocket| socket.overflows().unwrap_or(0);
-        let others = match &self.before {
+        let others = match &self.sockets.before {
             Before::Guard { .. } => 0,
             Before::Program { arp, channels, .. } => {
                 lost(arp).saturating_add(channels.as_ref().map_or(0, |channels| lost(&channels.socket)))
             }
         };
-        lost(&self.socket).saturating_add(others)
+        lost(&self.sockets.main).saturating_add(others)
     }
 
     /// Frames since the last call that were longer than the port's largest packet, as several are that were joined, and are nobody's.
     pub fn cut_short(&mut self) -> u32 {
-        let others = match &mut self.before {
+        let others = match &mut self.sockets.before {
             Before::Guard { .. } => 0,
             Before::Program { arp, channels, .. } => {
                 arp.cut_short().saturating_add(channels.as_mut().map_or(0, |channels| channels.socket.cut_short()))
             }
         };
-        self.socket.cut_short().saturating_add(others)
-    }
-
-    /// Whether packets of channels are taken.
-    pub fn has_channels(&self) -> bool {
-        !self.filters.is_empty()
-    }
-
-    /// The interface's index.
-    pub fn interface(&self) -> u32 {
-        self.interface
+        self.sockets.main.cut_short().saturating_add(others)
     }
 
     /// Receives what is there, at most one batch of each socket; says how much that is, and whether there may be more.
     pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> (usize, bool) {
-        let id = self.id;
-        let Before::Program { arp, discovery, channels } = &mut self.before else {
-            return batch(id, pool, into, |frame| self.socket.receive(|bytes| frame.fill(bytes)));
+        let (id, Sockets { main, before }) = (self.id, &mut self.sockets);
+        let Before::Program { arp, discovery, channels } = before else {
+            return batch(id, pool, into, |frame| main.receive(|bytes| frame.fill(bytes)));
         };
         let own = batch(id, pool, into, |frame| {
-            let some = self.socket.receive(|bytes| frame.fill(bytes));
+            let some = main.receive(|bytes| frame.fill(bytes));
             restore_type(frame);
             some
         });
@@ -178,47 +121,25 @@ impl PacketPort {
 
     /// Sends what is queued, as far as the interface takes it; frames that cannot leave go into `refused`.
     pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
-        let PacketPort { socket, batch, queue, .. } = self;
-        queue.flush(pool, refused, |frames| send(batch, socket, frames));
+        let PacketPort { sockets, batch, queue, .. } = self;
+        queue.flush(pool, refused, |frames| send(batch, &sockets.main, frames));
     }
 
     /// Sends frames of another queue, as far as the interface takes them; says how many.
     pub(super) fn send(&mut self, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {
-        send(&mut self.batch, &self.socket, frames)
+        send(&mut self.batch, &self.sockets.main, frames)
     }
 
     /// All its sockets, the one that sends first.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let mut all = vec![self.socket.as_fd()];
-        if let Before::Program { arp, discovery, channels } = &self.before {
+        let mut all = vec![self.sockets.main.as_fd()];
+        if let Before::Program { arp, discovery, channels } = &self.sockets.before {
             all.push(arp.as_fd());
             all.extend(discovery.as_ref().map(AsFd::as_fd));
             all.extend(channels.as_ref().map(|channels| channels.socket.as_fd()));
         }
         all.into_iter()
     }
-}
-
-/// The sockets of a port, and what is to stand before the Linux stack.
-fn open(
-    filters: &mut Filters,
-    interface: u32,
-    longest: usize,
-    behind_program: bool,
-) -> io::Result<(Before, PacketSocket)> {
-    let filter = filters.filter(Which::All)?;
-    if behind_program {
-        let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
-        let discovery = broker::discovery(interface)?;
-        let socket = broker::packet(interface, PASSED_UP, longest, Room::Much, None)?;
-        return Ok((Before::Program { arp, discovery, channels: None }, socket));
-    }
-    // Both are there before either takes a frame: between the two a capsule would be lost, or doubled.
-    filters.listen(false)?;
-    let guard = filters.guard(interface, Which::All)?;
-    let socket = broker::packet(interface, ALL, longest, Room::Much, Some(&filter))?;
-    filters.listen(true)?;
-    Ok((Before::Guard { _link: guard }, socket))
 }
 
 fn send(batch: &mut Batch, socket: &PacketSocket, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {

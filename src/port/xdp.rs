@@ -9,10 +9,8 @@ use super::packet::PacketPort;
 use super::queue::SendQueue;
 use super::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Tickets;
-use crate::nodeos::channel::spec::Filter;
 use crate::sys::mmsg::BATCH;
 use crate::sys::xsk::XskSocket;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The socket of one receive queue.
@@ -84,20 +82,14 @@ impl XdpPort {
         XdpPort { stack, queues, id, queue: SendQueue::default() }
     }
 
-    /// Opens what goes up the Linux stack anew on another interface. AF_XDP sockets come behind it.
-    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<()> {
+    /// The interface is gone, and these sockets with it. Others come behind those of the stack.
+    pub fn leave_interface(&mut self) {
         self.queues.clear();
-        self.stack.reopen(interface, behind_program)
     }
 
     /// Has these sockets from now on, at the interface that it was opened on last.
     pub fn take_sockets(&mut self, queues: Vec<QueueSocket>) {
         self.queues = queues;
-    }
-
-    /// Takes packets of a channel too, or does not any more; says whether that takes other sockets than before.
-    pub fn take_for(&mut self, filter: &Filter, exists: bool) -> io::Result<bool> {
-        self.stack.take_for(filter, exists)
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.

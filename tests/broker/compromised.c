@@ -2,7 +2,7 @@
  *
  * A shared object in the node's process: what somebody could do who has taken the node over. It looks for the way to the broker
  * among the node's descriptors and says there what its arguments are, each a request; then it tries what the system itself would have to
- * allow. A line for each attempt on its standard error: "ATTEMPT n: what was answered" or "SYSTEM what: refused|DONE".
+ * allow. A line for each attempt and way on its standard error: "ATTEMPT n: what was answered" or "SYSTEM what: refused|DONE".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,10 +20,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The socket of sequenced packets that is connected to something without a name: the broker's other end. */
-static int find_broker(void)
+/* Ways to the broker. */
+#define WAYS 3
+
+/* The first sockets of sequenced packets that are connected to something without a name: the broker's other ends. How many. */
+static int find_broker(int ways[WAYS])
 {
-    for (int fd = 3; fd < 256; fd++) {
+    int count = 0;
+    for (int fd = 3; fd < 256 && count < WAYS; fd++) {
         int type = 0;
         socklen_t length = sizeof type;
         struct sockaddr_un peer = {0};
@@ -31,9 +35,9 @@ static int find_broker(void)
         if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) || type != SOCK_SEQPACKET)
             continue;
         if (!getpeername(fd, (struct sockaddr *)&peer, &named) && peer.sun_family == AF_UNIX && named <= sizeof(sa_family_t))
-            return fd;
+            ways[count++] = fd;
     }
-    return -1;
+    return count;
 }
 
 static void attempt(int fd, int number, const char *request)
@@ -58,10 +62,11 @@ static void system_call(const char *what, int done)
 
 int main(int count, char **words)
 {
-    int fd = find_broker();
-    fprintf(stderr, "BROKER %s\n", fd < 0 ? "not found" : "found");
-    for (int at = 1; fd >= 0 && at < count; at++)
-        attempt(fd, at, words[at]);
+    int ways[WAYS], found = find_broker(ways);
+    fprintf(stderr, "BROKER %s\n", found < WAYS ? "not found" : "found");
+    for (int at = 1; at < count; at++)
+        for (int way = 0; way < found; way++)
+            attempt(ways[way], at, words[at]);
     system_call("setuid", !setuid(0));
     system_call("setgroups", !setgroups(0, 0));
     system_call("packet socket", socket(AF_PACKET, SOCK_RAW, 0) >= 0);

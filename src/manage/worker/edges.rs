@@ -4,10 +4,10 @@
 //! forwards what comes. And what ports have taken from the stack nobody else has: when the node stops, they take no more, and what is in
 //! their sockets still goes its way.
 
-use super::{PORTS, Worker};
+use super::{Order, PORTS, Worker};
 use crate::kernel::Settings;
 use crate::manage::config::Plan;
-use crate::manage::ports::{Before, OpenPort, explain};
+use crate::manage::ports::{Before, OpenPort, Opener, explain};
 use crate::node::Turn;
 use crate::node::proofs::Guard;
 use crate::nodeos::channel::half::ChannelHalf;
@@ -19,6 +19,7 @@ use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 /// For how long codes are prepared before ports open, and for how long what sockets hold may take, in nanoseconds.
 const PREPARE: u64 = 5_000_000_000;
@@ -59,15 +60,24 @@ impl Worker {
         }
     }
 
-    /// Opens the ports, for packets of up to the largest MTU of any.
-    pub fn open(&mut self, ports: &[Port], ways: Vec<(Plan, Before)>, settings: &Arc<Settings>) -> io::Result<()> {
+    /// Opens the ports, for packets of up to the largest MTU of any; what is opened for them later comes by `orders`.
+    pub fn open(
+        &mut self,
+        ports: &[Port],
+        ways: Vec<(Plan, Before)>,
+        settings: &Arc<Settings>,
+        orders: Sender<Order>,
+    ) -> io::Result<()> {
         let largest = ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+        let mut takers = Vec::new();
         for (at, (plan, before)) in ways.into_iter().enumerate() {
-            let opened = OpenPort::open(PortId(at as u16), plan, before, largest, settings);
-            let port = opened.map_err(|error| explain(&ports[at].name, error))?;
+            let opened = OpenPort::open(PortId(at as u16), plan, before, largest);
+            let (port, taker) = opened.map_err(|error| explain(&ports[at].name, error))?;
             port.wait_for(&mut self.poll, PORTS + at as u64)?;
             self.ports.push(port);
+            takers.extend(taker);
         }
+        self.opener = Some(Opener::start(takers, settings, (orders, self.waker.clone()))?);
         Ok(())
     }
 
@@ -88,9 +98,7 @@ impl Worker {
 
     /// Takes no more packets, and lets those that sockets hold go their way.
     pub fn drain(&mut self) -> io::Result<()> {
-        for port in &mut self.ports {
-            port.stop_taking()?;
-        }
+        self.opener.as_mut().map_or(Ok(()), Opener::stop)?;
         let begun = self.clock.now();
         loop {
             let mut more = false;

@@ -71,9 +71,8 @@ impl Worker {
         let mut effects = core::mem::take(&mut self.out.effects);
         for effect in effects.drain(..) {
             if let Effect::Channel { filter, exists } = effect {
-                for (token, port) in (PORTS..).zip(&mut self.ports) {
-                    port.take_for(&filter, exists, &mut self.poll, token);
-                }
+                // Before ports are open there are no channels.
+                self.opener.iter().for_each(|opener| opener.take_for((*filter).clone(), exists));
                 continue;
             }
             let Err(effect) = self.loader.submit(effect) else { continue };

@@ -1,0 +1,117 @@
+//! The broker's jails of environments: started one after the other, cleared when they have ended.
+//!
+//! They have a lane of their own: a jail takes as long to begin as its program, its files and its control groups let it.
+
+use super::acts::{name_of, refused};
+use super::allowed::Allowed;
+use super::client::Done;
+use super::message::{Jail, Request};
+use crate::manage::config::NodeFile;
+use crate::manage::management::{self, Environment, Program};
+use crate::sys::jail::{Groups, Jailed, Starter};
+use crate::sys::seqpacket::SeqPacket;
+use crate::trust::Roles;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+/// The environments of a configuration, and those that live.
+pub struct Jails {
+    allowed: Allowed,
+    environments: Vec<Environment>,
+    run_dir: PathBuf,
+    /// What starts jails, once there is one.
+    starter: Option<Starter>,
+    /// By the numbers of their processes.
+    living: HashMap<u32, Living>,
+}
+
+/// The jail of an environment.
+struct Living {
+    name: String,
+    /// Its init process.
+    process: OwnedFd,
+    groups: Groups,
+}
+
+impl Living {
+    fn has_ended(&self) -> bool {
+        let mut all = [PollFd::new(&self.process, PollFlags::IN)];
+        rustix::event::poll(&mut all, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+    }
+
+    /// Waits until it has ended, which is soon, and takes away what is left of it.
+    fn clear(self) {
+        let most = Timespec { tv_sec: 10, tv_nsec: 0 };
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.process, PollFlags::IN)], Some(&most));
+        // Its number is free again only then.
+        let _ = waitid(WaitId::PidFd(self.process.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        self.groups.remove();
+    }
+}
+
+impl Jails {
+    /// Those of a configuration.
+    pub fn new(file: &NodeFile, allowed: Allowed, run_dir: PathBuf) -> io::Result<Jails> {
+        let roles = Roles::new(file.roles.clone()).map_err(io::Error::other)?;
+        let environments = file.environments(&roles).map_err(io::Error::other)?;
+        Ok(Jails { allowed, environments, run_dir, starter: None, living: HashMap::new() })
+    }
+
+    /// Does what is asked for, if it may be.
+    pub fn carry_out(&mut self, request: &Request) -> io::Result<Done> {
+        self.allowed.check(request, name_of).map_err(refused)?;
+        match request {
+            Request::Start { environment } => self.start(environment),
+            Request::Clear { process } => self.clear(*process),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Starts an environment that does not run.
+    fn start(&mut self, name: &str) -> io::Result<Done> {
+        self.living.retain(|_, jail| jail.name != name || !jail.has_ended());
+        if self.living.values().any(|jail| jail.name == name) {
+            return Err(refused(format!("the environment {name} runs")));
+        }
+        let environment = self.environments.iter().find(|environment| environment.name == name);
+        let Some(Program::Process(program)) = environment.map(|environment| &environment.program) else {
+            return Err(refused(format!("{name} is no environment in a process")));
+        };
+        let starter = match &mut self.starter {
+            Some(starter) => starter,
+            none => none.insert(crate::manage::jails_of(&self.run_dir).map_err(io::Error::other)?),
+        };
+        let started = management::start_process(starter, name, program)?;
+        let Jailed { pid, uid, process, control, weaker, groups } = started.jailed;
+        let own = process.try_clone()?;
+        let weaker = weaker.iter().map(|part| part.name().to_owned()).collect();
+        let places = groups.places.iter().map(|place| place.display().to_string()).collect();
+        self.living.insert(pid, Living { name: name.to_owned(), process: own, groups });
+        // Whoever has the other end of the jail's socket keeps it alive: that is the node alone.
+        let ways = vec![process, into_descriptor(&control)?, started.said.into(), into_descriptor(&started.door)?];
+        Ok(Done::of_jail(Jail { pid, uid, weaker, groups: places }, ways))
+    }
+
+    /// Takes away what is left of one that has ended.
+    fn clear(&mut self, process: u32) -> io::Result<Done> {
+        let none = || refused(format!("{process} is no environment's process"));
+        if !self.living.get(&process).ok_or_else(none)?.has_ended() {
+            return Err(refused(format!("the process {process} runs")));
+        }
+        self.living.remove(&process).ok_or_else(none)?.clear();
+        Ok(Done::default())
+    }
+
+    /// The node is gone, and with it the ways to all of them: so they end.
+    pub fn end(mut self) {
+        self.living.drain().for_each(|(_, jail)| jail.clear());
+    }
+}
+
+fn into_descriptor(socket: &SeqPacket) -> io::Result<OwnedFd> {
+    socket.as_fd().try_clone_to_owned()
+}

@@ -1,0 +1,171 @@
+//! The thread that opens what native ports take frames by, so that the worker waits for nobody.
+//!
+//! The worker says what it wishes and goes on; when something is open it is handed over as an order. Wishes are carried out in their order, and so is
+//! the wish to [settle](Opener::settle): whoever waits for that knows that all before it is done.
+
+use crate::kernel::{Setting, Settings};
+use crate::manage::worker::Order;
+use crate::nodeos::channel::spec::Filter;
+use crate::port::PortId;
+use crate::port::packet::{Change, Taker};
+use crate::sys::ethtool;
+use crate::sys::poll::Waker;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// What the worker wishes.
+enum Wish {
+    /// Packets of a channel are taken, or not any more.
+    Channel(Filter, bool),
+    /// A port has another interface, behind a program of the node's or not.
+    Interface(PortId, u32, bool),
+    /// All before this is done.
+    Settle(Sender<()>),
+    /// What a port had before goes, which may take its time.
+    Close(Change),
+}
+
+/// The way to the thread.
+pub(in crate::manage) struct Opener {
+    wishes: Option<Sender<Wish>>,
+    thread: Option<JoinHandle<Vec<Taking>>>,
+}
+
+/// What takes frames for a port, and whether segments are kept apart at its interface.
+struct Taking {
+    taker: Taker,
+    settings: Arc<Settings>,
+    apart: bool,
+}
+
+impl Opener {
+    /// Starts the thread for the ports of these takers, whose worker takes orders; none: nothing is ever to be opened.
+    pub fn start(takers: Vec<Taker>, settings: &Arc<Settings>, tell: (Sender<Order>, Waker)) -> io::Result<Opener> {
+        if takers.is_empty() {
+            return Ok(Opener { wishes: None, thread: None });
+        }
+        let taking = |taker| Taking { taker, settings: settings.clone(), apart: false };
+        let mut all: Vec<Taking> = takers.into_iter().map(taking).collect();
+        let (wishes, inbox) = channel();
+        let work = move || {
+            serve(&mut all, &inbox, &tell);
+            all
+        };
+        let thread = std::thread::Builder::new().name("anode-ports".into()).spawn(work)?;
+        Ok(Opener { wishes: Some(wishes), thread: Some(thread) })
+    }
+
+    /// Has packets of a channel taken, or not any more.
+    pub fn take_for(&self, filter: Filter, exists: bool) {
+        self.wish(Wish::Channel(filter, exists));
+    }
+
+    /// Has a port take frames of another interface.
+    pub fn reopen(&self, port: PortId, interface: u32, program: bool) {
+        self.wish(Wish::Interface(port, interface, program));
+    }
+
+    /// Closes what a port has had.
+    pub fn close(&self, before: Change) {
+        self.wish(Wish::Close(before));
+    }
+
+    /// Says so when all wishes before are carried out and the worker has what was opened for them; nothing is to be waited for where there are no native
+    /// ports: then `done` comes back.
+    pub fn settle(&self, done: Sender<()>) -> Option<Sender<()>> {
+        match &self.wishes {
+            Some(_) => self.wish(Wish::Settle(done)),
+            None => return Some(done),
+        }
+        None
+    }
+
+    /// Ends the thread and has nothing more taken from the Linux stack.
+    pub fn stop(&mut self) -> io::Result<()> {
+        let takings = self.end();
+        takings.into_iter().try_for_each(|mut taking| taking.taker.stop())
+    }
+
+    fn end(&mut self) -> Vec<Taking> {
+        self.wishes = None;
+        // One that panicked has said so, and holds nothing any more.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+
+    fn wish(&self, wish: Wish) {
+        if let Some(wishes) = &self.wishes {
+            // It ends with this value, or by a panic, which has been said.
+            let _ = wishes.send(wish);
+        }
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<Order>, Waker)) {
+    let tell = |order: Order| {
+        // A worker that is gone needs nothing any more.
+        let _ = orders.send(order);
+        waker.wake();
+    };
+    for wish in wishes {
+        match wish {
+            Wish::Channel(filter, exists) => all.iter_mut().for_each(|taking| taking.take_for(&filter, exists, &tell)),
+            Wish::Interface(port, interface, program) => {
+                let of_port = all.iter_mut().filter(|taking| taking.taker.port() == port);
+                of_port.for_each(|taking| taking.reopen(interface, program, &tell));
+            }
+            Wish::Settle(done) => tell(Order::Settled(done)),
+            Wish::Close(before) => drop(before),
+        }
+    }
+}
+
+impl Taking {
+    fn take_for(&mut self, filter: &Filter, exists: bool, tell: &impl Fn(Order)) {
+        let port = self.taker.port();
+        let taken = self.taker.take_for(filter, exists, |change| tell(Order::Change { port, change }));
+        self.keep_apart();
+        if let Err(error) = taken {
+            tracing::error!(port = port.0, %error, "a channel does not get the packets of a port");
+        }
+    }
+
+    fn reopen(&mut self, interface: u32, program: bool, tell: &impl Fn(Order)) {
+        let port = self.taker.port();
+        match self.taker.reopen(interface, program) {
+            Ok(change) => {
+                tracing::info!(port = port.0, interface, "a port goes on by the interface that has its name now");
+                tell(Order::Change { port, change });
+            }
+            Err(error) => {
+                tracing::error!(port = port.0, %error, "a port does not come back with its interface");
+            }
+        }
+        self.apart = false;
+        self.keep_apart();
+    }
+
+    /// Keeps segments of a flow apart while packets of channels are taken: joined they would be longer than any link carries.
+    fn keep_apart(&mut self) {
+        let (interface, wanted) = (self.taker.interface(), self.taker.has_channels());
+        if wanted == self.apart {
+            return;
+        }
+        self.apart = wanted;
+        let joining = [Setting::Gro, Setting::Lro];
+        let done = ethtool::name(interface).and_then(|name| match wanted {
+            true => joining.into_iter().try_for_each(|setting| self.settings.turn_off(setting, &name).map(drop)),
+            false => self.settings.give_back(|setting, of| joining.contains(&setting) && of == name).map(drop),
+        });
+        if let Err(error) = done {
+            tracing::warn!(%error, interface, "joined segments cannot be sent on by channels: ethtool -K DEV gro off lro off");
+        }
+    }
+}
