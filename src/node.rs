@@ -61,7 +61,7 @@ pub use config::{NodeConfig, Sizes};
 pub use ending::EndedBy;
 use objects::Objects;
 pub use output::{
-    Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn, Whose,
+    Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn,
 };
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -117,7 +117,7 @@ pub struct Node {
     objects: Objects,
     serving: Serving,
     /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
-    look_ups: Rates,
+    look_ups: Rates<Ingress>,
     /// What it may send of its own accord, by address.
     originate: reach::Originate,
     /// Whose bounds were cut.

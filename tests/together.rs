@@ -1,4 +1,5 @@
-//! Codes that arrive together: each is fetched, compiled and linked in its turn, at every node on the way, and none is forgotten.
+//! Codes that arrive together: each is fetched, compiled and linked in its turn, at every node on the way, and none is forgotten, whoever makes up
+//! names of neighbours and of codes beside them.
 
 #[path = "running/mod.rs"]
 mod running;
@@ -6,9 +7,10 @@ mod running;
 use anode::code::author;
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::client::ClientError;
-use anode::wire::{Addr, capsule};
+use anode::wire::{Addr, Digest, anep, capsule};
 use running::{LINE, Running, in_kernel};
 use std::collections::HashSet;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,11 +24,11 @@ const PORT: u16 = 7;
 const LONG: Duration = Duration::from_secs(60);
 
 /// So many codes that go on, each under a name of its own.
-fn codes() -> Vec<Bundle> {
+fn codes(count: usize) -> Vec<Bundle> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/forward.c");
     let one = author::build(&source, &author::Options::default()).unwrap();
     let parts = [Kind::Wasm, Kind::Bpf].map(|kind| (kind, one.representation(kind).unwrap().clone()));
-    (0..CODES)
+    (0..count)
         .map(|number| Bundle::build(&format!("code-{number}"), one.manifest().window(), &parts, None).unwrap())
         .collect()
 }
@@ -39,7 +41,7 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
         }
     };
     let Some(net) = Running::up_with("together", LINE, &adjust) else { return };
-    let codes = codes();
+    let codes = codes(CODES);
     let mut control = net.control("a");
     for code in &codes {
         control.add_code(code).unwrap();
@@ -48,9 +50,7 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
     let (source, destination) = (app.address(), "10.0.2.2".parse::<Addr>().unwrap());
     let begin = Instant::now();
     for code in &codes {
-        let previous = Addr::UNSPECIFIED;
-        let header = capsule::Header { app_port: PORT, bound: 16, code: code.name(), previous, source, destination };
-        app.send(&header, &[0; 16]).unwrap();
+        app.send(&header(code.name(), Addr::UNSPECIFIED, source, destination), &[0; 16]).unwrap();
     }
     let mut came = HashSet::new();
     while came.len() < CODES {
@@ -81,6 +81,82 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
         let drops = status["drops"].as_object().unwrap().keys().filter(|reason| *reason != "fetch-spoofed");
         assert_eq!(drops.count(), 0, "{node}: {}", brief(&net, node));
     }
+}
+
+/// A neighbour, and a stranger on another link whose names are as many as its addresses: 65,000.
+const FORGED: &str = r#"
+name = "t"
+nodes.f = {}
+nodes.a.active = true
+nodes.r.active = true
+nodes.b.active = true
+[[links]]
+ends = ["f", "r"]
+prefixes = ["10.3.0.0/16"]
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24"]
+"#;
+
+#[test]
+fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
+    let Some(net) = Running::up("forger", FORGED) else { return };
+    let codes = codes(200);
+    let mut control = net.control("a");
+    for code in &codes {
+        control.add_code(code).unwrap();
+    }
+    let (app, mut far) = (net.attach("a", 0), net.attach("b", PORT));
+    let (source, destination) = (app.address(), "10.0.2.2".parse::<Addr>().unwrap());
+    let forger = net.lab.enter("f", || UdpSocket::bind(("0.0.0.0", 3322)).unwrap()).unwrap();
+    // Who has answered once may be asked whatever others claim.
+    let (first, rest) = codes.split_first().unwrap();
+    let send = |code: &Bundle| {
+        app.send(&header(code.name(), Addr::UNSPECIFIED, source, destination), &[0; 16]).unwrap();
+    };
+    let mut came = HashSet::new();
+    let mut take = |at_least: usize| {
+        let begin = Instant::now();
+        while came.len() < at_least {
+            if let Ok(Some((header, _))) = far.receive(Duration::from_secs(1)) {
+                came.insert(header.code);
+            }
+            assert!(begin.elapsed() < LONG, "{} of {}: {}", came.len(), codes.len(), brief(&net, "r"));
+        }
+    };
+    send(first);
+    take(1);
+    // Each forged capsule is of another neighbour, and of another code. What was sent before fills all places when the next good one comes.
+    let mut forged = 0u16;
+    let mut forge = |count: usize| {
+        for _ in 0..count {
+            forged += 1;
+            let [high, low] = forged.to_be_bytes();
+            let previous = Addr::v4([10, 3, high, low]);
+            let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
+            anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, capsule::HEADER).unwrap();
+            let header = header(Digest::of(&forged.to_be_bytes()), previous, previous, destination);
+            header.emit(&mut bytes[anep::HEADER..]).unwrap();
+            forger.send_to(&bytes, ("10.0.2.2", 3322)).unwrap();
+        }
+    };
+    forge(4000);
+    for code in rest {
+        forge(100);
+        send(code);
+    }
+    take(codes.len());
+    let drops = net.status("r")["drops"].clone();
+    let refused = ["entry-share", "look-up-rate", "fetch-full", "fetch-timeout"].map(|reason| drops[reason].as_u64());
+    assert!(refused.iter().flatten().sum::<u64>() > 1000, "the forger has come in: {drops}");
+}
+
+/// A capsule for node b.
+fn header(code: Digest, previous: Addr, source: Addr, destination: Addr) -> capsule::Header {
+    capsule::Header { app_port: PORT, bound: 16, code, previous, source, destination }
 }
 
 fn brief(net: &Running, node: &str) -> String {

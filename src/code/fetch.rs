@@ -7,7 +7,7 @@
 //! before their digest is right. After ANTS (DLRequest, DLResponse).
 //!
 //! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends
-//! what [`Step`]s say. At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by neighbour (`queue`).
+//! what [`Step`]s say. At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by the way they came (`queue`).
 //! Every list has a limit, and the oldest of whoever has most gives way.
 
 mod assembly;
@@ -17,6 +17,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use crate::code::run::Ingress;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
 use crate::trust::object_name;
@@ -179,7 +180,8 @@ impl Fetch {
             given.extend(self.queue.join(&code, frame, source).flatten().map(Given::for_room));
             return (steps, given);
         }
-        let mut pending = Pending::new(code, source.into_iter().collect(), Stage::LookingUp(code, None));
+        let lane = frame.as_ref().map_or(Ingress::Node, Ingress::of);
+        let mut pending = Pending::new(code, lane, source.into_iter().collect(), Stage::LookingUp(code, None));
         pending.deadline = now;
         pending.waiting.extend(frame);
         given.extend(self.queue.push(pending).into_iter().map(Given::for_room));
@@ -220,12 +222,12 @@ impl Fetch {
 
     /// The search that gives way to one of this neighbour's: the oldest that nobody answers; or, where the neighbour has less than its
     /// share on its way, the oldest of whoever has most.
-    fn giving_way(&self, whose: Option<Source>) -> Option<usize> {
+    fn giving_way(&self, whose: Ingress) -> Option<usize> {
         let can = |pending: &Pending| !pending.is_near_its_end();
         if let Some(stuck) = self.pending.iter().position(|pending| can(pending) && pending.is_stuck()) {
             return Some(stuck);
         }
-        let of = |lane: Option<Source>| self.pending.iter().filter(|pending| pending.lane == lane).count();
+        let of = |lane: Ingress| self.pending.iter().filter(|pending| pending.lane == lane).count();
         let most =
             self.pending.iter().map(|pending| (of(pending.lane), pending.lane)).max_by_key(|(count, _)| *count)?;
         if most.1 == whose || of(whose) + 1 >= most.0 {
@@ -241,7 +243,7 @@ impl Fetch {
         if self.queue.besides() >= QUEUED_MAX {
             return None;
         }
-        let pending = Pending::new(code, of.sources.clone(), Stage::LookingUp(digest, Some(length)));
+        let pending = Pending::new(code, of.lane, of.sources.clone(), Stage::LookingUp(digest, Some(length)));
         self.end_beside(&code);
         self.queue.push(Pending { beside: true, deadline: now, ..pending });
         let (mut steps, mut given) = (Vec::new(), Vec::new());
@@ -249,9 +251,10 @@ impl Fetch {
         Some((steps, given))
     }
 
-    /// Whose capsule made the node fetch what is beside a code.
-    pub fn whose_beside(&self, code: &Digest) -> Option<Source> {
-        self.pending.iter().find(|pending| pending.beside && pending.code == *code)?.lane
+    /// By which way the capsule came that made the node fetch what is beside a code.
+    pub fn whose_beside(&self, code: &Digest) -> Ingress {
+        let beside = self.pending.iter().find(|pending| pending.beside && pending.code == *code);
+        beside.map_or(Ingress::Node, |pending| pending.lane)
     }
 
     /// What was fetched beside a code is here, or not wanted any more.

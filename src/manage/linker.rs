@@ -1,21 +1,21 @@
 //! What the loader must not wait for: the kernel's verifier.
 //!
 //! One thread carries out what concerns the kernel half. Linking is paced, and gives way to all else: whoever makes the node
-//! link much costs it a fifth of a CPU at most, after a burst. Codes wait in the line of whoever wants them, a principal or a neighbour,
-//! and lines have turns: so much code of one costs that one time.
+//! link much costs it a fifth of a CPU at most, after a burst. Codes wait in [`Turns`], by the way they came and there by principal, as they do
+//! for the compiler: much code of one costs that one time, and when there is no more room its newest code, which stays in the user half.
 
 use super::kernel::Messenger;
 use super::loader::Loaded;
-use crate::node::{KernelOrder, Whose};
+use super::loader::turns::Turns;
+use crate::node::KernelOrder;
 use crate::sys::poll::Waker;
 use crate::wire::Digest;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Codes that can wait to be linked. Other orders are at most two for each code.
+/// Codes that can wait to be linked, and as many that come while one is. Other orders are at most two for each code.
 const LINKS_MAX: usize = 1024;
 
 /// Time that linking may take before it is paced.
@@ -30,28 +30,29 @@ const PARTS: u32 = 5;
 /// The way to the thread.
 pub struct Linker {
     orders: Sender<KernelOrder>,
-    waiting: Arc<AtomicUsize>,
+    /// Codes that the thread has not taken in yet.
+    coming: Arc<AtomicUsize>,
 }
 
 impl Linker {
     /// Starts the thread; it ends with this value.
     pub fn start(messenger: Messenger, outbox: Sender<Loaded>, waker: Waker) -> std::io::Result<Linker> {
         let (orders, inbox) = channel();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let done = waiting.clone();
+        let coming = Arc::new(AtomicUsize::new(0));
+        let taken = coming.clone();
         std::thread::Builder::new()
             .name("anode-linker".into())
-            .spawn(move || serve(&messenger, &inbox, &done, &outbox, &waker))?;
-        Ok(Linker { orders, waiting })
+            .spawn(move || serve(&messenger, &inbox, &taken, &outbox, &waker))?;
+        Ok(Linker { orders, coming })
     }
 
     /// Hands an order over. Gives the code back if it is one too many to be linked, with the reason.
     pub fn submit(&self, order: KernelOrder) -> Result<(), (Digest, String)> {
         if let KernelOrder::Link { code, .. } = &order
-            && self.waiting.fetch_add(1, Ordering::Relaxed) >= LINKS_MAX
+            && self.coming.fetch_add(1, Ordering::Relaxed) >= LINKS_MAX
         {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err((*code, format!("{LINKS_MAX} codes wait to be linked already: it runs in the user half")));
+            self.coming.fetch_sub(1, Ordering::Relaxed);
+            return Err((*code, too_many()));
         }
         // A thread that is gone leaves the user half alone, as if there were no kernel half.
         let _ = self.orders.send(order);
@@ -62,12 +63,12 @@ impl Linker {
 fn serve(
     messenger: &Messenger,
     inbox: &Receiver<KernelOrder>,
-    waiting: &AtomicUsize,
+    coming: &AtomicUsize,
     outbox: &Sender<Loaded>,
     waker: &Waker,
 ) {
     messenger.warm_up();
-    let mut links = Lines::default();
+    let mut links = Turns::new(LINKS_MAX);
     let mut pace = Pace { left: BURST, since: Instant::now(), rest: Duration::ZERO };
     let mut listened = Instant::now();
     loop {
@@ -85,17 +86,24 @@ fn serve(
         }
         let wait = if links.is_empty() { listen } else { pace.rest.saturating_sub(pace.since.elapsed()) };
         match inbox.recv_timeout(wait) {
-            Ok(order @ KernelOrder::Link { .. }) => links.push(order),
+            Ok(order @ KernelOrder::Link { cause, .. }) => {
+                coming.fetch_sub(1, Ordering::Relaxed);
+                if let Some(KernelOrder::Link { code, .. }) = links.push(cause, order) {
+                    if outbox.send(Loaded::Linked(code, Err(too_many()))).is_err() {
+                        return;
+                    }
+                    waker.wake();
+                }
+            }
             Ok(order) => {
                 if let KernelOrder::Unlink(gone) = &order {
-                    waiting.fetch_sub(links.remove(gone), Ordering::Relaxed);
+                    links.remove(|link| is_of(link, gone));
                 }
                 messenger.carry_out(order);
             }
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                let Some(link) = links.pop() else { continue };
-                waiting.fetch_sub(1, Ordering::Relaxed);
+                let Some((_, link)) = links.next(|_| true) else { continue };
                 let told = pace.charge(|| messenger.carry_out(link));
                 if let Some((code, result)) = told {
                     if outbox.send(Loaded::Linked(code, result)).is_err() {
@@ -108,44 +116,13 @@ fn serve(
     }
 }
 
-/// Codes that wait to be linked, in a line for each who wants some.
-#[derive(Default)]
-struct Lines(VecDeque<(Whose, VecDeque<KernelOrder>)>);
+fn too_many() -> String {
+    format!("{LINKS_MAX} codes wait to be linked already: it runs in the user half")
+}
 
-impl Lines {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn push(&mut self, order: KernelOrder) {
-        let KernelOrder::Link { whose, .. } = &order else { return };
-        match self.0.iter_mut().find(|(of, _)| of == whose) {
-            Some((_, line)) => line.push_back(order),
-            None => self.0.push_back((*whose, VecDeque::from([order]))),
-        }
-    }
-
-    /// The next one: its line stands last then.
-    fn pop(&mut self) -> Option<KernelOrder> {
-        let (whose, mut line) = self.0.pop_front()?;
-        let next = line.pop_front();
-        if !line.is_empty() {
-            self.0.push_back((whose, line));
-        }
-        next
-    }
-
-    /// Takes a code out; says how often it waited.
-    fn remove(&mut self, gone: &Digest) -> usize {
-        let mut count = 0;
-        for (_, line) in &mut self.0 {
-            let before = line.len();
-            line.retain(|link| !matches!(link, KernelOrder::Link { code, .. } if code == gone));
-            count += before - line.len();
-        }
-        self.0.retain(|(_, line)| !line.is_empty());
-        count
-    }
+/// Whether an order is to link this code.
+fn is_of(order: &KernelOrder, name: &Digest) -> bool {
+    matches!(order, KernelOrder::Link { code, .. } if code == name)
 }
 
 /// How much linking there may be.
@@ -173,30 +150,35 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::fetch::Source;
+    use crate::node::{Cause, Ingress};
     use crate::port::{PeerId, PortId};
     use crate::trust::Role;
-    use crate::wire::Addr;
+
+    fn name(peer: u16, number: u32) -> Digest {
+        Digest::of(&[&peer.to_be_bytes()[..], &number.to_be_bytes()].concat())
+    }
+
+    fn push(links: &mut Turns<KernelOrder>, peer: u16, number: u32) -> Option<Digest> {
+        let cause = Cause { ingress: Ingress::Port(PortId(0), PeerId(peer)), principal: None };
+        let (role, bpf) = (Arc::new(Role::anyone(Default::default())), Arc::from([0; 8]));
+        let order = KernelOrder::Link { code: name(peer, number), bpf, window: 0, role, cause };
+        links.push(cause, order).and_then(named)
+    }
+
+    fn named(order: KernelOrder) -> Option<Digest> {
+        if let KernelOrder::Link { code, .. } = order { Some(code) } else { None }
+    }
 
     #[test]
-    fn who_has_much_linked_waits_behind_itself() {
-        let name = |peer: u16, number: u32| Digest::of(&[&peer.to_be_bytes()[..], &number.to_be_bytes()].concat());
-        let order = |peer: u16, number: u32| {
-            let source = Source { port: PortId(0), peer: PeerId(peer), addr: Addr::UNSPECIFIED };
-            let (role, bpf) = (Arc::new(Role::anyone(Default::default())), Arc::from([0; 8]));
-            KernelOrder::Link { code: name(peer, number), bpf, window: 0, role, whose: (None, Some(source)) }
-        };
-        let mut lines = Lines::default();
-        (0..100).for_each(|number| lines.push(order(1, number)));
-        lines.push(order(2, 0));
-        lines.push(order(3, 0));
-        let mut next = || match lines.pop() {
-            Some(KernelOrder::Link { code, .. }) => code,
-            _ => panic!("nothing waits"),
-        };
+    fn who_has_much_linked_waits_behind_itself_and_takes_nobodys_place() {
+        let mut links = Turns::new(100);
+        (0..99).for_each(|number| assert_eq!(push(&mut links, 1, number), None));
+        assert_eq!((push(&mut links, 2, 0), push(&mut links, 3, 0)), (None, Some(name(1, 98))));
+        let mut next = || links.next(|_| true).and_then(|(_, order)| named(order)).unwrap();
         assert_eq!([next(), next(), next(), next()], [name(1, 0), name(2, 0), name(3, 0), name(1, 1)]);
-        assert_eq!((lines.remove(&name(1, 50)), lines.remove(&name(1, 0))), (1, 0));
-        let left = core::iter::from_fn(|| lines.pop()).count();
-        assert!(left == 97 && lines.is_empty());
+        let mut remove = |number| links.remove(|order| is_of(order, &name(1, number)));
+        assert_eq!((remove(50), remove(0)), (1, 0));
+        let left = core::iter::from_fn(|| links.next(|_| true)).count();
+        assert!(left == 95 && links.is_empty());
     }
 }

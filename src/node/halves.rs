@@ -7,10 +7,9 @@
 
 use super::Node;
 use super::codes::Code;
-use super::output::{Effect, KernelOrder, Linked, Turn};
+use super::output::{Cause, Effect, Ingress, KernelOrder, Linked, Turn};
 use super::running::Done;
 use crate::classify::{Class, classify};
-use crate::code::fetch::Source;
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{CHILDREN_MAX, LINES_MAX};
 use crate::ee::capsule::log::Line;
@@ -226,7 +225,7 @@ impl Node {
     }
 
     /// The bpf representation of code that is ready, or will be, has come.
-    pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>, from: Option<Source>) {
+    pub(super) fn take_bpf(&mut self, turn: &mut Turn<'_>, code: Digest, bpf: Arc<[u8]>, ingress: Ingress) {
         let (window, grant) = match self.codes.of(&code) {
             Some(Code::Ready(ready)) => (ready.window as u32, &ready.grant),
             Some(Code::Coming(coming)) => match &coming.grant {
@@ -236,8 +235,8 @@ impl Node {
             _ => return,
         };
         let (role, principal) = (grant.role.clone(), grant.principal);
-        let whose = (principal, from.filter(|_| principal.is_none()));
-        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role, whose }));
+        let cause = Cause { ingress, principal };
+        turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role, cause }));
     }
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its

@@ -12,12 +12,11 @@ use crate::clean::shown;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::{Program, Tier};
-use crate::ee::capsule::env::Env;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::{Frame, Payer, PeerId};
+use crate::port::{Frame, Payer};
 use crate::trust::{CredentialSet, PrincipalId, object_name};
 use crate::wire::{Addr, Digest, capsule, fetch};
 use std::sync::Arc;
@@ -25,9 +24,7 @@ use std::sync::Arc;
 impl Node {
     /// A capsule waits for its code.
     pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
-        if !self.fetch.is_pending(&code)
-            && let Some(source) = source
-            && !self.may_look_up(turn.now, source)
+        if !self.fetch.is_pending(&code) && source.is_some() && !self.look_ups.charge(turn.now, Ingress::of(&frame), 1)
         {
             return self.drop(turn, frame, Reason::LookUpRate);
         }
@@ -39,16 +36,6 @@ impl Node {
         let (steps, given) = self.fetch.wait(turn.now, code, Some(frame), near);
         self.give_up(turn, given);
         self.take_steps(turn, steps);
-    }
-
-    /// Whether this neighbour may make the node look for another unknown code. Those that are none share one rate, by port.
-    fn may_look_up(&mut self, now: u64, source: Source) -> bool {
-        let known = |env: &Env| env.topology.neighbours.index(source.port, source.addr).is_some();
-        let who = match self.env.as_deref().is_some_and(known) {
-            true => source,
-            false => Source { port: source.port, peer: PeerId::NONE, addr: Addr::UNSPECIFIED },
-        };
-        self.look_ups.charge(now, who, 1)
     }
 
     /// For whom the node looks for a code on its way: for who has waited for longest.
@@ -135,9 +122,9 @@ impl Node {
             }
             Some(entry) if entry.bpf() == Some(digest) => {
                 self.keep_object(turn, digest, bytes.clone());
-                let from = self.fetch.whose_beside(&code);
+                let ingress = self.fetch.whose_beside(&code);
                 self.fetch.end_beside(&code);
-                self.take_bpf(turn, code, bytes, from);
+                self.take_bpf(turn, code, bytes, ingress);
             }
             _ => self.refuse(turn, code, "its manifest was forgotten while it came".into()),
         }

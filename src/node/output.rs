@@ -13,7 +13,7 @@ use crate::nodeos::record::SharedRecords;
 use crate::nodeos::share::SharedAccount;
 use crate::nodeos::state_store::SharedState;
 use crate::port::{Frame, FramePool, PortId};
-use crate::trust::{Claim, PrincipalId, Role};
+use crate::trust::{Claim, Role};
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
@@ -108,9 +108,6 @@ pub struct Shared {
     pub records: Option<Arc<dyn SharedRecords>>,
 }
 
-/// Who wants code of the kernel half: a principal, the neighbour that sent unsigned code, or this node.
-pub type Whose = (Option<PrincipalId>, Option<Source>);
-
 /// What the kernel half shall know.
 pub enum KernelOrder {
     /// Let this code run.
@@ -125,8 +122,8 @@ pub enum KernelOrder {
         window: u32,
         /// In which it acts: its form, calls and limits in the kernel.
         role: Arc<Role>,
-        /// Whose turn it takes: who signed it, or the neighbour that it came from.
-        whose: Whose,
+        /// Whose turn it takes.
+        cause: Cause,
     },
     /// Take this code out.
     Unlink(Digest),

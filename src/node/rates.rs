@@ -1,8 +1,8 @@
 //! What each neighbour may ask of a node a second.
 
-use crate::code::fetch::Source;
 use crate::nodeos::bucket::TokenBucket;
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// Neighbours whose rates are remembered; the one that has asked for nothing for longest gives way.
 pub(super) const PEERS_MAX: usize = 1024;
@@ -14,22 +14,22 @@ struct Rate {
     used: u64,
 }
 
-/// A rate for each neighbour.
-pub(super) struct Rates {
-    list: HashMap<Source, Rate, foldhash::fast::FixedState>,
+/// A rate for each neighbour, or for whatever tells who asks.
+pub(super) struct Rates<K> {
+    list: HashMap<K, Rate, foldhash::fast::FixedState>,
     charges: u64,
     per_second: u64,
     burst: u64,
 }
 
-impl Rates {
+impl<K: Copy + Eq + Hash> Rates<K> {
     /// Each neighbour may have so much a second, and so much at once.
-    pub(super) fn new(per_second: u64, burst: u64) -> Rates {
+    pub(super) fn new(per_second: u64, burst: u64) -> Rates<K> {
         Rates { list: HashMap::default(), charges: 0, per_second, burst }
     }
 
     /// Charges a neighbour; false if that is beyond its rate.
-    pub(super) fn charge(&mut self, now: u64, who: Source, amount: u64) -> bool {
+    pub(super) fn charge(&mut self, now: u64, who: K, amount: u64) -> bool {
         if self.list.len() >= PEERS_MAX && !self.list.contains_key(&who) {
             let idle = self.list.iter().min_by_key(|(_, rate)| rate.used).map(|(source, _)| *source);
             idle.and_then(|idle| self.list.remove(&idle));
@@ -46,19 +46,16 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{PeerId, PortId};
-    use crate::wire::Addr;
 
     #[test]
     fn many_neighbours_give_none_a_full_bucket_who_goes_on_asking() {
-        let source = |peer: u16| Source { port: PortId(0), peer: PeerId(peer), addr: Addr::UNSPECIFIED };
         let mut rates = Rates::new(1, 100);
-        assert!(rates.charge(0, source(0), 100));
+        assert!(rates.charge(0, 0, 100));
         for peer in 1..5000 {
-            assert!(!rates.charge(0, source(0), 2), "with {peer} others");
-            assert!(rates.charge(0, source(peer), 100));
+            assert!(!rates.charge(0, 0, 2), "with {peer} others");
+            assert!(rates.charge(0, peer, 100));
         }
         assert_eq!(rates.list.len(), PEERS_MAX);
-        assert!(!rates.charge(0, source(4999), 2));
+        assert!(!rates.charge(0, 4999, 2));
     }
 }

@@ -11,7 +11,7 @@
 
 use super::Node;
 use super::codes::Code;
-use super::output::{Effect, Turn};
+use super::output::{Effect, Ingress, Turn};
 use super::rates::Rates;
 use crate::classify::Native;
 use crate::code::fetch::Source;
@@ -22,7 +22,7 @@ use crate::trust::{Extent, Grant, Kept, Revocation, Rights, Subject};
 use crate::wire::revocation::{Key, LENGTH, Repr, View};
 use crate::wire::{Addr, Digest, anep};
 
-/// Revocations a second that one neighbour may tell, and at once.
+/// Revocations a second that one neighbour may tell, or all whom a port does not know together, and at once.
 const PER_SECOND: u64 = 8;
 const BURST: u64 = 64;
 /// Messages a second by which news are passed on, over all neighbours, and at once. What is more waits for its turn to be told again.
@@ -63,7 +63,7 @@ pub struct RevocationCounts {
 /// What a node tells its neighbours.
 pub(super) struct Revoking {
     known: Vec<Repr>,
-    rates: Rates,
+    rates: Rates<Ingress>,
     relays: TokenBucket,
     /// Which pair of revocation and neighbour is next, and when.
     next: usize,
@@ -110,7 +110,7 @@ impl Node {
         let Some(from) = self.fetch_peer(&frame, claimed, native) else {
             return self.drop(turn, frame, Reason::RevocationForeign);
         };
-        if !self.revoking.rates.charge(turn.now, from, 1) {
+        if !self.revoking.rates.charge(turn.now, Ingress::of(&frame), 1) {
             return self.drop(turn, frame, Reason::RevocationRate);
         }
         match Repr::parse(frame.bytes()) {

@@ -35,7 +35,7 @@ struct Request {
 /// Requests under way and the rates of those who ask.
 pub(super) struct Serving {
     asked: VecDeque<Request>,
-    rates: Rates,
+    rates: Rates<Source>,
 }
 
 impl Serving {

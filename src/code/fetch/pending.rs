@@ -3,6 +3,7 @@
 use super::assembly::Assembly;
 use super::nonces::Nonces;
 use super::{FAILURES_MAX, RETRY, SOURCES_MAX, Source, Step, TRIES_MAX};
+use crate::code::run::Ingress;
 use crate::port::Frame;
 use crate::wire::{Digest, fetch};
 use std::collections::VecDeque;
@@ -27,8 +28,8 @@ pub(super) struct Pending {
     pub(super) absent: usize,
     /// Whose turn it is stands first.
     pub(super) sources: VecDeque<Source>,
-    /// Who made the node look for it: whose turn it takes.
-    pub(super) lane: Option<Source>,
+    /// By which way that came that made the node look for it: whose turn it takes. Addresses that packets claim say nothing here.
+    pub(super) lane: Ingress,
     /// How often it gave way to others, or was asked for in vain.
     pub(super) rounds: u32,
     pub(super) nonce: Option<u32>,
@@ -41,14 +42,14 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn new(code: Digest, sources: VecDeque<Source>, stage: Stage) -> Pending {
+    pub(super) fn new(code: Digest, lane: Ingress, sources: VecDeque<Source>, stage: Stage) -> Pending {
         Pending {
             code,
             beside: false,
             stage,
             optional: false,
             absent: 0,
-            lane: sources.front().copied(),
+            lane,
             rounds: 0,
             sources,
             nonce: None,

@@ -1,11 +1,13 @@
 //! Searches that wait for a place among those on their way.
 //!
-//! Each neighbour has a lane, and so have all strangers together; lanes have turns, so who wants much waits behind itself. What
+//! Each neighbour that the port knows has a lane, and so have all others of a port together ([`Ingress`]), since a name that costs nothing
+//! is worth nothing; lanes have turns, so who wants much waits behind itself. What
 //! finds no room displaces the oldest search of the longest lane: a flood of names costs its own sender. Objects beside a code,
 //! for which no capsule waits, are counted apart and give way to nothing.
 
 use super::pending::Pending;
 use super::{QUEUED_MAX, Source, WAITING_PER_CODE_MAX};
+use crate::code::run::Ingress;
 use crate::port::Frame;
 use crate::wire::Digest;
 use std::collections::{HashMap, VecDeque};
@@ -13,9 +15,9 @@ use std::collections::{HashMap, VecDeque};
 /// By what a search is known: the code, and whether it is beside that.
 type Key = (Digest, bool);
 
-/// The searches that one neighbour causes.
+/// The searches that come by one way.
 struct Lane {
-    whose: Option<Source>,
+    whose: Ingress,
     waiting: VecDeque<Key>,
 }
 
@@ -75,7 +77,7 @@ impl Queue {
     }
 
     /// Whose searches may go on at `now`, in their turns.
-    pub fn ready(&self, now: u64) -> impl Iterator<Item = Option<Source>> {
+    pub fn ready(&self, now: u64) -> impl Iterator<Item = Ingress> {
         let ready = move |key: &Key| self.all.get(key).is_some_and(|pending| pending.deadline <= now);
         self.lanes.iter().filter(move |lane| lane.waiting.iter().any(ready)).map(|lane| lane.whose)
     }
@@ -101,7 +103,7 @@ impl Queue {
     }
 
     /// The next search of these whose time has come at `now`: its lane has had its turn.
-    pub fn pop(&mut self, now: u64, whose: Option<Source>) -> Option<Pending> {
+    pub fn pop(&mut self, now: u64, whose: Ingress) -> Option<Pending> {
         let all = &self.all;
         let ready = |key: &Key| all.get(key).is_some_and(|pending| pending.deadline <= now);
         let at = self.lanes.iter().position(|lane| lane.whose == whose)?;

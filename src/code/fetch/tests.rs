@@ -1,6 +1,7 @@
 //! Sources that lie about lengths, or do not have the code.
 
 use super::*;
+use crate::port::Payer;
 use crate::wire::fetch;
 
 const CODE: Digest = Digest([7; 32]);
@@ -92,15 +93,18 @@ fn name(number: usize) -> Digest {
     Digest::of(&number.to_be_bytes())
 }
 
-fn frame() -> Option<Frame> {
-    Some(Frame::from_bytes(b"x"))
+/// A capsule of a neighbour that its port knows.
+fn frame(peer: u16) -> Option<Frame> {
+    let mut frame = Frame::from_bytes(b"x");
+    (frame.peer, frame.payer) = (PeerId(peer), Payer(peer));
+    Some(frame)
 }
 
 /// A fetcher with as many codes of one neighbour on their way as can be, all asked for at 0.
 fn full() -> Fetch {
     let mut fetch = Fetch::new([1; 32]);
     for number in 0..PENDING_MAX {
-        let (steps, given) = fetch.wait(0, name(number), frame(), Some(source(0)));
+        let (steps, given) = fetch.wait(0, name(number), frame(0), Some(source(0)));
         assert!(steps == [Step::LookUp(name(number))] && given.is_empty());
         assert_eq!(fetch.looked_up(0, name(number), None).0.len(), 1);
     }
@@ -111,7 +115,7 @@ fn full() -> Fetch {
 fn what_finds_no_place_waits_for_one_and_is_looked_for_then() {
     let mut fetch = full();
     for number in PENDING_MAX..PENDING_MAX + 900 {
-        let (steps, given) = fetch.wait(1, name(number), frame(), Some(source(0)));
+        let (steps, given) = fetch.wait(1, name(number), frame(0), Some(source(0)));
         assert!(steps.is_empty() && given.is_empty(), "all others have just been asked for");
     }
     assert_eq!((fetch.len(), fetch.queued(), fetch.waiting()), (PENDING_MAX, 900, PENDING_MAX + 900));
@@ -129,7 +133,7 @@ fn a_flood_of_names_that_nobody_answers_lets_others_pass_and_ends() {
     let mut fetch = full();
     fetch.preparing(name(0));
     fetch.expire(RETRY);
-    let (steps, given) = fetch.wait(RETRY + 1, name(1000), frame(), Some(source(0)));
+    let (steps, given) = fetch.wait(RETRY + 1, name(1000), frame(0), Some(source(0)));
     assert!(steps == [Step::LookUp(name(1000))] && given.is_empty(), "the oldest that is not answered gives way");
     assert_eq!(fetch.looked_up(RETRY + 1, name(1000), None).0.len(), 1);
     assert!(fetch.is_pending(&name(1)) && fetch.queued() == 1 && fetch.is_preparing(&name(0)));
@@ -154,20 +158,39 @@ fn who_wants_much_displaces_itself() {
     let mut fetch = full();
     let mut given = 0;
     for number in 100..100 + 2 * QUEUED_MAX {
-        given += fetch.wait(1, name(number), frame(), Some(source(0))).1.len();
+        given += fetch.wait(1, name(number), frame(0), Some(source(0))).1.len();
     }
     assert_eq!((given, fetch.queued()), (QUEUED_MAX, QUEUED_MAX));
     // Others have a share of the places at once.
     for number in 0..PENDING_MAX / 2 {
-        let (steps, _) = fetch.wait(2, name(number + 10_000), frame(), Some(source(1)));
+        let (steps, _) = fetch.wait(2, name(number + 10_000), frame(1), Some(source(1)));
         assert_eq!(steps, [Step::LookUp(name(number + 10_000))], "{number}");
     }
-    assert!(fetch.wait(2, name(20_000), frame(), Some(source(1))).0.is_empty());
+    assert!(fetch.wait(2, name(20_000), frame(1), Some(source(1))).0.is_empty());
     for number in 0..8 {
-        let (_, gone) = fetch.wait(3, name(number + 30_000), frame(), Some(source(1)));
+        let (_, gone) = fetch.wait(3, name(number + 30_000), frame(1), Some(source(1)));
         assert!(gone.iter().all(|gone| gone.reason == Reason::FetchFull));
         assert!(fetch.is_pending(&name(number + 30_000)));
     }
+}
+
+#[test]
+fn names_that_a_stranger_makes_up_are_one_lane_and_displace_nobody() {
+    let mut fetch = full();
+    let forged = |number: usize| {
+        let addr = Addr::v4((number as u32).to_be_bytes());
+        (frame(PeerId::NONE.0), Some(Source { port: PortId(0), peer: PeerId::NONE, addr }))
+    };
+    let flood = |fetch: &mut Fetch, numbers: core::ops::Range<usize>| {
+        numbers.flat_map(|number| fetch.wait(1, name(number), forged(number).0, forged(number).1).1).count()
+    };
+    flood(&mut fetch, 1000..1000 + QUEUED_MAX);
+    for number in 0..100 {
+        let (_, gone) = fetch.wait(2, name(number + 10_000), frame(1), Some(source(1)));
+        assert!(gone.iter().all(|gone| gone.frame.peer == PeerId::NONE), "{number}");
+    }
+    assert_eq!(flood(&mut fetch, 20_000..20_000 + 3 * QUEUED_MAX), 3 * QUEUED_MAX, "each displaces another of its own");
+    assert!((0..100).all(|number| fetch.is_pending(&name(number + 10_000))));
 }
 
 #[test]

@@ -106,6 +106,19 @@ impl<T> Turns<T> {
         Some((ingress, job))
     }
 
+    /// Takes jobs out; says how many they were.
+    pub fn remove(&mut self, is: impl Fn(&T) -> bool) -> usize {
+        let before = self.count;
+        for waiting in &mut self.ingresses {
+            waiting.principals.iter_mut().for_each(|(_, jobs)| jobs.retain(|job| !is(job)));
+            waiting.principals.retain(|(_, jobs)| !jobs.is_empty());
+            waiting.count = waiting.principals.iter().map(|(_, jobs)| jobs.len()).sum();
+        }
+        self.forget_idle();
+        self.count = self.ingresses.iter().map(|waiting| waiting.count).sum();
+        before - self.count
+    }
+
     fn forget_idle(&mut self) {
         self.ingresses.retain(|waiting| waiting.count > 0);
     }
