@@ -53,7 +53,7 @@ fn in_kernel(status: &Value, counter: &str) -> u64 {
 /// Capsules of three applications cross the line; gives the status of the node in the middle.
 fn use_applications(net: &Running) -> Value {
     for to in [B, "fd00:0:2::2"] {
-        let pinged = net.ping("a", to, 50);
+        let pinged = net.ping_warm("a", to, 50);
         let drops = ["a", "r", "b"].map(|node| net.status(node)["drops"].clone());
         assert_eq!(pinged["summary"]["received"], 50, "{drops:?} {pinged}");
         assert_eq!(pinged["summary"]["duplicates"], 0, "{pinged}");
