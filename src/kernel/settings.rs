@@ -5,9 +5,9 @@
 //! - **Joining**: the kernel joins segments of one flow into frames longer than any link carries (`gro`, `lro`), which nobody could send on. So it
 //!   does not where packets of channels are read from a socket.
 //!
-//! A file in the run directory says what was changed: it is written before the change and taken away after it was undone, each time
+//! Files in the run directory say what was changed: written before the change and taken away after it was undone, each time
 //! as a whole, since a process may die at any instant. Whoever comes next undoes it: a process that follows, or `anode node down` in the same
-//! network namespace.
+//! network namespace. What older versions change too stands in a file of the form that they know: either may come next.
 
 use crate::broker;
 use crate::sys::ethtool;
@@ -19,10 +19,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The network namespace, then in each line the name of a setting and that of an interface where it was on.
 const FILE: &str = "settings";
-/// The next one, while it is written.
-const FRESH: &str = "settings.new";
-/// Of older versions: the network namespace, then names of interfaces where tags were taken off.
-const OLD: &str = "rxvlan";
+/// The network namespace, then in each line the name of an interface where tags were taken off, as all versions know it.
+const TAGS: &str = "rxvlan";
+/// What follows the name of the next one, while it is written.
+const FRESH: &str = ".new";
 
 /// Something that a driver, or the kernel for it, does with frames that come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Settings {
     /// What was changed in this network namespace.
     fn read(&self) -> io::Result<Vec<Change>> {
         let (mut list, here) = (Vec::new(), namespace()?.to_string());
-        for file in [FILE, OLD] {
+        for file in [FILE, TAGS] {
             let text = match fs::read_to_string(broker::reach(&self.run_dir).join(file)) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -163,19 +163,24 @@ impl Settings {
     }
 
     fn write(&self, list: &[Change]) -> io::Result<()> {
-        let remove = |file: &str| match fs::remove_file(self.run_dir.join(file)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            done => done,
-        };
-        if list.is_empty() {
-            return remove(FILE).and_then(|()| remove(OLD));
+        let (tags, others): (Vec<&Change>, Vec<&Change>) =
+            list.iter().partition(|(setting, _)| *setting == Setting::Tags);
+        self.write_file(TAGS, tags.iter().map(|(_, interface)| format!("{interface}\n")))?;
+        self.write_file(FILE, others.iter().map(|(setting, interface)| format!("{} {interface}\n", setting.name())))
+    }
+
+    /// One of the files, which is not there while nothing is in it.
+    fn write_file(&self, name: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
+        let (path, lines) = (self.run_dir.join(name), lines.collect::<String>());
+        if lines.is_empty() {
+            return match fs::remove_file(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                done => done,
+            };
         }
-        let lines: Vec<String> =
-            list.iter().map(|(setting, interface)| format!("{} {interface}\n", setting.name())).collect();
-        let fresh = self.run_dir.join(FRESH);
-        fs::write(&fresh, format!("{}\n{}", namespace()?, lines.concat()))?;
-        fs::rename(fresh, self.run_dir.join(FILE))?;
-        remove(OLD)
+        let fresh = self.run_dir.join(format!("{name}{FRESH}"));
+        fs::write(&fresh, format!("{}\n{lines}", namespace()?))?;
+        fs::rename(fresh, path)
     }
 }
 
@@ -188,12 +193,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_changed_is_read_as_it_was_written_and_an_older_file_too() {
+    fn what_was_changed_is_read_as_it_was_written_and_by_older_versions_too() {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings::of(dir.path());
         let here = namespace().unwrap();
-        fs::write(dir.path().join(OLD), format!("{here}\neth7\n")).unwrap();
-        assert_eq!(settings.read().unwrap(), [(Setting::Tags, "eth7".to_owned())]);
+        let older = dir.path().join(TAGS);
+        fs::write(&older, format!("{here}\neth7\n")).unwrap();
+        let tags = (Setting::Tags, "eth7".to_owned());
+        assert_eq!(settings.read().unwrap(), [tags.clone()]);
+        settings.write(&[(Setting::Gro, "eth0".to_owned()), tags]).unwrap();
+        assert_eq!(fs::read_to_string(&older).unwrap(), format!("{here}\neth7\n"));
         let list = [(Setting::Gro, "eth0".to_owned()), (Setting::Lro, "eth1".to_owned())];
         settings.write(&list).unwrap();
         assert_eq!(settings.read().unwrap(), list);

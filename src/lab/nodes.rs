@@ -135,7 +135,7 @@ impl Daemon {
 pub fn forget(lab: &str, nodes: &[Node]) {
     for node in nodes.iter().filter(|node| node.active) {
         let dir = default_run_dir(&format!("{lab}.{}", node.name));
-        for name in ["apps.sock", "control.sock", "node.toml", "node.log", "rxvlan"] {
+        for name in ["apps.sock", "control.sock", "nodeos.sock", "node.toml", "node.log", "rxvlan", "settings"] {
             // What is not there needs no taking away.
             let _ = fs::remove_file(dir.join(name));
         }
