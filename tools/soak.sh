@@ -44,6 +44,12 @@ restarts() {
     ANODE_RESTARTS=50 ANODE_KILLS=100 cargo test --release --locked --test restart --test failed_start -- --nocapture
 }
 
+# The last version and this one follow each other under traffic.
+upgrades() {
+    old=$(sh tools/older.sh) || return 1
+    ANODE_OLD=$old cargo test --release --locked --test upgrade -- --nocapture
+}
+
 generated() {
     PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire &&
         PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
@@ -77,6 +83,7 @@ run seeds "$seeds seeds each: fetching, bounds, peers under loss, duplication, r
 run kills "$kills kills -9 of a process that writes to the store" kill_store
 run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run restarts "50 restarts each under load, without and with kernel half and sockets; 100 starts killed at random" restarts
+run upgrades "the last version, this one, and back, under traffic" upgrades
 run cases "$cases cases of every generated test" generated
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
 run domains "10,000 domains that end, twice: everything counted before and after" domains

@@ -30,6 +30,11 @@ impl KernelHalf {
         adopted.map(|held| held.entry.name).collect()
     }
 
+    /// Codes that ran in the set whose place this one takes, and have not come here yet.
+    pub fn inherited(&self) -> Vec<Digest> {
+        self.state().inherited.keys().copied().collect()
+    }
+
     /// Makes ready what the first code needs.
     pub fn warm_up(&self) -> io::Result<()> {
         self.loader.start()
@@ -59,7 +64,9 @@ impl KernelHalf {
         let made = self.make(held, code, form, limits);
         match made {
             Ok((held, kept)) => {
-                self.state().slots.set(held);
+                let mut state = self.state();
+                state.slots.set(held);
+                state.inherited.remove(name);
                 Ok(kept)
             }
             Err(error) => {
@@ -76,9 +83,12 @@ impl KernelHalf {
             Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),
             _ => None,
         };
-        let kept = match &before {
-            Some(kept) => kept.clone(),
-            None => Arc::new(CodeState::create(entries, keep_ms)?),
+        let inherited = self.state().inherited_state(&held.entry.name)?;
+        let inherited = inherited.and_then(|map| CodeState::adopt(map, entries, keep_ms).ok());
+        let kept = match (&before, inherited) {
+            (Some(kept), _) => kept.clone(),
+            (None, Some(kept)) => Arc::new(kept),
+            (None, None) => Arc::new(CodeState::create(entries, keep_ms)?),
         };
         let (slot, window) = (held.entry.slot, held.entry.window.into());
         let (sets, keep_ms, children) = (kept.sets(), kept.keep_ms(), limits.children_per_packet);
@@ -138,6 +148,7 @@ impl KernelHalf {
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
+        state.inherited.remove(name);
         let Some(Held { entry, .. }) = state.slots.take(name) else { return Ok(()) };
         self.show(&state, &entry)?;
         self.maps.remove_program(entry.slot)?;

@@ -20,6 +20,7 @@ use super::records::Records;
 use super::redirects::{Refused, without_room};
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
+use super::succession::{Beginning, set_up};
 use crate::code::link::Environment;
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::ethtool;
@@ -27,7 +28,7 @@ use crate::topology::{NextHop, Routes};
 use crate::wire::{Addr, Digest, Prefix};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +62,7 @@ pub struct Attached {
     /// The interface's name, and redirected frames that its driver had no room for before.
     pub(super) name: String,
     pub(super) lost_before: u64,
-    _link: Link,
+    pub(super) link: Link,
 }
 
 /// What a kernel half is opened with.
@@ -97,12 +98,21 @@ pub(super) struct State {
     pub(super) neighbours: Vec<(u32, Addr)>,
     /// Neighbours that were told of, here or by a process that has gone.
     pub(super) told: u32,
+    /// Codes that ran in a set of other shapes and have not come here yet, with their soft state.
+    pub(super) inherited: HashMap<Digest, Option<OwnedFd>>,
+    /// Whether this ingress stands wherever one did before ([`KernelHalf::settle`]).
+    pub(super) settled: bool,
 }
 
 impl State {
     /// The interface of a port of the kernel half.
     pub(super) fn interface(&self, port: u32) -> Option<u32> {
         self.ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
+    }
+
+    /// The soft state that a code had in the set whose place this one takes.
+    pub(super) fn inherited_state(&self, code: &Digest) -> io::Result<Option<OwnedFd>> {
+        self.inherited.get(code).and_then(Option::as_ref).map(OwnedFd::try_clone).transpose()
     }
 
     /// The interfaces of all ports.
@@ -118,7 +128,7 @@ pub struct KernelHalf {
     pub(super) accounts: Accounts,
     doors: Arc<Doors>,
     records: Records,
-    ingress: Program,
+    pub(super) ingress: Program,
     /// Behind the ways out while there is code that sends.
     pub(super) egress: Program,
     /// What stands around code.
@@ -134,7 +144,7 @@ pub struct KernelHalf {
 
 #[derive(Debug)]
 pub(super) struct Pinned {
-    pins: Pins,
+    pub(super) pins: Pins,
     pub(super) set: Set,
 }
 
@@ -142,15 +152,10 @@ impl KernelHalf {
     /// Loads what all codes share, or takes over what a process before this one has left.
     pub fn open(opening: Opening) -> io::Result<KernelHalf> {
         let Opening { name, origin, program, pins } = opening;
-        let before = pins.as_ref().map(find).transpose()?.flatten();
-        let is_new = before.is_none();
-        let (maps, set) = match before {
-            Some((set, maps)) => (maps, Some(set)),
-            None => (Maps::create()?, pins.as_ref().map(Pins::create).transpose()?),
-        };
+        let Beginning { maps, set, is_new, heritage } = Beginning::of(pins.as_ref())?;
         let (generation, origin, told) = match maps.node()? {
             Some(before) => before,
-            None => (0, origin, 0),
+            None => (0, heritage.origin.unwrap_or(origin), 0),
         };
         let doors = Arc::new(Doors::new()?);
         let find = |name: &str| match name {
@@ -161,9 +166,8 @@ impl KernelHalf {
         maps.set_stations(&[learn?, act?, family?, later?])?;
         let egress = own::load("egress", find)?;
         let ingress = own::load("ingress", find)?;
-        // An older one has the doors of a process that has gone, which nobody can open any more.
-        if let Some(set) = &set {
-            set_up(set, &maps, is_new, &ingress)?;
+        if let Some(set) = set.as_ref().filter(|_| is_new) {
+            set_up(set, &maps)?;
         }
         let pinned = pins.zip(set).map(|(pins, set)| Pinned { pins, set });
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
@@ -182,6 +186,8 @@ impl KernelHalf {
             origin,
             neighbours: Vec::new(),
             told,
+            inherited: heritage.codes,
+            settled: false,
         };
         let environment = environment()?;
         let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
@@ -222,7 +228,7 @@ impl KernelHalf {
     }
 
     /// Puts the ingress before an interface, in its driver or else in the stack, or takes over what stands there of a
-    /// process before this one. Never takes another program's place.
+    /// process before this one, whose program serves on until all is settled. Never takes another program's place.
     pub fn attach(&self, port: PortEntry) -> io::Result<XdpMode> {
         if port.interface >= PORTS {
             return Err(io::Error::other(format!(
@@ -237,11 +243,11 @@ impl KernelHalf {
         }
         self.maps.set_port(&port, false)?;
         self.set_way_out(&state, port.interface)?;
-        let attached = match self.stand(port.interface) {
+        let attached = match self.stand(port.interface, state.settled) {
             Ok((link, mode, why)) => {
                 let name = ethtool::name(port.interface).unwrap_or_default();
                 let lost_before = without_room(&name);
-                Attached { port, mode, why, name, lost_before, _link: link }
+                Attached { port, mode, why, name, lost_before, link }
             }
             Err(error) => {
                 self.maps.remove_port(port.interface)?;
@@ -283,12 +289,12 @@ impl KernelHalf {
         self.set_neighbours(neighbours).map(|()| true)
     }
 
-    fn stand(&self, interface: u32) -> io::Result<(Link, XdpMode, Option<String>)> {
+    fn stand(&self, interface: u32, settled: bool) -> io::Result<(Link, XdpMode, Option<String>)> {
         let links = self.pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
         for pinned in links.into_iter().filter(|pinned| pinned.interface == interface) {
             match pinned.link.target()? {
                 (at, program) if at == interface => {
-                    if program != self.ingress.info()?.id {
+                    if settled && program != self.ingress.info()?.id {
                         pinned.link.update(&self.ingress)?;
                     }
                     return Ok((pinned.link, pinned.mode, None));
@@ -316,20 +322,6 @@ impl KernelHalf {
                 Ok((own::attach(&self.ingress, interface, XdpMode::Generic)?, XdpMode::Generic, Some(why)))
             }
         }
-    }
-
-    /// All ports have been attached: what older processes left and nobody took over goes.
-    pub fn settle(&self) -> io::Result<()> {
-        let Some(Pinned { pins, set }) = &self.pinned else { return Ok(()) };
-        let state = self.state();
-        let stands = |interface| state.ports.iter().any(|attached| attached.port.interface == interface);
-        for gone in pins.links()?.into_iter().filter(|link| !stands(link.interface)) {
-            self.maps.remove_port(gone.interface)?;
-            gone.remove()?;
-        }
-        drop(state);
-        self.raise_generation()?;
-        pins.retain(set)
     }
 
     /// Takes everything out of the kernel that would outlive this process.
@@ -477,24 +469,6 @@ impl KernelHalf {
             pinned: self.pinned.is_some(),
         }
     }
-}
-
-/// The newest set of maps that fits this program.
-fn find(pins: &Pins) -> io::Result<Option<(Set, Maps)>> {
-    let fits = |set: Set| {
-        let maps = Maps::adopt(|name| set.open(name)).ok()?;
-        maps.node().ok()??;
-        Some((set, maps))
-    };
-    Ok(pins.sets()?.into_iter().find_map(fits))
-}
-
-/// Pins a set, the ingress last: it says that the set is whole. Of one that is not new only that is another.
-fn set_up(set: &Set, maps: &Maps, is_new: bool, ingress: &Program) -> io::Result<()> {
-    if is_new {
-        maps.lasting().try_for_each(|(name, map)| set.keep(name, map))?;
-    }
-    set.keep("ingress", ingress)
 }
 
 /// Lets what is the node's go up the Linux stack past its protocols.

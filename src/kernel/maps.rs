@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
-const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 7;
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,24 @@ pub struct KernelCounts {
 #[derive(Debug)]
 pub struct Maps {
     list: Vec<(&'static str, Map)>,
+}
+
+/// What a map says of a node: the beginning of `struct node`, which is the same in all versions of the contract.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SaidOfNode {
+    pub version: u32,
+    pub generation: u64,
+    /// When its clock began, in nanoseconds of the system's monotonic clock.
+    pub origin: u64,
+    pub neighbours: u32,
+}
+
+/// Reads it.
+pub(super) fn said_of_node(map: &Map) -> io::Result<SaidOfNode> {
+    let mut value = [0; NODE];
+    map.get(&[0; 4], &mut value)?;
+    let (neighbours, version) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
+    Ok(SaidOfNode { version, generation: word64(&value, 0), origin: word64(&value, 24), neighbours })
 }
 
 /// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
@@ -179,10 +197,8 @@ impl Maps {
 
     /// What the node was said to be under this version of the contract: generation, when its clock began, neighbours.
     pub fn node(&self) -> io::Result<Option<(u64, u64, u32)>> {
-        let mut value = [0; NODE];
-        self.of("node_map")?.get(&[0; 4], &mut value)?;
-        let (neighbours, version) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
-        Ok((version == VERSION).then(|| (word64(&value, 0), word64(&value, 24), neighbours)))
+        let said = said_of_node(self.of("node_map")?)?;
+        Ok((said.version == VERSION).then_some((said.generation, said.origin, said.neighbours)))
     }
 
     /// Tells of an interface; says whether frames that come in by it can be copied.

@@ -29,6 +29,7 @@ mod slots;
 mod sockets;
 mod state;
 mod status;
+mod succession;
 mod types;
 
 pub use account::Account;

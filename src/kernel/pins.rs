@@ -24,7 +24,7 @@ const FRESH: &str = "fresh";
 /// How the folders of sets begin.
 const SET: &str = "set-";
 /// The name that says that a set is whole.
-const INGRESS: &str = "ingress";
+pub(super) const INGRESS: &str = "ingress";
 
 /// The pins of one kernel half.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
 /// A port that cannot have it goes without, and the log says why. What a process before this one has left in the
-/// node's run directory is taken over.
+/// node's run directory is taken over, and serves on as it is until the half is settled.
 pub fn open(
     config: &NodeConfig,
     plans: &[Plan],
@@ -63,18 +63,31 @@ pub fn open(
             Err(error) => tracing::warn!(port = port.name, %error, "no kernel half here: capsules run in user space"),
         }
     }
-    half.settle()?;
     Ok(Some(Arc::new(half)))
 }
 
-/// What a process before this one has left, for the node to take over: neighbours, and the codes that run there. Code
-/// that the store does not have stops to run there: the node could not go on with its packets.
-pub fn left(half: &KernelHalf, store: &Store) -> Result<(Vec<Neighbour>, Vec<Digest>)> {
+/// What a process before this one has left, for the node to take over.
+#[derive(Default)]
+pub struct Left {
+    /// Its neighbours.
+    pub neighbours: Vec<Neighbour>,
+    /// The codes that run in the kernel half.
+    pub codes: Vec<Digest>,
+    /// Those of them that run in a set of maps whose place this node's takes once they are in it.
+    pub inherited: Vec<Digest>,
+}
+
+/// What a process before this one has left. Code that the store does not have stops to run there: the node could not go on with its packets.
+pub fn left(half: &KernelHalf, store: &Store) -> Result<Left> {
     let neighbour = |(port, addr)| Neighbour { addr, port: PortId(port as u16), peer: PeerId::NONE };
     let neighbours = half.adopted_neighbours()?.into_iter().map(neighbour).collect();
-    let (codes, unknown): (Vec<_>, Vec<_>) = half.adopted().into_iter().partition(|code| store.object(code).is_some());
+    let known = |code: &Digest| store.object(code).is_some();
+    let (mut codes, mut unknown): (Vec<_>, Vec<_>) = half.adopted().into_iter().partition(known);
+    let (inherited, more): (Vec<_>, Vec<_>) = half.inherited().into_iter().partition(known);
+    codes.extend(&inherited);
+    unknown.extend(more);
     unknown.iter().try_for_each(|code| half.remove_code(code))?;
-    Ok((neighbours, codes))
+    Ok(Left { neighbours, codes, inherited })
 }
 
 /// What looks at frames of channels before the node does: the kernel half, and what takes frames to AF_XDP sockets elsewhere. A node goes on

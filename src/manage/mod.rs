@@ -43,12 +43,12 @@ use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
-use crate::topology::Neighbour;
 use crate::wire::Digest;
 use anyhow::{Context, Result};
 use config::{NodeFile, Plan, RouteSource};
 use control::Handle;
 use files::Files;
+use kernel::Left;
 use management::{Domains, Environment, Management, Member};
 use recent::Recent;
 use revoked::Revocations;
@@ -130,7 +130,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     settings.give_back(of_channels).context("cannot give back what a node before has changed")?;
     let half = kernel::open(&config, &plans, &dir, Clock::start(), &entry)?;
     let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
-    let (neighbours, codes) = left(half.as_deref(), &store, at_store.as_deref())?;
+    let left = left(half.as_deref(), &store, at_store.as_deref())?;
     let messenger = half.clone().map(kernel::Messenger::new);
     let policy = policy(file, &config)?;
     let revocations = policy.revocations.clone();
@@ -146,13 +146,14 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let mut worker = Worker::new(parts)?;
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard, revocations.signed());
-    worker.prepare(neighbours, codes)?;
+    worker.prepare(left)?;
     let xdp = sockets::open(&routing, &plans, &file.xdp, half.as_ref());
     kernel::leave_all_tags(&settings, &plans, &xdp.ports);
     worker.set_channel_halves(kernel::channels(half.as_ref(), plans.len(), &xdp));
     worker.open(&routing.ports, plans.iter().cloned().zip(xdp.ports).collect(), &settings, orders.clone())?;
     worker.seed_links(&kernel::links(&plans));
     listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
+    half.as_ref().map_or(Ok(()), |half| half.settle()).context("the kernel half cannot take its place")?;
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
@@ -176,13 +177,13 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
 }
 
 /// What the next packets need of what a process before this one has left: neighbours, and codes that the store has.
-fn left(half: Option<&KernelHalf>, store: &Store, at: Option<&Path>) -> Result<(Vec<Neighbour>, Vec<Digest>)> {
-    let (neighbours, mut codes) = half.map(|half| kernel::left(half, store)).transpose()?.unwrap_or_default();
+fn left(half: Option<&KernelHalf>, store: &Store, at: Option<&Path>) -> Result<Left> {
+    let mut left = half.map(|half| kernel::left(half, store)).transpose()?.unwrap_or_default();
     // The last ones are prepared first.
     let recent = at.map(recent::read).unwrap_or_default().into_iter().rev().filter(|code| store.object(code).is_some());
-    let more: Vec<Digest> = recent.filter(|code| !codes.contains(code)).collect();
-    codes.extend(more);
-    Ok((neighbours, codes))
+    let more: Vec<Digest> = recent.filter(|code| !left.codes.contains(code)).collect();
+    left.codes.extend(more);
+    Ok(left)
 }
 
 /// Who decides what code may, with what was revoked before.

@@ -189,6 +189,12 @@ impl Node {
         self.adopted.is_empty() && self.fetch.is_empty()
     }
 
+    /// Whether the kernel half has said of these, as far as they are ready, whether it runs them.
+    pub fn awaits_no_link(&self, codes: &[Digest]) -> bool {
+        let awaits = |code| matches!(self.codes.of(code), Some(Code::Ready(ready)) if ready.bpf.is_some() && ready.kernel.is_none());
+        !codes.iter().any(awaits)
+    }
+
     /// Names of the codes that have run lately, the last used first: what the next process prepares.
     pub fn recent_codes(&self) -> Vec<Digest> {
         self.codes.recent(super::RECENT_MAX)

@@ -1,4 +1,5 @@
 //! Capsules that a node is sent while its process lives or does not, and who counts them behind it.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use super::running::Running;
 use anode::kernel::{Filters, Which};

@@ -1,19 +1,20 @@
 //! The worker before its first packet and behind its last one.
 //!
-//! A node that was here before has codes that its packets need at once: those are prepared before a port is open, while the Linux stack
-//! forwards what comes. And what ports have taken from the stack nobody else has: when the node stops, they take no more, and what is in
+//! A node that was here before has codes that its packets need at once: those are prepared before a port is open, while the Linux stack, or the
+//! kernel half of before, forwards what comes. And what ports have taken from the stack nobody else has: when the node stops, they take no more, and what is in
 //! their sockets still goes its way.
 
 use super::{Order, PORTS, Worker};
 use crate::kernel::Settings;
 use crate::manage::config::Plan;
+use crate::manage::kernel::Left;
 use crate::manage::ports::{Before, OpenPort, Opener, explain};
 use crate::node::Turn;
 use crate::node::proofs::Guard;
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::port::PortId;
 use crate::sys::poll::Ready;
-use crate::topology::{Neighbour, Port};
+use crate::topology::Port;
 use crate::wire::ethernet::Mac;
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
@@ -33,10 +34,10 @@ impl Worker {
     }
 
     /// Takes over what a node before this one has left, and prepares codes, before any packet is taken.
-    pub fn prepare(&mut self, neighbours: Vec<Neighbour>, codes: Vec<Digest>) -> io::Result<()> {
+    pub fn prepare(&mut self, left: Left) -> io::Result<()> {
         let begun = self.clock.now();
         let mut turn = Turn { now: begun, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.take_over(&mut turn, neighbours, codes);
+        self.node.take_over(&mut turn, left.neighbours, left.codes);
         let mut ready = Vec::new();
         loop {
             // Nobody can have ordered it to stop yet.
@@ -48,15 +49,16 @@ impl Worker {
                 self.node.timer(&mut turn);
             }
             self.settle(now)?;
-            if self.node.awaits_no_code() {
+            let awaits_code = !self.node.awaits_no_code();
+            if !awaits_code && self.node.awaits_no_link(&left.inherited) {
                 return Ok(());
             }
             if now >= begun + PREPARE {
                 tracing::warn!("codes that ran before are not ready yet: packets come all the same");
                 return Ok(());
             }
-            let wait = self.node.next_timer().min(begun + PREPARE).saturating_sub(now);
-            self.poll.wait(wait, &mut ready)?;
+            let due = if awaits_code { self.node.next_timer() } else { u64::MAX };
+            self.poll.wait(due.min(begun + PREPARE).saturating_sub(now), &mut ready)?;
         }
     }
 
