@@ -24,6 +24,7 @@ lint: deps
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --release --no-deps --locked
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
 	CARGO="$(CARGO)" sh tools/deny.sh
 	$(CARGO) test --release --locked --test tidy
 

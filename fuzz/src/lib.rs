@@ -6,6 +6,8 @@
 
 #[path = "../../src/broker/message.rs"]
 pub mod broker;
+#[path = "../../src/clean.rs"]
+pub mod clean;
 pub mod instructions;
 pub mod plans;
 pub mod programs;
