@@ -1,19 +1,15 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+mod check;
 mod loader;
 
 use crate::broker;
-use crate::broker::sandbox::{self, Part};
+use crate::broker::sandbox::Part;
 use crate::clean;
-use crate::code::bundle::Kind;
 use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
-use crate::manage::management::{Environment, Program};
-use crate::nodeos::grants::Grants;
-use crate::nodeos::limits::OverBudget;
 use crate::nodeos::reason::Reason;
-use crate::trust::{Role, Symbols};
 use clap::Subcommand;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -86,7 +82,7 @@ enum Verb {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Run { config } => run_node(&NodeFile::read(&config)?)?,
-        Verb::Check { config, json } => check(&NodeFile::read(&config)?, json)?,
+        Verb::Check { config, json } => check::check(&NodeFile::read(&config)?, json)?,
         Verb::Status { node, json } => {
             let status = Control::connect(&run_dir(&node))?.status()?;
             if json {
@@ -127,158 +123,6 @@ fn run_node(file: &NodeFile) -> anyhow::Result<()> {
     node.run()?;
     tracing::info!(node = file.name, "node is down");
     Ok(())
-}
-
-fn check(file: &NodeFile, json: bool) -> anyhow::Result<()> {
-    let (config, _) = file.plan()?;
-    let guard = file.guard(&config, 0)?;
-    broker::prepare::check(file)?;
-    let sandbox = sandbox::expected(file)?;
-    if json {
-        let ports: Vec<Value> = config
-            .ports
-            .iter()
-            .map(|port| {
-                serde_json::json!({
-                    "name": port.name,
-                    "link": format!("{:?}", port.link),
-                    "addresses": port.addresses.iter().map(|(addr, _)| addr).collect::<Vec<_>>(),
-                    "mtu": port.mtu,
-                })
-            })
-            .collect();
-        let routes: Vec<Value> = config
-            .routes
-            .iter()
-            .map(|(to, next)| serde_json::json!({"to": to, "via": next.via, "port": next.port.0}))
-            .collect();
-        let all = serde_json::json!({
-            "node": config.name, "run_dir": file.run_dir(), "ports": ports, "routes": routes,
-            "environments": file.environments(&config.roles)?.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
-            "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(), "sizes": config.sizes,
-            "sandbox": sandbox,
-        });
-        crate::say!("{}", serde_json::to_string_pretty(&all)?);
-        return Ok(());
-    }
-    crate::say!("node {}, sockets in {}", config.name, file.run_dir().display());
-    for port in &config.ports {
-        let addresses: Vec<_> = port.addresses.iter().map(|(addr, _)| addr.to_string()).collect();
-        crate::say!("  port {}: {:?}, mtu {}, {}", port.name, port.link, port.mtu, addresses.join(", "));
-    }
-    for neighbour in &config.neighbours {
-        let keys = guard.keys.iter().filter(|key| (key.port, key.addr) == (neighbour.port, neighbour.addr)).count();
-        let proves = if keys > 0 { format!(", proves what it sends ({keys} keys)") } else { String::new() };
-        let port = &config.ports[usize::from(neighbour.port.0)].name;
-        crate::say!("  neighbour {} behind port {port}{proves}", neighbour.addr);
-    }
-    for (port, demands) in config.ports.iter().zip(&guard.demands).filter(|(_, demands)| demands.any()) {
-        crate::say!("  port {} demands {demands}", port.name);
-    }
-    let mut routes: Vec<_> = config.routes.iter().collect();
-    routes.sort_by_key(|(to, _)| *to);
-    for (to, next) in routes {
-        crate::say!("  route {to} via {} port {}", next.via, config.ports[usize::from(next.port.0)].name);
-    }
-    for role in config.roles.iter() {
-        describe_role(role);
-    }
-    file.environments(&config.roles)?.into_iter().for_each(describe_environment);
-    if let Some(path) = &file.files {
-        crate::say!("  files of domains are kept in {}", path.display());
-    }
-    match &file.store {
-        Some(path) => crate::say!("  code is kept in {}", path.display()),
-        None => crate::say!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
-    }
-    describe_expected(&sandbox);
-    crate::say!("ok");
-    Ok(())
-}
-
-/// What an environment is.
-fn describe_environment(Environment { name, program, role, restart }: Environment) {
-    let (what, words) = match program {
-        Program::Process(process) => (describe_jail(&process), process.command),
-        Program::Object(words) => ("in this process".into(), words),
-    };
-    crate::say!("  environment {name} in the role {role}, restarted {restart:?}, {what}: {}", words.join(" "));
-}
-
-/// What the process of an environment has.
-fn describe_jail(process: &crate::manage::management::Process) -> String {
-    let cpu = if process.cpu_percent == 0 { "all".into() } else { format!("{} %", process.cpu_percent) };
-    format!(
-        "{} B of its own, {} processes and threads, weight {} and {cpu} of a CPU, a user from {} to {}",
-        process.data_bytes, process.tasks, process.cpu_weight, process.users.0, process.users.1
-    )
-}
-
-/// What a node would be confined by here.
-fn describe_expected(sandbox: &sandbox::Expected) {
-    crate::say!("  sandbox: user {}; no capability, now or ever", sandbox.user);
-    crate::say!("  sandbox: broker {}", sandbox.broker);
-    for part in &sandbox.parts {
-        crate::say!("  sandbox: {}", part.words());
-    }
-    for part in &sandbox.weaker {
-        crate::say!("  sandbox weaker: {}", part.lack());
-    }
-}
-
-/// What code in a role may.
-fn describe_role(role: &Role) {
-    let calls = match role.symbols {
-        all if all == Symbols::default() => "all calls".to_owned(),
-        some => format!("calls {}", some.names().collect::<Vec<_>>().join(" ")),
-    };
-    let form =
-        if role.representations.has(Kind::Bpf) { format!("{:?} in the kernel, ", role.kernel) } else { String::new() };
-    crate::say!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
-    let limits = &role.limits;
-    crate::say!(
-        "    {} steps, {} children a packet; {} packets, {} steps, {} µs in the kernel, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
-        limits.steps_per_packet,
-        limits.children_per_packet,
-        limits.packets_per_second,
-        limits.steps_per_second,
-        limits.kernel_us_per_second,
-        limits.logs_per_second,
-        limits.state_entries,
-        limits.keep_ms_max,
-        limits.memory_bytes,
-        limits.bpf_instructions,
-        limits.verified_instructions
-    );
-    crate::say!("    {}", describe_grants(&role.grants));
-    if limits.over_budget == OverBudget::Remove {
-        crate::say!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
-    }
-    for root in &role.trusts {
-        crate::say!("    granted by {root}");
-    }
-}
-
-/// What a domain of a role gets besides its limits.
-fn describe_grants(grants: &Grants) -> String {
-    let deadline = match grants.deadline_us {
-        0 => "no deadline".to_owned(),
-        time => format!("deadline {time} µs"),
-    };
-    format!(
-        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
-        grants.weight,
-        grants.priority,
-        grants.memory_bytes,
-        grants.threads,
-        grants.channels,
-        grants.bandwidth,
-        grants.events,
-        grants.domains,
-        grants.files,
-        grants.file_bytes,
-        grants.kernel_programs
-    )
 }
 
 fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
