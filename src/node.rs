@@ -121,7 +121,7 @@ pub struct Node {
     /// What it may send of its own accord, by address.
     originate: reach::Originate,
     /// Whose bounds were cut.
-    clamps: ceilings::Clamps,
+    clamps: ceilings::Said,
     resolver: Resolver,
     applications: HashSet<u16>,
     ingress: Vec<Option<TokenBucket>>,

@@ -83,3 +83,14 @@ fn blocks_of_other_kinds_are_not_run() {
     let text = "```sh\nfalse\n```\n```sh test\ntrue\n```\n```toml\nx = 1\n```\n";
     assert_eq!(script(text), (format!("{BEGINNING}true\n"), 1));
 }
+
+/// The file of docs/node.md is one that can be copied: it is read, and names no user that only some hosts have.
+#[test]
+fn the_file_that_the_page_of_nodes_shows_is_one() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/node.md")).unwrap();
+    let (_, rest) = text.split_once("## The file").unwrap();
+    let (_, rest) = rest.split_once("```toml\n").unwrap();
+    let (shown, _) = rest.split_once("```").unwrap();
+    let file = anode::manage::config::NodeFile::parse(shown).unwrap();
+    assert_eq!((file.name.as_str(), file.security.user), ("r1", None));
+}

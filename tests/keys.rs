@@ -6,9 +6,10 @@ use anode::manage::client::{Attachment, Control};
 use anode::trust::{Credential, CredentialSet, PrincipalKey};
 use anode::wire::{Addr, capsule};
 use serde_json::Value;
+use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
@@ -68,7 +69,8 @@ impl Pair {
         let file = self.path(&format!("n{at}.toml"));
         std::fs::write(&file, config).unwrap();
         self.anode(&["node", "check", file.to_str().unwrap()]);
-        let child = Command::new(ANODE).args(["node", "run"]).arg(&file).stderr(Stdio::null()).spawn().unwrap();
+        let log = File::create(self.path(&format!("log{at}"))).unwrap();
+        let child = Command::new(ANODE).args(["node", "run"]).arg(&file).stderr(log).spawn().unwrap();
         self.nodes[at] = Some(child);
         until("a node that answers", || Control::connect(&self.dir(at)).ok());
     }
@@ -99,6 +101,12 @@ impl Pair {
         let status = self.status(at);
         let codes = status["codes"].as_array().unwrap();
         codes.iter().find(|code| code["name"] == bundle.name().to_string()).cloned().unwrap_or(Value::Null)
+    }
+
+    /// Lines of a node's log that have this.
+    fn logged(&self, at: usize, part: &str) -> usize {
+        let log = std::fs::read_to_string(self.path(&format!("log{at}"))).unwrap();
+        log.lines().filter(|line| line.contains(part)).count()
     }
 
     fn dropped(&self, at: usize, reason: &str) -> u64 {
@@ -236,6 +244,62 @@ fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_
 }
 
 #[test]
+fn what_is_revoked_shows_in_the_store_and_who_has_issued_nothing_is_told_so() {
+    let mut pair = Pair::new();
+    (0..2).for_each(|at| pair.start(at));
+    let author = pair.key("author.key").id().to_string();
+    let (two, plain, other) = (forward(2, Some(&pair.key("author.key"))), forward(3, None), forward(4, None));
+    let node = pair.dir(0);
+    let node = node.to_str().unwrap();
+    let revoke = |what: [&str; 2], key: &[&str]| {
+        pair.anode(&[&["cred", "revoke", what[0], what[1], "--node", node][..], key].concat())
+    };
+    revoke(["--principal", &author], &["--key", "author.key"]);
+    revoke(["--code", &plain.name().to_string()], &[]);
+    let listed = pair.anode(&["cred", "revoked", node]);
+    for part in [
+        format!("principal {author} by {author}, and by the operator, 20"),
+        format!("code {} by the operator, 20", plain.name()),
+    ] {
+        assert!(listed.contains(&part), "{part}: {listed}");
+    }
+    // By files alone it is seen too.
+    std::fs::write(pair.path("two.anb"), two.write()).unwrap();
+    std::fs::write(pair.path("plain.anb"), plain.write()).unwrap();
+    let store = pair.path("store0");
+    let store = store.to_str().unwrap();
+    assert!(pair.anode(&["cred", "revoked", store]).contains("line 2: code "), "{store}");
+    for file in ["two.anb", "plain.anb"] {
+        let said = pair.anode(&["code", "check", "--no-lint", file, "--node", "n0.toml"]);
+        assert!(said.contains("was revoked by") && said.contains("2 known"), "{said}");
+        let add =
+            Command::new(ANODE).args(["code", "add", file, "--store", store]).current_dir(pair.folder.path()).output();
+        let said = String::from_utf8(add.unwrap().stderr).unwrap();
+        assert!(said.contains("was revoked by") && said.contains("nodes with this store refuse it"), "{said}");
+    }
+    // Who has issued nothing of it is told that others will not obey.
+    Control::connect(&pair.dir(0)).unwrap().add_code(&other).unwrap();
+    assert!(pair.send(0, &other, true));
+    let said =
+        pair.anode(&["cred", "revoke", "--code", &other.name().to_string(), "--key", "author.key", "--node", node]);
+    assert!(said.contains("has neither signed nor issued this; neighbours will ignore it"), "{said}");
+    let why = pair.code(0, &other)["why"].as_str().unwrap().to_owned();
+    assert!(why.ends_with("was revoked by this node's operator"), "{why}");
+    assert_eq!(pair.code(1, &other)["state"], "ready");
+    let said = pair.anode(&[
+        "cred",
+        "revoke",
+        "--code",
+        &forward(5, None).name().to_string(),
+        "--key",
+        "author.key",
+        "--node",
+        node,
+    ]);
+    assert!(said.contains("nothing here shows that"), "{said}");
+}
+
+#[test]
 fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
     let mut pair = Pair::new();
     let keys = |pair: &Pair, name: &str| format!(", keys = [{:?}]", pair.path(name));
@@ -245,9 +309,19 @@ fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
     pair.start(1);
     let check = pair.anode(&["node", "check", "n1.toml"]);
     assert!(
-        check.contains("demands mac, signed-code, signed-plan") && check.contains("proves what it sends (1 keys)"),
+        check.contains("demands mac, signed-code, signed-plan") && check.contains("proves what it sends; key "),
         "{check}"
     );
+    let number = |name: &str| std::fs::read_to_string(pair.path(name)).unwrap().split(' ').nth(1).unwrap().to_owned();
+    let numbers = [number("link.key"), number("other.key")];
+    assert!(check.contains(&format!("key {}", numbers[0])), "{check}");
+    let shown = pair.anode(&["node", "status", pair.dir(1).to_str().unwrap()]);
+    for part in [
+        "bound 4096, signed 4096; demands mac, signed-code, signed-plan",
+        &format!("proves what it sends; key {}", numbers[0]),
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
     let (signed, unsigned) = (forward(1, Some(&pair.key("author.key"))), forward(2, None));
     for bundle in [&signed, &unsigned] {
         Control::connect(&pair.dir(0)).unwrap().add_code(bundle).unwrap();
@@ -276,11 +350,64 @@ fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
     pair.start(0);
     pair.send(0, &signed, false);
     until("a drop for an unknown key", || (pair.dropped(1, "unauthenticated") >= 1).then_some(()));
+    let unknown = format!("neighbour 10.0.0.1: key {} is not one of port", numbers[1]);
+    until("word of it", || (pair.logged(1, &unknown) == 1).then_some(()));
     let before = pair.dropped(1, "unauthenticated");
     pair.kill(0);
     pair.more[0] = Default::default();
     pair.start(0);
     pair.send(0, &signed, false);
     until("a drop for none", || (pair.dropped(1, "unauthenticated") > before).then_some(()));
+    assert_eq!(pair.logged(1, &unknown), 1, "once a source");
     assert_eq!(pair.dropped(1, "mac-forged") + pair.dropped(1, "mac-replayed"), 0);
+}
+
+#[test]
+fn a_revoked_key_or_token_is_no_signature_where_one_is_demanded() {
+    let mut pair = Pair::new();
+    pair.more[1].1 = "demand = [\"signed-code\", \"signed-plan\"]".into();
+    (0..2).for_each(|at| pair.start(at));
+    let author = pair.key("author.key").id().to_string();
+    pair.anode(&["cred", "grant", "--root", "root.key", "--to", &author, "--role", "guest", "-o", "one.cred"]);
+    let (bare, with) = (forward(1, Some(&pair.key("author.key"))), granted(&pair, 2, &pair.path("one.cred")));
+    for bundle in [&bare, &with] {
+        Control::connect(&pair.dir(0)).unwrap().add_code(bundle).unwrap();
+        assert!(pair.send(0, bundle, true), "any key will do");
+    }
+    let there = pair.dir(1);
+    let there = there.to_str().unwrap().to_owned();
+    let said = pair.anode(&["cred", "revoke", "--token", "one.cred", "--key", "root.key", "--node", &there]);
+    assert!(!said.contains("note:"), "{said}");
+    until("word of it", || (pair.status(0)["revocations"]["known"] == 1).then_some(()));
+    pair.send(0, &with, false);
+    until("an unsigned drop", || (pair.dropped(1, "unsigned") == 1).then_some(()));
+    assert!(pair.send(0, &bare, true), "his other code is signed all the same");
+    std::fs::write(pair.path("hello.plan"), "fun hello() : unit = print(\"here\")\n").unwrap();
+    let (to, node) = (Pair::addr(1).to_string(), pair.dir(0));
+    let folder = pair.folder.path().to_owned();
+    let inject = |key: &str| {
+        let mut inject = Command::new(ANODE);
+        inject.args(["plan", "inject", "hello.plan", "9", "hello()", "--eval-dest", &to, "--wait", "0", "--sign", key]);
+        assert!(inject.arg("--node").arg(&node).current_dir(&folder).output().unwrap().status.success());
+    };
+    inject("author.key");
+    let refused = || Control::connect(&pair.dir(1)).unwrap().ask(&serde_json::json!({"do": "domains"})).unwrap();
+    until("a judged program", || (refused()["security"]["packets_refused"] == 1).then_some(()));
+    // The root's word as neighbours have it, who would let his code run for anyone.
+    let said = pair.anode(&["cred", "revoke", "--principal", &author, "--key", "root.key", "--node", &there]);
+    assert!(!said.contains("note:"), "{said}");
+    let words = std::fs::read_to_string(pair.path("store1/revoked")).unwrap().replace("operator ", "key ");
+    for at in [0, 1] {
+        pair.kill(at);
+        std::fs::write(pair.path(&format!("store{at}/revoked")), &words).unwrap();
+        pair.start(at);
+        assert_eq!(pair.status(at)["revocations"]["known"], 2);
+    }
+    pair.send(0, &bare, false);
+    until("an unsigned drop", || (pair.dropped(1, "unsigned") == 1).then_some(()));
+    assert_eq!(pair.code(0, &bare)["role"], "anyone");
+    inject("author.key");
+    until("a drop of a program", || (pair.dropped(1, "unsigned") == 2).then_some(()));
+    inject("root.key");
+    until("a program of another's", || (pair.status(1)["plan"]["evaluated"].as_u64() >= Some(1)).then_some(()));
 }

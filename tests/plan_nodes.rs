@@ -9,6 +9,7 @@ use anode::manage::client::plan::{PlanPort, Told};
 use plan::value::{Host, Value};
 use running::{ANODE, LINE, Running};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -37,7 +38,9 @@ impl Overlay {
         drop(sockets);
         let mut line = Overlay { folder: tempfile::tempdir().unwrap(), tcp, nodes: Vec::new() };
         std::fs::write(line.folder.path().join("hosts"), "10.0.0.1 first\n10.0.0.3 last third # two names\n").unwrap();
-        std::fs::write(line.folder.path().join("key"), "07".repeat(32)).unwrap();
+        let key = line.folder.path().join("key");
+        std::fs::write(&key, "07".repeat(32)).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         for at in 0..COUNT {
             line.run(at, &ports, more);
         }

@@ -6,9 +6,10 @@
 
 use super::message::Door;
 use crate::manage::config::NodeFile;
-use crate::manage::config::security::User;
+use crate::manage::config::security::{User, is_root};
+use crate::port::pcap::is_capture;
 use crate::sys::privileges::{self, Identity};
-use crate::sys::process::is_root;
+use crate::sys::process;
 use crate::sys::{jail, owners};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -68,12 +69,40 @@ pub fn check(file: &NodeFile) -> Result<()> {
     if run_dir.exists() {
         check_run_dir(&run_dir)?;
     }
+    for path in file.ports.iter().filter_map(|port| port.pcap.as_deref()) {
+        check_capture(path)?;
+    }
     file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path))
+}
+
+/// Refuses what is no place for a capture file: it would be emptied, and given to the node's user.
+fn check_capture(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !above.is_dir() {
+        bail!("pcap = \"{shown}\": there is no directory {}", above.display());
+    }
+    match fs::symlink_metadata(path) {
+        Ok(facts) if !facts.is_file() => bail!("pcap = \"{shown}\": this is no file; name one that is not there yet"),
+        Ok(_) => check_captured(&File::open(path).with_context(|| format!("pcap = \"{shown}\""))?, path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Refuses an open file that has something, but no frames.
+fn check_captured(file: &File, path: &Path) -> Result<()> {
+    if !is_capture(file).with_context(|| format!("pcap = \"{}\"", path.display()))? {
+        bail!(
+            "pcap = \"{}\": this is no capture file, and would be lost; move it away, or name another",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Who the node of a configuration becomes that is started by whoever asks this, for people; nothing: it stays who it is.
 pub fn user_of(file: &NodeFile) -> Result<Option<String>> {
-    if !is_root() {
+    if !process::is_root() {
         return Ok(None);
     }
     let chosen = chosen(file)?.map(|user| user.name);
@@ -91,7 +120,7 @@ pub fn prepare(file: &NodeFile) -> Result<Ready> {
     // Nodes that share a store and start together agree on its user.
     let _alone = make_and_lock(&kept)?;
     let mut user = None;
-    if is_root() {
+    if process::is_root() {
         let (chosen, taken) = choose(file, &run_dir)?;
         user = Some(chosen);
         lock.extend(taken);
@@ -140,6 +169,11 @@ fn choose(file: &NodeFile, run_dir: &Path) -> Result<(Chosen, Option<File>)> {
 fn chosen(file: &NodeFile) -> Result<Option<Chosen>> {
     let named = |name: &str| -> Result<Option<Chosen>> {
         let found = privileges::user(name).context("/etc/passwd cannot be read")?;
+        match found {
+            Some(Identity { uid: 0, .. }) => bail!("{}", is_root(&format!("\"{name}\""))),
+            Some(Identity { uid, .. }) => file.check_user(uid).map_err(anyhow::Error::msg)?,
+            None => {}
+        }
         Ok(found.map(|identity| Chosen { identity, name: format!("{name} ({})", identity.uid) }))
     };
     match &file.security.user {
@@ -241,7 +275,7 @@ pub fn check_kept(path: &Path) -> Result<()> {
         );
     }
     let own = rustix::process::geteuid().as_raw();
-    if is_root() && !is_expected(facts.uid()) && facts.uid() != own {
+    if process::is_root() && !is_expected(facts.uid()) && facts.uid() != own {
         bail!(
             "{shown} belongs to user {}, who could change what the node keeps there; chown it to user {own}",
             facts.uid()
@@ -287,8 +321,11 @@ fn open_all(file: &NodeFile, kept: &[&Path], user: Option<Identity>) -> Result<V
     }
     for path in file.ports.iter().filter_map(|port| port.pcap.as_deref()) {
         let mut options = File::options();
-        let options = options.create(true).truncate(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let options = options.create(true).truncate(false).read(true).write(true);
+        let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let made = options.open(path).with_context(|| format!("cannot make the capture file {}", path.display()))?;
+        check_captured(&made, path)?;
+        made.set_len(0)?;
         if let Some(Identity { uid, gid }) = user {
             rustix::fs::fchown(&made, Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)))?;
         }

@@ -13,7 +13,8 @@ use crate::code::bundle::{Bundle, Kind, Lines};
 use crate::code::check;
 use crate::code::store::{Limits, Store};
 use crate::manage::client::{Control, run_dir};
-use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey};
+use crate::manage::revoked::Revocations;
+use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey, Rights, Roles};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Subcommand, ValueEnum};
@@ -23,6 +24,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// What follows `anode code`.
 #[derive(clap::Args)]
@@ -183,6 +185,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Add { file, place, print } => {
             let bundle = read(&file)?;
             check::check(&bundle).with_context(|| file.display().to_string())?;
+            refuse_revoked(&place.path()?, &bundle)?;
             place.open()?.put_bundle(&bundle, true)?;
             print.show(&json!({"name": bundle.name().to_string()}));
         }
@@ -210,6 +213,18 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses code that the nodes of a store refuse, whatever roles they have: its principal, or their operator, has revoked it.
+fn refuse_revoked(store: &Path, bundle: &Bundle) -> Result<()> {
+    let roles = Arc::<Roles>::default();
+    Revocations::open(Some(store), roles.clone()).with_context(|| store.display().to_string())?;
+    let principal = bundle.manifest().principal()?;
+    let rights = Rights { code: Some(bundle.name()), principal, ..Rights::default() };
+    match roles.revoked(&rights) {
+        Some((_, by)) => bail!("{by}; nodes with this store refuse it: anode cred revoked {}", store.display()),
+        None => Ok(()),
+    }
 }
 
 /// Puts the credentials of these files beside a bundle, each bound to it and sealed.
@@ -350,6 +365,10 @@ fn resolve(store: &Store, text: &str) -> Result<Digest> {
 }
 
 impl Print {
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
     pub(super) fn show(&self, value: &Value) {
         if self.json { crate::say!("{value}") } else { lines(value, 0) }
     }
@@ -387,11 +406,11 @@ fn plain(value: &Value) -> String {
 
 impl Place {
     fn open(&self) -> Result<Store> {
-        let path = match &self.store {
-            Some(path) => path.clone(),
-            None => default_store()?,
-        };
-        Ok(Store::open(Some(&path), Limits::default())?)
+        Ok(Store::open(Some(&self.path()?), Limits::default())?)
+    }
+
+    fn path(&self) -> Result<PathBuf> {
+        self.store.clone().map_or_else(default_store, Ok)
     }
 }
 

@@ -3,14 +3,16 @@
 //! Everything here works on files. Which roots a node trusts for which role, and what the roles may, stands in
 //! the node's configuration; `docs/trust.md` explains the whole.
 
+mod revoke;
+
 use super::attach::Place;
 use super::code::Print;
 use crate::code::bundle::Kind;
-use crate::manage::client::Control;
-use crate::trust::{Credential, LinkSecret, PrincipalId, PrincipalKey, Restrictions, Revocation, Subject, Terms};
+use crate::trust::{Credential, LinkSecret, PrincipalId, PrincipalKey, Restrictions, Terms, check_role_name};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, ensure};
 use clap::Subcommand;
+use revoke::Taken;
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -53,7 +55,7 @@ enum Verb {
         #[arg(long, value_name = "PRINCIPAL")]
         to: PrincipalId,
         /// The role
-        #[arg(long)]
+        #[arg(long, value_parser = role)]
         role: String,
         #[command(flatten)]
         checks: Checks,
@@ -87,64 +89,21 @@ enum Verb {
         #[command(flatten)]
         print: Print,
     },
-    /// Show what a credential says, and whether its signatures are right
+    /// List what was revoked: what, by whom and when
+    Revoked {
+        /// A running node, by name or run directory, or a store
+        #[arg(value_name = "NODE|STORE")]
+        of: String,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Show what a credential says, whether its time is now, and whether its signatures are right
     Inspect {
         /// The credential
         file: PathBuf,
         #[command(flatten)]
         print: Print,
     },
-}
-
-/// What is taken back.
-#[derive(clap::Args)]
-#[group(required = true, multiple = false)]
-struct Taken {
-    /// This credential, and all that were made of it
-    #[arg(long, value_name = "FILE")]
-    token: Option<PathBuf>,
-    /// This principal: all that it has signed, and what it was granted
-    #[arg(long)]
-    principal: Option<PrincipalId>,
-    /// This code
-    #[arg(long, value_name = "NAME")]
-    code: Option<Digest>,
-}
-
-impl Taken {
-    /// Its kind and name, and as a value.
-    fn subject(&self) -> Result<(&'static str, String, Subject)> {
-        Ok(match (&self.token, self.principal, self.code) {
-            (Some(file), ..) => {
-                let id = load(file)?.revocation_id().with_context(|| file.display().to_string())?;
-                ("token", id.to_string(), Subject::Token(id))
-            }
-            (_, Some(principal), _) => ("principal", principal.to_string(), Subject::Principal(principal)),
-            (.., Some(code)) => ("code", code.to_string(), Subject::Code(code)),
-            _ => anyhow::bail!("one of --token, --principal, --code"),
-        })
-    }
-}
-
-/// Asks a node to take something back.
-fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &Print) -> Result<()> {
-    let (what, name, subject) = taken.subject()?;
-    let wanted = match key {
-        Some(key) => {
-            let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-            let revocation = Revocation::sign(&PrincipalKey::load(key)?, subject, unix_s);
-            let message = revocation.wire().map(|repr| hex::encode(repr.bytes()));
-            json!({"do": "revoke", "message": message})
-        }
-        None => json!({"do": "revoke", "what": what, "name": name}),
-    };
-    let mut answer = Control::connect(&place.dir()?)?.ask(&wanted)?;
-    answer[what] = name.into();
-    if !answer["remembered"].as_bool().unwrap_or(false) {
-        crate::say_err!("the node has no store: it forgets this when it ends");
-    }
-    print.show(&answer);
-    Ok(())
 }
 
 #[derive(clap::Args)]
@@ -180,16 +139,30 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             print.show(&json!({"key": format!("{:08x}", secret.id)}));
         }
         Verb::Grant { root, to, role, checks, output, print } => {
+            checks.are_timely()?;
             let terms = Terms { principal: to, role, checks: checks.into() };
             write(&Credential::grant(&PrincipalKey::load(&root)?, &terms)?, &output, &print)?;
         }
         Verb::Attenuate { file, checks, output, print } => {
+            checks.are_timely()?;
             write(&load(&file)?.attenuate(&checks.into())?, &output, &print)?;
         }
-        Verb::Revoke { taken, key, place, print } => revoke(&taken, key.as_deref(), &place, &print)?,
+        Verb::Revoke { taken, key, place, print } => revoke::revoke(&taken, key.as_deref(), &place, &print)?,
+        Verb::Revoked { of, print } => revoke::revoked(&of, &print)?,
         Verb::Inspect { file, print } => print.show(&describe(&load(&file)?)?),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Checks {
+    /// Refuses what would never be good.
+    fn are_timely(&self) -> Result<()> {
+        let Checks { from, until, .. } = self;
+        let ends = until.map_or(u64::MAX, |until| until);
+        ensure!(ends >= now(), "--until {}: this is over; name a time to come", time_of(ends));
+        ensure!(from.is_none_or(|from| from <= ends), "--from is behind --until");
+        Ok(())
+    }
 }
 
 impl From<Checks> for Restrictions {
@@ -222,11 +195,37 @@ fn write(credential: &Credential, output: &Path, print: &Print) -> Result<()> {
 
 fn describe(credential: &Credential) -> Result<serde_json::Value> {
     let verified = credential.verify();
+    let blocks = credential.describe()?;
     Ok(json!({
         "root": credential.root().to_string(),
         "signatures": match &verified { Ok(_) => "right".to_owned(), Err(refusal) => refusal.to_string() },
-        "blocks": credential.describe()?.iter().map(|block| block.trim_end()).collect::<Vec<_>>(),
+        "valid": if verified.is_ok() { validity(&blocks, now()) } else { "no, its signatures are wrong".into() },
+        "blocks": blocks.iter().map(|block| block.trim_end()).collect::<Vec<_>>(),
     }))
+}
+
+/// Whether a time is within the times of a credential's checks, as `anode cred` writes them.
+fn validity(blocks: &[String], now: u64) -> String {
+    let checks = blocks.iter().flat_map(|block| block.lines()).filter(|line| line.starts_with("check if time("));
+    let (mut begins, mut ends) = (0, u64::MAX);
+    for check in checks {
+        let bound = |operator: &str| {
+            let text = check.split_once(operator)?.1.trim_end_matches(';');
+            moment(text.trim()).ok()
+        };
+        begins = bound(" >= ").unwrap_or(0).max(begins);
+        ends = bound(" <= ").unwrap_or(u64::MAX).min(ends);
+    }
+    match (now < begins, now > ends, ends) {
+        (_, true, _) => format!("no, ended {}", time_of(ends)),
+        (true, ..) => format!("not yet, begins {}", time_of(begins)),
+        (.., u64::MAX) => "yes, without end".into(),
+        _ => format!("yes, until {}", time_of(ends)),
+    }
+}
+
+fn role(text: &str) -> Result<String, String> {
+    check_role_name(text).map(|()| text.to_owned())
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
@@ -236,7 +235,6 @@ fn kind(text: &str) -> Result<Kind, String> {
 /// Seconds since 1970 of a time in words.
 fn time(text: &str) -> Result<u64, String> {
     let expected = || "expected 2027-01-31, 2027-01-31T12:00:00Z, +30d, +12h or +5m".to_owned();
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     if let Some(span) = text.strip_prefix('+') {
         let units = [('d', 86_400), ('h', 3600), ('m', 60)];
         let unit = units.into_iter().find_map(|(letter, seconds)| Some((span.strip_suffix(letter)?, seconds)));
@@ -247,6 +245,37 @@ fn time(text: &str) -> Result<u64, String> {
     moment(text).map_err(|_| expected())
 }
 
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A time in UTC, as RFC 3339 writes it.
+fn time_of(unix_s: u64) -> String {
+    let (mut days, rest) = (unix_s / 86_400, unix_s % 86_400);
+    let mut year = 1970;
+    while days >= year_days(year) && year < 9999 {
+        days -= year_days(year);
+        year += 1;
+    }
+    let mut month = 0;
+    while month < 11 && days >= month_days(year)[month] {
+        days -= month_days(year)[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", month + 1, days + 1)
+}
+
+fn year_days(year: u64) -> u64 {
+    month_days(year).iter().sum()
+}
+
+fn month_days(year: u64) -> [u64; 12] {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+}
+
 /// A date, or a date and a time in UTC, as RFC 3339 writes them.
 fn moment(text: &str) -> Result<u64> {
     let (date, clock) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
@@ -254,11 +283,9 @@ fn moment(text: &str) -> Result<u64> {
     let (date, clock) = (numbers(date, '-')?, numbers(clock.strip_suffix('Z').context("no Z")?, ':')?);
     let ([year, month, day], [hour, minute, second]) = (&date[..], &clock[..]) else { anyhow::bail!("parts") };
     ensure!((1970..=9999).contains(year) && (1..=12).contains(month) && *hour < 24 && *minute < 60 && *second < 60);
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let february = if leap(*year) { 29 } else { 28 };
-    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let months = month_days(*year);
     ensure!((1..=months[*month as usize - 1]).contains(day));
-    let years: u64 = (1970..*year).map(|year| if leap(year) { 366 } else { 365 }).sum();
+    let years: u64 = (1970..*year).map(year_days).sum();
     let days = years + months[..*month as usize - 1].iter().sum::<u64>() + day - 1;
     Ok(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
@@ -273,10 +300,36 @@ mod tests {
             [("1970-01-01", 0), ("2000-02-29T12:00:00Z", 951_825_600), ("2026-11-21T00:00:01Z", 1_795_219_201)]
         {
             assert_eq!(time(text), Ok(expected), "{text}");
+            assert!(time_of(expected).starts_with(text.trim_end_matches('Z')), "{text}");
+        }
+        for unix_s in (0..5_000_000_000).step_by(86_400 * 13 + 7) {
+            assert_eq!(time(&time_of(unix_s)), Ok(unix_s));
         }
         for text in ["", "2026-02-29", "2026-13-01", "2026-01-01T00:00:00", "tomorrow", "+1", "+99999999999999999999d"]
         {
             assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_credential_is_valid_within_the_times_of_its_checks() {
+        let root = PrincipalKey::from_seed([1; 32]);
+        let of = |from: Option<u64>, until: Option<u64>, later: Option<u64>| {
+            let checks = |from, until| Restrictions { from, until, ..Restrictions::default() };
+            let terms = Terms { principal: root.id(), role: "guest".into(), checks: checks(from, until) };
+            let credential = Credential::grant(&root, &terms).unwrap().attenuate(&checks(None, later)).unwrap();
+            validity(&credential.describe().unwrap(), 1000)
+        };
+        for (given, expected) in [
+            ((None, None, None), "yes, without end"),
+            ((Some(1000), Some(1000), None), "yes, until 1970-01-01T00:16:40Z"),
+            ((None, Some(2000), Some(999)), "no, ended 1970-01-01T00:16:39Z"),
+            ((Some(1001), Some(2000), None), "not yet, begins 1970-01-01T00:16:41Z"),
+        ] {
+            assert_eq!(of(given.0, given.1, given.2), expected, "{given:?}");
+        }
+        for (role_name, good) in [("guest", true), ("no such role!", false), ("", false)] {
+            assert_eq!(role(role_name).is_ok(), good, "{role_name}");
         }
     }
 }

@@ -10,11 +10,12 @@ use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::nodeos::reason::Reason;
+use anyhow::Context as _;
 use clap::Subcommand;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -81,8 +82,8 @@ enum Verb {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
-        Verb::Run { config } => run_node(&NodeFile::read(&config)?)?,
-        Verb::Check { config, json } => check::check(&NodeFile::read(&config)?, json)?,
+        Verb::Run { config } => run_node(&config)?,
+        Verb::Check { config, json } => check::check(&config, json)?,
         Verb::Status { node, json } => {
             let status = Control::connect(&run_dir(&node))?.status()?;
             if json {
@@ -98,7 +99,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_node(file: &NodeFile) -> anyhow::Result<()> {
+fn run_node(path: &Path) -> anyhow::Result<()> {
+    let file = &NodeFile::read(path)?;
     let filter = tracing_subscriber::EnvFilter::try_from_env("ANODE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     // No colours: all control characters in a log are somebody else's, and cleaned.
@@ -110,11 +112,12 @@ fn run_node(file: &NodeFile) -> anyhow::Result<()> {
         lines.json().init()
     }
     file.changed_defaults().iter().for_each(|line| tracing::warn!("changed default: {line}"));
+    file.remarks().iter().for_each(|line| tracing::warn!("{line}"));
     if file.cpu.realtime {
         // Before wasm has its memories, which cannot be locked, and as long as there is the right to.
         crate::sys::realtime::lock_memory()?;
     }
-    let plan = crate::manage::Planned::of(file)?;
+    let plan = crate::manage::Planned::of(file).with_context(|| path.display().to_string())?;
     broker::begin(file)?;
     let node = crate::manage::assemble_planned(file, plan)?;
     broker::ask(&broker::Request::Runs, &[])?;
@@ -140,7 +143,7 @@ fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()
             crate::say!("{}", Value::Object(map));
         } else {
             let texts: Vec<_> = changes.iter().map(|(path, by)| format!("{} {by:+}", clean::shown(path))).collect();
-            crate::say!("{}", if texts.is_empty() { "nothing".into() } else { texts.join("  ") });
+            crate::say!("{}", if texts.is_empty() { "nothing has changed".into() } else { texts.join("  ") });
         }
         before = now;
         looks += 1;
@@ -250,6 +253,9 @@ fn describe_port(text: &mut String, port: &Value) {
         number("sent_bytes"),
         addresses.join(", ")
     );
+    let demands: Vec<_> = port["demands"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let demands = if demands.is_empty() { String::new() } else { format!("; demands {}", demands.join(", ")) };
+    let _ = writeln!(text, "    bound {}, signed {}{demands}", number("bound_max"), number("signed_bound_max"));
     describe_strangers(text, &port["strangers"]);
     if number("clamped") > 0 {
         let _ = writeln!(text, "    {} resource bounds above its bound_max were cut", number("clamped"));
@@ -287,7 +293,10 @@ fn describe(status: &Value) -> String {
             let principal = code["principal"].as_str().unwrap_or("nobody");
             let refused = code["credential_refused"].as_str().map(|why| format!("; credential refused: {why}"));
             let kind = code["representation"].as_str().unwrap_or("?");
-            let tier = code["tier"].as_str().map(|tier| format!(" ({tier})")).unwrap_or_default();
+            let tier = code["tier"]
+                .as_str()
+                .map(|tier| format!(" ({})", if tier == "fast" { "compiled at once" } else { tier }))
+                .unwrap_or_default();
             let refused = refused.unwrap_or_default();
             let _ = writeln!(text, "    {kind}{tier} in the role {role}, signed by {principal}{refused}");
         }
@@ -308,7 +317,13 @@ fn describe(status: &Value) -> String {
     for neighbour in items("neighbours") {
         let field = |key: &str| neighbour[key].as_str().unwrap_or("?").to_owned();
         let used = describe_used(&neighbour["entry"]);
-        let _ = writeln!(text, "  neighbour {} behind {}{used}", field("addr"), field("port"));
+        let keys: Vec<_> = neighbour["keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let keys = match keys.split_first() {
+            None => String::new(),
+            Some((first, [])) => format!(", proves what it sends; key {first}"),
+            Some((first, others)) => format!(", proves what it sends; keys {first} (sends), {}", others.join(", ")),
+        };
+        let _ = writeln!(text, "  neighbour {} behind {}{keys}{used}", field("addr"), field("port"));
     }
     for (name, count) in status["drops"].as_object().into_iter().flatten() {
         let help = Reason::ALL.iter().find(|reason| reason.name() == name).map_or("", |reason| reason.help());
@@ -327,7 +342,9 @@ fn describe_strangers(text: &mut String, entry: &Value) {
 /// What a neighbour has used of the worker; nothing if that is not counted for it alone.
 fn describe_used(entry: &Value) -> String {
     match (entry["worker_ns"].as_u64(), entry["refused"].as_u64()) {
-        (Some(time), Some(refused)) => format!(": {} ms of the worker, {refused} refused", time / 1_000_000),
+        (Some(time), Some(refused)) => {
+            format!(": {} ms of the worker, {refused} frames refused since the start", time / 1_000_000)
+        }
         _ => String::new(),
     }
 }

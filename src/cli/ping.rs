@@ -83,6 +83,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             crate::say!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
         } else {
             crate::say!("nothing came back; see where it ends: anode trace {}", args.to);
+            crate::say!("(ports with demand = [\"signed-code\"] let neither through: nobody has signed them)");
         }
     }
     Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -34,6 +34,9 @@ pub enum ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ClientError::NotRunning(path, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "{}: {error}: only root and the node's own user may ask", path.display())
+            }
             ClientError::NotRunning(path, error) => {
                 write!(f, "no node answers at {}: {error}. Is it running? anode node run CONFIG.toml", path.display())
             }

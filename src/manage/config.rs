@@ -10,10 +10,13 @@ pub mod compiler;
 pub mod entry;
 mod environments;
 pub mod guard;
+mod host;
 pub mod jail;
 mod lists;
 pub mod plan;
+mod remarks;
 pub mod security;
+mod written;
 
 use super::cpu::CpuFile;
 use super::netlink::{self, Interface};
@@ -83,6 +86,9 @@ pub struct NodeFile {
     /// Its static routes.
     #[serde(default, rename = "route")]
     pub static_routes: Vec<RouteFile>,
+    /// Which keys it has.
+    #[serde(skip)]
+    pub written: written::Written,
 }
 
 /// Where routes come from.
@@ -133,7 +139,7 @@ pub enum XdpMode {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortFile {
-    /// Its name; by default that of its interface.
+    /// Its name; by default that of its interface, or `udp-` and the number of its UDP port.
     pub name: Option<String>,
     /// An overlay port listens here.
     pub udp: Option<SocketAddr>,
@@ -161,7 +167,7 @@ pub struct PortFile {
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,
     /// What it demands of what comes in by it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "guard::demands")]
     pub demand: Vec<guard::Demand>,
     /// Active nodes behind it.
     #[serde(default)]
@@ -262,10 +268,12 @@ impl NodeFile {
                 file.xdp.frames_per_queue
             ));
         }
-        file.old_ceilings()?;
+        file.written = written::Written::of(text);
+        file.check_ingress()?;
         file.entry.limits().map_err(ConfigError)?;
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
+        file.check_users()?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }
@@ -288,9 +296,10 @@ impl NodeFile {
             Vec::new()
         };
         let (mut ports, mut plans, mut neighbours) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, file) in self.ports.iter().enumerate() {
+        for (at, (file, title)) in self.ports.iter().zip(self.titles()).enumerate() {
             let id = PortId(at as u16);
-            let (port, plan) = file.plan(&interfaces)?;
+            let (mut port, plan) = file.plan(&interfaces)?;
+            port.name = title;
             for (at, neighbour) in file.neighbours.iter().enumerate() {
                 let peer = if file.udp.is_some() { PeerId(at as u16) } else { PeerId::NONE };
                 neighbours.push(Neighbour { addr: neighbour.address, port: id, peer });

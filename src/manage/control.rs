@@ -81,6 +81,8 @@ enum Ask {
     },
     /// Takes back what a credential, a principal or a code has here, now and from now on.
     Revoke(Taken),
+    /// Lists what was taken back.
+    Revoked,
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]
@@ -315,6 +317,10 @@ impl Handle {
                 let mut answer = serde_json::to_value(ended).map_err(|error| error.to_string())?;
                 answer["remembered"] = revocations.are_kept().into();
                 Ok(answer)
+            }
+            Ask::Revoked => {
+                let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
+                Ok(revocations.list().into())
             }
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);

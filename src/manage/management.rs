@@ -29,6 +29,7 @@ use crate::sys::jail::{Groups, Part, Starter};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
@@ -75,6 +76,25 @@ pub enum Program {
     Process(Process),
     /// A shared object in the node's process, with the words that its main function gets: its path is the first.
     Object(Vec<String>),
+}
+
+/// The path or the name of what is run.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Program::Process(Process { command: words, .. }) | Program::Object(words)) = self;
+        f.write_str(words.first().map_or("nothing", String::as_str))
+    }
+}
+
+/// As in the configuration.
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Restart::Always => "always",
+            Restart::OnFailure => "on failure",
+            Restart::Never => "never",
+        })
+    }
 }
 
 /// A program in a process of its own.

@@ -89,16 +89,21 @@ struct Beside {
 
 /// What a configuration means on this host; with what it has in files of its own, which a node may not read any more later.
 pub struct Planned {
-    config: NodeConfig,
+    /// The node.
+    pub config: NodeConfig,
     plans: Vec<Plan>,
-    environments: Vec<Environment>,
-    plan: crate::ee::plan::Config,
-    guard: Guard,
+    /// Its environments.
+    pub environments: Vec<Environment>,
+    /// Its PLAN environment.
+    pub plan: crate::ee::plan::Config,
+    /// What its ports demand, and keys of neighbours.
+    pub guard: Guard,
 }
 
 impl Planned {
     /// Reads all of it.
     pub fn of(file: &NodeFile) -> Result<Planned> {
+        file.check_host()?;
         let (config, plans) = file.plan()?;
         let environments = file.environments(&config.roles)?;
         let plan = file.plan_environment(&config)?;

@@ -11,6 +11,7 @@ use crate::node::revoking::Revoked;
 use crate::trust::{Kept, PrincipalId, Rank, Revocation, Roles, Subject};
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The name of the file.
-const NAME: &str = "revoked";
+pub const NAME: &str = "revoked";
 /// The most bytes of it that are read: more than its table holds.
 const FILE_MAX: u64 = 4 << 20;
 
@@ -34,19 +35,16 @@ impl Revocations {
     pub fn open(store: Option<&Path>, roles: Arc<Roles>) -> io::Result<Revocations> {
         let path = store.map(|store| store.join(NAME));
         let this = Revocations { roles, path, writing: Mutex::new(()) };
-        let Some(path) = &this.path else { return Ok(this) };
-        let text = match File::open(path) {
-            Ok(file) => io::read_to_string(io::Read::take(file, FILE_MAX))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(this),
-            Err(error) => return Err(error),
-        };
-        for line in text.lines() {
-            match parse(line) {
-                Some((revocation, operator)) => drop(this.roles.revoke(revocation, operator)),
-                None => tracing::warn!(file = %path.display(), line = %shown(line), "no revocation: left out"),
-            }
+        for (_, revocation, operator) in store.map(read).transpose()?.unwrap_or_default() {
+            this.roles.revoke(revocation, operator);
         }
         Ok(this)
+    }
+
+    /// All that was taken back, for people and programs.
+    pub fn list(&self) -> Vec<Value> {
+        let words = self.roles.revocations();
+        words.iter().map(|(revocation, rank)| describe(revocation, *rank == Rank::Operator, None)).collect()
     }
 
     /// What neighbours are told.
@@ -113,6 +111,31 @@ impl Revocations {
     }
 }
 
+/// What the file of a store says: the number of each line, what it takes back, and whether the operator says so.
+pub fn read(store: &Path) -> io::Result<Vec<(usize, Revocation, bool)>> {
+    let path = store.join(NAME);
+    let text = match File::open(&path) {
+        Ok(file) => io::read_to_string(io::Read::take(file, FILE_MAX))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let word = |(at, line): (usize, &str)| match parse(line) {
+        Some((revocation, operator)) => Some((at + 1, revocation, operator)),
+        None => {
+            tracing::warn!(file = %path.display(), line = %shown(line), "no revocation: left out");
+            None
+        }
+    };
+    Ok(text.lines().enumerate().filter_map(word).collect())
+}
+
+/// One word, for people and programs: what it takes back, who has signed it, when, whether the operator says so, and in which line of the file it is.
+pub fn describe(revocation: &Revocation, operator: bool, line: Option<usize>) -> Value {
+    let (what, name) = parts(&revocation.subject);
+    let by = revocation.signer().map(|signer| signer.to_string());
+    json!({"what": what, "name": name, "by": by, "operator": operator, "unix_s": revocation.unix_s, "line": line})
+}
+
 fn line(revocation: &Revocation, rank: Rank) -> String {
     let who = if rank == Rank::Operator { "operator" } else { "key" };
     match revocation.wire() {
@@ -123,10 +146,15 @@ fn line(revocation: &Revocation, rank: Rank) -> String {
 
 /// As the command line and the file have it.
 fn subject(of: &Subject) -> String {
+    let (what, name) = parts(of);
+    format!("{what} {name}")
+}
+
+fn parts(of: &Subject) -> (&'static str, String) {
     match of {
-        Subject::Token(id) => format!("token {id}"),
-        Subject::Principal(principal) => format!("principal {principal}"),
-        Subject::Code(code) => format!("code {code}"),
+        Subject::Token(id) => ("token", id.to_string()),
+        Subject::Principal(principal) => ("principal", principal.to_string()),
+        Subject::Code(code) => ("code", code.to_string()),
     }
 }
 
@@ -186,5 +214,18 @@ mod tests {
         let second = Revocations::open(Some(folder.path()), again.clone()).unwrap();
         assert_eq!(again.revocations(), [(signed, Rank::Stranger), (plain, Rank::Operator)]);
         assert_eq!(second.signed(), [signed.wire().unwrap()]);
+        let listed: Vec<Value> =
+            read(folder.path()).unwrap().iter().map(|(at, word, by)| describe(word, *by, Some(*at))).collect();
+        let field = |at: usize, key: &str| listed[at][key].clone();
+        assert_eq!((listed.len(), second.list().len()), (2, 2));
+        assert_eq!(
+            (field(0, "what"), field(0, "by"), field(0, "unix_s")),
+            ("code".into(), key.id().to_string().into(), 7.into())
+        );
+        assert_eq!(
+            (field(1, "name"), field(1, "by"), field(1, "operator")),
+            (key.id().to_string().into(), Value::Null, true.into())
+        );
+        assert_eq!((field(0, "line"), field(1, "line")), (1.into(), 2.into()));
     }
 }

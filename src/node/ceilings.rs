@@ -21,21 +21,21 @@ const SAID_MAX: usize = 64;
 const LINES_PER_SECOND: u64 = 1;
 const LINES_BURST: u64 = 8;
 
-/// Whose bounds were cut, as far as the log has said it.
-pub(super) struct Clamps {
+/// Whose bounds were cut, or who was not let in, as far as the log has said it.
+pub(super) struct Said {
     said: VecDeque<(PortId, Addr)>,
     lines: TokenBucket,
 }
 
-impl Default for Clamps {
-    fn default() -> Clamps {
-        Clamps { said: VecDeque::new(), lines: TokenBucket::new(LINES_PER_SECOND, LINES_BURST) }
+impl Default for Said {
+    fn default() -> Said {
+        Said { said: VecDeque::new(), lines: TokenBucket::new(LINES_PER_SECOND, LINES_BURST) }
     }
 }
 
-impl Clamps {
+impl Said {
     /// Whether the log is to name this source.
-    fn is_news(&mut self, now: u64, source: (PortId, Addr)) -> bool {
+    pub fn is_news(&mut self, now: u64, source: (PortId, Addr)) -> bool {
         if self.said.contains(&source) || !self.lines.take(now, 1) {
             return false;
         }
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_source_is_named_once_and_a_flood_of_sources_a_few_times() {
         let source = |number: u32| (PortId(0), Addr(u128::from(number).to_be_bytes()));
-        let mut clamps = Clamps::default();
+        let mut clamps = Said::default();
         assert!(clamps.is_news(0, source(1)) && !clamps.is_news(0, source(1)));
         let named = (2..10_000).filter(|number| clamps.is_news(0, source(*number))).count();
         assert_eq!((named, clamps.said.len()), (LINES_BURST as usize - 1, LINES_BURST as usize));

@@ -50,6 +50,15 @@ pub struct EntryLimits {
     pub bytes_per_second: u64,
 }
 
+/// Bytes a second that a neighbour has beside others, where so many are set for all (0: none) and its port has a capacity (0: unknown).
+pub fn bytes_beside_others(set: u64, bits_per_second: u64) -> u64 {
+    match (set, bits_per_second) {
+        (0, 0) => BYTES_PER_SECOND,
+        (0, bits) => bits / 16,
+        (set, _) => set,
+    }
+}
+
 impl Default for EntryLimits {
     fn default() -> EntryLimits {
         EntryLimits { permille: 500, burst_us: 20_000, bytes_per_second: 0 }
@@ -277,7 +286,7 @@ impl Entry {
 
 impl Owner {
     fn new(bits_per_second: u64) -> Owner {
-        let bytes = if bits_per_second > 0 { bits_per_second / 16 } else { BYTES_PER_SECOND };
+        let bytes = bytes_beside_others(0, bits_per_second);
         Owner {
             bytes: TokenBucket::new(bytes, (bytes / 10).max(65_536)),
             time: TokenBucket::new(0, 0),

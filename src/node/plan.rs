@@ -14,7 +14,7 @@ use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
 use crate::port::{Envelope, Frame, PortId};
 use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
-use crate::trust::Role;
+use crate::trust::{PrincipalId, Role};
 use crate::wire::proof::PROOF;
 use crate::wire::{Addr, Digest, anep, ipv4, ipv6, plan as wire, udp};
 use rand_core::Rng;
@@ -103,6 +103,10 @@ impl Environment for Os<'_, '_, '_> {
 
     fn demands_signature(&self, port: PortId) -> bool {
         self.node.demands(port).signed_plan
+    }
+
+    fn is_disowned(&self, principal: &PrincipalId) -> bool {
+        self.node.is_disowned(principal)
     }
 
     fn random(&mut self) -> u64 {

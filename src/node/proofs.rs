@@ -11,15 +11,19 @@
 //! started refuses what was sent before by its clock, without having stored anything; what remains is in `docs/trust.md`.
 
 use super::Node;
+use super::ceilings::Said;
+use super::output::Turn;
 use super::replay::Window;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
 use crate::topology::Topology;
+use crate::trust::PrincipalId;
 use crate::wire::anep;
 use crate::wire::proof::{CODE, CODE_IN_PACKET, PROOF, Repr};
 use crate::wire::{Addr, plan};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use std::collections::HashSet;
 
 /// Keys of one neighbour: the first is used to send, all are accepted, so that keys can be changed one side after the other.
 pub const KEYS_MAX: usize = 4;
@@ -49,12 +53,19 @@ impl Demands {
     }
 }
 
+impl Demands {
+    /// As in the configuration.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [(self.mac, "mac"), (self.signed_code, "signed-code"), (self.signed_plan, "signed-plan")];
+        all.into_iter().filter(|(demanded, _)| *demanded).map(|(_, name)| name)
+    }
+}
+
 /// As in the configuration.
 impl core::fmt::Display for Demands {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let all = [(self.mac, "mac"), (self.signed_code, "signed-code"), (self.signed_plan, "signed-plan")];
         let mut separator = "";
-        for (_, name) in all.into_iter().filter(|(demanded, _)| *demanded) {
+        for name in self.names() {
             write!(f, "{separator}{name}")?;
             separator = ", ";
         }
@@ -111,6 +122,10 @@ pub(super) struct Proofs {
     /// The key to send with, by port and address.
     sends: Vec<(PortId, Addr, usize)>,
     unix_ns: u64,
+    /// Principals whose signatures count for nothing any more.
+    disowned: HashSet<PrincipalId>,
+    /// Who was not let in, as far as the log has said it.
+    said: Said,
 }
 
 impl Held {
@@ -163,7 +178,7 @@ impl Proofs {
         let sends: Vec<_> = keys.iter().map(|key| (key.port, key.addr, key.id)).collect();
         keys.sort_by_key(|key| (key.port, key.id));
         let held: Vec<Held> = keys.iter().map(|key| Held::new(key, topology, unix_ns.saturating_add(now))).collect();
-        let mut proofs = Proofs { demands, held, sends: Vec::new(), unix_ns };
+        let mut proofs = Proofs { demands, held, unix_ns, ..Proofs::default() };
         for (port, addr, id) in sends {
             // The first one given for an address.
             if proofs.sender(port, addr).is_none()
@@ -223,6 +238,7 @@ impl Node {
     pub fn set_guard(&mut self, now: u64, guard: Guard) {
         let topology = self.env.as_deref().map(|env| &env.topology);
         self.proofs = topology.map(|topology| Box::new(Proofs::new(guard, topology, now)));
+        self.disown();
     }
 
     /// Whether a neighbour has a key here: what it proves to have sent is marked ([`Frame`]'s `authenticated`).
@@ -230,10 +246,69 @@ impl Node {
         self.proofs.as_deref().is_some_and(|proofs| proofs.sender(port, addr).is_some())
     }
 
+    /// Asks anew whose signatures count for nothing, for ports that demand some.
+    pub(super) fn disown(&mut self) {
+        if let Some(proofs) = self.proofs.as_deref_mut() {
+            proofs.disowned = self.roles.disowned();
+        }
+    }
+
+    /// Whether a principal's signatures count for nothing where a port demands some.
+    #[inline]
+    pub(super) fn is_disowned(&self, principal: &PrincipalId) -> bool {
+        self.proofs.as_deref().is_some_and(|proofs| proofs.disowned.contains(principal))
+    }
+
+    /// The numbers of a neighbour's keys, that to send with first.
+    pub fn key_numbers(&self, port: PortId, addr: Addr) -> Vec<u32> {
+        let Some(proofs) = self.proofs.as_deref() else { return Vec::new() };
+        let first = proofs.sender(port, addr);
+        let mut all: Vec<(bool, u32)> = proofs
+            .held
+            .iter()
+            .enumerate()
+            .filter(|(_, held)| (held.key.port, held.key.addr) == (port, addr))
+            .map(|(at, held)| (Some(at) != first, held.key.id))
+            .collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
     /// What a port demands.
     #[inline]
     pub fn demands(&self, port: PortId) -> Demands {
         self.proofs.as_deref().map_or(Demands::default(), |proofs| proofs.demands(port))
+    }
+
+    /// A packet ends whose sender could not be found out. Once of a source the log says that it proves nothing to a port that demands proofs, or has a key
+    /// that the port does not know: a counter does not say who is meant.
+    #[cold]
+    pub(super) fn turn_away_unproved(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
+        if reason == Reason::Unauthenticated {
+            self.note_unproved(turn.now, &frame);
+        }
+        self.drop(turn, frame, reason);
+    }
+
+    fn note_unproved(&mut self, now: u64, frame: &Frame) {
+        let key =
+            anep::Packet::new_checked(frame.bytes()).ok().and_then(|packet| Repr::of(&packet)).map(|proof| proof.key);
+        let env = self.env.as_deref();
+        let Some((proofs, topology)) = self.proofs.as_deref_mut().zip(env.map(|env| &env.topology)) else { return };
+        let peer = topology.neighbours.of_peer(frame.port, frame.peer).map(|(_, known)| known.addr);
+        // On a link everybody may say anything; there a key is a source.
+        let source = peer.unwrap_or_else(|| Addr(u128::from(key.unwrap_or(0)).to_be_bytes()));
+        if !proofs.said.is_news(now, (frame.port, source)) {
+            return;
+        }
+        let port = topology.port(frame.port).map_or("?", |port| &port.name);
+        let neighbour = peer.map_or_else(|| "somebody on the link".to_owned(), |addr| format!("neighbour {addr}"));
+        match key {
+            Some(key) => tracing::warn!(node = self.name, "{neighbour}: key {key:08x} is not one of port {port}'s"),
+            None => {
+                tracing::warn!(node = self.name, "{neighbour}: what it sends has no proof, which port {port} demands")
+            }
+        }
     }
 
     /// Finds out who has sent the ANEP packet that the frame begins with, which is whole, and takes the proof off.

@@ -146,7 +146,7 @@ impl Node {
         if self.proofs.is_some() {
             match self.find_sender(&mut frame, range) {
                 Ok(found) => range = found,
-                Err(reason) => return self.drop(turn, frame, reason),
+                Err(reason) => return self.turn_away_unproved(turn, frame, reason),
             }
         } else {
             // What another node has found out about the frame says nothing here.

@@ -45,6 +45,17 @@ pub struct Revoked {
     pub domains: usize,
     /// Neighbours that were told.
     pub told: usize,
+    /// Whether the key that says so has signed or issued what is revoked, so that others obey; nothing if that cannot be told here.
+    pub issued: Option<bool>,
+}
+
+/// A code of which something is taken.
+struct Hit {
+    code: Digest,
+    extent: Extent,
+    /// Whether the key by itself takes it.
+    issued: bool,
+    why: String,
 }
 
 /// What has become of revocations.
@@ -162,17 +173,20 @@ impl Node {
                 Some(grant) => grant.rights(name),
                 None => Rights { code: Some(*name), principal: principal(), ..Rights::default() },
             };
-            revocation.takes(operator, &rights)
+            let extent = revocation.takes(operator, &rights)?;
+            let issued = revocation.takes(false, &rights).is_some();
+            Some(Hit { code: *name, extent, issued, why: revocation.as_it_counts(operator, &rights).to_string() })
         };
-        let hit: Vec<(Digest, Extent)> =
-            self.codes.iter().filter_map(|(name, code)| taken(name, code).map(|extent| (*name, extent))).collect();
-        let names = hit.iter().map(|(name, _)| *name).collect();
-        let mut ended = Revoked { codes: hit.len(), names, ..Revoked::default() };
+        self.disown();
+        let hit: Vec<Hit> = self.codes.iter().filter_map(|(name, code)| taken(name, code)).collect();
+        let names = hit.iter().map(|hit| hit.code).collect();
+        let issued = self.has_issued(revocation, hit.iter().map(|hit| hit.issued));
+        let mut ended = Revoked { codes: hit.len(), names, issued, ..Revoked::default() };
         if !hit.is_empty() {
             self.roles.proved(revocation);
         }
-        for (code, extent) in hit {
-            self.end_revoked(turn, code, extent, &revocation.to_string());
+        for Hit { code, extent, why, .. } in hit {
+            self.end_revoked(turn, code, extent, &why);
         }
         if let (true, Subject::Code(code)) = (operator, revocation.subject) {
             // It may run in the kernel half although it has given way here.
@@ -188,6 +202,19 @@ impl Node {
             ended.told = self.relay(turn, &repr, from);
         }
         ended
+    }
+
+    /// Whether the key of a revocation has signed or issued what that takes back, as far as it shows here: by itself, by this node's roles, or by codes
+    /// that it takes something of.
+    fn has_issued(&self, revocation: &Revocation, mut hits: impl Iterator<Item = bool>) -> Option<bool> {
+        let signer = revocation.signer()?;
+        let itself = revocation.subject == Subject::Principal(signer);
+        let grants = !matches!(revocation.subject, Subject::Code(_)) && self.roles.of_root(&signer).next().is_some();
+        match hits.next() {
+            _ if itself || grants => Some(true),
+            Some(first) => Some(first || hits.any(|issued| issued)),
+            None => None,
+        }
     }
 
     /// Code ends that something was taken of: for good, or it may come again with the rights that are left.

@@ -46,6 +46,12 @@ pub struct PortStatus {
     pub name: String,
     /// The node's addresses on it.
     pub addresses: Vec<Addr>,
+    /// The most that resource bounds of neighbours count for.
+    pub bound_max: u32,
+    /// The same of capsules of code that acts in a role of its own.
+    pub signed_bound_max: u32,
+    /// What it demands.
+    pub demands: Vec<&'static str>,
     /// What it carries.
     #[serde(flatten)]
     pub gauge: Gauge,
@@ -123,6 +129,9 @@ pub struct NeighbourStatus {
     pub addr: Addr,
     /// The port towards it, by name.
     pub port: String,
+    /// The numbers of the keys by which it proves what it sends, that to send to it first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
     /// What it has used; nothing if it has no bucket of its own, but shares its port's strangers'.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryCounts>,
@@ -141,6 +150,9 @@ impl Node {
                 .map(|((port, gauge), at)| PortStatus {
                     name: port.name.clone(),
                     addresses: port.addresses.iter().map(|(addr, _)| *addr).collect(),
+                    bound_max: port.ceiling.unsigned,
+                    signed_bound_max: port.ceiling.signed,
+                    demands: self.demands(PortId(at)).names().collect(),
                     gauge: gauge.clone(),
                     strangers: self.entry_counts(PortId(at), PeerId::NONE),
                 })
@@ -224,6 +236,7 @@ impl Node {
             .map(|known| NeighbourStatus {
                 addr: known.addr,
                 port: name(known.port),
+                keys: self.key_numbers(known.port, known.addr).iter().map(|id| format!("{id:08x}")).collect(),
                 entry: (known.peer != PeerId::NONE).then(|| self.entry_counts(known.port, known.peer)),
             })
             .collect()

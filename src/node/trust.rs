@@ -6,7 +6,7 @@
 //! may, and forgets those that are forged.
 
 use super::Node;
-use super::codes::{Code, Coming};
+use super::codes::{Code, Coming, Ready};
 use super::output::{Cause, Effect, Turn};
 use crate::code::bundle::{Kind, Manifest};
 use crate::nodeos::reason::Reason;
@@ -24,10 +24,13 @@ impl Node {
         };
         self.keep_object(turn, code, bytes);
         let signed = manifest.is_signed();
+        let disowned = manifest.claimed_principal().is_some_and(|principal| self.is_disowned(&principal));
         let claim = Claim { code, manifest, credentials: None };
         let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
         self.enter(turn, code, Code::Coming(Box::new(coming)));
-        if signed {
+        if disowned && self.turn_away_unsigned(turn, code) {
+            self.withdraw(turn, &code);
+        } else if signed {
             let next = self.fetch.optional_object(code, CredentialSet::name_for(&code));
             self.take_steps(turn, next);
         } else if self.turn_away_unsigned(turn, code) {
@@ -40,10 +43,17 @@ impl Node {
         }
     }
 
-    /// Whether a capsule came in by a port that demands signed code, and its code is known not to be.
+    /// Whether a capsule came in by a port that demands signed code, and its code is known not to be. A signature whose key was revoked, or whose
+    /// credential, is none.
     pub(super) fn lacks_signature(&self, frame: &Frame, code: &Digest) -> bool {
         self.demands(frame.port).signed_code
-            && matches!(self.codes.of(code), Some(Code::Ready(ready)) if !ready.claim.manifest.is_signed())
+            && matches!(self.codes.of(code), Some(Code::Ready(ready)) if !self.counts_as_signed(ready))
+    }
+
+    fn counts_as_signed(&self, ready: &Ready) -> bool {
+        let revoked = ready.grant.refused.as_ref().is_some_and(|refused| refused.revoked);
+        let signer = ready.claim.manifest.claimed_principal();
+        !revoked && signer.is_some_and(|principal| !self.is_disowned(&principal))
     }
 
     /// Capsules that wait for code which turns out not to be signed, and came in by ports that demand that, end here. Says whether nobody else

@@ -41,6 +41,16 @@ pub enum Link {
     Overlay,
 }
 
+/// For people.
+impl core::fmt::Display for Link {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Link::Ethernet { mac, .. } => write!(f, "Ethernet {mac}"),
+            Link::Overlay => f.write_str("overlay"),
+        }
+    }
+}
+
 /// A port of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {

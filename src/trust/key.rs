@@ -44,12 +44,12 @@ impl PrincipalKey {
 
     /// Reads a key file; refuses one that others than its owner may read.
     pub fn load(path: &Path) -> Result<PrincipalKey, KeyError> {
-        let text = read_private(path)?;
+        let text = read_private(path, KeyKind::Signing)?;
         let mut seed = [0; 32];
         text.trim_end()
             .strip_prefix(LABEL)
             .and_then(|digits| hex::decode_to_slice(digits, &mut seed).ok())
-            .ok_or_else(|| KeyError::Format { path: path.into() })?;
+            .ok_or_else(|| KeyKind::Signing.not_in(path, &text))?;
         Ok(PrincipalKey::from_seed(seed))
     }
 
@@ -79,9 +79,40 @@ pub(super) fn random(bytes: &mut [u8]) -> Result<(), KeyError> {
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(bytes)).map_err(KeyError::Random)
 }
 
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// To sign, and to grant roles.
+    Signing,
+    /// Shared by two neighbours.
+    Neighbours,
+    /// Shared by a PLAN principal and a node.
+    Plan,
+}
+
+impl KeyKind {
+    /// What it is, and how one is made.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            KeyKind::Signing => ("signing key", "anode cred new FILE"),
+            KeyKind::Neighbours => {
+                ("secret of two neighbours", "anode cred secret FILE, and give the neighbour a copy")
+            }
+            KeyKind::Plan => ("secret of a PLAN principal", "umask 077; openssl rand -hex 32 > FILE"),
+        }
+    }
+
+    /// The error for a text that is no such key.
+    pub(super) fn not_in(self, path: &Path, text: &str) -> KeyError {
+        let begins = [(LABEL, KeyKind::Signing), (super::secret::LABEL, KeyKind::Neighbours)];
+        let found = begins.iter().find(|(label, kind)| *kind != self && text.starts_with(label));
+        KeyError::Format { path: path.into(), kind: self, found: found.map(|(_, kind)| *kind) }
+    }
+}
+
 /// Reads a short file that nobody but its owner may read.
-pub(super) fn read_private(path: &Path) -> Result<String, KeyError> {
-    let unreadable = |cause| KeyError::Unreadable { path: path.into(), cause };
+pub(crate) fn read_private(path: &Path, kind: KeyKind) -> Result<String, KeyError> {
+    let unreadable = |cause| KeyError::Unreadable { path: path.into(), kind, cause };
     let file = File::open(path).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.permissions().mode();
     if mode & 0o077 != 0 {
@@ -200,6 +231,8 @@ pub enum KeyError {
     Unreadable {
         /// The key file.
         path: PathBuf,
+        /// What should be there.
+        kind: KeyKind,
         /// What the operating system says.
         cause: io::Error,
     },
@@ -221,6 +254,10 @@ pub enum KeyError {
     Format {
         /// The file.
         path: PathBuf,
+        /// What should be there.
+        kind: KeyKind,
+        /// What is there, if it is another key.
+        found: Option<KeyKind>,
     },
 }
 
@@ -228,8 +265,8 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KeyError::Random(cause) => write!(f, "no random numbers for a key: /dev/urandom: {cause}"),
-            KeyError::Unreadable { path, cause } => {
-                write!(f, "key {}: {cause}; make one with: anode cred new FILE", path.display())
+            KeyError::Unreadable { path, kind, cause } => {
+                write!(f, "key {}: {cause}; make one with: {}", path.display(), kind.words().1)
             }
             KeyError::Unwritable { path, cause } if cause.kind() == io::ErrorKind::AlreadyExists => {
                 write!(f, "key {}: exists already and is not overwritten; choose another name", path.display())
@@ -240,11 +277,19 @@ impl fmt::Display for KeyError {
                 "key {}: mode {mode:03o} lets others read the secret; if they did not: chmod 600 it, else make a new key",
                 path.display()
             ),
-            KeyError::Format { path } => write!(
-                f,
-                "key {}: not a key file of this kind (one line: '{LABEL}' and 64 hexadecimal digits); make one with: anode cred new FILE, or anode cred secret FILE for neighbours",
-                path.display()
-            ),
+            KeyError::Format { path, kind, found: Some(found) } => {
+                let (wanted, make) = kind.words();
+                write!(
+                    f,
+                    "key {}: this is a {}, not a {wanted}; make one with: {make}",
+                    path.display(),
+                    found.words().0
+                )
+            }
+            KeyError::Format { path, kind, found: None } => {
+                let (wanted, make) = kind.words();
+                write!(f, "key {}: this is no {wanted}; make one with: {make}", path.display())
+            }
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct Refused {
     pub why: String,
     /// Whether they are good for nobody: broken, beyond the limits, or of another code.
     pub forged: bool,
+    /// Whether one of them was revoked.
+    pub revoked: bool,
 }
 
 impl Grant {
@@ -108,7 +110,8 @@ impl Roles {
             Err(refusals) => {
                 let texts: Vec<_> = refusals.iter().map(Refusal::to_string).collect();
                 let forged = refusals.iter().any(Refusal::is_forged);
-                Ok(Grant { refused: Some(Refused { why: texts.join("; "), forged }), ..anyone })
+                let revoked = refusals.iter().any(|refusal| matches!(refusal, Refusal::Revoked(_)));
+                Ok(Grant { refused: Some(Refused { why: texts.join("; "), forged, revoked }), ..anyone })
             }
         }
     }

@@ -103,6 +103,12 @@ impl Revocation {
         self.signed.map(|(signer, _)| signer)
     }
 
+    /// The word by which something is taken that is here by these rights: the operator's own, where that of the key takes less.
+    pub fn as_it_counts(&self, operator: bool, of: &Rights<'_>) -> Revocation {
+        let differ = operator && self.takes(false, of) != self.takes(true, of);
+        if differ { Revocation::by_operator(self.subject, self.unix_s) } else { *self }
+    }
+
     /// What it takes of something that is here by these rights. `operator`: it is also the word of this node's operator.
     pub fn takes(&self, operator: bool, of: &Rights<'_>) -> Option<Extent> {
         let signer = self.signer();
@@ -132,7 +138,7 @@ impl fmt::Display for Revocation {
         }
         match self.signer() {
             Some(signer) => write!(f, " by {signer}"),
-            None => write!(f, " by the operator"),
+            None => write!(f, " by this node's operator"),
         }
     }
 }

@@ -98,11 +98,12 @@ impl Revoked {
         Kept::New(forgotten)
     }
 
-    /// What is taken of something that is here by these rights, and by which word: the one that takes most.
+    /// What is taken of something that is here by these rights, and by which word: the one that takes most, the operator's own where the key's would take less.
     pub fn takes(&self, of: &Rights<'_>) -> Option<(Extent, Revocation)> {
         let take = |entry: &Entry| {
-            let extent = entry.revocation.takes(entry.rank == Rank::Operator, of)?;
-            Some((extent, entry.revocation))
+            let operator = entry.rank == Rank::Operator;
+            let extent = entry.revocation.takes(operator, of)?;
+            Some((extent, entry.revocation.as_it_counts(operator, of)))
         };
         self.entries.iter().filter_map(take).max_by_key(|(extent, _)| *extent)
     }

@@ -277,6 +277,15 @@ impl Roles {
     }
 }
 
+/// Refuses what is no role's name.
+pub fn check_role_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
+        return Err(format!("role '{name}': a role's name is 1 to 32 letters, digits, '-', '_' or '.'"));
+    }
+    Ok(())
+}
+
 impl Default for Roles {
     fn default() -> Roles {
         Roles::of_anyone(Limits::default())
@@ -286,10 +295,7 @@ impl Default for Roles {
 impl Role {
     fn check(&self) -> Result<(), String> {
         let name = &self.name;
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.len() > 32 || !name.chars().all(plain) {
-            return Err(format!("role '{name}': a role's name is 1 to 32 letters, digits, '-', '_' or '.'"));
-        }
+        check_role_name(name)?;
         if name == NODE {
             return Err(format!("role {NODE}: this is the node's own role, which nobody else has"));
         }

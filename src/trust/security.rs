@@ -10,8 +10,9 @@
 //! domain's role comes from its own credential and not out of its parent's budget, but nobody can give more
 //! than he has: a domain is created in the creator's role, or in one that has nothing the creator's lacks.
 
+use super::key::PrincipalId;
 use super::policy::{Claim, Grant};
-use super::revocation::{Extent, Revocation, Rights};
+use super::revocation::{Extent, Revocation, Rights, Subject};
 use super::revoked::{Kept, Rank, Revoked};
 use super::role::{Form, Kinds, NODE, Role, Roles};
 use crate::code::bundle::{self, Kind};
@@ -19,6 +20,7 @@ use crate::nodeos::domain::Limits;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::Error;
 use core::fmt;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
@@ -165,6 +167,17 @@ impl Roles {
     /// A word has taken something here.
     pub fn proved(&self, revocation: &Revocation) {
         self.revoked.0.write().unwrap_or_else(PoisonError::into_inner).prove(revocation);
+    }
+
+    /// Principals who were revoked as a whole: by themselves, by a root of a role here, or by the operator. Their signatures say who it was, and count for nothing
+    /// where one is demanded.
+    pub fn disowned(&self) -> HashSet<PrincipalId> {
+        let table = self.revoked.0.read().unwrap_or_else(PoisonError::into_inner);
+        let principal = |(revocation, rank): (&Revocation, Rank)| match revocation.subject {
+            Subject::Principal(id) if rank >= Rank::Root || revocation.signer() == Some(id) => Some(id),
+            _ => None,
+        };
+        table.iter().filter_map(principal).collect()
     }
 
     /// All that was taken back, in the order in which it was.

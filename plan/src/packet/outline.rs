@@ -3,6 +3,7 @@
 //! A code travels whole or as its digest; a node on the way may have to turn one into the other, since what the next
 //! node holds differs from what this one does. Nothing behind the codes is looked at, and nothing else changes.
 
+use super::encode::tag;
 use super::header::{BY_DIGEST, FLAGS};
 use super::{CODES_MAX, DecodeError, FIXED, PACKET_MAX, View};
 use crate::code::{CODE_MAX, CodeError, Reader, Writer};
@@ -64,6 +65,18 @@ impl<'a> Outline<'a> {
         let mut reader = Reader::new(self.octets.get(self.codes.end..)?);
         let code: usize = reader.small().ok()?;
         if code == 0 { reader.name().ok() } else { None }
+    }
+
+    /// The first argument of that service, if it is a blob.
+    pub fn first_blob(&self) -> Option<&'a [u8]> {
+        let mut reader = Reader::new(self.octets.get(self.codes.end..)?);
+        let code: usize = reader.small().ok()?;
+        if code != 0 {
+            return None;
+        }
+        reader.name().ok()?;
+        let count: usize = reader.small().ok()?;
+        if count > 0 && reader.octet().ok()? == tag::BLOB { reader.octets().ok() } else { None }
     }
 
     /// The codes, in their order.

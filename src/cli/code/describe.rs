@@ -1,12 +1,14 @@
 //! What a bundle is, and what it may at a node, as one value to print.
 
-use crate::code::bundle::{Bundle, Kind};
+use crate::code::bundle::{Bundle, Error, Kind};
 use crate::code::check::{self, Report};
 use crate::manage::config::NodeFile;
+use crate::manage::revoked::Revocations;
 use crate::trust::{Claim, CredentialSet, Roles};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(clap::Args)]
@@ -22,20 +24,31 @@ impl At {
         let mut value = describe(bundle, report);
         if let Some(path) = &self.node {
             let file = NodeFile::read(path)?;
-            let roles = Roles::new(file.roles).map_err(anyhow::Error::msg)?;
+            let roles = Arc::new(Roles::new(file.roles).map_err(anyhow::Error::msg)?);
+            let revocations = match &file.store {
+                None => "none: the node has no store".into(),
+                Some(store) => match Revocations::open(Some(store), roles.clone()) {
+                    Ok(_) => format!("{} known", roles.revocations().len()),
+                    Err(error) => format!("not looked at: {}: {error}", store.display()),
+                },
+            };
             let claim = Claim {
                 code: bundle.name(),
                 manifest: bundle.manifest().clone().into(),
                 credentials: bundle.credentials().cloned(),
             };
             let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-            let grant = roles.authorise(&file.name, unix_s, &claim)?;
-            value["at"] = json!({
-                "node": file.name,
-                "role": grant.role.name,
-                "representations": grant.kinds,
-                "credential_refused": grant.refused.map(|refused| refused.why),
-            });
+            value["at"] = match roles.authorise(&file.name, unix_s, &claim) {
+                Ok(grant) => json!({
+                    "node": file.name,
+                    "role": grant.role.name,
+                    "representations": grant.kinds,
+                    "credential_refused": grant.refused.map(|refused| refused.why),
+                    "revocations": revocations,
+                }),
+                Err(Error::Revoked { by }) => json!({"node": file.name, "refused": by, "revocations": revocations}),
+                Err(error) => return Err(error.into()),
+            };
         }
         Ok(value)
     }

@@ -9,7 +9,7 @@ pub(super) fn describe(text: &mut String, loader: &Value) {
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
     let _ = writeln!(
         text,
-        "  compiler {} modules, {} optimised, {} failed, {} spared",
+        "  compiler {} modules, {} optimised, {} failed, {} refused again without a try",
         number(compiler, "compiled"),
         number(compiler, "optimised"),
         number(compiler, "failed"),

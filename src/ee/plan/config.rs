@@ -1,5 +1,6 @@
 //! What a PLAN environment is made from.
 
+use crate::port::PortId;
 use crate::wire::Addr;
 use plan::name::Name;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct Config {
     pub enabled: bool,
     /// The largest bound of an application's packet; for those of neighbours there is [`crate::topology::Ceiling`].
     pub bound_max: u32,
+    /// What PLAN packets of neighbours have of the ceiling of each port, by its number; ports beyond have all of it.
+    pub ceilings: Vec<u32>,
     /// RIP, if the node takes part in it.
     pub rip: Option<super::rip::Timers>,
     /// Whether `defaultRoute` goes by RIP instead of the node's routes.
@@ -56,11 +59,24 @@ impl std::fmt::Debug for Principal {
     }
 }
 
+impl Config {
+    /// The most that a bound of a neighbour's packet counts for that comes in by a port, whatever the port has.
+    pub fn most(&self, port: PortId) -> u32 {
+        self.ceilings.get(usize::from(port.0)).copied().unwrap_or(u32::MAX)
+    }
+}
+
+/// Whether a node has a service of this name without loading it.
+pub fn is_known(name: &str) -> bool {
+    super::services::CORE.iter().any(|(known, _)| *known == name)
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
             enabled: true,
             bound_max: 4096,
+            ceilings: Vec::new(),
             rip: None,
             default_rip: false,
             hosts: Arc::default(),

@@ -157,10 +157,18 @@ pub fn signed(
     Chunk::new(Callee::Service(SIGNED_BY.clone()), arguments)
 }
 
-/// Whether a packet says that it is signed: its outermost layer names a principal. Whoever evaluates it finds out whether that is true.
-pub(super) fn is_signed(octets: &[u8]) -> bool {
-    let service = Outline::read(octets).ok().and_then(|outline| outline.service());
-    service.is_some_and(|name| name == *SIGNED_BY || name == AUTH_EVAL)
+/// Whether a packet says that it is signed: its outermost layer names a principal, and none that was revoked. Whoever evaluates it finds out whether
+/// that is true.
+pub(super) fn is_signed(octets: &[u8], is_disowned: impl Fn(&PrincipalId) -> bool) -> bool {
+    let Ok(outline) = Outline::read(octets) else { return false };
+    match outline.service() {
+        Some(name) if name == *SIGNED_BY => {
+            let who = outline.first_blob().and_then(|who| who.try_into().ok());
+            who.is_some_and(|who| !is_disowned(&PrincipalId(who)))
+        }
+        Some(name) => name == AUTH_EVAL,
+        None => false,
+    }
 }
 
 /// What a `signedBy` layer says, and what is inside.

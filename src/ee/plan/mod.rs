@@ -44,7 +44,7 @@ mod waiting;
 use crate::nodeos::reason::Reason;
 use crate::port::{PeerId, PortId};
 use crate::topology::{Neighbour, Topology, Way};
-use crate::trust::Role;
+use crate::trust::{PrincipalId, Role};
 use crate::wire::Addr;
 use crate::wire::plan::Message;
 pub use account::Account;
@@ -108,6 +108,10 @@ pub trait Environment {
     fn way(&mut self, to: Addr) -> Way;
     /// Whether packets that come in by a port must be signed.
     fn demands_signature(&self, _port: PortId) -> bool {
+        false
+    }
+    /// Whether a principal was revoked, so that its signatures count for nothing.
+    fn is_disowned(&self, _principal: &PrincipalId) -> bool {
         false
     }
     /// A random number.
@@ -309,10 +313,11 @@ impl Plan {
 
     /// A packet has come from a neighbour.
     fn packet(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        if env.demands_signature(from.port) && !layers::is_signed(octets) {
+        if env.demands_signature(from.port) && !layers::is_signed(octets, |principal| env.is_disowned(principal)) {
             return Fate::Drop(Reason::Unsigned);
         }
         let most = env.topology().port(from.port).map_or(0, |port| port.ceiling.unsigned);
+        let most = most.min(self.config.most(from.port));
         let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
         let cut = view.clamp(most);
         view.set_previous(Host(from.addr.0));

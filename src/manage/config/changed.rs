@@ -1,54 +1,93 @@
 //! Defaults that are others than they were when a configuration was written: a node says one line for each that is its own.
 //!
-//! Who has a key in the file has chosen, and hears nothing. A line names the key, what it means now and what it meant before, so
-//! that it can be set. Lines go when nobody can have a configuration of before any more.
+//! Who has a key in the file has chosen, whatever its value, and hears nothing. A line names the key, what it means now, what it meant before, and what to
+//! write so that it is not said again. Lines go when nobody can have a configuration of before any more.
 
-use super::NodeFile;
-use super::jail::JailFile;
+use super::guard::Demand;
+use super::{NodeFile, PortFile};
+
+/// What a line ends with.
+fn quiet(key: &str) -> String {
+    format!("; write {key} to keep this quiet")
+}
 
 impl NodeFile {
     /// A line for each default that has changed and that this configuration leaves as it is.
     pub fn changed_defaults(&self) -> Vec<String> {
-        let all = [self.changed_scheduler(), self.changed_bounds(), self.changed_services(), self.changed_jails()];
+        let all = [
+            self.changed_scheduler(),
+            self.changed_entry(),
+            self.changed_bounds(),
+            self.changed_services(),
+            self.changed_compiler(),
+            self.changed_jails(),
+        ];
         all.into_iter().flatten().collect()
     }
 
     /// Of environments in processes, for whoever has some and has said nothing of their jails.
     fn changed_jails(&self) -> Option<String> {
         let processes = self.environments.iter().any(|environment| !environment.command.is_empty());
-        (processes && self.jail == JailFile::default()).then(|| {
+        (processes && !self.written.has_any("jail")).then(|| {
             "[jail]: environments in processes have users, files and namespaces of their own, and of their role [role.grants] \
              processes (16) and cpu_percent (100) (before: the node's user, all of /etc and /proc, no such limit)"
-                .into()
+                .to_owned()
+                + &quiet("[jail] users = [60834, 61183]")
         })
     }
 
     fn changed_scheduler(&self) -> Option<String> {
-        self.cpu.scheduler.is_none().then(|| {
-            "[cpu] scheduler is \"wfq\" by default: domains share the worker by weight (before: \"fifo\", whoever came first); \
-             and beside others a neighbour has half of the worker, [entry] share (before: all)"
-                .into()
+        (!self.written.has("cpu", "scheduler")).then(|| {
+            "[cpu] scheduler is \"wfq\" by default: domains share the worker by weight (before: \"fifo\", whoever came first)"
+                .to_owned()
+                + &quiet("[cpu] scheduler = \"wfq\"")
+        })
+    }
+
+    fn changed_entry(&self) -> Option<String> {
+        (!self.written.has("entry", "share")).then(|| {
+            "[entry] share is 0.5 by default: beside others a neighbour has half of the worker, and of the port's bytes a second \
+             (before: all)"
+                .to_owned()
+                + &quiet("[entry] share = 0.5")
         })
     }
 
     fn changed_bounds(&self) -> Option<String> {
-        let silent: Vec<String> =
-            self.ports.iter().filter(|port| port.bound_max.is_none()).map(|port| port.title()).collect();
+        let is_silent = |port: &PortFile| port.bound_max.is_none() && !port.demand.contains(&Demand::Mac);
+        let titles = self.titles().into_iter().zip(&self.ports);
+        let silent: Vec<String> = titles.filter(|(_, port)| is_silent(port)).map(|(title, _)| title).collect();
         (!silent.is_empty()).then(|| {
             format!(
-                "[[port]] bound_max is 64 by default: larger resource bounds of unsigned packets of neighbours are cut (before: none for \
-                 capsules, 4096 for PLAN); ports {}",
-                silent.join(", ")
+                "[[port]] bound_max is 64 by default, for capsules and PLAN alike: larger resource bounds of unsigned packets of \
+                 neighbours are cut, and [plan] bound_max does not raise it (before: none for capsules, [plan] bound_max or 4096 for PLAN); \
+                 ports {}{}",
+                silent.join(", "),
+                quiet("[[port]] bound_max = 64")
             )
         })
     }
 
+    /// Only `open` is new: who has `restricted` alone may have written it when nothing else was restricted.
     fn changed_services(&self) -> Option<String> {
-        (self.plan.enabled && self.plan.open.is_empty()).then(|| {
+        (self.plan.enabled && !self.written.has("plan", "open")).then(|| {
             format!(
-                "[plan] restricted is {} by default: only roles and principals that list a service have it (before: none); \
-                 [plan] open gives services to everybody",
-                crate::ee::plan::config::RESTRICTED.join(", ")
+                "[plan] restricted has {} besides what the file names: only roles and principals that list a service have it \
+                 (before: it had none); [plan] open gives services to everybody{}",
+                crate::ee::plan::config::RESTRICTED.join(", "),
+                quiet("[plan] open = []")
+            )
+        })
+    }
+
+    fn changed_compiler(&self) -> Option<String> {
+        (!self.written.has_any("compiler")).then(|| {
+            let limits = &self.compiler;
+            format!(
+                "[compiler] cpu_ms is {} by default, memory_mib {}: code that takes more to compile is refused (before: no limit){}",
+                limits.cpu_ms,
+                limits.memory_mib,
+                quiet(&format!("[compiler] cpu_ms = {}", limits.cpu_ms))
             )
         })
     }
@@ -58,21 +97,38 @@ impl NodeFile {
 mod tests {
     use super::*;
 
+    const PORT: &str = "[[port]]\nname = \"wan\"\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.0.1/24\"]\n";
+
+    fn lines(text: &str) -> Vec<String> {
+        NodeFile::parse(&format!("name = \"n\"\n{text}")).unwrap().changed_defaults()
+    }
+
+    /// What begins a line, for each table of settings that silences it.
     #[test]
-    fn a_line_is_said_for_each_default_that_the_file_leaves() {
-        let port = "[[port]]\nname = \"wan\"\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.0.1/24\"]\n";
-        let lines = |text: &str| NodeFile::parse(&format!("name = \"n\"\n{text}")).unwrap().changed_defaults();
-        let says = |text: &str, all: &[&str]| lines(text).iter().any(|line| all.iter().all(|word| line.contains(word)));
-        assert!(says(port, &["wfq", "fifo"]));
-        assert!(!says(&format!("[cpu]\nscheduler = \"fifo\"\n{port}"), &["scheduler"]));
-        assert!(says(port, &["bound_max", "wan"]) && !says(&format!("{port}bound_max = 64\n"), &["bound_max"]));
-        assert!(says(port, &["bandwidthSend"]));
-        for text in ["[plan]\nopen = [\"bandwidthSend\"]\n", "[plan]\nenabled = false\n"] {
-            assert!(!says(&format!("{text}{port}"), &["bandwidthSend"]), "{text}");
-        }
+    fn a_line_is_said_for_each_default_that_the_file_leaves_and_ends_with_how_to_end_it() {
         let environment = "[[ee]]\nname = \"e\"\ncommand = [\"x\"]\n";
-        let about_jails = |lines: Vec<String>| lines.iter().any(|line| line.starts_with("[jail]"));
-        assert!(about_jails(lines(&format!("{port}{environment}"))) && !about_jails(lines(port)));
-        assert!(!about_jails(lines(&format!("{port}{environment}[jail]\nusers = [70, 80]\n"))));
+        let with = |before: &str, after: &str| format!("{before}{PORT}{after}{environment}");
+        for (begins, says, silenced) in [
+            ("[cpu] scheduler", "fifo", with("[cpu]\nscheduler = \"wfq\"\n", "")),
+            ("[entry] share", "half", with("[entry]\nshare = 0.5\n", "")),
+            ("[[port]] bound_max", "ports wan", with("", "bound_max = 64\n")),
+            ("[[port]] bound_max", "[plan] bound_max", with("", "demand = [\"mac\"]\n")),
+            ("[plan] restricted", "bandwidthSend", with("[plan]\nopen = []\n", "")),
+            ("[plan] restricted", "bandwidthSend", with("[plan]\nenabled = false\n", "")),
+            ("[compiler] cpu_ms", "250", with("[compiler]\njobs = 2\n", "")),
+            ("[jail]", "cpu_percent", with("[jail]\nrequire = []\n", "")),
+            ("[jail]", "cpu_percent", PORT.to_owned()),
+        ] {
+            let found =
+                |text: &str| lines(text).into_iter().filter(|line| line.starts_with(begins)).collect::<Vec<_>>();
+            let said = found(&with("", ""));
+            assert!(said.len() == 1 && said[0].contains(says) && said[0].ends_with(" to keep this quiet"), "{said:?}");
+            assert_eq!(found(&silenced), [""; 0], "{silenced}");
+        }
+        let before = with("[plan]\nrestricted = [\"memoryUse\"]\n", "");
+        assert!(lines(&before).iter().any(|line| line.starts_with("[plan] restricted")), "a key of before");
+        let said = lines(&with("", ""));
+        let written = said.iter().filter_map(|line| line.split_once("; write ")?.1.split_once(" to keep"));
+        assert_eq!(written.count(), 6);
     }
 }

@@ -5,7 +5,9 @@ use crate::node::NodeConfig;
 use crate::node::proofs::{Demands, Guard, KEYS_MAX, NeighbourKey};
 use crate::port::PortId;
 use crate::trust::LinkSecret;
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a port can demand.
@@ -18,6 +20,27 @@ pub enum Demand {
     SignedCode,
     /// PLAN packets are signed.
     SignedPlan,
+}
+
+/// Reads a list of demands; one word alone is none, and the error says how it is written.
+pub(super) fn demands<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Demand>, D::Error> {
+    struct List;
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<Demand>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list, as in [\"mac\"], of \"mac\", \"signed-code\", \"signed-plan\"")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<Vec<Demand>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(word) = words.next_element()? {
+                all.push(word);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_seq(List)
 }
 
 /// What time it was, in nanoseconds since 1970, when a clock began that shows `now` nanoseconds.
@@ -58,11 +81,21 @@ impl PortFile {
             for path in &neighbour.keys {
                 let secret = LinkSecret::load(path)
                     .map_err(|error| ConfigError(format!("port {name}: neighbour {addr}: {error}")))?;
-                if let Some(other) = keys.iter().find(|other| other.id == secret.id) {
-                    return wrong(format!(
-                        "port {name}: neighbours {} and {addr} have keys of one number ({:08x}): make another with anode cred secret",
-                        other.addr, secret.id
-                    ));
+                match keys.iter().find(|other| other.id == secret.id).map(|other| other.addr) {
+                    Some(same) if same == addr => {
+                        return wrong(format!(
+                            "port {name}: neighbour {addr}: keys: {} is the second with the number {:08x}; each key stands there once",
+                            path.display(),
+                            secret.id
+                        ));
+                    }
+                    Some(other) => {
+                        return wrong(format!(
+                            "port {name}: neighbours {other} and {addr} have keys of one number ({:08x}): make another with anode cred secret",
+                            secret.id
+                        ));
+                    }
+                    None => {}
                 }
                 keys.push(NeighbourKey { port, addr, id: secret.id, secret: secret.bytes });
             }
@@ -108,7 +141,8 @@ mod tests {
         for (port, neighbour, part) in [
             ("demand = [\"mac\"]", "keys = []", "lets nobody in"),
             ("demand = [\"macs\"]", "keys = []", "`signed-code`"),
-            ("", twice.as_str(), "keys of one number"),
+            ("demand = \"mac\"", "keys = []", "as in [\"mac\"]"),
+            ("", twice.as_str(), "is the second with the number 00000001"),
             ("", "keys = [\"/nonexistent\"]", "/nonexistent"),
             ("", "keys = [\"1\", \"2\", \"3\", \"4\", \"5\"]", "at most 4"),
         ] {

@@ -4,6 +4,7 @@ use super::{ConfigError, NodeFile, wrong};
 use crate::ee::plan::config::{Config, Principal};
 use crate::ee::plan::rip::Timers;
 use crate::node::NodeConfig;
+use crate::trust::{KeyKind, read_private};
 use crate::wire::Addr;
 use plan::name::Name;
 use serde::Deserialize;
@@ -26,7 +27,7 @@ pub struct PlanFile {
     pub enabled: bool,
     /// Where applications can attach by TCP too.
     pub tcp: Option<SocketAddr>,
-    /// The largest bound that an application's packet may have; and the ceiling of ports that say nothing.
+    /// The largest bound that an application's packet may have; and that a neighbour's has, where its port's is not lower.
     pub bound_max: Option<u32>,
     /// Where `defaultRoute` looks.
     pub routing: Routing,
@@ -38,7 +39,7 @@ pub struct PlanFile {
     pub restricted: Vec<String>,
     /// Services that everybody sees though they are restricted by default.
     pub open: Vec<String>,
-    /// Ports with a ceiling of their own: what `bound_max` of a `[[port]]` is.
+    /// Ports with another one for neighbours' packets.
     pub ingress: Vec<IngressFile>,
     /// Who can authenticate chunks.
     pub principal: Vec<PrincipalFile>,
@@ -57,7 +58,7 @@ pub enum Routing {
     Both,
 }
 
-/// A port's ceiling.
+/// A port's ceiling for PLAN, where the port's own is not lower.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IngressFile {
@@ -130,6 +131,7 @@ impl NodeFile {
         Ok(Config {
             enabled: file.enabled,
             bound_max: file.bound_max.unwrap_or(Config::default().bound_max),
+            ceilings: self.plan_ceilings(),
             rip: (file.routing != Routing::Routes).then_some(timers),
             default_rip: file.routing == Routing::Rip,
             hosts: Arc::new(hosts),
@@ -154,7 +156,8 @@ impl PlanFile {
 
 impl PrincipalFile {
     fn read(&self) -> Result<Principal, ConfigError> {
-        let key = read_key(&self.key_file)?;
+        let place = |ConfigError(why)| ConfigError(format!("[[plan.principal]] {}: key_file: {why}", self.name));
+        let key = read_key(&self.key_file).map_err(place)?;
         let services = names(&format!("[[plan.principal]] {}: services", self.name), &self.services)?;
         Ok(Principal { name: self.name.clone(), key, role: self.role.clone(), services })
     }
@@ -165,10 +168,9 @@ fn names(place: &str, texts: &[String]) -> Result<Vec<Name>, ConfigError> {
     texts.iter().map(name).collect()
 }
 
-/// The secret in a file.
+/// The secret in a file, which nobody but its owner may read.
 pub fn read_key(path: &Path) -> Result<[u8; 32], ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError(format!("cannot read the key {}: {error}", path.display())))?;
+    let text = read_private(path, KeyKind::Plan).map_err(|error| ConfigError(error.to_string()))?;
     let mut key = [0; 32];
     hex::decode_to_slice(text.trim(), &mut key).map_err(|_| {
         ConfigError(format!("{}: a key is 64 hexadecimal digits, such as openssl rand -hex 32 prints", path.display()))
@@ -202,6 +204,7 @@ fn hosts(text: &str) -> Result<BTreeMap<String, Addr>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_hosts_file_has_an_address_and_names_in_a_line() {
@@ -216,10 +219,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let key_file = folder.path().join("key");
         std::fs::write(&key_file, "ab".repeat(32) + "\n").unwrap();
-        let file = PrincipalFile { name: "p".into(), key_file, role: anyone(), services: vec!["memoryUse".into()] };
+        let set_mode = |mode| std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o600);
+        let file = PrincipalFile {
+            name: "p".into(),
+            key_file: key_file.clone(),
+            role: anyone(),
+            services: vec!["memoryUse".into()],
+        };
         let principal = file.read().unwrap();
         assert_eq!((principal.key, format!("{principal:?}")), ([0xab; 32], "Principal(p, anyone)".into()));
         std::fs::write(&file.key_file, "ab").unwrap();
         assert!(file.read().unwrap_err().to_string().contains("64 hexadecimal digits"));
+        set_mode(0o644);
+        let why = file.read().unwrap_err().to_string();
+        assert!(why.contains("[[plan.principal]] p: key_file") && why.contains("mode 644"), "{why}");
     }
 }

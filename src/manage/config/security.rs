@@ -1,5 +1,7 @@
 //! `[security]` of the configuration: who the node is, and what this host must have.
 
+use super::{ConfigError, NodeFile, wrong};
+use crate::broker::prepare::USERS;
 use crate::broker::sandbox::Part;
 use serde::Deserialize;
 
@@ -15,7 +17,7 @@ pub struct SecurityFile {
 
 /// A user of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "the name of a user, or its number")]
 pub enum User {
     /// By number, which is that of its group too.
     Number(u32),
@@ -27,10 +29,79 @@ impl SecurityFile {
     /// Says what cannot be.
     pub fn check(&self) -> Result<(), String> {
         match &self.user {
+            Some(User::Number(0)) => Err(is_root("0")),
+            Some(User::Name(name)) if name == "root" => Err(is_root("\"root\"")),
             Some(User::Name(name)) if name.is_empty() || name.contains([':', '\n', '/']) => {
                 Err(format!("[security] user = \"{name}\": the name of a user, or its number"))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Why root is no user for a node.
+pub(crate) fn is_root(value: &str) -> String {
+    format!("[security] user = {value} is root: name a user of its own, or leave the key out")
+}
+
+impl NodeFile {
+    /// Refuses users of environments that are nodes', or this node's: an environment would be the node, to the kernel.
+    pub(super) fn check_users(&self) -> Result<(), ConfigError> {
+        let (first, last) = self.jail.users;
+        if first <= USERS.1 && USERS.0 <= last {
+            return wrong(format!(
+                "[jail] users = [{first}, {last}]: {} to {} are those of nodes; leave them out",
+                USERS.0, USERS.1
+            ));
+        }
+        match self.security.user {
+            Some(User::Number(user)) => self.check_user(user).map_err(ConfigError),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a user of the node that environments may get.
+    pub(crate) fn check_user(&self, user: u32) -> Result<(), String> {
+        let (first, last) = self.jail.users;
+        if (first..=last).contains(&user) {
+            return Err(format!(
+                "[security] user = {user} is one of those that environments get, [jail] users = [{first}, {last}]: take another"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_neither_root_nor_one_of_its_environments() {
+        let read = |more: &str| {
+            let port = "[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.0.1/24\"]\n";
+            NodeFile::parse(&format!("name = \"n\"\n{port}{more}")).map_err(|why| why.to_string())
+        };
+        for good in [
+            "[security]\nuser = 60_600",
+            "[security]\nuser = \"daemon\"",
+            "[jail]\nusers = [60_834, 61_183]\n[security]\nuser = 60_833",
+        ] {
+            assert!(read(good).is_ok(), "{good}");
+        }
+        for (bad, part) in [
+            ("[security]\nuser = 0", "user = 0 is root: name a user of its own, or leave the key out"),
+            ("[security]\nuser = \"root\"", "user = \"root\" is root"),
+            ("[security]\nuser = -1", "the name of a user, or its number"),
+            ("[security]\nuser = []", "the name of a user, or its number"),
+            ("[security]\nuser = \"\"", "the name of a user"),
+            ("[security]\nuser = 60_900", "one of those that environments get, [jail] users = [60834, 61183]"),
+            ("[jail]\nusers = [60_000, 60_578]", "60578 to 60833 are those of nodes"),
+            ("[jail]\nusers = [60_833, 60_833]", "60578 to 60833 are those of nodes"),
+            ("[jail]\nusers = [1, 100_000]", "60578 to 60833 are those of nodes"),
+        ] {
+            let why = read(bad).map(drop).unwrap_err();
+            assert!(why.contains(part), "{bad}: {why}");
         }
     }
 }

@@ -258,7 +258,7 @@ impl Supervisor {
             }
             Err(error) => {
                 self.domains.end(domain);
-                self.failed(at, format!("cannot start {:?}: {error}", self.places[at].environment.program), false);
+                self.failed(at, format!("cannot start {}: {error}", self.places[at].environment.program), false);
             }
         }
     }

@@ -22,12 +22,17 @@ fn take_at(path: &Path, first: u32, last: u32, known: &[u32]) -> io::Result<(u32
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
     let file = options.custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW).open(path)?;
+    let theirs = (first..=last).filter(|uid| known.contains(uid)).count();
     for uid in (first..=last).filter(|uid| !known.contains(uid)) {
         if lock(&file, uid)? {
             return Ok((uid, file));
         }
     }
-    Err(io::Error::other(format!("all users from {first} to {last} are taken")))
+    let others = (last - first) as usize + 1 - theirs;
+    let by = [(theirs, "accounts of /etc/passwd"), (others, "other jails and nodes")];
+    let by: Vec<_> =
+        by.iter().filter(|(count, _)| *count > 0).map(|(count, who)| format!("{count} by {who}")).collect();
+    Err(io::Error::other(format!("all users from {first} to {last} are taken, {}; see [jail] users", by.join(", "))))
 }
 
 fn known() -> Vec<u32> {
@@ -66,7 +71,16 @@ mod tests {
         let (two, second) = take_at(&path, 100, 103, &[101]).unwrap();
         let third = take_at(&path, 100, 103, &[101]).unwrap();
         assert_eq!((one, two, third.0), (100, 102, 103), "101 is somebody's");
-        assert!(take_at(&path, 100, 103, &[101]).unwrap_err().to_string().contains("taken"));
+        for (known, by) in [
+            (&[101][..], "taken, 1 by accounts of /etc/passwd, 3 by other jails and nodes; see [jail] users"),
+            (&[], "taken, 1 by"),
+            (&[100, 101, 102, 103], "taken, 4 by accounts of /etc/passwd;"),
+        ] {
+            match take_at(&path, 100, 103, known) {
+                Err(why) => assert!(why.to_string().contains(by), "{why}"),
+                Ok((taken, _)) => assert!(known.is_empty() && taken == 101, "nobody's"),
+            }
+        }
         let copy = second.try_clone().unwrap();
         drop(second);
         assert!(take_at(&path, 102, 102, &[]).is_err(), "a copy holds it");

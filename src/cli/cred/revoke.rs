@@ -1,0 +1,115 @@
+//! `anode cred revoke` and `anode cred revoked`: what is taken back, and what was.
+
+use super::super::attach::Place;
+use super::super::code::Print;
+use super::{load, time_of};
+use crate::clean;
+use crate::manage::client::{Control, run_dir};
+use crate::manage::revoked;
+use crate::trust::{PrincipalId, PrincipalKey, Revocation, Subject};
+use crate::wire::Digest;
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What is taken back.
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Taken {
+    /// This credential, and all that were made of it
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// This principal: all that it has signed, and what it was granted
+    #[arg(long)]
+    principal: Option<PrincipalId>,
+    /// This code
+    #[arg(long, value_name = "NAME")]
+    code: Option<Digest>,
+}
+
+impl Taken {
+    /// Its kind and name, and as a value.
+    fn subject(&self) -> Result<(&'static str, String, Subject)> {
+        Ok(match (&self.token, self.principal, self.code) {
+            (Some(file), ..) => {
+                let id = load(file)?.revocation_id().with_context(|| file.display().to_string())?;
+                ("token", id.to_string(), Subject::Token(id))
+            }
+            (_, Some(principal), _) => ("principal", principal.to_string(), Subject::Principal(principal)),
+            (.., Some(code)) => ("code", code.to_string(), Subject::Code(code)),
+            _ => anyhow::bail!("one of --token, --principal, --code"),
+        })
+    }
+}
+
+/// Asks a node to take something back.
+pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &Print) -> Result<()> {
+    let (what, name, subject) = taken.subject()?;
+    let key = key.map(PrincipalKey::load).transpose()?;
+    let wanted = match &key {
+        Some(key) => {
+            let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+            let revocation = Revocation::sign(key, subject, unix_s);
+            let message = revocation.wire().map(|repr| hex::encode(repr.bytes()));
+            json!({"do": "revoke", "message": message})
+        }
+        None => json!({"do": "revoke", "what": what, "name": name}),
+    };
+    let mut answer = Control::connect(&place.dir()?)?.ask(&wanted)?;
+    answer[what] = name.into();
+    if !answer["remembered"].as_bool().unwrap_or(false) {
+        crate::say_err!("the node has no store: it forgets this when it ends");
+    }
+    if let Some(key) = &key {
+        let of_root = match &taken.token {
+            Some(file) => load(file)?.root() == key.id(),
+            None => false,
+        };
+        note(key.id(), if of_root { Some(true) } else { answer["issued"].as_bool() });
+    }
+    print.show(&answer);
+    Ok(())
+}
+
+/// Says whether neighbours will obey a revocation, if they may not.
+fn note(key: PrincipalId, issued: Option<bool>) {
+    let here = "Here it holds as the operator's word";
+    match issued {
+        Some(true) => {}
+        Some(false) => {
+            crate::say_err!("note: {key} has neither signed nor issued this; neighbours will ignore it. {here}");
+        }
+        None => crate::say_err!(
+            "note: nothing here shows that {key} has signed or issued this; if it has not, neighbours will ignore it. {here}"
+        ),
+    }
+}
+
+/// Lists what was revoked at a node that runs, or in a store.
+pub(super) fn revoked(of: &str, print: &Print) -> Result<()> {
+    let store = Path::new(of);
+    let all: Vec<Value> = if store.join("objects").is_dir() || store.join(revoked::NAME).is_file() {
+        let words = revoked::read(store).with_context(|| store.join(revoked::NAME).display().to_string())?;
+        words.iter().map(|(line, word, operator)| revoked::describe(word, *operator, Some(*line))).collect()
+    } else {
+        let answer = Control::connect(&run_dir(of))?.ask(&json!({"do": "revoked"}))?;
+        answer.as_array().cloned().unwrap_or_default()
+    };
+    if print.is_json() {
+        print.show(&json!({ "revoked": all }));
+        return Ok(());
+    }
+    for word in &all {
+        let field = |key: &str| clean::shown(word[key].as_str().unwrap_or("?")).to_string();
+        let line = word["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
+        let when = time_of(word["unix_s"].as_u64().unwrap_or(0));
+        let by = match (word["by"].as_str(), word["operator"] == true) {
+            (Some(_), true) => format!("{}, and by the operator", field("by")),
+            (Some(_), false) => field("by"),
+            (None, _) => "the operator".into(),
+        };
+        crate::say!("{line}{} {} by {by}, {when}", field("what"), field("name"));
+    }
+    Ok(())
+}

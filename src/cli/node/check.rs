@@ -1,0 +1,151 @@
+//! `anode node check`: what a configuration means on this host.
+
+mod limits;
+
+use crate::broker;
+use crate::broker::sandbox;
+use crate::code::bundle::Kind;
+use crate::manage::Planned;
+use crate::manage::config::NodeFile;
+use crate::manage::management::{Environment, Program};
+use crate::nodeos::grants::Grants;
+use crate::nodeos::limits::OverBudget;
+use crate::trust::{Role, Symbols};
+use crate::wire::Addr;
+use anyhow::Context as _;
+use std::path::Path;
+
+/// Says what a configuration means here, or why it cannot be run.
+pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
+    let file = NodeFile::read(path)?;
+    let named = || path.display().to_string();
+    let planned = Planned::of(&file).with_context(named)?;
+    broker::prepare::check(&file).with_context(named)?;
+    let sandbox = sandbox::expected(&file).with_context(named)?;
+    let (changed, remarks) = (file.changed_defaults(), file.remarks());
+    if json {
+        let mut all = limits::value(&file, &planned);
+        all["sandbox"] = serde_json::to_value(sandbox)?;
+        all["changed_defaults"] = changed.into();
+        all["notes"] = remarks.into();
+        crate::say!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    describe(&file, &planned);
+    describe_expected(&sandbox);
+    changed.iter().for_each(|line| crate::say!("changed default: {line}"));
+    remarks.iter().for_each(|line| crate::say!("note: {line}"));
+    crate::say!("ok");
+    Ok(())
+}
+
+/// Ports, neighbours, routes, roles, environments, and where things are kept.
+fn describe(file: &NodeFile, planned: &Planned) {
+    let Planned { config, environments, .. } = planned;
+    crate::say!("node {}, sockets in {}", config.name, file.run_dir().display());
+    limits::ports(file, planned).iter().for_each(|line| crate::say!("  {line}"));
+    let mut routes: Vec<_> = config.routes.iter().collect();
+    routes.sort_by_key(|(to, _)| *to);
+    for (to, next) in routes {
+        let via = if next.via == Addr::UNSPECIFIED { "on the link".into() } else { format!("via {}", next.via) };
+        crate::say!("  route {to} {via}, port {}", config.ports[usize::from(next.port.0)].name);
+    }
+    limits::tables(file, planned).iter().for_each(|line| crate::say!("  {line}"));
+    config.roles.iter().for_each(|role| describe_role(role));
+    environments.iter().cloned().for_each(describe_environment);
+    if let Some(path) = &file.files {
+        crate::say!("  files of domains are kept in {}", path.display());
+    }
+    match &file.store {
+        Some(path) => crate::say!("  code is kept in {}", path.display()),
+        None => crate::say!("  code is kept in memory only (set store = \"DIR\" to keep it)"),
+    }
+}
+
+/// What an environment is.
+fn describe_environment(Environment { name, program, role, restart }: Environment) {
+    let (what, words) = match program {
+        Program::Process(process) => (describe_jail(&process), process.command),
+        Program::Object(words) => ("in this process".into(), words),
+    };
+    crate::say!("  environment {name} in the role {role}, restarted {restart}, {what}: {}", words.join(" "));
+}
+
+/// What the process of an environment has.
+fn describe_jail(process: &crate::manage::management::Process) -> String {
+    let cpu = if process.cpu_percent == 0 { "all".into() } else { format!("{} %", process.cpu_percent) };
+    format!(
+        "{} B of its own, {} processes and threads, weight {} and {cpu} of a CPU, a user from {} to {}",
+        process.data_bytes, process.tasks, process.cpu_weight, process.users.0, process.users.1
+    )
+}
+
+/// What a node would be confined by here.
+fn describe_expected(sandbox: &sandbox::Expected) {
+    crate::say!("  sandbox: user {}; no capability, now or ever", sandbox.user);
+    crate::say!("  sandbox: broker {}", sandbox.broker);
+    for part in &sandbox.parts {
+        crate::say!("  sandbox: {}", part.words());
+    }
+    for part in &sandbox.weaker {
+        crate::say!("  sandbox weaker: {}", part.lack());
+    }
+}
+
+/// What code in a role may.
+fn describe_role(role: &Role) {
+    let calls = match role.symbols {
+        all if all == Symbols::default() => "all calls".to_owned(),
+        some => format!("calls {}", some.names().collect::<Vec<_>>().join(" ")),
+    };
+    let form =
+        if role.representations.has(Kind::Bpf) { format!("{:?} in the kernel, ", role.kernel) } else { String::new() };
+    crate::say!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
+    let limits = &role.limits;
+    crate::say!(
+        "    {} steps, {} children a packet; {} packets, {} steps, {} µs in the kernel, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
+        limits.steps_per_packet,
+        limits.children_per_packet,
+        limits.packets_per_second,
+        limits.steps_per_second,
+        limits.kernel_us_per_second,
+        limits.logs_per_second,
+        limits.state_entries,
+        limits.keep_ms_max,
+        limits.memory_bytes,
+        limits.bpf_instructions,
+        limits.verified_instructions
+    );
+    crate::say!("    {}", describe_grants(&role.grants));
+    if limits.over_budget == OverBudget::Remove {
+        crate::say!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
+    }
+    if !role.services.is_empty() {
+        crate::say!("    restricted PLAN services: {}", role.services.join(", "));
+    }
+    for root in &role.trusts {
+        crate::say!("    granted by {root}");
+    }
+}
+
+/// What a domain of a role gets besides its limits.
+fn describe_grants(grants: &Grants) -> String {
+    let deadline = match grants.deadline_us {
+        0 => "no deadline".to_owned(),
+        time => format!("deadline {time} µs"),
+    };
+    format!(
+        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
+        grants.weight,
+        grants.priority,
+        grants.memory_bytes,
+        grants.threads,
+        grants.channels,
+        grants.bandwidth,
+        grants.events,
+        grants.domains,
+        grants.files,
+        grants.file_bytes,
+        grants.kernel_programs
+    )
+}

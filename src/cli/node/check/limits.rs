@@ -1,0 +1,214 @@
+//! What `anode node check` says of ports and of the tables that bound what others may use.
+
+use crate::manage::Planned;
+use crate::manage::config::{NodeFile, PortFile};
+use crate::node::entry::bytes_beside_others;
+use crate::node::proofs::{Demands, NeighbourKey};
+use crate::topology::{Neighbour, Port};
+use serde_json::{Value, json};
+use std::iter::zip;
+
+/// A port and what stands beside it.
+struct Seen<'a> {
+    file: &'a PortFile,
+    port: &'a Port,
+    demands: Demands,
+    /// What PLAN packets have of its ceiling.
+    plan: u32,
+    bytes_per_second: u64,
+}
+
+fn seen<'a>(file: &'a NodeFile, planned: &'a Planned) -> impl Iterator<Item = Seen<'a>> {
+    let ports = zip(&file.ports, &planned.config.ports);
+    zip(ports, &planned.guard.demands).enumerate().map(|(at, ((of_file, port), demands))| Seen {
+        file: of_file,
+        port,
+        demands: *demands,
+        plan: planned.plan.ceilings.get(at).map_or(u32::MAX, |most| *most).min(port.ceiling.unsigned),
+        bytes_per_second: bytes_beside_others(file.entry.bytes_per_second, port.bits_per_second),
+    })
+}
+
+/// The keys of a neighbour, the one to send with first.
+fn keys<'a>(planned: &'a Planned, of: &'a Neighbour) -> impl Iterator<Item = &'a NeighbourKey> {
+    planned.guard.keys.iter().filter(move |key| (key.port, key.addr) == (of.port, of.addr))
+}
+
+/// A number of bytes as people read it.
+fn megabytes(bytes: u64) -> String {
+    let text = format!("{:.3}", bytes as f64 / 1e6);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl Seen<'_> {
+    fn line(&self, share: f64) -> String {
+        let Seen { file, port, demands, .. } = self;
+        let addresses: Vec<_> = port.addresses.iter().map(|(addr, _)| addr.to_string()).collect();
+        let default = |written: bool| if written { "" } else { " (default)" };
+        let plan =
+            if self.plan < port.ceiling.unsigned { format!(" ({} of PLAN, [plan])", self.plan) } else { String::new() };
+        let demands = if demands.any() { format!("; demands {demands}") } else { String::new() };
+        format!(
+            "port {}: {}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker and {} MB/s beside others",
+            port.name,
+            port.link,
+            port.mtu,
+            addresses.join(", "),
+            port.ceiling.unsigned,
+            default(file.bound_max.is_some()),
+            port.ceiling.signed,
+            default(file.signed_bound_max.is_some()),
+            megabytes(self.bytes_per_second),
+        )
+    }
+}
+
+/// A line for each port, and for each neighbour of the file.
+pub(super) fn ports(file: &NodeFile, planned: &Planned) -> Vec<String> {
+    let ports = seen(file, planned).map(|port| port.line(file.entry.share));
+    let neighbours = planned.config.neighbours.iter().map(|neighbour| {
+        let numbers: Vec<_> = keys(planned, neighbour).map(|key| format!("{:08x}", key.id)).collect();
+        let proves = match numbers.split_first() {
+            None => String::new(),
+            Some((first, [])) => format!(", proves what it sends; key {first}"),
+            Some((first, others)) => format!(", proves what it sends; keys {first} (sends), {}", others.join(", ")),
+        };
+        let port = planned.config.ports.get(usize::from(neighbour.port.0)).map_or("?", |port| &port.name);
+        format!("neighbour {} behind port {port}{proves}", neighbour.addr)
+    });
+    ports.chain(neighbours).collect()
+}
+
+/// A line for each table that bounds something.
+pub(super) fn tables(file: &NodeFile, planned: &Planned) -> Vec<String> {
+    let NodeFile { entry, compiler, cpu, .. } = file;
+    let affinity: Vec<_> = cpu.affinity.iter().map(usize::to_string).collect();
+    let mut lines = vec![
+        format!("entry: beside others a neighbour has {} of a worker, {} ms at once", entry.share, entry.burst_ms),
+        format!(
+            "cpu: {}, {} of one{}{}",
+            cpu.scheduler.unwrap_or_default().name(),
+            cpu.share,
+            if cpu.realtime { format!(", real-time priority {}", cpu.priority) } else { String::new() },
+            if affinity.is_empty() { String::new() } else { format!(", on {}", affinity.join(" ")) },
+        ),
+        format!(
+            "compiler: a module has {} ms of CPU, {} MiB, {} ms by the clock, {} MiB of output; {} at a time",
+            compiler.cpu_ms, compiler.memory_mib, compiler.wall_ms, compiler.output_mib, compiler.jobs
+        ),
+    ];
+    lines.extend(plan(file, planned));
+    lines
+}
+
+/// What PLAN packets may call here.
+fn plan(file: &NodeFile, planned: &Planned) -> Vec<String> {
+    let config = &planned.plan;
+    if !config.enabled {
+        return vec!["plan: not spoken here".into()];
+    }
+    let list = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    let restricted = list(config.restricted.iter().map(|name| name.as_str()).collect());
+    let open = list(file.plan.open.iter().map(String::as_str).collect());
+    let mut lines =
+        vec![format!("plan: applications' bound {}; restricted {restricted}; opened {open}", config.bound_max)];
+    lines.extend(config.principals.iter().map(|principal| {
+        let services = list(principal.services.iter().map(|name| name.as_str()).collect());
+        format!("plan principal {} in the role {}, services {services}", principal.name, principal.role)
+    }));
+    lines
+}
+
+/// All of it for programs.
+pub(super) fn value(file: &NodeFile, planned: &Planned) -> Value {
+    let Planned { config, environments, plan, .. } = planned;
+    let port = |seen: Seen<'_>| {
+        let Seen { port, demands, plan, bytes_per_second, .. } = seen;
+        json!({
+            "name": port.name,
+            "link": port.link.to_string(),
+            "addresses": port.addresses.iter().map(|(addr, _)| addr).collect::<Vec<_>>(),
+            "mtu": port.mtu,
+            "bound_max": port.ceiling.unsigned,
+            "signed_bound_max": port.ceiling.signed,
+            "plan_bound_max": plan,
+            "demands": demands.names().collect::<Vec<_>>(),
+            "bytes_per_second": bytes_per_second,
+        })
+    };
+    let neighbour = |of: &Neighbour| {
+        let numbers: Vec<_> = keys(planned, of).map(|key| format!("{:08x}", key.id)).collect();
+        json!({"addr": of.addr, "port": config.ports.get(usize::from(of.port.0)).map(|port| &port.name), "keys": numbers})
+    };
+    let names = |all: &[plan::name::Name]| all.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
+    let principals =
+        plan.principals.iter().map(|one| json!({"name": one.name, "role": one.role, "services": names(&one.services)}));
+    let NodeFile { entry, compiler, cpu, .. } = file;
+    json!({
+        "node": config.name,
+        "run_dir": file.run_dir(),
+        "ports": seen(file, planned).map(port).collect::<Vec<_>>(),
+        "neighbours": config.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
+        "routes": config.routes.iter().map(|(to, next)| json!({"to": to, "via": next.via, "port": next.port.0})).collect::<Vec<_>>(),
+        "environments": environments.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
+        "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(),
+        "sizes": config.sizes,
+        "entry": {"share": entry.share, "burst_ms": entry.burst_ms, "bytes_per_second": entry.bytes_per_second},
+        "cpu": {
+            "scheduler": cpu.scheduler.unwrap_or_default().name(), "share": cpu.share, "realtime": cpu.realtime,
+            "priority": cpu.priority, "affinity": cpu.affinity,
+        },
+        "compiler": {
+            "cpu_ms": compiler.cpu_ms, "memory_mib": compiler.memory_mib, "wall_ms": compiler.wall_ms,
+            "output_mib": compiler.output_mib, "jobs": compiler.jobs,
+        },
+        "plan": {
+            "enabled": plan.enabled, "bound_max": plan.bound_max, "restricted": names(&plan.restricted), "open": file.plan.open,
+            "principals": principals.collect::<Vec<_>>(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_bounds_others_is_said_with_where_it_comes_from() {
+        let port = |more: &str| {
+            format!("[[port]]\nname = \"west\"\nudp = \"127.0.0.1:0\"\naddress = [\"10.8.0.1/24\"]\n{more}")
+        };
+        let lines = |text: &str| {
+            let file = NodeFile::parse(&format!("name = \"n\"\n{text}")).unwrap();
+            let planned = Planned::of(&file).unwrap();
+            [ports(&file, &planned), tables(&file, &planned)].concat().join("\n")
+        };
+        for (text, said) in [
+            (
+                port("bits_per_second = 100_000_000\n"),
+                "port west: overlay, mtu 1452, 10.8.0.1; bound 64 (default), signed 4096 (default); a neighbour has 0.5 of the worker and 6.25 MB/s",
+            ),
+            (
+                port("bound_max = 8\ndemand = [\"signed-code\"]\n"),
+                "bound 8, signed 4096 (default); demands signed-code;",
+            ),
+            (port("[plan]\nbound_max = 8\n"), "bound 64 (default) (8 of PLAN, [plan]), signed"),
+            (
+                port("[plan]\nbound_max = 8\n"),
+                "plan: applications' bound 8; restricted bandwidthReceive, bandwidthSend; opened nothing",
+            ),
+            (port("[plan]\nopen = [\"bandwidthSend\"]\n"), "restricted bandwidthReceive; opened bandwidthSend"),
+            (port("[plan]\nenabled = false\n"), "plan: not spoken here"),
+            (port("[entry]\nshare = 0.25\nbytes_per_second = 1_500_000\n"), "0.25 of the worker and 1.5 MB/s"),
+            (port("[entry]\nburst_ms = 7\n"), "entry: beside others a neighbour has 0.5 of a worker, 7 ms at once"),
+            (port("[cpu]\nscheduler = \"fifo\"\naffinity = [0]\n"), "cpu: fifo, 1 of one, on 0"),
+            (
+                port("[compiler]\ncpu_ms = 9\n"),
+                "compiler: a module has 9 ms of CPU, 64 MiB, 20000 ms by the clock, 8 MiB of output; 2 at a time",
+            ),
+        ] {
+            let found = lines(&text);
+            assert!(found.contains(said), "{said}\n{found}");
+        }
+    }
+}
