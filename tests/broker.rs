@@ -24,6 +24,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
 
+/// Bytes of a set of soft state: a lock, and four entries with a key and a time each.
+const STATE_SET: u32 = (8 + 4 * (16 + anode::nodeos::state_store::VALUE)) as u32;
+
 fn packet(interface: u32) -> Request {
     Request::Packet { interface, kind: 3, longest: 1664, much: true }
 }
@@ -137,6 +140,7 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
     let checked = |file: &str, request: &Request| Allowed::by(&NodeFile::parse(file).unwrap()).check(request, names);
     let refused = |request: Request| checked(NODE, &request).expect_err(&format!("{request:?}"));
     let addr = Addr::v4([10, 0, 0, 1]);
+    let state = Shape { kind: 2, key: 4, value: STATE_SET, entries: 64 };
     for interface in [2, 3] {
         let why = if interface == 2 { "eth2 is no interface of this node's" } else { "there is no interface 3" };
         for request in [
@@ -162,6 +166,10 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
             "no map 'zero_map' of this shape",
         ),
         (
+            Request::Map { name: "state_map".into(), shape: Shape { entries: 1 << 20, ..state } },
+            "no role with so much state",
+        ),
+        (
             Request::Map { name: "own_map".into(), shape: Shape { kind: 2, key: 4, value: 4, entries: 1 } },
             "no map 'own_map'",
         ),
@@ -174,6 +182,7 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
         Request::Attach { interface: 7, place: Place::Ingress },
         Request::Udp { at: "127.0.0.1:4001".parse().unwrap() },
         Request::Map { name: "zero_map".into(), shape: Shape { kind: 2, key: 4, value: 4, entries: 1 } },
+        Request::Map { name: "state_map".into(), shape: state },
         Request::Helper { kind: Helper::Loader },
         Request::Start { environment: "f".into() },
     ] {

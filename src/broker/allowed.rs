@@ -3,6 +3,7 @@
 use super::message::{Helper, Place, Request};
 use crate::kernel::own;
 use crate::manage::config::NodeFile;
+use crate::nodeos::domain::Limits;
 use crate::trust::Form;
 use std::net::SocketAddr;
 
@@ -31,12 +32,15 @@ pub struct Allowed {
     realtime: Option<u8>,
     /// Environments in processes.
     environments: Vec<String>,
+    /// Entries of soft state that a role may have.
+    state_entries: u32,
 }
 
 impl Allowed {
     /// What a configuration has.
     pub fn by(file: &NodeFile) -> Allowed {
         let native = || file.ports.iter().filter(|port| port.packet.is_some());
+        let roles = file.roles.iter().map(|role| role.limits.state_entries);
         let in_process = file.environments.iter().filter(|environment| environment.library.is_empty());
         Allowed {
             interfaces: native().filter_map(|port| port.packet.clone()).collect(),
@@ -47,6 +51,7 @@ impl Allowed {
             trusted: file.roles.iter().any(|role| role.kernel == Form::Trusted),
             realtime: file.cpu.realtime.then_some(file.cpu.priority),
             environments: in_process.map(|environment| environment.name.clone()).collect(),
+            state_entries: roles.chain([Limits::default().state_entries]).max().unwrap_or(0),
         }
     }
 
@@ -79,8 +84,11 @@ impl Allowed {
             Request::Udp { at } => only(self.udp.contains(at), "no such overlay port"),
             Request::Tcp { at } => only(self.tcp == Some(*at), "no such [plan] tcp"),
             Request::Map { name, shape } => {
-                let known = own::shape_of(*shape).is_some_and(|shape| own::knows_map(name, shape));
+                let shape = own::shape_of(*shape);
+                let known = shape.is_some_and(|shape| own::knows_map(name, shape));
                 only(native, "no native port")?;
+                let fits = shape.is_some_and(|shape| own::fits_state(name, shape, self.state_entries));
+                only(!known || fits, "no role with so much state")?;
                 if known { Ok(()) } else { Err(format!("there is no map '{name}' of this shape")) }
             }
             Request::Program { .. } => only(native, "no native port"),

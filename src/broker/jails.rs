@@ -73,7 +73,9 @@ impl Jails {
 
     /// Starts an environment that does not run.
     fn start(&mut self, name: &str) -> io::Result<Done> {
-        self.living.retain(|_, jail| jail.name != name || !jail.has_ended());
+        // What has ended leaves nothing, also if nobody asks for that.
+        let ended = self.living.extract_if(|_, jail| jail.name == name && jail.has_ended());
+        ended.collect::<Vec<_>>().into_iter().for_each(|(_, jail)| jail.clear());
         if self.living.values().any(|jail| jail.name == name) {
             return Err(refused(format!("the environment {name} runs")));
         }

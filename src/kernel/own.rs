@@ -26,6 +26,11 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
     }
 }
 
+/// Whether a map of this name is as large as soft state of so many entries, and no larger.
+pub fn fits_state(name: &str, shape: MapShape, entries: u32) -> bool {
+    name != state::NAME || shape.entries <= state::sets_for(entries)
+}
+
 /// Makes a map, or has it made.
 pub(super) fn map(name: &str, shape: MapShape) -> io::Result<Map> {
     if !broker::is_there() {

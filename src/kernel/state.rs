@@ -78,7 +78,7 @@ impl AsFd for CodeState {
     }
 }
 
-fn sets_for(entries: u32) -> u32 {
+pub(super) fn sets_for(entries: u32) -> u32 {
     entries.div_ceil(WAYS as u32).next_power_of_two()
 }
 
