@@ -60,7 +60,7 @@ pub(crate) fn command() -> String {
     std::iter::once(name).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-const UNKNOWN: &str = "unknown";
+pub(super) const UNKNOWN: &str = "unknown";
 
 fn known(text: String) -> String {
     let text = text.trim();

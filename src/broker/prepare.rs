@@ -69,10 +69,13 @@ pub fn check(file: &NodeFile) -> Result<()> {
     if run_dir.exists() {
         check_run_dir(&run_dir)?;
     }
-    for path in file.ports.iter().filter_map(|port| port.pcap.as_deref()) {
-        check_capture(path)?;
-    }
+    captures(file).try_for_each(check_capture)?;
     file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path))
+}
+
+/// The capture files of a configuration.
+fn captures(file: &NodeFile) -> impl Iterator<Item = &Path> {
+    file.ports.iter().filter_map(|port| port.pcap.as_deref())
 }
 
 /// Refuses what is no place for a capture file: it would be emptied, and given to the node's user.
@@ -113,6 +116,7 @@ pub fn user_of(file: &NodeFile) -> Result<Option<String>> {
 pub fn prepare(file: &NodeFile) -> Result<Ready> {
     let run_dir = file.run_dir();
     let mut lock = vec![claim(&run_dir)?];
+    captures(file).try_for_each(check_capture)?;
     let kept: Vec<&Path> = file.store.iter().chain(&file.files).map(PathBuf::as_path).collect();
     for path in &kept {
         check_kept(path)?;
@@ -319,7 +323,7 @@ fn open_all(file: &NodeFile, kept: &[&Path], user: Option<Identity>) -> Result<V
         }
         add(path, true)?;
     }
-    for path in file.ports.iter().filter_map(|port| port.pcap.as_deref()) {
+    for path in captures(file) {
         let mut options = File::options();
         let options = options.create(true).truncate(false).read(true).write(true);
         let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

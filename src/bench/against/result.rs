@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::super::environment::{Environment, command, commit};
+use super::super::environment::{Environment, UNKNOWN, command, commit};
 use super::super::report::short;
 use super::super::series::Ratio;
 use super::super::stats::{Summary, interval_95, paired_ratios};
 use super::super::{Bench, Error};
 use super::{OneRow, Round};
+
+/// How far the control may be off before it is said, as a part of one.
+const OFF: f64 = 0.02;
 
 /// Rounds of two builds, paired.
 #[derive(Debug, Serialize)]
@@ -57,6 +60,8 @@ struct PairedRow {
     regime: String,
     metric: String,
     unit: String,
+    /// Whether no build changes it: its ratio is what this run can tell, and no more.
+    control: bool,
     /// Rounds in which both have it.
     rounds: usize,
     this: Summary,
@@ -129,6 +134,8 @@ impl Comparison {
     /// Makes the rows of what was collected.
     pub(super) fn finish(&mut self) {
         self.rows = self.collected.iter().filter_map(Collected::row).collect();
+        let off: Vec<String> = self.rows.iter().filter_map(PairedRow::off).collect();
+        self.notes.extend(off);
         // What one build had in some rounds only is in the table.
         let known: Vec<String> = self.collected.iter().map(|known| known.row.name()).collect();
         self.only_this.retain(|name| !known.contains(name));
@@ -145,7 +152,8 @@ impl Comparison {
         let mut page = String::new();
         let e = &self.environment;
         let _ = writeln!(page, "# anode bench {}: this build / another\n", self.bench);
-        let _ = writeln!(page, "`{}` at {}\n", self.command, self.commit);
+        let at = if self.commit == UNKNOWN { String::new() } else { format!(" at {}", self.commit) };
+        let _ = writeln!(page, "`{}`{at}\n", self.command);
         for (name, build) in [("This build", &self.this), ("The other", &self.other)] {
             let _ = writeln!(page, "{name}: anode {}, SHA-256 {:.16}.\n", build.anode, build.sha256);
         }
@@ -169,7 +177,8 @@ impl Comparison {
         page.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
         for row in &self.rows {
             let size = row.size.map_or("–".into(), |size| size.to_string());
-            let _ = write!(page, "| {} | {size} | {} | {} ", row.regime, row.metric, row.variant);
+            let control = if row.control { " (control)" } else { "" };
+            let _ = write!(page, "| {} | {size} | {} | {}{control} ", row.regime, row.metric, row.variant);
             let (this, other) = (short(row.this.median), short(row.other.median));
             let _ = write!(page, "| {this} | {other} | {} | {} ", row.unit, row.rounds);
             let (ratio, interval) = row.ratio.as_ref().map_or(("–".into(), "–".into()), ratio_text);
@@ -195,6 +204,31 @@ impl Comparison {
     }
 }
 
+/// Whether a variant is none of this project's: plain C, Linux by itself.
+fn is_control(variant: &str) -> bool {
+    let names = ["C echo", "ICMP", "no node between", "no program", "XDP_PASS"];
+    names.contains(&variant) || variant.starts_with("plain C") || variant.starts_with("Linux ")
+}
+
+impl PairedRow {
+    /// What to think of the run, if this is its control and not 1.
+    fn off(&self) -> Option<String> {
+        let ratio = self.ratio.as_ref().filter(|_| self.control)?;
+        let (median, [low, high]) = (ratio.summary.median, ratio.interval_95?);
+        let off = (median - 1.0).abs();
+        let certain = low > 1.0 || high < 1.0;
+        (certain && off > OFF).then(|| {
+            format!(
+                "WARNING: the control is off: {}, {}, {} is {median:.3}, though no build changes it; differences of {:.0} % say nothing here",
+                self.variant,
+                self.regime,
+                self.metric,
+                (off * 100.0).ceil()
+            )
+        })
+    }
+}
+
 impl Collected {
     fn row(&self) -> Option<PairedRow> {
         let ratios = paired_ratios(&self.this, &self.other);
@@ -205,6 +239,7 @@ impl Collected {
             regime: self.row.regime.clone(),
             metric: self.row.metric.clone(),
             unit: self.row.unit.clone(),
+            control: is_control(&self.row.variant),
             rounds: self.this.len(),
             this: Summary::of(&self.this)?,
             other: Summary::of(&self.other)?,
@@ -254,6 +289,35 @@ mod tests {
     fn a_result_names_programs_and_no_folders() {
         let command = "anode bench plan --quick --against /home/somebody/before/anode --rounds 5";
         assert_eq!(without_folders(command), "anode bench plan --quick --against anode --rounds 5");
+    }
+
+    #[test]
+    fn a_control_that_is_off_is_said_and_what_is_not_known_is_not() {
+        let row = |variant: &str, this: f64| {
+            let row = serde_json::json!({"variant": variant, "size": 64, "regime": "bursts", "metric": "time", "unit": "ns", "median": 1.0});
+            let row: OneRow = serde_json::from_value(row).unwrap();
+            Collected { row, this: vec![this; 30], other: vec![1.0; 30] }
+        };
+        for (variant, this, said) in [
+            ("plain C", 1.08, true),
+            ("Linux forwarding", 0.9, true),
+            ("plain C", 1.01, false),
+            ("wasm capsule", 1.5, false),
+            ("native C code", 1.5, false),
+        ] {
+            let off = row(variant, this).row().unwrap().off();
+            assert_eq!(off.is_some(), said, "{variant}: {off:?}");
+        }
+        let bench = super::super::super::BENCHES.iter().find(|bench| bench.name == "method").unwrap();
+        let mut comparison = Comparison::new(bench, "a".into(), "b".into());
+        comparison.commit = UNKNOWN.into();
+        comparison.collected = vec![row("plain C", 1.08), row("wasm capsule", 1.0)];
+        comparison.finish();
+        let page = comparison.markdown();
+        assert!(
+            page.contains("| plain C (control) |") && page.contains("| wasm capsule |") && !page.contains("at unknown")
+        );
+        assert!(page.contains("- WARNING: the control is off: plain C, bursts, time is 1.080"), "{page}");
     }
 
     #[test]
