@@ -224,6 +224,33 @@ fn forgers_and_floods_end_nothing_and_displace_nothing() {
 }
 
 #[test]
+fn words_of_more_keys_than_a_table_holds_are_told_once_and_then_it_is_quiet() {
+    const KEYS: u64 = 4000;
+    // Links lose some, so each node remembers others.
+    let mut sim = simulation(4, Line { loss: 0.3, ..Line::default() });
+    sim.replace(0, Box::new(Peer { heard: Heard::default(), answer: |_: fetch::Message<'_>| Vec::new() }));
+    for number in 0..KEYS as u32 {
+        let word = Revocation::sign(&key(1000 + number), Subject::Code(Digest::of(&number.to_be_bytes())), 5);
+        sim.put_frame(0, 0, &peers::anep(anep::type_id::REVOCATION, &word.wire().unwrap().bytes()));
+        sim.run_for(SECOND / 8);
+    }
+    // Each table has been told to each neighbour some times more.
+    sim.run_for(300 * SECOND);
+    let counts = |sim: &Simulation| [1, 2, 3].map(|node| sim.node(node).unwrap().revocations());
+    let before = counts(&sim);
+    sim.run_for(120 * SECOND);
+    for (node, (before, after)) in before.iter().zip(counts(&sim)).enumerate() {
+        assert!(before.news <= KEYS && before.news > KEYS / 4, "{before:?}");
+        // What links have lost may still come, each word once.
+        let late = after.news - before.news;
+        assert!(late <= 20 && after.news <= KEYS, "node {}: nothing goes round: {before:?}, {after:?}", node + 1);
+        // What it knows to each neighbour once in ten seconds, and such news.
+        let sweeps = 12 * after.known as u64 * if node == 2 { 1 } else { 2 };
+        assert!(after.told - before.told <= sweeps + 2 * late + 1, "{before:?}, {after:?}");
+    }
+}
+
+#[test]
 fn an_operators_word_counts_at_his_node_alone() {
     let mut sim = simulation(4, Line::default());
     let code = forward();

@@ -3,6 +3,10 @@
 //! The file is `revoked` in the store, a line for each: `operator` or `key`, then what was revoked in hexadecimal digits as on the wire (docs/wire.md), or, if
 //! nobody has signed it, its kind, its subject and the time. It is replaced whole, so an interrupted write leaves the old one. What a
 //! node without a store revokes is forgotten with it, and it says so.
+//!
+//! The operator's words are on disk before he is told so. Those of neighbours cost a node less than their senders: a thread of their own
+//! writes them once in [`PAUSE`] at most, but a root's, of which there are few, at once and so that it is on disk. What a killed node had not
+//! written, neighbours tell again.
 
 use super::control::Handle;
 use crate::clean::shown;
@@ -15,30 +19,59 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The name of the file.
 pub const NAME: &str = "revoked";
 /// The most bytes of it that are read: more than its table holds.
 const FILE_MAX: u64 = 4 << 20;
+/// Time between two writes of what neighbours say.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Time between two looks of a thread that has nothing to do.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// Who remembers.
 pub struct Revocations {
     roles: Arc<Roles>,
-    path: Option<PathBuf>,
+    file: Option<Arc<OnDisk>>,
+    /// Tells the thread that there is something to write.
+    news: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The file.
+struct OnDisk {
+    roles: Arc<Roles>,
+    path: PathBuf,
     writing: Mutex<()>,
+    /// Whether something is to be written that must outlive a fall of the system.
+    lasting: AtomicBool,
+    writes: AtomicU64,
 }
 
 impl Revocations {
     /// Reads what was revoked before. Lines that are none are left out with a word in the log: to refuse to start would be no safer.
     pub fn open(store: Option<&Path>, roles: Arc<Roles>) -> io::Result<Revocations> {
         let path = store.map(|store| store.join(NAME));
-        let this = Revocations { roles, path, writing: Mutex::new(()) };
+        let Some(path) = path else { return Ok(Revocations { roles, file: None, news: None, thread: None }) };
         for (_, revocation, operator) in store.map(read).transpose()?.unwrap_or_default() {
-            this.roles.revoke(revocation, operator);
+            roles.revoke(revocation, operator);
         }
-        Ok(this)
+        let file = Arc::new(OnDisk {
+            roles: roles.clone(),
+            path,
+            writing: Mutex::new(()),
+            lasting: AtomicBool::new(false),
+            writes: AtomicU64::new(0),
+        });
+        let (news, inbox) = sync_channel(1);
+        let writer = file.clone();
+        let thread = std::thread::Builder::new().name("anode-revoked".into()).spawn(move || writer.serve(&inbox))?;
+        Ok(Revocations { roles, file: Some(file), news: Some(news), thread: Some(thread) })
     }
 
     /// All that was taken back, for people and programs.
@@ -59,8 +92,13 @@ impl Revocations {
             return None;
         }
         let kept = self.roles.revoke(revocation, false);
-        if matches!(kept, Kept::New(_)) {
-            self.keep();
+        if let (Kept::New(_), Some(news)) = (kept, &self.news) {
+            let rooted = revocation.signer().is_some_and(|signer| self.roles.of_root(&signer).next().is_some());
+            if let (true, Some(file)) = (rooted, &self.file) {
+                file.lasting.store(true, Ordering::Relaxed);
+            }
+            // If it is full, the thread is about to look, and finds this too.
+            let _ = news.try_send(());
         }
         Some(kept)
     }
@@ -85,26 +123,67 @@ impl Revocations {
                 .try_for_each(|code| half.remove_code(code))
                 .map_err(|error| error.to_string())?;
         }
-        self.keep();
+        if let Some(file) = &self.file {
+            file.write(true);
+        }
         Ok(ended)
     }
 
     /// Whether what is revoked is remembered over restarts.
     pub fn are_kept(&self) -> bool {
-        self.path.is_some()
+        self.file.is_some()
+    }
+}
+
+/// What has been heard is written before the process ends.
+impl Drop for Revocations {
+    fn drop(&mut self) {
+        drop(self.news.take());
+        if let Some(thread) = self.thread.take() {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl OnDisk {
+    /// Writes what was heard, until there is nobody who hears.
+    fn serve(&self, news: &Receiver<()>) {
+        let (mut wanted, mut next) = (false, Instant::now());
+        loop {
+            let wait = match wanted {
+                true if self.lasting.load(Ordering::Relaxed) => Duration::ZERO,
+                true => next.saturating_duration_since(Instant::now()),
+                false => IDLE,
+            };
+            match news.recv_timeout(wait) {
+                Ok(()) => wanted = true,
+                Err(RecvTimeoutError::Timeout) if wanted => {
+                    self.write(self.lasting.swap(false, Ordering::Relaxed));
+                    (wanted, next) = (false, Instant::now() + PAUSE);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if wanted => return self.write(true),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
     }
 
-    fn keep(&self) {
-        let Some(path) = &self.path else { return };
+    /// Writes all that is known; `lasting`: and waits until it is on disk.
+    fn write(&self, lasting: bool) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = &self.path;
         let lines: String = self.roles.revocations().iter().map(|(revocation, rank)| line(revocation, *rank)).collect();
         let beside = path.with_extension("new");
         let write = || {
             let mut file = File::create(&beside)?;
             file.write_all(lines.as_bytes())?;
-            file.sync_all()?;
+            if lasting {
+                file.sync_all()?;
+            }
             std::fs::rename(&beside, path)
         };
+        self.writes.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = write() {
             tracing::error!(file = %path.display(), %error, "what is revoked is forgotten with this process");
         }
@@ -206,7 +285,7 @@ mod tests {
         let forged = Repr { subject: [6; 32], ..signed.wire().unwrap() };
         assert_eq!(first.hear(&forged), None);
         roles.revoke(plain, true);
-        first.keep();
+        drop(first);
         let path = folder.path().join(NAME);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, format!("{text}key 00\nnonsense\u{1b}\noperator code x 1\n")).unwrap();
@@ -227,5 +306,26 @@ mod tests {
             (key.id().to_string().into(), Value::Null, true.into())
         );
         assert_eq!((field(0, "line"), field(1, "line")), (1.into(), 2.into()));
+    }
+
+    #[test]
+    fn what_strangers_say_is_written_once_a_second_at_most() {
+        let folder = tempfile::tempdir().unwrap();
+        let roles = Arc::new(Roles::default());
+        let all = Revocations::open(Some(folder.path()), roles.clone()).unwrap();
+        let (begin, count) = (Instant::now(), 300u16);
+        for number in 0..count {
+            let mut seed = [0; 32];
+            seed[..2].copy_from_slice(&number.to_be_bytes());
+            let word = Revocation::sign(&PrincipalKey::from_seed(seed), Subject::Code(Digest([5; 32])), 7);
+            assert!(matches!(all.hear(&word.wire().unwrap()), Some(Kept::New(None))));
+        }
+        let file = all.file.clone().unwrap();
+        drop(all);
+        // One at once, one at the end, and one for each second.
+        let writes = file.writes.load(Ordering::Relaxed);
+        assert!(writes <= 2 + begin.elapsed().as_secs(), "{writes} writes in {:?}", begin.elapsed());
+        let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert_eq!(text.lines().count(), usize::from(count), "and none is lost");
     }
 }

@@ -77,8 +77,8 @@ pub enum Effect {
     Store(Arc<[u8]>),
     /// Say in which role code acts, on behalf of whom it is asked; answer with `Node::authorised`.
     Authorise(Claim, Cause),
-    /// Verify a revocation that a neighbour tells, and remember it; answer with `Node::revocation_judged`.
-    Revoke(Box<Repr>, Source),
+    /// Verify a revocation that a neighbour tells, by the way that it came, and remember it; answer with `Node::revocation_judged`.
+    Revoke(Box<Repr>, Source, Ingress),
     /// Make a representation ready to run; answer with `Node::prepared`.
     Prepare(Prepare),
     /// Tell the kernel half, if there is one.

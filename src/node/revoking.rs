@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The table of what is revoked is the security module's ([`crate::trust::Roles`]), which says no from then on; here is what is already in the node.
-//! A message is passed on when it is news, not when it comes again. Links lose messages and fall apart, so what is remembered is told
-//! again in turn, one message in `SWEEP` at most and none to the same neighbour within `AGAIN`.
+//! A message is passed on when it is news, not when it comes again, also if it was forgotten for others meanwhile: else words of more strangers than
+//! a table holds would go round for ever. Links lose messages and fall apart, so what is remembered is told
+//! again in turn, none to the same neighbour within `AGAIN`.
 
 use super::Node;
 use super::codes::Code;
@@ -21,6 +22,7 @@ use crate::port::Frame;
 use crate::trust::{Extent, Grant, Kept, Revocation, Rights, Subject};
 use crate::wire::revocation::{Key, LENGTH, Repr, View};
 use crate::wire::{Addr, Digest, anep};
+use std::collections::{HashSet, VecDeque};
 
 /// Revocations a second that one neighbour may tell, or all whom a port does not know together, and at once.
 const PER_SECOND: u64 = 8;
@@ -32,6 +34,8 @@ const RELAYS_BURST: u64 = 1024;
 const AGAIN: u64 = 10_000_000_000;
 /// Signed revocations that a node tells others: as many as its table holds.
 const KNOWN_MAX: usize = 4096;
+/// Revocations that had to give way and are no news when they come again: of more than the keys of sixteen full tables.
+const FORGOTTEN_MAX: usize = 8192;
 
 /// What a revocation has ended here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -74,6 +78,10 @@ pub struct RevocationCounts {
 /// What a node tells its neighbours.
 pub(super) struct Revoking {
     known: Vec<Repr>,
+    /// What was heard: what is known, and `forgotten`.
+    heard: HashSet<u64>,
+    /// What had to give way, in that order.
+    forgotten: VecDeque<u64>,
     rates: Rates<Ingress>,
     relays: TokenBucket,
     /// Which pair of revocation and neighbour is next, and when.
@@ -86,6 +94,8 @@ impl Default for Revoking {
     fn default() -> Revoking {
         Revoking {
             known: Vec::new(),
+            heard: HashSet::new(),
+            forgotten: VecDeque::new(),
             rates: Rates::new(PER_SECOND, BURST),
             relays: TokenBucket::new(RELAYS_PER_SECOND, RELAYS_BURST),
             next: 0,
@@ -95,19 +105,35 @@ impl Default for Revoking {
     }
 }
 
+/// A key in few octets. Nobody can find two that are the same there.
+fn mark(key: &Key) -> u64 {
+    let (what, subject, signer) = key;
+    let digest = Digest::of(&[&[*what as u8][..], subject, signer].concat());
+    digest.0.first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets))
+}
+
 impl Revoking {
-    fn has(&self, key: &Key) -> bool {
-        self.known.iter().any(|repr| repr.key() == *key)
+    /// Whether this was known once, and is no news.
+    fn has_heard(&self, key: &Key) -> bool {
+        self.heard.contains(&mark(key))
     }
 
     fn remember(&mut self, repr: Repr) {
-        if self.known.len() < KNOWN_MAX && !self.has(&repr.key()) {
+        if self.known.len() < KNOWN_MAX && self.heard.insert(mark(&repr.key())) {
             self.known.push(repr);
         }
     }
 
     fn forget(&mut self, repr: &Repr) {
         self.known.retain(|known| known.key() != repr.key());
+        let mark = mark(&repr.key());
+        self.heard.insert(mark);
+        self.forgotten.push_back(mark);
+        if self.forgotten.len() > FORGOTTEN_MAX
+            && let Some(oldest) = self.forgotten.pop_front()
+        {
+            self.heard.remove(&oldest);
+        }
     }
 }
 
@@ -121,12 +147,17 @@ impl Node {
         let Some(from) = self.fetch_peer(&frame, claimed, native) else {
             return self.drop(turn, frame, Reason::RevocationForeign);
         };
-        if !self.revoking.rates.charge(turn.now, Ingress::of(&frame), 1) {
+        self.note_heard(turn.now, from.addr, frame.len());
+        if self.revoking.has_heard(&key) {
+            self.revoking.counts.repeated += 1;
+            return turn.out.pool.give(frame);
+        }
+        let ingress = Ingress::of(&frame);
+        if !self.revoking.rates.charge(turn.now, ingress, 1) {
             return self.drop(turn, frame, Reason::RevocationRate);
         }
-        match Repr::parse(frame.bytes()) {
-            Ok(repr) if !self.revoking.has(&key) => turn.out.effects.push(Effect::Revoke(Box::new(repr), from)),
-            _ => self.revoking.counts.repeated += 1,
+        if let Ok(repr) = Repr::parse(frame.bytes()) {
+            turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
         }
         turn.out.pool.give(frame);
     }
@@ -147,7 +178,12 @@ impl Node {
                 }
                 let revocation = Revocation::of_wire(repr);
                 let ended = self.revoke(turn, &revocation, false, Some(from));
-                tracing::warn!(node = self.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
+                // Keys cost nothing, and so would lines of the log.
+                if ended.codes + ended.domains > 0 {
+                    tracing::warn!(node = self.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
+                } else {
+                    tracing::debug!(node = self.name, %revocation, told = ended.told, "revoked, which concerns nothing here");
+                }
             }
         }
     }
@@ -253,8 +289,7 @@ impl Node {
             if !self.revoking.relays.take(turn.now, 1) {
                 break;
             }
-            self.send_revocation(turn, to, repr);
-            told += 1;
+            told += usize::from(self.send_revocation(turn, to, repr));
         }
         told
     }
@@ -288,14 +323,20 @@ impl Node {
         all.map(|known| Source { port: known.port, peer: known.peer, addr: known.addr }).collect()
     }
 
-    fn send_revocation(&mut self, turn: &mut Turn<'_>, to: Source, repr: &Repr) {
+    /// Tells one neighbour, if it may be sent so much: a name on a link may be of nobody, or of somebody who never asked.
+    fn send_revocation(&mut self, turn: &mut Turn<'_>, to: Source, repr: &Repr) -> bool {
+        if !self.may_originate(turn.now, to.addr, Some(to.port), LENGTH) {
+            self.drops.count(Reason::Unanswered);
+            return false;
+        }
         let mut frame = turn.out.pool.take();
         if frame.room().get_mut(..LENGTH).is_some_and(|room| repr.emit(room).is_ok()) {
             frame.received(LENGTH);
             self.revoking.counts.told += 1;
             self.send_to_neighbour(turn, frame, anep::type_id::REVOCATION, to);
-        } else {
-            turn.out.pool.give(frame);
+            return true;
         }
+        turn.out.pool.give(frame);
+        false
     }
 }

@@ -282,7 +282,7 @@ impl Simulation {
                     let claim = Box::new(claim);
                     self.plan(self.now + self.network.look_up_ns, Action::Authorised { node, life, claim });
                 }
-                Effect::Revoke(repr, from) => {
+                Effect::Revoke(repr, from, _) => {
                     let told = Box::new((*repr, from));
                     self.plan(self.now + self.network.look_up_ns, Action::Revoked { node, life, told });
                 }

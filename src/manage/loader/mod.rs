@@ -312,9 +312,8 @@ impl Desk {
             }
             Effect::Plan(Wish::Vouch(question, statement), cause) => self.queue(cause, Job::Vouch(question, statement)),
             Effect::Plan(Wish::Install(install), cause) => self.compile(cause, workshop::Job::Install(install)),
-            // Each neighbour's rate is bounded before.
-            Effect::Revoke(repr, from) => {
-                self.queue(Cause { ingress: Ingress::Store, principal: None }, Job::Revoke(repr, from))
+            Effect::Revoke(repr, from, ingress) => {
+                self.queue(Cause { ingress, principal: None }, Job::Revoke(repr, from))
             }
             Effect::Kernel(_) | Effect::Channel { .. } => {}
         }
