@@ -1,5 +1,5 @@
 //! No node is an amplifier: what one packet of a forging neighbour causes in the whole network is at most its bound × MTU bytes, the bound
-//! being cut to the ceiling of the port; and an address that says nothing gets three times the bytes that came in its name.
+//! being cut to the ceiling of the port; and an address that says nothing gets three times the bytes that came in its name, also as a neighbour's.
 
 #[path = "sim/guests.rs"]
 mod guests;
@@ -8,11 +8,12 @@ mod net;
 
 use anode::apps::plan::Script;
 use anode::code::bundle::Bundle;
-use anode::ee::plan::Config;
+use anode::ee::plan::{Config, rip::Timers};
 use anode::nodeos::reason::Reason;
-use anode::sim::{Actor, Line, Network, SECOND, Shape, Simulation};
+use anode::sim::{Actor, Carries, Line, Network, SECOND, Shape, Simulation};
 use anode::topology::Ceiling;
-use anode::wire::{anep, capsule};
+use anode::trust::{PrincipalKey, Revocation, Subject};
+use anode::wire::{Addr, Digest, anep, arp, capsule, ethernet, ipv4, udp};
 use guests::{bundle, header, module, seed};
 use net::{Net, host, network, value};
 use plan::name::Name;
@@ -322,4 +323,88 @@ fn a_question_to_the_resolver_costs_one_of_the_bound() {
     assert!(said(3).contains("raised NotEnoughRB"), "five questions cost five");
     assert_eq!(said(9), "7", "three of five are known by now");
     assert_eq!(said(9), "9", "and now all of them");
+}
+
+/// Who has taken an address on a link, says nothing but where it is, and counts what comes to it there.
+struct Victim {
+    addr: [u8; 4],
+    bytes: Rc<Cell<usize>>,
+}
+
+impl Actor for Victim {
+    fn receive(&mut self, _: u64, port: usize, frame: &[u8], send: &mut Vec<(usize, Vec<u8>)>) {
+        let Ok(parsed) = ethernet::Frame::new_checked(frame) else { return };
+        let (link, payload) = (ethernet::Repr::parse(&parsed), parsed.payload());
+        let question = arp::Repr::parse(payload).ok().filter(|_| link.ethertype == ethernet::ethertype::ARP);
+        if let Some(question) = question.filter(|question| question.target_ip == self.addr) {
+            let (own, asker) = (ethernet::Mac([2, 0, 0, 0, 0, 9]), question.sender_mac);
+            let answer = arp::Repr {
+                operation: arp::Operation::Reply,
+                sender_mac: own,
+                sender_ip: self.addr,
+                target_mac: asker,
+                target_ip: question.sender_ip,
+            };
+            let mut bytes = vec![0; 14 + arp::LENGTH];
+            let back = ethernet::Repr { destination: asker, source: own, ..link };
+            back.emit(&mut bytes).unwrap();
+            answer.emit(&mut bytes[14..]).unwrap();
+            send.push((port, bytes));
+        } else if link.ethertype == ethernet::ethertype::IPV4 && payload.get(16..20) == Some(&self.addr[..]) {
+            self.bytes.set(self.bytes.get() + frame.len());
+        }
+    }
+}
+
+/// A capsule that says to be of a neighbour, in UDP, IPv4 and Ethernet.
+fn forged_neighbour(previous: Addr, to: Addr) -> Vec<u8> {
+    let head = capsule::Header { previous, source: previous, ..header(Digest([9; 32]), to, 9) };
+    let inner = anep::HEADER + capsule::HEADER;
+    let mut frame = vec![0; 14 + 20 + 8 + inner];
+    let (source, destination) = (ethernet::Mac([2, 0, 0, 0, 0, 9]), ethernet::Mac([2, 0, 0, 0, 0, 1]));
+    let link = ethernet::Repr { destination, source, tag: None, ethertype: ethernet::ethertype::IPV4 };
+    link.emit(&mut frame).unwrap();
+    let ip = ipv4::Repr::new(previous.octets_v4().unwrap(), to.octets_v4().unwrap(), 17, 64, 8 + inner);
+    ip.emit(&mut frame[14..]).unwrap();
+    let udp = udp::Repr { source_port: anep::UDP_PORT, destination_port: anep::UDP_PORT, payload_len: inner };
+    udp.emit(&mut frame[34..]).unwrap();
+    anep::emit_basic(&mut frame[42..], anep::type_id::CAPSULE, capsule::HEADER).unwrap();
+    head.emit(&mut frame[42 + anep::HEADER..]).unwrap();
+    frame
+}
+
+#[test]
+fn a_neighbour_that_somebody_made_up_is_told_three_times_what_came_in_its_name() {
+    let line = Line { carries: Carries::Ethernet, ..Line::default() };
+    let mut lines = network(&[(0, 1), (1, 2), (2, 3)], line);
+    lines.plan = Config { rip: Some(Timers::default()), ..Config::default() };
+    let mut net = Net::new(lines, 1);
+    // Nobody has the first address of the link's subnet.
+    let (near, addr, bytes) = (Addr::v4([172, 16, 0, 0]), [172, 16, 0, 0], Rc::new(Cell::new(0)));
+    net.sim.replace(0, Box::new(Victim { addr, bytes: bytes.clone() }));
+    let to = net.sim.address(1);
+    let known = |net: &Net| net.sim.node(1).unwrap().status().neighbours.len();
+    let (before, mut came) = (known(&net), 0);
+    let mut forge = |net: &mut Net| {
+        let frame = forged_neighbour(near, to);
+        net.sim.put_frame(0, 0, &frame);
+        came += frame.len();
+        net.sim.run_for(30 * SECOND);
+        came
+    };
+    forge(&mut net);
+    assert_eq!(known(&net), before + 1, "it is taken for a neighbour: {}", net.sim.report());
+    for number in 0..200u8 {
+        let code = Subject::Code(Digest::of(&[number]));
+        let key = PrincipalKey::from_seed([number; 32]);
+        net.sim.revoke(1, &Revocation::sign(&key, code, 5)).unwrap();
+    }
+    for _ in 0..20 {
+        let came = forge(&mut net);
+        assert!(bytes.get() <= 3 * came, "{came} bytes came, {} went to a neighbour that there is not", bytes.get());
+    }
+    assert!(bytes.get() > 0 && known(&net) == before + 1, "it would have been told: {}", net.sim.report());
+    let told = net.sim.node(2).unwrap().revocations();
+    assert_eq!(told.known, 200, "those who are there are told all: {told:?}");
+    assert!(net.sim.node(1).unwrap().drops().of(Reason::Unanswered) > 200);
 }

@@ -203,6 +203,10 @@ impl Environment for Os<'_, '_, '_> {
         self.node.may_originate(self.turn.now, to, port, bytes)
     }
 
+    fn expects(&self, neighbour: Addr, port: PortId) -> bool {
+        self.node.expects(neighbour, port)
+    }
+
     fn could_send(&mut self, to: Addr, bytes: usize) -> bool {
         self.node.could_originate(self.turn.now, to, bytes)
     }
@@ -302,8 +306,8 @@ impl Node {
                 (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
             }
             Ok(wire::Message::Piece(_)) => None,
-            // Somebody looks for neighbours.
-            Ok(wire::Message::Routes(routes)) if routes.request && wire::is_everybody(native.destination) => {
+            // Somebody looks for neighbours, or tells all that there are.
+            Ok(wire::Message::Routes(_)) if wire::is_everybody(native.destination) => {
                 (!self.is_near(from.port, from.addr)).then_some(Reason::Stranger)
             }
             Ok(_) if own => Some(Reason::Stranger),

@@ -1,8 +1,9 @@
 //! What the node sends of its own accord, and to whom: the one place where [`Reach`] is asked.
 //!
-//! Capsules that need code, requests for code and PLAN packets give credit to the addresses that they name; requests for code, its
-//! parts and PLAN's messages between neighbours, reports and services use it. Neighbours of the configuration count as answered:
-//! somebody has said that they want to hear of this node.
+//! Capsules that need code, revocations and PLAN packets give credit to the addresses that they name; requests for code,
+//! revocations and PLAN's messages between neighbours, reports and services use it. Neighbours of the configuration count as answered:
+//! somebody has said that they want to hear of this node. Answers with code are bounded by their requests ([`super::serving`]). What everybody on a
+//! link is told (RIP) is as much whoever is there.
 
 use super::{Node, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;
@@ -36,7 +37,8 @@ impl Node {
 
     /// Whether the node may send so many bytes to an address, a neighbour's if a port is given; they are charged.
     pub(super) fn may_originate(&mut self, now: u64, to: Addr, port: Option<PortId>, bytes: usize) -> bool {
-        self.is_configured(to, port) || self.originate.reach.may_send(now, to, bytes + AROUND).is_ok()
+        port.is_some_and(|port| self.expects(to, port))
+            || self.originate.reach.may_send(now, to, bytes + AROUND).is_ok()
     }
 
     /// Whether it could send so many messages of so many bytes.
@@ -52,8 +54,9 @@ impl Node {
         })
     }
 
-    fn is_configured(&self, addr: Addr, port: Option<PortId>) -> bool {
-        let known = self.env.as_deref().zip(port);
-        known.is_some_and(|(env, port)| env.topology.neighbours.is_configured(port, addr))
+    /// Whether somebody has said that a neighbour wants to hear of this node: by its address, or by a key that it has.
+    pub(super) fn expects(&self, addr: Addr, port: PortId) -> bool {
+        let known = self.env.as_deref().is_some_and(|env| env.topology.neighbours.is_configured(port, addr));
+        known || self.has_key(port, addr)
     }
 }

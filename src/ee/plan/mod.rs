@@ -140,6 +140,8 @@ pub trait Environment {
     fn heard(&mut self, addr: Addr, bytes: usize);
     /// Whether the node may send so many octets there of its own accord, which are charged; `port` if a neighbour's behind it.
     fn may_send(&mut self, to: Addr, port: Option<PortId>, bytes: usize) -> bool;
+    /// Whether somebody has configured this neighbour, or it proves who it is: then it gets what neighbours are told.
+    fn expects(&self, neighbour: Addr, port: PortId) -> bool;
     /// Whether it could.
     fn could_send(&mut self, to: Addr, bytes: usize) -> bool;
     /// The same as [`Environment::may_send`] for word of an error; the reason if it may not.

@@ -5,6 +5,9 @@
 //! reverse, 3.4.3). A route that is not heard of for a time is unreachable, and forgotten a while later (3.8). Routes are to
 //! the nodes' own addresses, since those are what packets are evaluated at. Messages come from neighbours alone; where an
 //! interface has none yet, everybody on its link is asked, so that whoever is there hears of this node and answers.
+//!
+//! Neighbours of the configuration are told one by one. Those that have only shown themselves on a link may be anybody's invention: they are
+//! told together, by one message to everybody on the link (4.3), however many they are, and each by itself only what it has asked and paid for.
 
 use super::{Environment, Next};
 use crate::nodeos::reason::Reason;
@@ -174,16 +177,14 @@ impl Rip {
 
     fn tell_all(&mut self, env: &mut dyn Environment, changes: bool, ask: bool) {
         let (now, random) = (env.now(), env.random());
-        if !changes {
-            self.look_around(env);
-        }
+        self.tell_links(env, changes, ask);
         for at in 0.. {
             let Some(neighbour) = env.topology().neighbours.of(at).copied() else { break };
+            if !env.expects(neighbour.addr, neighbour.port) {
+                continue;
+            }
             if ask {
-                let mut message = std::mem::take(&mut self.buffer);
-                message.clear();
-                put_question(&mut message);
-                self.send(env, &neighbour, message);
+                self.ask(env, &neighbour);
             }
             self.tell(env, &neighbour, changes);
         }
@@ -192,23 +193,35 @@ impl Rip {
         self.quiet_until = now + self.timers.triggered + random % (4 * self.timers.triggered).max(1);
     }
 
-    /// Asks everybody on the links where no neighbour is known.
-    fn look_around(&mut self, env: &mut dyn Environment) {
+    /// Asks everybody on the links where no neighbour is known, and tells everybody where there are some that nobody has configured.
+    fn tell_links(&mut self, env: &mut dyn Environment, changes: bool, ask: bool) {
         for at in 0.. {
             let id = PortId(at);
             let Some(port) = env.topology().port(id) else { break };
-            let lonely = env.topology().neighbours.iter().all(|known| known.port != id);
-            if port.link == Link::Overlay || !lonely {
+            if port.link == Link::Overlay {
                 continue;
             }
             let families = [true, false].map(|v4| port.addresses.iter().any(|(own, _)| own.is_v4() == v4));
+            let there: Vec<Addr> =
+                env.topology().neighbours.iter().filter(|known| known.port == id).map(|known| known.addr).collect();
             for (v4, _) in [true, false].into_iter().zip(families).filter(|(_, there)| *there) {
-                let mut message = std::mem::take(&mut self.buffer);
-                message.clear();
-                put_question(&mut message);
-                self.send(env, &Neighbour { addr: wire::everybody(v4), port: id, peer: PeerId::NONE }, message);
+                let all = Neighbour { addr: wire::everybody(v4), port: id, peer: PeerId::NONE };
+                let strange = there.iter().any(|addr| addr.is_v4() == v4 && !env.expects(*addr, id));
+                if there.is_empty() && !changes || strange && ask {
+                    self.ask(env, &all);
+                }
+                if strange {
+                    self.tell(env, &all, changes);
+                }
             }
         }
+    }
+
+    fn ask(&mut self, env: &mut dyn Environment, to: &Neighbour) {
+        let mut message = std::mem::take(&mut self.buffer);
+        message.clear();
+        put_question(&mut message);
+        self.send(env, to, message);
     }
 
     /// Tells a neighbour that has asked, as far as it may be sent so much.
@@ -239,8 +252,10 @@ impl Rip {
         let own = env.topology().ports.iter().flat_map(|port| &port.addresses);
         let own = own.map(|(addr, _)| *addr).filter(|addr| !addr.is_link_local() && !changes);
         let own = own.map(|to| Route { to, length: 128, metric: 1 });
+        let all = wire::is_everybody(to.addr);
         let others = self.routes.iter().filter(|(_, entry)| entry.changed || !changes).map(|(addr, entry)| {
-            let metric = if entry.by == *to { INFINITY } else { entry.metric };
+            let back = entry.by == *to || all && entry.by.port == to.port;
+            let metric = if back { INFINITY } else { entry.metric };
             Route { to: *addr, length: 128, metric }
         });
         let mut all: Vec<Route> = own.chain(others).collect();
