@@ -70,6 +70,7 @@ impl Overlay {
             addr(at),
             neighbours.join(", ")
         );
+        config = config.replace("OWN-PORT", &format!("udp-{}", ports[at]));
         for to in (0..COUNT).filter(|to| to.abs_diff(at) > 1 && !more.contains("rip")) {
             let via = if to > at { at + 1 } else { at - 1 };
             config += &format!("[[route]]\nto = \"{}/32\"\nvia = \"{}\"\n", addr(to), addr(via));
@@ -227,6 +228,21 @@ fn a_principal_sees_more_than_anyone() {
     assert!(anyone.contains("raised ServiceNotPresent"), "{anyone}");
     let with = [&common[..], &["--principal", "operator", "--key", "key"]].concat();
     assert_eq!(printed(&line.inject(&with)), "(\"operator\", true)\n");
+}
+
+/// What a node takes of a neighbour's bound: its port's, or less if `[plan]` says so, and never more.
+#[test]
+fn plan_lowers_the_ceiling_of_a_port_and_never_raises_it() {
+    let source = "fun say(n) = print(n)\nfun left(home) = OnRemote(|say|(getRB()), home, getRB(), defaultRoute)\n\
+                  fun go(home, dest) = OnRemote(|left|(home), dest, getRB(), defaultRoute)\n";
+    let ingress = |most: u32| format!("bound_max = 2000\n[[plan.ingress]]\nport = \"OWN-PORT\"\nbound_max = {most}");
+    for (more, left) in [("bound_max = 2000".to_owned(), "64"), (ingress(5), "5"), (ingress(1000), "64")] {
+        let line = Overlay::start(&more);
+        std::fs::write(line.folder.path().join("left.plan"), source).unwrap();
+        let (dir, call) = (line.dir(0).display().to_string(), "go(hd thisHost(), getHostByName(\"10.0.0.2\"))");
+        let output = line.inject(&["left.plan", "900", call, "--node", &dir, "--replies", "1", "--wait", "20"]);
+        assert_eq!(printed(&output).trim(), left, "{more}");
+    }
 }
 
 #[test]

@@ -258,7 +258,10 @@ impl Supervisor {
             }
             Err(error) => {
                 self.domains.end(domain);
-                self.failed(at, format!("cannot start {}: {error}", self.places[at].environment.program), false);
+                let (program, error) = (self.places[at].environment.program.to_string(), error.to_string());
+                // Some say themselves which program they mean.
+                let said = if error.starts_with(&program) { error } else { format!("{program}: {error}") };
+                self.failed(at, format!("cannot start {said}"), false);
             }
         }
     }
