@@ -2,8 +2,8 @@
 
 use super::prepare;
 use crate::manage::config::NodeFile;
-use crate::sys::files_of_node;
 use crate::sys::privileges::{self, Standing};
+use crate::sys::{files_of_node, jail, threads};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -17,11 +17,13 @@ pub enum Part {
     User,
     /// Landlock.
     Landlock,
+    /// Lists of system calls.
+    Seccomp,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 2] = [Part::User, Part::Landlock];
+    pub const ALL: [Part; 3] = [Part::User, Part::Landlock, Part::Seccomp];
 
     /// What it means, for people.
     pub fn words(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Part {
             Part::Landlock => {
                 "Landlock: writes to its store and files of domains alone; reads the system's programs and libraries"
             }
+            Part::Seccomp => "seccomp: a list of system calls for each kind of thread, and for the broker",
         }
     }
 
@@ -42,6 +45,9 @@ impl Part {
             Part::Landlock => {
                 "no Landlock in this kernel (5.13, CONFIG_SECURITY_LANDLOCK): files are protected by their owners alone"
             }
+            Part::Seccomp => {
+                "no filters of system calls in this kernel (CONFIG_SECCOMP_FILTER): threads can make all calls there are"
+            }
         }
     }
 
@@ -50,6 +56,7 @@ impl Part {
         match self {
             Part::User => "user",
             Part::Landlock => "landlock",
+            Part::Seccomp => "seccomp",
         }
     }
 }
@@ -84,6 +91,7 @@ pub fn expected(file: &NodeFile) -> Result<Expected> {
     let mut weaker = Vec::new();
     weaker.extend(user.is_none().then_some(Part::User));
     weaker.extend((!files_of_node::has_landlock()).then_some(Part::Landlock));
+    weaker.extend((!jail::has_seccomp()).then_some(Part::Seccomp));
     refuse_lack(file, &weaker)?;
     let parts = Part::ALL.into_iter().filter(|part| !weaker.contains(part)).collect();
     let broker = match user {
@@ -105,8 +113,13 @@ fn refuse_lack(file: &NodeFile, weaker: &[Part]) -> Result<()> {
 static ENTERED: OnceLock<Sandbox> = OnceLock::new();
 
 /// What this process is confined by, if it is.
-pub fn entered() -> Option<&'static Sandbox> {
-    ENTERED.get()
+pub fn entered() -> Option<Sandbox> {
+    let mut sandbox = ENTERED.get()?.clone();
+    if let Ok(standing) = privileges::standing("/proc/self") {
+        // The worker's own list came later.
+        sandbox.standing = standing;
+    }
+    Some(sandbox)
 }
 
 /// Confines the calling process, which must have one thread and no privileges, to what a node needs: of files, those behind these descriptors
@@ -119,6 +132,11 @@ pub(super) fn enter(file: &NodeFile, [writes, reads]: &[Vec<OwnedFd>; 2], user: 
     }
     if !files_of_node::hide_others(writes, reads)? {
         weaker.push(Part::Landlock);
+    }
+    if jail::has_seccomp() {
+        threads::confine(file.lets_programs_in())?;
+    } else {
+        weaker.push(Part::Seccomp);
     }
     refuse_lack(file, &weaker)?;
     let user = user.unwrap_or_else(|| format!("{}, who started it", standing.user));

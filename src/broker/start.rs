@@ -9,6 +9,7 @@ use super::prepare::{self, Ready};
 use super::server::Lanes;
 use super::{client, sandbox, server};
 use crate::manage::config::NodeFile;
+use crate::sys::jail;
 use crate::sys::privileges::{self, Forked};
 use crate::sys::seqpacket::SeqPacket;
 use anyhow::{Context, Result};
@@ -74,7 +75,11 @@ fn be_broker(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes, lock: Vec<File
         let _ = crate::sys::process::ignore(signal);
     }
     crate::sys::process::set_name(c"anode-broker");
-    match privileges::keep_only(KEPT) {
+    let confined = privileges::keep_only(KEPT).and_then(|()| match jail::has_seccomp() {
+        true => jail::apply_seccomp("broker"),
+        false => Ok(()),
+    });
+    match confined {
         Ok(()) => {
             if let Err(error) = server::serve(sockets, lanes) {
                 tracing::error!(%error, "the broker cannot serve");

@@ -217,10 +217,12 @@ fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
 /// Who the node is, and what of its sandbox is weaker than it could be.
 fn describe_sandbox(text: &mut String, sandbox: &Value) {
     let Some(user) = sandbox["user"].as_str() else { return };
+    let standing = &sandbox["standing"];
     let _ = writeln!(
         text,
-        "  sandbox user {user}, capabilities {:x}",
-        sandbox["standing"]["capabilities"].as_u64().unwrap_or(0)
+        "  sandbox user {user}, capabilities {:x}, system calls {}",
+        standing["capabilities"].as_u64().unwrap_or(0),
+        if standing["seccomp"] == true { "filtered" } else { "not filtered" }
     );
     for part in sandbox["weaker"].as_array().into_iter().flatten() {
         if let Ok(part) = serde_json::from_value::<Part>(part.clone()) {

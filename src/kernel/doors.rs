@@ -8,6 +8,7 @@
 
 use super::own;
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
+use crate::sys::threads::{self, Duty};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -76,7 +77,7 @@ impl Doors {
         }
         let (doors, programs) = (self.clone(), programs.clone());
         let work = move || doors.work(&programs);
-        match std::thread::Builder::new().name("anode-doors".into()).spawn(work) {
+        match threads::start("anode-doors", Duty::Worker, work) {
             Ok(_) => state.working = true,
             Err(error) => tracing::warn!(%error, "the kernel's programs for channels stay as they are"),
         }

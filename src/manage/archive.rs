@@ -4,6 +4,7 @@
 //! all is written. What a full disk refuses is tried again later, as long as it is in memory; that is said once, not for each.
 
 use crate::code::store::{Error, Store};
+use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Archive {
     pub fn start(store: Arc<Store>) -> std::io::Result<Archive> {
         let (jobs, inbox) = sync_channel(OBJECTS_MAX);
         let writer = Writer { store: store.clone(), refused: VecDeque::new(), tries: 0 };
-        std::thread::Builder::new().name("anode-store".into()).spawn(move || writer.serve(&inbox))?;
+        threads::start("anode-store", Duty::Store, move || writer.serve(&inbox))?;
         Ok(Archive { store, jobs })
     }
 

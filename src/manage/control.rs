@@ -24,6 +24,7 @@ use crate::node::{Node, Turn};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
 use crate::sys::poll::Waker;
+use crate::sys::threads::{self, Duty};
 use crate::trust::Revocation;
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
@@ -347,7 +348,7 @@ pub fn serve(socket: OwnedFd, handle: Handle) -> io::Result<()> {
 
 fn serve_within(listener: UnixListener, handle: Handle, connections: usize, idle: Duration) -> io::Result<()> {
     let live = Arc::new(());
-    std::thread::Builder::new().name("anode-control".into()).spawn(move || {
+    threads::start("anode-control", Duty::Control, move || {
         let mut failing = false;
         loop {
             match listener.accept() {
@@ -376,7 +377,7 @@ fn serve_within(listener: UnixListener, handle: Handle, connections: usize, idle
 
 /// Serves a connection from a thread of its own, as long as that holds its ticket.
 fn start(connection: UnixStream, handle: Handle, ticket: Arc<()>, idle: Duration) {
-    let served = std::thread::Builder::new().name("anode-control".into()).spawn(move || {
+    let served = threads::start("anode-control", Duty::Control, move || {
         let timeouts = connection.set_read_timeout(Some(idle)).and(connection.set_write_timeout(Some(idle)));
         // A connection that breaks concerns only its other end.
         let _ = timeouts.and_then(|()| converse(&connection, &handle));

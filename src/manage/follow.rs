@@ -13,6 +13,7 @@ use super::worker::Order;
 use crate::kernel::{Asker, KernelHalf, RuledRoutes, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::port::PortId;
+use crate::sys::threads::{self, Duty};
 use crate::topology::{Link, Port, Router, Routes};
 use anyhow::{Context, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,7 +92,7 @@ impl Follower {
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
         self.look()?;
-        std::thread::Builder::new().name("anode-routes".into()).spawn(move || {
+        threads::start("anode-routes", Duty::Routes, move || {
             while watch.wait().is_ok() {
                 std::thread::sleep(GATHER);
                 if self.look().is_err() {

@@ -9,6 +9,7 @@ use super::loader::Loaded;
 use super::loader::turns::Turns;
 use crate::node::KernelOrder;
 use crate::sys::poll::Waker;
+use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,9 +41,7 @@ impl Linker {
         let (orders, inbox) = channel();
         let coming = Arc::new(AtomicUsize::new(0));
         let taken = coming.clone();
-        std::thread::Builder::new()
-            .name("anode-linker".into())
-            .spawn(move || serve(&messenger, &inbox, &taken, &outbox, &waker))?;
+        threads::start("anode-linker", Duty::Kernel, move || serve(&messenger, &inbox, &taken, &outbox, &waker))?;
         Ok(Linker { orders, coming })
     }
 

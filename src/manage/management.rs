@@ -28,6 +28,7 @@ use crate::nodeos::domain::DomainId;
 use crate::sys::jail::{Groups, Part, Starter};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
+use crate::sys::threads::{self, Duty};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
@@ -204,7 +205,7 @@ impl Management {
         let waker = Waker::new()?;
         let board = Board::default();
         let (wakes, tells) = (waker.clone(), board.clone());
-        let thread = std::thread::Builder::new().name("anode-manage".into()).spawn(move || {
+        let thread = threads::start("anode-manage", Duty::Sessions, move || {
             match Supervisor::new(environments, starter, Box::new(domains), inbox, wakes, tells) {
                 Ok(supervisor) => supervisor.run(),
                 Err(error) => tracing::error!(%error, "no environment can be started"),

@@ -43,6 +43,7 @@ use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
+use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use anyhow::{Context, Result};
 use config::{NodeFile, Plan, RouteSource};
@@ -56,6 +57,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use undo::Undo;
 use worker::{FIRST_APP, Order, Parts, Worker};
@@ -212,9 +214,14 @@ fn starter(dir: &Path) -> Result<Option<Starter>> {
 
 /// What starts jails for the node with this run directory, whose name their control groups have.
 pub fn jails_of(dir: &Path) -> Result<Starter> {
+    Starter::new("/proc/self/exe".into(), &jails_name(dir)?).map_err(anyhow::Error::msg)
+}
+
+/// The name of the control groups of the node with this run directory.
+pub fn jails_name(dir: &Path) -> std::io::Result<String> {
     let whole = std::path::absolute(dir)?;
     let digest = hex::encode(Digest::of(whole.as_os_str().as_encoded_bytes()).0);
-    Starter::new("/proc/self/exe".into(), &digest[..16]).map_err(anyhow::Error::msg)
+    Ok(digest[..16].to_owned())
 }
 
 /// The sockets of control and of processes that operators connect.
@@ -250,16 +257,17 @@ impl Assembled {
 
     /// Works until it is told to stop.
     pub fn run(mut self) -> Result<()> {
+        threads::become_one(Duty::Worker).context("the worker cannot be confined")?;
         let mut result = self.worker.run();
         if result.is_ok() {
             // What comes from now on is the Linux stack's; what has come is nobody's but the node's.
             result = self.stop_listening().and_then(|()| self.worker.drain());
         }
-        if let Some(recent) = &self.beside.recent {
-            recent.conclude(&self.worker.recent_codes());
-        }
+        let recent = self.beside.recent.map(|recent| recent.conclude(self.worker.recent_codes()));
         // Nobody waits for its answers any more.
         drop(self.worker);
+        // One that panicked has said so.
+        recent.map(JoinHandle::join);
         self.management.stop();
         self.stop.store(true, Ordering::Relaxed);
         let keeps = self.handle.keeps_kernel();
@@ -267,7 +275,9 @@ impl Assembled {
             self.half.map_or(Ok(()), |half| half.take_down())?;
         }
         self.beside.settings.give_back(|setting, _| !keeps || setting != Setting::Tags)?;
-        remove_sockets(&self.run_dir);
+        if !broker::is_there() {
+            remove_sockets(&self.run_dir);
+        }
         Ok(result?)
     }
 }
@@ -357,7 +367,7 @@ impl Domains for NodeDomains {
 
 /// The clock behind the wasm backstop.
 fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
-    std::thread::Builder::new().name("anode-tick".into()).spawn(move || {
+    threads::start("anode-tick", Duty::Ticks, move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             compiler.tick();
@@ -370,7 +380,7 @@ fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
 pub fn stop_on_signals(handle: Handle) -> Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
         .context("cannot wait for signals")?;
-    std::thread::Builder::new().name("anode-signals".into()).spawn(move || {
+    threads::start("anode-signals", Duty::Ticks, move || {
         if signals.forever().next().is_some() {
             // A worker that is gone already needs no telling.
             let _ = handle.order(Order::Stop);

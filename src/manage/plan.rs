@@ -9,6 +9,7 @@
 use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
 use crate::nodeos::shares::Shares;
 use crate::sys::seqpacket::SeqPacket;
+use crate::sys::threads::{self, Duty};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -68,7 +69,7 @@ pub fn serve(listen: SocketAddr, apps: &Path) -> io::Result<SocketAddr> {
     let local = listener.local_addr()?;
     let apps = apps.to_owned();
     let seats = Arc::new(Mutex::new(Shares::new(CONNECTIONS_MAX)));
-    std::thread::Builder::new().name("anode-plan-tcp".into()).spawn(move || {
+    threads::start("anode-plan-tcp", Duty::PlanTcp, move || {
         loop {
             match listener.accept() {
                 Ok((stream, peer)) => match Seat::take(&seats, peer) {
@@ -99,13 +100,12 @@ fn start(stream: TcpStream, apps: &Path, seat: Seat) -> io::Result<()> {
     let (back, other) = (stream.try_clone()?, socket.clone());
     let seat = Arc::new(seat);
     let seats = (seat.clone(), seat);
-    let thread = |name: &str| std::thread::Builder::new().name(name.into());
-    thread("anode-plan-out").spawn(move || {
+    threads::start("anode-plan-out", Duty::PlanTcp, move || {
         let _ = outward(&other, &back);
         let _ = back.shutdown(Shutdown::Both);
         drop(seats.0);
     })?;
-    thread("anode-plan-in").spawn(move || {
+    threads::start("anode-plan-in", Duty::PlanTcp, move || {
         let _ = inward(&stream, &socket);
         let _ = stream.shutdown(Shutdown::Both);
         socket.shutdown();

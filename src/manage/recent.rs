@@ -4,11 +4,13 @@
 //! stops. It gives no rights: the objects come from the store, are what their names say, and are judged anew.
 
 use super::control::Handle;
+use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use std::fs;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 const FILE: &str = "codes";
@@ -22,30 +24,39 @@ const LINE: usize = 65;
 
 /// Looks after the file as long as this is there.
 pub struct Recent {
-    store: PathBuf,
-    _ends: Sender<()>,
+    last: Sender<Vec<Digest>>,
+    thread: JoinHandle<()>,
 }
 
 impl Recent {
     /// Starts a thread that writes down which codes of a node have run.
     pub fn watch(store: &Path, handle: Handle) -> io::Result<Recent> {
-        let (ends, end) = channel();
+        let (last, end) = channel();
         let dir = store.to_owned();
-        std::thread::Builder::new().name("anode-recent".into()).spawn(move || serve(&dir, &handle, &end))?;
-        Ok(Recent { store: store.to_owned(), _ends: ends })
+        let thread = threads::start("anode-recent", Duty::Store, move || serve(&dir, &handle, &end))?;
+        Ok(Recent { last, thread })
     }
 
-    /// The last word of a node that stops.
-    pub fn conclude(&self, codes: &[Digest]) {
-        write_or_say(&self.store, codes);
+    /// The last word of a node that stops: it is on disk when this thread has ended, which may wait for the worker to be gone.
+    pub fn conclude(self, codes: Vec<Digest>) -> JoinHandle<()> {
+        // A thread that is gone writes nothing any more.
+        let _ = self.last.send(codes);
+        self.thread
     }
 }
 
-fn serve(dir: &Path, handle: &Handle, end: &Receiver<()>) {
+fn serve(dir: &Path, handle: &Handle, end: &Receiver<Vec<Digest>>) {
     let mut last = Vec::new();
-    while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-        let Ok(codes) = handle.with_node(|node, _| node.recent_codes()) else { return };
-        if codes != last {
+    loop {
+        match end.recv_timeout(EVERY) {
+            Ok(codes) => return write_or_say(dir, &codes),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        // Of a worker that has stopped the last word comes yet.
+        if let Ok(codes) = handle.with_node(|node, _| node.recent_codes())
+            && codes != last
+        {
             write_or_say(dir, &codes);
             last = codes;
         }

@@ -5,6 +5,7 @@
 
 use super::loader::Loaded;
 use crate::sys::poll::Waker;
+use crate::sys::threads::{self, Duty};
 use crate::wire::Addr;
 use std::net::ToSocketAddrs;
 use std::sync::mpsc::{Sender, SyncSender, TrySendError, sync_channel};
@@ -21,7 +22,7 @@ impl Resolver {
     /// Starts the thread; it ends with its user.
     pub fn start(outbox: Sender<Loaded>, waker: Waker) -> std::io::Result<Resolver> {
         let (names, inbox) = sync_channel::<Box<str>>(NAMES_MAX);
-        std::thread::Builder::new().name("anode-resolver".into()).spawn(move || {
+        threads::start("anode-resolver", Duty::Resolver, move || {
             while let Ok(name) = inbox.recv() {
                 let addr = address(&name);
                 if outbox.send(Loaded::Resolved(name, addr)).is_err() {

@@ -62,7 +62,7 @@ unsafe fn ask_at(interface: &str, words: *mut libc::c_char) -> io::Result<Option
     }
     request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(place, octet)| *place = octet as libc::c_char);
     request.ifr_ifru.ifru_data = words;
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
     // SAFETY: the request names an interface and points to what the caller has promised; both outlive the call.
     let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     match io::Error::last_os_error() {

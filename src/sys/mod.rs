@@ -25,5 +25,6 @@ pub mod realtime;
 mod ring;
 pub use libanode::seqpacket;
 pub mod shared_object;
+pub mod threads;
 pub mod xsk;
 mod xsk_ring;

@@ -45,6 +45,11 @@ fn anyone() -> String {
 }
 
 impl NodeFile {
+    /// Whether programs of the operator's may run in the node's process: native code, and environments that are objects.
+    pub fn lets_programs_in(&self) -> bool {
+        self.roles.iter().any(|role| role.representations.has(Kind::Native))
+    }
+
     /// The environments, as far as they make sense in these roles.
     pub fn environments(&self, roles: &Roles) -> Result<Vec<Environment>, ConfigError> {
         self.environments.iter().map(|environment| environment.plan(roles, &self.jail)).collect()

@@ -7,6 +7,7 @@ use super::seats::Holder;
 use super::{Door, Peer, refuse, start};
 use crate::manage::management::Member;
 use crate::sys::seqpacket::SeqPacket;
+use crate::sys::threads::{self, Duty};
 use libanode::message::{Answer, Call};
 use std::io;
 use std::os::fd::AsFd;
@@ -23,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub fn attend(door: Door, member: Member, socket: SeqPacket) -> io::Result<()> {
     let member = Arc::new(member);
     let serve = move || while listen(&door, &member, &socket).is_ok() {};
-    std::thread::Builder::new().name("anode-ee-door".into()).spawn(serve).map(drop)
+    threads::start("anode-ee-door", Duty::Sessions, serve).map(drop)
 }
 
 /// Answers one question; an error when nobody asks any more, or nonsense.

@@ -30,6 +30,7 @@ use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, NodeOs, Upca
 use crate::sys::clock::{Clock, process_cpu};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
+use crate::sys::threads::{self, Duty};
 use crate::trust::{ANYONE, Role, Roles};
 use files::Opened;
 use libanode::memory::{Geometry, Memory};
@@ -144,7 +145,7 @@ impl Door {
 /// Serves processes that connect to a socket from threads of its own.
 pub fn serve(socket: OwnedFd, door: Door) -> io::Result<()> {
     let listener = SeqPacket::of(socket);
-    std::thread::Builder::new().name("anode-ees".into()).spawn(move || {
+    threads::start("anode-ees", Duty::Sessions, move || {
         loop {
             if !matches!(listener.wait(WAIT), Ok(true)) {
                 continue;
@@ -174,7 +175,7 @@ fn admit(connection: SeqPacket, door: &Door) {
 
 /// Serves a connection from a thread of its own, which has its place as long as it lives.
 fn start(connection: SeqPacket, door: Door, peer: Peer, seat: Seat) {
-    let served = std::thread::Builder::new().name("anode-ee".into()).spawn(move || {
+    let served = threads::start("anode-ee", Duty::Sessions, move || {
         let mut seat = seat;
         // A connection that breaks concerns only its other end.
         if let Ok(mut session) = Session::begin(connection, door, peer) {

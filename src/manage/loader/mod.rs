@@ -25,6 +25,7 @@ use crate::ee::plan::{Brought, Wish};
 use crate::node::{Cause, Effect, Ingress, Linked};
 use crate::port::PortId;
 use crate::sys::poll::Waker;
+use crate::sys::threads::{self, Duty};
 use crate::trust::{Claim, Grant, Kept, Moment, Role, Roles, Statement};
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
@@ -176,7 +177,7 @@ impl Loader {
             waker: wakes,
             since: unix_ns(),
         };
-        std::thread::Builder::new().name("anode-loader".into()).spawn(move || desk.serve(&came))?;
+        threads::start("anode-loader", Duty::Store, move || desk.serve(&came))?;
         Ok(Loader { inbox, results, linker, own, waker })
     }
 

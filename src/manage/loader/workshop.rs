@@ -13,6 +13,7 @@ use crate::code::run::service::WasmService;
 use crate::code::run::wasm::{CompileError, Compiler};
 use crate::code::run::{Cause, Ingress, Prepare, Program, Tier};
 use crate::ee::plan::{Brought, Install};
+use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use serde::Serialize;
 use std::sync::Arc;
@@ -94,9 +95,9 @@ impl Workshop {
         for place in 0..=jobs.max(1) {
             let (to, from) = sync_channel(1);
             let (compiler, lane, done) = (compiler.clone(), compilers.lane(), inbox.clone());
-            std::thread::Builder::new()
-                .name(format!("anode-comp-{place}"))
-                .spawn(move || work(place, &compiler, lane, &from, &done))?;
+            threads::start(&format!("anode-comp-{place}"), Duty::Compile, move || {
+                work(place, &compiler, lane, &from, &done);
+            })?;
             places.push(Place { jobs: to, busy: None });
         }
         let (turns, again) = (Turns::new(JOBS_MAX), Turns::new(AGAIN_MAX));

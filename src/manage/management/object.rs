@@ -3,6 +3,7 @@
 use crate::code::run::trusted::Program;
 use crate::manage::ee::{Entrance, ObjectHost};
 use crate::sys::poll::Waker;
+use crate::sys::threads::{self, Duty};
 use libanode::here;
 use std::ffi::OsString;
 use std::io;
@@ -35,7 +36,7 @@ impl Object {
     pub fn start(words: &[String], host: Arc<ObjectHost>) -> io::Result<Object> {
         let object = Object { ended: Waker::new()?, outcome: Arc::default() };
         let (words, ended, outcome) = (words.to_vec(), object.ended.clone(), object.outcome.clone());
-        std::thread::Builder::new().name("anode-object".into()).spawn(move || {
+        threads::start("anode-object", Duty::Operators, move || {
             let done = load(&words[0]).map(|program| {
                 let status = here::within(Arc::new(Entrance(host.clone())), || program.run(&words));
                 // Before the program goes, nobody may be in it any more.

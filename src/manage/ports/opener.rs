@@ -10,6 +10,7 @@ use crate::port::PortId;
 use crate::port::packet::{Change, Taker};
 use crate::sys::ethtool;
 use crate::sys::poll::Waker;
+use crate::sys::threads::{self, Duty};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,7 +54,7 @@ impl Opener {
             serve(&mut all, &inbox, &tell);
             all
         };
-        let thread = std::thread::Builder::new().name("anode-ports".into()).spawn(work)?;
+        let thread = threads::start("anode-ports", Duty::Routes, work)?;
         Ok(Opener { wishes: Some(wishes), thread: Some(thread) })
     }
 

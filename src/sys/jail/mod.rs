@@ -33,7 +33,7 @@ pub use groups::{Group, Groups, Parent};
 pub use identity::take as take_user;
 pub use message::End;
 pub use paths::Paths;
-pub use seccomp::{apply as apply_seccomp, load as load_seccomp};
+pub use seccomp::{Filters, apply as apply_seccomp, is_there as has_seccomp, load as load_seccomp};
 pub use start::{Jailed, Starter};
 
 use serde::{Deserialize, Serialize};
