@@ -1,4 +1,4 @@
-//! Processes that serve the node and confine themselves: they are this program, started with an argument.
+//! Processes that serve the node, each a function of this program in a jail of its own: they are nobody, and have no files and no network.
 
 use super::acts::{name_of, refused};
 use super::allowed::Allowed;
@@ -6,74 +6,174 @@ use super::client::{Done, ask, is_there};
 use super::message::{Helper, Request};
 use crate::code::compiler;
 use crate::kernel::loader;
-use crate::sys::privileges::Identity;
+use crate::manage::config::NodeFile;
+use crate::manage::config::compiler::CompilerFile;
+use crate::manage::config::jail::JailFile;
+use crate::sys::jail::{Capability, Group, Identity, Jail, Jailed, Limits, Paths, Program, Starter};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Starts a helper that is `program`, or has it started: its process, unless that is the broker's, and the node's end of its socket. One of the
+/// Shares of a CPU that helpers have together beside the node's hundred: packets go first.
+const WEIGHT: u32 = 33;
+
+/// Descriptors of a helper.
+const DESCRIPTORS: u64 = 256;
+
+/// Mebibytes of compilers that compile nothing, and of a job besides what it may use.
+const COMPILER_MIB: u64 = 256;
+const JOB_MIB: u64 = 16;
+
+/// Processes of the compiler that are not jobs or their servers.
+const COMPILER_TASKS: u32 = 8;
+
+/// The jail of a helper that this process has started; it ends with this value.
+#[derive(Debug)]
+pub struct HelpersJail(Jailed);
+
+impl Drop for HelpersJail {
+    fn drop(&mut self) {
+        self.0.kill();
+        self.0.wait();
+    }
+}
+
+/// Starts a helper that is `program`, or has it started: its jail, unless that is the broker's, and the node's end of its socket. One of the
 /// broker's ends with its socket, or when another takes its place.
-pub fn helper(kind: Helper, program: &Path) -> io::Result<(Option<Child>, OwnedFd)> {
+pub fn helper(kind: Helper, program: &Path) -> io::Result<(Option<HelpersJail>, OwnedFd)> {
     if is_there() {
         return Ok((None, ask(&Request::Helper { kind }, &[])?.descriptor()?));
     }
-    spawn(kind, program, None).map(|(child, socket)| (Some(child), socket))
-}
-
-/// Starts one. The compiler, which needs no privilege, is this user.
-pub(super) fn spawn(kind: Helper, program: &Path, user: Option<Identity>) -> io::Result<(Child, OwnedFd)> {
-    let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let mut command = Command::new(program);
-    let argument = match kind {
-        Helper::Loader => loader::ARGUMENT,
-        Helper::TrustedLoader => loader::TRUSTED,
-        Helper::Compiler => compiler::ARGUMENT,
-    };
-    command.arg(argument).env_clear().stdin(Stdio::from(other)).stdout(Stdio::null());
-    if let (Some(Identity { uid, gid }), Helper::Compiler) = (user, kind) {
-        command.uid(uid).gid(gid);
-    }
-    Ok((command.spawn()?, socket))
-}
-
-/// Ends one, if it is a child of this process.
-pub fn end(helper: Option<Child>) {
-    if let Some(mut helper) = helper {
-        // It may have ended by itself.
-        let _ = helper.kill();
-        let _ = helper.wait();
-    }
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let name = format!("helper-{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
+    let starter = Starter::new(program.to_owned(), &name).map_err(io::Error::other)?;
+    // Without a broker nothing is a node's, and nobody has said what it may use.
+    start(kind, &starter, JailFile::default().users, None).map(|(jail, socket)| (Some(jail), socket))
 }
 
 /// Those that the broker has started: one of each kind.
 pub struct Helpers {
     allowed: Allowed,
-    user: Option<Identity>,
-    children: [Option<Child>; 3],
+    run_dir: PathBuf,
+    /// The users from which each has its own, and what the compiler may use.
+    users: (u32, u32),
+    compiler: CompilerFile,
+    /// What starts them, once there was one.
+    starter: Option<Starter>,
+    living: [Option<HelpersJail>; 3],
 }
 
 impl Helpers {
-    /// None yet; the compiler will be this user.
-    pub fn new(allowed: Allowed, user: Option<Identity>) -> Helpers {
-        Helpers { allowed, user, children: [None, None, None] }
+    /// None yet, of the node with this configuration.
+    pub fn new(file: &NodeFile, allowed: Allowed, run_dir: PathBuf) -> Helpers {
+        let (users, compiler) = (file.jail.users, file.compiler);
+        Helpers { allowed, run_dir, users, compiler, starter: None, living: [None, None, None] }
     }
 
     /// Does what is asked for, if it may be.
     pub fn carry_out(&mut self, request: &Request) -> io::Result<Done> {
         self.allowed.check(request, name_of).map_err(refused)?;
         let Request::Helper { kind } = request else { return Err(io::ErrorKind::InvalidInput.into()) };
-        let place = &mut self.children[*kind as usize];
-        end(place.take());
-        let (child, socket) = spawn(*kind, "/proc/self/exe".as_ref(), self.user)?;
-        *place = Some(child);
+        // The one before is gone, or nobody's any more.
+        self.living[*kind as usize] = None;
+        let starter = match &mut self.starter {
+            Some(starter) => starter,
+            none => none.insert(starter(&self.run_dir)?),
+        };
+        let (jail, socket) = start(*kind, starter, self.users, group_of(*kind, &self.compiler))?;
+        self.living[*kind as usize] = Some(jail);
         Ok(Done::of(socket))
     }
 
     /// The node is gone.
     pub fn end(self) {
-        self.children.into_iter().for_each(end);
+        drop(self.living);
+    }
+}
+
+/// Who starts helpers of a node: they have control groups beside those of its environments, since they give way together.
+fn starter(run_dir: &Path) -> io::Result<Starter> {
+    let name = format!("{}-helpers", crate::manage::jails_name(run_dir)?);
+    Ok(Starter::new("/proc/self/exe".into(), &name).map_err(io::Error::other)?.weighing(WEIGHT))
+}
+
+/// What the compiler's processes may use together.
+fn group_of(kind: Helper, file: &CompilerFile) -> Option<Group> {
+    // What is loaded into the kernel is charged to whoever has loaded it, and stays when that is gone.
+    (kind == Helper::Compiler).then(|| {
+        let lanes = file.jobs as u64 + 1;
+        let job = u64::from(file.memory_mib) + 2 * u64::from(file.output_mib) + JOB_MIB;
+        Group {
+            memory_bytes: (COMPILER_MIB + lanes * job) << 20,
+            tasks: COMPILER_TASKS + 2 * lanes as u32,
+            cpu_weight: 100,
+            cpu_percent: 0,
+        }
+    })
+}
+
+/// Starts one, as a user from `users`.
+fn start(
+    kind: Helper,
+    starter: &Starter,
+    users: (u32, u32),
+    group: Option<Group>,
+) -> io::Result<(HelpersJail, OwnedFd)> {
+    let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let jailed = starter.start(&jail(kind, users, group), &[other.as_fd()])?;
+    for part in &jailed.weaker {
+        tracing::debug!(helper = title(kind), "its jail is weaker here: {}", part.lack());
+    }
+    Ok((HelpersJail(jailed), socket))
+}
+
+/// The function of this program that a helper is.
+fn title(kind: Helper) -> &'static str {
+    match kind {
+        Helper::Loader => loader::ARGUMENT,
+        Helper::TrustedLoader => loader::TRUSTED,
+        Helper::Compiler => compiler::ARGUMENT,
+    }
+}
+
+fn jail(kind: Helper, (first, last): (u32, u32), group: Option<Group>) -> Jail {
+    let (seccomp, capabilities) = match kind {
+        Helper::Loader => ("kernel-loader", vec![Capability::Bpf, Capability::NetAdmin]),
+        Helper::TrustedLoader => ("kernel-loader", vec![Capability::Bpf, Capability::NetAdmin, Capability::Perfmon]),
+        Helper::Compiler => ("compiler", Vec::new()),
+    };
+    Jail {
+        name: title(kind).into(),
+        program: Program::Own(title(kind).into()),
+        variables: Vec::new(),
+        // It finds its socket there.
+        keep: vec![0],
+        identity: Identity::Own { first, last },
+        capabilities,
+        host_network: false,
+        paths: Paths::default(),
+        seccomp: seccomp.into(),
+        group,
+        limits: Limits { descriptors: Some(DESCRIPTORS), ..Limits::default() },
+        required: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helpers_have_jails_that_can_be_made_and_the_compiler_has_nothing() {
+        for kind in [Helper::Loader, Helper::TrustedLoader, Helper::Compiler] {
+            let jail = jail(kind, (60_834, 61_183), group_of(kind, &CompilerFile::default()));
+            assert_eq!(jail.check(), Ok(()));
+            assert!(!jail.host_network && jail.paths == Paths::default());
+            assert_eq!(jail.capabilities.is_empty(), kind == Helper::Compiler);
+            assert_eq!(jail.capabilities.contains(&Capability::Perfmon), kind == Helper::TrustedLoader);
+            assert_eq!(jail.group.is_some(), kind == Helper::Compiler);
+        }
     }
 }

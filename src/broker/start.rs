@@ -50,7 +50,7 @@ pub fn begin(file: &NodeFile) -> Result<()> {
     let identity = user.as_ref().map(|user| user.identity);
     let allowed = Allowed::by(file);
     let lanes = Lanes {
-        helpers: Helpers::new(allowed.clone(), identity),
+        helpers: Helpers::new(file, allowed.clone(), run_dir.clone()),
         environments: Jails::new(file, allowed.clone(), run_dir.clone())?,
         ports: Acts::new(allowed, run_dir, identity, node),
     };

@@ -25,7 +25,6 @@ use crate::kernel::loader;
 use crate::manage::management;
 use crate::sys::jail;
 use clap::{Parser, Subcommand};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -103,7 +102,17 @@ fn end_quietly_without_reader() {
 
 /// Runs a function of this program in a jail, by its name.
 fn run_jailed(name: &str) -> std::io::Result<()> {
-    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, format!("nothing of this program is called {name:?}")))
+    let (title, serve): (_, fn(OwnedFd) -> std::io::Result<()>) = match name {
+        compiler::ARGUMENT => (c"anode-compiler", compiler::serve),
+        loader::ARGUMENT | loader::TRUSTED => (c"anode-loader", loader::serve),
+        _ => {
+            let why = format!("nothing of this program is called {name:?}");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+        }
+    };
+    crate::sys::process::set_name(title);
+    // The node is behind its standard input.
+    serve(std::io::stdin().as_fd().try_clone_to_owned()?)
 }
 
 /// Runs the command line of this process, or what a node starts it as.
@@ -114,8 +123,6 @@ pub fn run() -> ExitCode {
     } else if std::env::args_os().nth(1).is_some_and(|first| first == management::OBJECT_ARGUMENT) {
         let status = management::run_object(std::env::args_os().skip(2));
         status.map(|status| ExitCode::from(u8::try_from(status).unwrap_or(1))).map_err(Into::into)
-    } else if let Some(serve) = std::env::args_os().nth(1).and_then(|first| jailed(&first)) {
-        std::io::stdin().as_fd().try_clone_to_owned().and_then(serve).map(|()| ExitCode::SUCCESS).map_err(Into::into)
     } else {
         dispatch(Cli::parse())
     };
@@ -123,19 +130,6 @@ pub fn run() -> ExitCode {
         crate::say_err!("anode: {error:#}");
         ExitCode::FAILURE
     })
-}
-
-/// What this process is as a helper in a jail, if the first argument says so: it serves the node behind its standard input.
-fn jailed(first: &OsStr) -> Option<fn(OwnedFd) -> std::io::Result<()>> {
-    if first == loader::ARGUMENT {
-        Some(|socket| loader::serve(socket, false))
-    } else if first == loader::TRUSTED {
-        Some(|socket| loader::serve(socket, true))
-    } else if first == compiler::ARGUMENT {
-        Some(compiler::serve)
-    } else {
-        None
-    }
 }
 
 /// Writes a file beside, with the old one's permissions, and renames it, so that an interrupted write

@@ -5,27 +5,26 @@
 //!      ◀───────── program descriptor, or the verifier's words ────┘
 //! ```
 //!
-//! It is this program again, started with [`ARGUMENT`], confined by [`crate::sys::jail`]: `CAP_BPF` and
-//! `CAP_NET_ADMIN`, no files, three handfuls of system calls. The kernel verifies for it as for somebody who may not read
+//! It is a function of this program, called [`ARGUMENT`], in a jail ([`crate::sys::jail`]): a user of its own with `CAP_BPF` and
+//! `CAP_NET_ADMIN`, no files, no network, three handfuls of system calls. The kernel verifies for it as for somebody who may not read
 //! kernel memory, which is what mobile code must not learn (docs/kernel-half.md).
 
 use super::half::environment;
 use super::types;
-use crate::broker::{self, Helper};
+use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::Program as Code;
 use crate::code::check;
 use crate::code::link::{self, Constants, Environment};
 use crate::sys::bpf::{Functions, Hook, Program, Types};
-use crate::sys::jail::{Capability, confine_self};
+use crate::sys::jail;
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The argument that makes this program the loader.
+/// What the loader is called among the functions of this program that run in jails.
 pub const ARGUMENT: &str = "kernel-loader";
 
 /// The same, for code that a role trusts.
@@ -62,7 +61,7 @@ pub struct Loader {
 #[derive(Debug)]
 struct Process {
     /// Nothing: it is the broker's.
-    child: Option<Child>,
+    _jail: Option<HelpersJail>,
     socket: SeqPacket,
 }
 
@@ -102,8 +101,8 @@ impl Loader {
 impl Process {
     fn start(program: &Path, trusted: bool) -> io::Result<Process> {
         let kind = if trusted { Helper::TrustedLoader } else { Helper::Loader };
-        let (child, socket) = broker::helper(kind, program)?;
-        Ok(Process { child, socket: SeqPacket::of(socket) })
+        let (jail, socket) = broker::helper(kind, program)?;
+        Ok(Process { _jail: jail, socket: SeqPacket::of(socket) })
     }
 
     /// Asks for a program. The outer error is the loader's, the inner one the verifier's.
@@ -121,12 +120,6 @@ impl Process {
             Some(program) => Ok(Program::adopt(program)),
             None => Err(io::Error::other(String::from_utf8_lossy(&words[..length]).into_owned())),
         })
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        broker::end_helper(self.child.take());
     }
 }
 
@@ -148,15 +141,11 @@ impl Wanted<'_> {
     }
 }
 
-/// The loader's own side: serves the node behind `socket` until it goes; `trusted`: the verifier lets it read kernel memory.
-pub fn serve(socket: OwnedFd, trusted: bool) -> io::Result<()> {
+/// The loader's own side, in its jail: serves the node behind `socket` until it goes. What it may have loaded its capabilities say.
+pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let socket = SeqPacket::of(socket);
     let environment = environment()?;
-    let kept: &[Capability] = match trusted {
-        true => &[Capability::Bpf, Capability::NetAdmin, Capability::Perfmon],
-        false => &[Capability::Bpf, Capability::NetAdmin],
-    };
-    confine_self(kept, "kernel-loader")?;
+    jail::apply_seccomp("kernel-loader")?;
     let mut message = vec![0; MESSAGE];
     loop {
         let (length, maps) = socket.receive_with(&mut message)?;

@@ -4,14 +4,18 @@
 //! Before it begins it gives up all that it does not need (limits, then a list of system calls), for good. It is ended by the
 //! kernel, not by whoever watches: by its time of the CPU, by the wall clock, by a call that is not on the list.
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use seccompiler::BpfProgram;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
+
+/// Bytes of addresses that any process can have.
+const ADDRESSES: u64 = 1 << 56;
 
 /// What a child may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +60,13 @@ pub struct Ended {
 
 /// What a process with one thread needs to have children.
 pub struct Forker {
-    /// `/proc/self/statm`, opened before the process gave files up: children must know how much memory they begin with.
-    statm: OwnedFd,
     filter: BpfProgram,
 }
 
 impl Forker {
     /// Prepares for children that have the system calls of `filter` and no others.
-    pub fn new(filter: BpfProgram) -> io::Result<Forker> {
-        let statm =
-            std::fs::File::open("/proc/thread-self/statm").or_else(|_| std::fs::File::open("/proc/self/statm"))?;
-        Ok(Forker { statm: statm.into(), filter })
+    pub fn new(filter: BpfProgram) -> Forker {
+        Forker { filter }
     }
 
     /// Has a child do `work` within `bounds`, and waits for its end. `give_up` is closed in the child before it begins.
@@ -117,34 +117,68 @@ impl Forker {
         unsafe { libc::close(give_up.as_raw_fd()) };
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         let most = |most: u64| Rlimit { current: Some(most), maximum: Some(most) };
-        setrlimit(Resource::As, most(self.size()? + bounds.memory))?;
+        setrlimit(Resource::As, most(size()? + bounds.memory))?;
         setrlimit(Resource::Fsize, most(bounds.file))?;
         setrlimit(Resource::Core, most(0))?;
         // Whole seconds: the backstop of the timer.
         let seconds = bounds.cpu.as_secs() + 2;
         let own = getrlimit(Resource::Cpu).maximum.unwrap_or(u64::MAX);
         setrlimit(Resource::Cpu, most(seconds.min(own)))?;
-        timer(libc::ITIMER_PROF, bounds.cpu)?;
-        timer(libc::ITIMER_REAL, bounds.wall)?;
+        cpu_timer(bounds.cpu)?;
+        wall_timer(bounds.wall)?;
         seccompiler::apply_filter(&self.filter).map_err(io::Error::other)
-    }
-
-    /// Bytes of address space that this process has; the child as much, as it begins.
-    fn size(&self) -> io::Result<u64> {
-        let mut text = [0; 128];
-        let length = rustix::io::pread(self.statm.as_fd(), &mut text, 0)?;
-        let pages = text[..length].split(|byte| *byte == b' ').next();
-        let pages = pages.and_then(|pages| str::from_utf8(pages).ok()).and_then(|pages| pages.parse::<u64>().ok());
-        pages.map(|pages| pages * PAGE).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
-/// Has the kernel end this process when it has used so much time.
-fn timer(which: libc::c_int, time: Duration) -> io::Result<()> {
+/// Bytes of addresses that this process has. `/proc` says so too, but is not there in a jail: so this finds the lowest limit under which there is
+/// room for one page more. The limit is what it was afterwards.
+fn size() -> io::Result<u64> {
+    let before = getrlimit(Resource::As);
+    let (mut too_few, mut enough) = (0, before.current.unwrap_or(ADDRESSES) / PAGE);
+    while enough - too_few > 1 {
+        let pages = too_few + (enough - too_few) / 2;
+        setrlimit(Resource::As, Rlimit { current: Some(pages * PAGE), maximum: before.maximum })?;
+        // SAFETY: a new mapping, wherever the kernel has room, that nobody can read or write.
+        match unsafe { mmap_anonymous(core::ptr::null_mut(), PAGE as usize, ProtFlags::empty(), MapFlags::PRIVATE) } {
+            Ok(page) => {
+                // SAFETY: the mapping just made, to which nothing refers.
+                unsafe { munmap(page, PAGE as usize) }?;
+                enough = pages;
+            }
+            Err(_) => too_few = pages,
+        }
+    }
+    setrlimit(Resource::As, before)?;
+    Ok(too_few * PAGE)
+}
+
+/// Has the kernel end this process when it has used so much time of the CPU. Of its clocks this is the one that is exact: others count whom a tick of the
+/// system finds at work, so that a tenth more or less would decide on a busy machine.
+fn cpu_timer(time: Duration) -> io::Result<()> {
+    // SAFETY: numbers and addresses, for which zeros are a value.
+    let mut told: libc::sigevent = unsafe { core::mem::zeroed() };
+    told.sigev_notify = libc::SIGEV_SIGNAL;
+    told.sigev_signo = libc::SIGPROF;
+    let mut timer: libc::timer_t = core::ptr::null_mut();
+    let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let end = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().max(1) as _ };
+    let once = libc::itimerspec { it_interval: never, it_value: end };
+    // SAFETY: the first call reads `told` and writes `timer`, the second reads `once`; all live for the calls, and the timer is the one just made.
+    let done = unsafe {
+        match libc::timer_create(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut told, &raw mut timer) {
+            0 => libc::timer_settime(timer, 0, &once, core::ptr::null_mut()),
+            failed => failed,
+        }
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel end this process when so much time has passed.
+fn wall_timer(time: Duration) -> io::Result<()> {
     let value = libc::timeval { tv_sec: time.as_secs() as _, tv_usec: time.subsec_micros().max(1) as _ };
     let once = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
     // SAFETY: `once` is read and nothing is written: the old value is not asked for.
-    let done = unsafe { libc::setitimer(which as _, &once, core::ptr::null_mut()) };
+    let done = unsafe { libc::setitimer(libc::ITIMER_REAL as _, &once, core::ptr::null_mut()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -187,5 +221,37 @@ fn end(status: libc::c_int) -> End {
         // The standard library aborts where memory is wanted and there is none; a panic does not get that far.
         libc::SIGABRT => End::Memory,
         signal => End::Broken(signal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_finds_out_how_many_addresses_it_has() {
+        // In a process of one thread, where nothing else is mapped meanwhile.
+        let (mut said, mut saying) = std::io::pipe().unwrap();
+        // SAFETY: the copy calls nothing that another thread may have locked but what it writes by, and ends without returning.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let before = getrlimit(Resource::As);
+            let words = match (size(), std::fs::read_to_string("/proc/self/statm")) {
+                (Ok(size), Ok(statm)) => format!("{size} {statm}"),
+                other => format!("{other:?}"),
+            };
+            let same = getrlimit(Resource::As) == before;
+            let _ = std::io::Write::write_all(&mut saying, format!("{same} {words}").as_bytes());
+            // SAFETY: ends this copy at once.
+            unsafe { libc::_exit(0) }
+        }
+        drop(saying);
+        let mut words = String::new();
+        std::io::Read::read_to_string(&mut said, &mut words).unwrap();
+        wait(child).unwrap();
+        let numbers: Vec<&str> = words.split_whitespace().collect();
+        let number = |at: usize| numbers[at].parse::<u64>().unwrap_or_else(|_| panic!("{words}"));
+        assert_eq!(numbers[0], "true", "{words}");
+        assert!(number(1).abs_diff(number(2) * PAGE) <= 64 * PAGE, "{words}: what reading takes may be there or not");
     }
 }

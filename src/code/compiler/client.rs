@@ -5,7 +5,7 @@
 
 use super::job::{ANSWER, Failure, Job, Limits, Output, WORDS};
 use super::server;
-use crate::broker::{self, Helper};
+use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::REPRESENTATION_MAX;
 use crate::sys::fork::End;
 use crate::sys::seqpacket::SeqPacket;
@@ -14,7 +14,6 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,8 +31,8 @@ pub struct Compilers {
 /// The first process, which forks servers.
 #[derive(Debug)]
 struct Process {
-    /// Nothing: it is the broker's.
-    child: Option<Child>,
+    /// Nothing: it is the broker's. Its servers and their children end with it.
+    _jail: Option<HelpersJail>,
     socket: SeqPacket,
 }
 
@@ -79,15 +78,8 @@ impl Compilers {
 
 impl Process {
     fn start(program: &Path) -> io::Result<Process> {
-        let (child, socket) = broker::helper(Helper::Compiler, program)?;
-        Ok(Process { child, socket: SeqPacket::of(socket) })
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Its servers and their children end with it.
-        broker::end_helper(self.child.take());
+        let (jail, socket) = broker::helper(Helper::Compiler, program)?;
+        Ok(Process { _jail: jail, socket: SeqPacket::of(socket) })
     }
 }
 

@@ -6,8 +6,8 @@
 //!   └── how it ended ┘◀──────────────────── read when nobody can write it any more ───┘
 //! ```
 //!
-//! It is this program again, started with [`ARGUMENT`]. It makes its engines, compiles something small with each, gives up files,
-//! the network and all rights (`crate::sys::jail`), and forks a server for each lane that the node hands it. A server copies a job's
+//! It is a function of this program, called [`ARGUMENT`], in a jail (`crate::sys::jail`): a user of its own, no capability, no files, no
+//! network, control groups where the host has them. It makes its engines, compiles something small with each, and forks a server for each lane that the node hands it. A server copies a job's
 //! bytes and looks at none of them; only a child does, a copy of the warm server that ends with its one job. So no process
 //! compiles for two principals, and whatever a module does to the compiler ends with its child. A child that uses more than
 //! its [`Limits`] is ended by the kernel.
@@ -23,5 +23,5 @@ pub use client::{Compilers, Lane};
 pub use job::{Failure, Job, Limits, Output, Purpose};
 pub use server::serve;
 
-/// The argument that makes this program the compiler.
+/// What the compiler is called among the functions of this program that run in jails.
 pub const ARGUMENT: &str = "wasm-compiler";

@@ -59,8 +59,8 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     // A panic is told in words; its way to them needs no files.
     std::panic::set_hook(Box::new(|_| {}));
     let engines = Engines::new().map_err(|error| io::Error::other(format!("{error:#}")))?;
-    let forker = Forker::new(jail::load_seccomp("compile-job")?)?;
-    jail::confine_self(&[], "compiler")?;
+    let forker = Forker::new(jail::load_seccomp("compile-job")?);
+    jail::apply_seccomp("compiler")?;
     let socket = SeqPacket::of(socket);
     loop {
         let mut message = [0; 8];

@@ -34,15 +34,6 @@ pub(super) fn drop_capabilities(kept: &[Capability]) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the calling process, which must have one thread, no capability but those, no file, and no system call that is not on a list: for
-/// helpers of the node that confine themselves when they are ready. A kernel without Landlock is lived with.
-pub fn confine_self(kept: &[Capability], list: &str) -> io::Result<()> {
-    drop_capabilities(kept)?;
-    rustix::thread::set_no_new_privs(true)?;
-    hide_files(&Paths::default(), false)?;
-    super::seccomp::apply(list)
-}
-
 /// Takes all but some capabilities out of the bounding set.
 pub(super) fn bound_capabilities(kept: &[Capability]) {
     for capability in (CapabilitySet::all() - set_of(kept)).iter() {

@@ -27,7 +27,6 @@ mod root;
 mod seccomp;
 mod start;
 
-pub use confine::confine_self;
 pub use enter::{ARGUMENT, Own, serve};
 pub use groups::{Group, Groups, Parent};
 pub use identity::take as take_user;
