@@ -16,9 +16,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shares of a CPU that helpers have together beside the node's hundred: packets go first.
-const WEIGHT: u32 = 33;
-
 /// Descriptors of a helper.
 const DESCRIPTORS: u64 = 256;
 
@@ -93,10 +90,10 @@ impl Helpers {
     }
 }
 
-/// Who starts helpers of a node: they have control groups beside those of its environments, since they give way together.
+/// Who starts helpers of a node: they have control groups beside those of its environments, and together no more of a busy processor than one thread has.
 fn starter(run_dir: &Path) -> io::Result<Starter> {
     let name = format!("{}-helpers", crate::manage::jails_name(run_dir)?);
-    Ok(Starter::new("/proc/self/exe".into(), &name).map_err(io::Error::other)?.weighing(WEIGHT))
+    Starter::new("/proc/self/exe".into(), &name).map_err(io::Error::other)
 }
 
 /// What the compiler's processes may use together.

@@ -126,6 +126,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let compiling = loader::Compiling::new(compiler.clone(), &file.compiler);
+    let warm = warm(&compiling)?;
     let store = open_store(file)?;
     let at_store = file.store.as_deref().map(broker::reach);
     let waker = Waker::new()?;
@@ -157,6 +158,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let xdp = sockets::open(&routing, &plans, &file.xdp, half.as_ref());
     kernel::leave_all_tags(&settings, &plans, &xdp.ports);
     worker.set_channel_halves(kernel::channels(half.as_ref(), plans.len(), &xdp));
+    // Packets that bring code find somebody who compiles it. One that panicked has said so.
+    let _ = warm.join();
     worker.open(&routing.ports, plans.iter().cloned().zip(xdp.ports).collect(), &settings, orders.clone())?;
     worker.seed_links(&kernel::links(&plans));
     listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
@@ -181,6 +184,17 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     undo.done();
     let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings };
     Ok(Assembled { worker, handle, half, beside, management, stop, run_dir: dir })
+}
+
+/// Has the compiler make itself ready beside all else; ends when it is.
+fn warm(compiling: &loader::Compiling) -> Result<JoinHandle<()>> {
+    let jailed = compiling.jailed.clone();
+    let warm = move || {
+        if let Err(error) = jailed.warm() {
+            tracing::warn!(%error, "no wasm can be compiled for now");
+        }
+    };
+    Ok(threads::start("anode-warm", Duty::Compile, warm)?)
 }
 
 /// What the next packets need of what a process before this one has left: neighbours, and codes that the store has.

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Added to a job's time by the clock, after which its lane counts as dead: the kernel ends the child before.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// For how long the compiler may make itself ready, on a busy machine.
+const WARMING: Duration = Duration::from_secs(30);
+
 /// The compiler's processes.
 #[derive(Debug)]
 pub struct Compilers {
@@ -54,6 +57,15 @@ impl Compilers {
         &self.limits
     }
 
+    /// Starts the first process if it is not there, and waits until it is warm.
+    pub fn warm(&self) -> io::Result<()> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if process.is_none() {
+            *process = Some(Process::start(&self.program)?);
+        }
+        Ok(())
+    }
+
     /// A lane of its own; nothing starts before the first job.
     pub fn lane(self: &Arc<Self>) -> Lane {
         Lane { compilers: self.clone(), socket: None }
@@ -79,7 +91,15 @@ impl Compilers {
 impl Process {
     fn start(program: &Path) -> io::Result<Process> {
         let (jail, socket) = broker::helper(Helper::Compiler, program)?;
-        Ok(Process { _jail: jail, socket: SeqPacket::of(socket) })
+        let socket = SeqPacket::of(socket);
+        if !socket.wait(WARMING)? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the compiler was not ready in its time"));
+        }
+        let mut word = [0; 16];
+        match socket.receive(&mut word)? {
+            length if word[..length] == *server::READY => Ok(Process { _jail: jail, socket }),
+            _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compiler ended at its start")),
+        }
     }
 }
 

@@ -18,6 +18,9 @@ const NICE: i32 = 5;
 pub(super) const CODE: u8 = 0;
 pub(super) const REFUSAL: u8 = 1;
 
+/// What the first process says when it is warm.
+pub(super) const READY: &[u8] = b"ready";
+
 /// Compiled at the start, so that no job pays for what is done once.
 const SMALL: &str = "(module (memory 1 1) (func (export \"f\") (param i32 i32) (result i32) (local i64)
     (loop (br_if 0 (i32.load (local.get 0)))) (i32.add (local.get 0) (local.get 1))))";
@@ -62,6 +65,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let forker = Forker::new(jail::load_seccomp("compile-job")?);
     jail::apply_seccomp("compiler")?;
     let socket = SeqPacket::of(socket);
+    socket.send(READY)?;
     loop {
         let mut message = [0; 8];
         let (length, lanes) = socket.receive_with(&mut message)?;

@@ -91,12 +91,6 @@ impl Parent {
         Parent { places, _locks: locks }
     }
 
-    /// Gives all jails of it together this share of the processor.
-    pub fn weigh(&self, cpu_weight: u32) -> io::Result<()> {
-        let group = Group { memory_bytes: 0, tasks: 0, cpu_weight, cpu_percent: 0 };
-        self.places.iter().try_for_each(|place| limit(&place.hierarchy, &place.at, &group))
-    }
-
     /// Lets a user remove the directories of jails below this one, and no more: the limits stay their maker's.
     pub fn give_to(&self, uid: u32) -> io::Result<()> {
         self.places.iter().try_for_each(|place| std::os::unix::fs::chown(&place.at, Some(uid), None))

@@ -29,8 +29,6 @@ pub struct Starter {
     helper: PathBuf,
     /// The name of its control groups, made when the first jail needs them.
     name: String,
-    /// The share of the processor that all of them have together.
-    weight: Option<u32>,
     parent: OnceLock<Parent>,
     /// Without privilege: whether user namespaces were refused.
     refused: AtomicBool,
@@ -76,22 +74,11 @@ impl Starter {
     pub fn new(helper: PathBuf, name: &str) -> Result<Starter, String> {
         check_name(name)?;
         let (parent, refused) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Starter { helper, name: name.to_owned(), weight: None, parent, refused })
-    }
-
-    /// All its jails together have this share of the processor beside others, whose share is usually 100.
-    pub fn weighing(self, weight: u32) -> Starter {
-        Starter { weight: Some(weight), ..self }
+        Ok(Starter { helper, name: name.to_owned(), parent, refused })
     }
 
     fn parent(&self) -> &Parent {
-        self.parent.get_or_init(|| {
-            let parent = Parent::open(&self.name);
-            if let Some(Err(error)) = self.weight.map(|weight| parent.weigh(weight)) {
-                tracing::debug!(%error, "jails share the processor with all else");
-            }
-            parent
-        })
+        self.parent.get_or_init(|| Parent::open(&self.name))
     }
 
     /// Lets a user remove the control groups of jails that have ended.
