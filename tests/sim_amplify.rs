@@ -8,16 +8,20 @@ mod net;
 
 use anode::apps::plan::Script;
 use anode::code::bundle::Bundle;
+use anode::code::fetch::{REQUESTS_MAX, most_caused};
 use anode::ee::plan::{Config, rip::Timers};
+use anode::node::entry::FRAME_STEPS;
 use anode::nodeos::reason::Reason;
-use anode::sim::{Actor, Carries, Line, Network, SECOND, Shape, Simulation};
+use anode::port::{PeerId, PortId};
+use anode::sim::{Actor, Carries, Change, Line, Network, SECOND, Shape, Simulation};
 use anode::topology::Ceiling;
 use anode::trust::{PrincipalKey, Revocation, Subject};
 use anode::wire::{Addr, Digest, anep, arp, capsule, ethernet, ipv4, udp};
-use guests::{bundle, header, module, seed};
+use guests::{bundle, header, module, padded_forward, seed};
 use net::{Net, host, network, value};
 use plan::name::Name;
-use plan::packet::{Header, Packet};
+use plan::packet::{Header, Outline, Packet};
+use plan::program;
 use plan::value::{Callee, Chunk, Value};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -54,14 +58,19 @@ fn clamped(sim: &Simulation) -> u64 {
     nodes.flat_map(|node| node.status().ports).map(|port| port.gauge.clamped).sum()
 }
 
-/// One frame of this ANEP type leaves a node that is a forger's, and everything happens that comes of it; the bytes that nodes send then,
-/// which are counted while it happens, so that an endless amplifier is found out.
-fn cause(sim: &mut Simulation, forger: usize, kind: u16, payload: &[u8], most: u64, what: &str) -> u64 {
+/// A frame of this ANEP type.
+fn framed(kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; anep::HEADER];
     anep::emit_basic(&mut frame, kind, payload.len()).unwrap();
     frame.extend_from_slice(payload);
+    frame
+}
+
+/// One frame of this ANEP type leaves a node that is a forger's, and everything happens that comes of it; the bytes that nodes send then,
+/// which are counted while it happens, so that an endless amplifier is found out.
+fn cause(sim: &mut Simulation, forger: usize, kind: u16, payload: &[u8], most: u64, what: &str) -> u64 {
     let before = sent(sim);
-    sim.put_frame(forger, 0, &frame);
+    sim.put_frame(forger, 0, &framed(kind, payload));
     for _ in 0..400 {
         sim.run_for(SECOND / 20);
         let caused = sent(sim) - before;
@@ -407,4 +416,177 @@ fn a_neighbour_that_somebody_made_up_is_told_three_times_what_came_in_its_name()
     let told = net.sim.node(2).unwrap().revocations();
     assert_eq!(told.known, 200, "those who are there are told all: {told:?}");
     assert!(net.sim.node(1).unwrap().drops().of(Reason::Unanswered) > 200);
+}
+
+/// A line of so many nodes with the ceilings of the default configuration, and a forger behind its first one.
+fn line_with_forger(nodes: usize) -> Network {
+    let links: Vec<_> = (1..nodes).map(|node| (node - 1, node)).chain([(0, nodes)]).collect();
+    let mut lines = network(&links, Line::default());
+    lines.ceiling = Ceiling::default();
+    lines
+}
+
+/// A message as a neighbour sends it: itself, or its pieces.
+fn frames(message: &[u8]) -> Vec<Vec<u8>> {
+    let room = MTU - anep::HEADER;
+    if message.len() <= room {
+        return vec![message.to_vec()];
+    }
+    let pieces = anode::wire::plan::pieces(message, room, 1).unwrap();
+    pieces
+        .map(|piece| {
+            let mut frame = vec![0; room];
+            let length = anode::wire::plan::emit_piece(&piece, &mut frame).unwrap();
+            frame.truncate(length);
+            frame
+        })
+        .collect()
+}
+
+/// A chunk of many small codes, and a program that fills the packet.
+fn of_many_codes(codes: usize, fill: usize) -> Arc<Chunk> {
+    let small = |number: usize| {
+        let script = Script::new("small", &format!("fun f(n : int) : int = n + {number}")).unwrap();
+        Value::Chunk(script.chunk("f", [Value::Int(1)]).unwrap())
+    };
+    let script = Script::new("many", "fun main(load : blob, all : (int chunk) list) : unit = ()").unwrap();
+    let all = Value::list((0..codes - 1).map(small)).unwrap();
+    script.chunk("main", [Value::Blob(vec![0; fill].into()), all]).unwrap()
+}
+
+#[test]
+fn what_nodes_say_to_each_other_of_a_packets_codes_is_paid_by_its_bound() {
+    const LINE: usize = 10;
+    for (fill, bound) in [(10, 9), (1000, 9), (1200, 9), (1200, 18), (1200, 64), (5000, 40)] {
+        let mut net = Net::new(line_with_forger(LINE), 1);
+        silence(&mut net.sim, LINE);
+        let head = Header { destination: host(LINE - 1), ..Header::injected(host(LINE), bound) };
+        let chunk = of_many_codes(16, fill);
+        let octets = Packet { header: head, chunk }.octets().unwrap();
+        let most = u64::from(bound) * MTU as u64;
+        let pieces = frames(&octets);
+        let (last, others) = pieces.split_last().unwrap();
+        others.iter().for_each(|piece| net.sim.put_frame(LINE, 0, &framed(anep::type_id::PLAN, piece)));
+        let caused = cause(&mut net.sim, LINE, anep::type_id::PLAN, last, most, &format!("{fill}, {bound}"));
+        assert!(caused > 0, "{fill}, {bound}: it has gone nowhere");
+        net.audit();
+    }
+}
+
+#[test]
+fn nor_does_it_cause_more_where_nodes_have_forgotten_the_codes() {
+    const LINE: usize = 10;
+    for forgetful in [vec![3], vec![9], vec![2, 4, 6, 8]] {
+        let mut net = Net::new(line_with_forger(LINE), 1);
+        silence(&mut net.sim, LINE);
+        let (mut caused, mut wanted) = ([0, 0], 0);
+        for (round, caused) in caused.iter_mut().enumerate() {
+            let account = |net: &Net, node| net.sim.node(node).unwrap().plan_status().unwrap().account;
+            let before = account(&net, LINE - 1).evaluated;
+            let head = Header { destination: host(LINE - 1), ..Header::injected(host(LINE), 64) };
+            let whole = Packet { header: head, chunk: of_many_codes(5, 700 + round) }.octets().unwrap();
+            let mut octets = whole.clone();
+            if round > 0 {
+                octets.clear();
+                Outline::read(&whole).unwrap().contract(program::Digest::of, &mut octets).unwrap();
+            }
+            *caused = cause(&mut net.sim, LINE, anep::type_id::PLAN, &octets, 64 * MTU as u64, "codes by digest");
+            assert_eq!(account(&net, LINE - 1).evaluated, before + 1, "round {round}");
+            wanted = (0..LINE).map(|node| account(&net, node).wanted).sum();
+            // Not the first: the forger does not answer its questions.
+            for node in &forgetful {
+                net.sim.change(Change::Crash { node: *node });
+                net.sim.change(Change::Restart { node: *node, store_kept: true });
+            }
+        }
+        assert!(wanted >= forgetful.len() as u64, "{forgetful:?}: nobody asked, {caused:?}");
+    }
+}
+
+#[test]
+fn one_capsule_of_unknown_code_causes_its_bound_and_a_search_at_each_node_it_comes_to() {
+    let base = seed(980);
+    for seed in base..base + 9 {
+        for size in [0, 4000, 40_000] {
+            let mut sim = Simulation::new(attacked(seed), seed).unwrap();
+            let code = if size == 0 { bouncing() } else { padded_forward(seed as u32, size) };
+            let octets: u64 = code.objects().map(|object| object.len() as u64).sum();
+            // The node where it comes in has the code, all others must fetch it one after the other.
+            sim.add_code(0, &code);
+            let (victim, other, from) = (sim.address(NODES - 1), sim.address(NODES / 2), sim.address(NODES));
+            silence(&mut sim, NODES);
+            let head =
+                capsule::Header { bound: u32::MAX, previous: from, source: other, ..header(code.name(), victim, 0) };
+            let mut payload = vec![7; MTU - anep::HEADER];
+            head.emit(&mut payload).unwrap();
+            let bound = u64::from(Ceiling::default().unsigned) * MTU as u64;
+            let most = bound + (NODES as u64 - 1) * most_caused(octets);
+            let what = format!("seed {seed}, {size} octets");
+            let caused = cause(&mut sim, NODES, anep::type_id::CAPSULE, &payload, most, &what);
+            // Where nothing is lost a search takes a third more than the code, requests included, and small change.
+            let searches = (NODES as u64 - 1) * (octets * 3 / 2 + 4000);
+            assert!(caused <= bound + searches, "{what}: {caused}, where {bound} + {searches}");
+        }
+    }
+}
+
+#[test]
+fn code_that_nobody_has_makes_no_flood_of_requests() {
+    // The forger says that the capsule comes from a neighbour, which does not answer, or from itself.
+    for from in [1, 2] {
+        let mut sim = Simulation::new(Network::new(Shape::Line { nodes: 3 }, Line::default(), 1).unwrap(), 1).unwrap();
+        let heard = [0, 2].map(|node| silence(&mut sim, node));
+        let (victim, previous) = (sim.address(2), sim.address(from));
+        let head = capsule::Header { bound: 1, previous, ..header(anode::wire::Digest([9; 32]), victim, 1) };
+        let mut payload = vec![0; capsule::HEADER];
+        head.emit(&mut payload).unwrap();
+        let caused = cause(&mut sim, 0, anep::type_id::CAPSULE, &payload, REQUESTS_MAX, "nobody has it");
+        let came: usize = heard.iter().map(|bytes| bytes.get()).sum();
+        assert_eq!(caused, came as u64, "requests, and nothing else");
+    }
+}
+
+#[test]
+fn copies_that_leave_later_are_at_the_expense_of_who_left_them() {
+    let (mut net, _) = three(Config::default());
+    let entry = |net: &Net| net.sim.node(1).unwrap().entry_counts(PortId(0), PeerId(0)).worker_ns;
+    let source = "fun idle() : unit = ()
+        fun main(to : host) : unit = RetransOnRemote(|idle|(), to, 3, defaultRoute, 8, 100)";
+    let chunk = Script::new("again", source).unwrap().chunk("main", [value(2)]).unwrap();
+    let head = Header { destination: host(1), source: host(2), ..Header::injected(host(2), 64) };
+    let octets = Packet { header: head, chunk }.octets().unwrap();
+    net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &octets));
+    net.sim.run_for(SECOND / 20);
+    let (first, at_once) = (net.sim.node(1).unwrap().plan_status().unwrap().account.routed, entry(&net));
+    net.sim.run_for(2 * SECOND);
+    let copies = net.sim.node(1).unwrap().plan_status().unwrap().account.routed - first;
+    assert!(at_once > 0 && copies == 7, "{at_once}, {copies}");
+    assert!(entry(&net) - at_once >= copies * FRAME_STEPS, "{} for {copies} copies", entry(&net) - at_once);
+    let strangers = net.sim.node(1).unwrap().entry_counts(PortId(0), PeerId::NONE).worker_ns;
+    assert_eq!(strangers, 0, "and of nobody else");
+}
+
+#[test]
+fn one_that_leaves_all_the_jobs_it_can_leaves_others_room() {
+    let (mut net, _) = three(Config::default());
+    let source = "fun idle() : unit = ()
+        fun one(to : host, i : int) : host = (try RetransOnRemote(|idle|(), to, 1, defaultRoute, 2, 60000) handle Refused => (); to)
+        fun main(to : host, n : int list) : unit = (foldl(one, to, n); ())";
+    let script = Script::new("jobs", source).unwrap();
+    let packet = |key: u8| {
+        let numbers = Value::list((0..30).map(Value::Int)).unwrap();
+        let head = Header { destination: host(1), ..Header::injected(host(2), 64) };
+        let head = Header { session: [key; 16], ..head };
+        Packet { header: head, chunk: script.chunk("main", [value(2), numbers]).unwrap() }.octets().unwrap()
+    };
+    for key in 0..30 {
+        net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &packet(key)));
+    }
+    net.sim.run_for(SECOND / 10);
+    let jobs = |net: &Net| net.sim.node(1).unwrap().plan_status().unwrap().jobs;
+    assert_eq!(jobs(&net), 128, "half of the table");
+    // Somebody else behind the other port.
+    net.sim.put_frame(2, 0, &framed(anep::type_id::PLAN, &packet(99)));
+    net.sim.run_for(SECOND / 10);
+    assert_eq!(jobs(&net), 158);
 }

@@ -7,7 +7,9 @@ mod net;
 use anode::apps::plan::Script;
 use anode::ee::plan::signed;
 use anode::nodeos::reason::Reason;
+use anode::port::{PeerId, PortId};
 use anode::sim::{Change, Line, SECOND};
+use anode::topology::Ceiling;
 use anode::trust::{Credential, PrincipalKey, Restrictions, Role, Roles, Terms};
 use anode::wire::Digest;
 use net::{Net, host, network, value};
@@ -289,4 +291,56 @@ fn routing_functions_that_send_packets_in_circles_cost_them_their_bound() {
     assert_eq!((sums.spent, sums.held, sums.unused), (50, 0, 0));
     let dropped: u64 = (0..2).map(|node| net.sim.node(node).unwrap().drops().of(Reason::Bound)).sum();
     assert_eq!(dropped, 1);
+}
+
+/// What is left of a bound at node 3 of a line whose nodes have these ceilings, of what a neighbour of node 1 sends.
+fn arrives(chunk_of: impl Fn(&Net) -> Arc<Chunk>, roles: Roles) -> (String, u64) {
+    let mut lines = network(&[(0, 1), (1, 2), (2, 3)], Line::default());
+    (lines.roles, lines.unix_s) = (Arc::new(roles), UNIX);
+    lines.ceiling = Ceiling { unsigned: 8, signed: 100 };
+    let mut net = Net::new(lines, 1);
+    let header = Header { destination: host(3), ..Header::injected(Host::default(), 5000) };
+    let chunk = chunk_of(&net);
+    net.inject_packet(0, Packet { header, chunk });
+    net.sim.run_for(SECOND);
+    net.audit();
+    let clamped = net.sim.node(1).unwrap().status().ports.iter().map(|port| port.gauge.clamped).sum();
+    (net.sim.take_printed().concat(), clamped)
+}
+
+#[test]
+fn a_port_has_a_ceiling_for_signed_packets_on_their_way_as_for_those_that_arrive() {
+    const LEFT: &str = "
+fun tell(left : int) : unit = print(left)
+fun main(home : host) : unit = OnRemote(|tell|(getRB()), home, 4, defaultRoute)";
+    let chunk = || Script::new("left", LEFT).unwrap().chunk("main", [value(0)]).unwrap();
+    let by = |signer: u8, credential: Option<Credential>, to: usize| {
+        move |net: &Net| Arc::new(signed(&key(signer), credential.as_ref(), now(net), host(to), &chunk()).unwrap())
+    };
+    let operator = || Some(grant(1, 3, "operator", Restrictions::default()));
+    assert_eq!(arrives(|_| chunk(), roles()).0, "6", "of eight, two hops on");
+    assert_eq!(arrives(by(3, operator(), 3), roles()).0, "98", "of a hundred, and every node has judged it");
+    let none = Roles::new(Vec::new()).unwrap();
+    let (printed, clamped) = arrives(by(3, operator(), 3), none);
+    assert!(printed.contains("raised Refused on 10.0.0.4") && clamped == 2, "{printed} {clamped}");
+    for forged in [by(4, None, 3), by(3, operator(), 2), by(4, operator(), 3)] {
+        let (printed, clamped) = arrives(forged, roles());
+        assert!(printed.contains("raised Refused on 10.0.0.4"), "{printed}");
+        assert_eq!(clamped, 2, "to what signed ones may have, and as it was none, to what others may");
+    }
+}
+
+#[test]
+fn what_a_signed_packet_does_is_at_the_expense_of_the_neighbour_that_brought_it() {
+    let mut net = pair();
+    let source = "fun burn(n : int, i : int) : int = n + i
+        fun main(n : int list) : unit = (foldl(burn, 0, n); ())";
+    let numbers = Value::list((0..3000).map(Value::Int)).unwrap();
+    let chunk = Script::new("burn", source).unwrap().chunk("main", [numbers]).unwrap();
+    let chunk = Arc::new(signed(&key(1), None, now(&net), host(1), &chunk).unwrap());
+    assert_eq!(send(&mut net, chunk, 64), "");
+    let node = net.sim.node(1).unwrap();
+    assert_eq!(node.plan_status().unwrap().account.evaluated, 1);
+    let used = node.entry_counts(PortId(0), PeerId(0)).worker_ns;
+    assert!(used > 3 * 3000, "{used} steps");
 }

@@ -4,6 +4,7 @@
 mod guests;
 
 use anode::code::run::Runtime;
+use anode::node::entry::FRAME_STEPS;
 use anode::node::hosts::Environment;
 use anode::node::proofs::{Demands, Guard, NeighbourKey};
 use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
@@ -75,6 +76,29 @@ fn another_key_on_one_side_lets_nothing_through() {
     none.secret = None;
     let sim = send(none);
     assert_eq!((sim.totals().delivered, sim.totals().dropped.of(Reason::Unauthenticated)), (0, 100));
+}
+
+/// What node 2 has charged to its neighbour 1, and to the strangers of the port to it.
+fn charged(sim: &Simulation) -> (u64, u64) {
+    let status = sim.node(2).unwrap().status();
+    let port = &status.ports[0];
+    let mut behind = status.neighbours.iter().filter(|known| known.port == port.name);
+    let neighbour = behind.find_map(|known| known.entry).unwrap();
+    (neighbour.worker_ns, port.strangers.worker_ns)
+}
+
+#[test]
+fn who_proves_what_it_sends_has_a_bucket_of_its_own_and_forgers_share_that_of_strangers() {
+    for carries in [Carries::Overlay, Carries::Ethernet] {
+        let line = Line { carries, ..Line::default() };
+        let (neighbour, strangers) = charged(&send(network(line)));
+        assert!(neighbour >= 100 * FRAME_STEPS, "{carries:?}: {neighbour}");
+        assert!(strangers <= 20 * FRAME_STEPS, "{carries:?}: questions for addresses, and nothing else: {strangers}");
+        let mut forger = network(line);
+        forger.wrong_keys.push((2, 1));
+        let (neighbour, strangers) = charged(&send(forger));
+        assert!(strangers >= 100 * FRAME_STEPS && neighbour == 0, "{carries:?}: {strangers}, {neighbour}");
+    }
 }
 
 /// Whether it was proved, and its bytes.

@@ -21,7 +21,7 @@ use crate::code::run::Ingress;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
 use crate::trust::object_name;
-use crate::wire::{Addr, Digest};
+use crate::wire::{Addr, Digest, fetch as wire};
 use assembly::Assembly;
 pub use assembly::Part;
 use nonces::Nonces;
@@ -56,6 +56,15 @@ const TURN_MAX: u32 = 2;
 /// Objects with a wrong digest, or of a length on which sources do not agree or stand by, after which
 /// a code is given up.
 const FAILURES_MAX: u32 = 3;
+
+/// Octets of requests that one search may send beyond the octets that have come for it: what nobody answers ends here.
+pub const REQUESTS_MAX: u64 = 1 << 16;
+
+/// Octets that one search for a code of so many octets causes between this node and the others, at most: its requests, and what answers them.
+/// A capsule makes each node that it comes to search once, and comes to no more nodes than its bound says.
+pub const fn most_caused(code: u64) -> u64 {
+    (1 + wire::AMPLIFICATION as u64) * (REQUESTS_MAX + code)
+}
 
 /// Sources of one code that are remembered, to be asked in turn.
 const SOURCES_MAX: usize = 4;
@@ -357,6 +366,7 @@ impl Fetch {
             return Ok(steps);
         }
         (pending.tries, pending.turn) = (0, 0);
+        (pending.came, pending.heard) = (pending.came + part.bytes.len() as u64, true);
         pending.deadline = now + RETRY;
         if assembly.missing == 0 {
             let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
@@ -396,10 +406,10 @@ impl Fetch {
             let pending = &mut self.pending[at];
             if !matches!(pending.stage, Stage::Fetching(_)) || pending.deadline > now {
                 at += 1;
-            } else if pending.tries >= TRIES_MAX && pending.optional {
+            } else if pending.is_at_its_end() && pending.optional {
                 steps.push(pending.do_without());
                 at += 1;
-            } else if pending.tries >= TRIES_MAX {
+            } else if pending.is_at_its_end() {
                 let Some(gone) = self.pending.remove(at) else { break };
                 let rounds = if gone.beside { gone.rounds } else { ROUNDS_MAX };
                 self.put_back(now, Pending { rounds, ..gone }, &mut given);

@@ -5,9 +5,10 @@
 //!                          └──────────── empty ─┴─▶ drop (entry-share)       ▲────────────────── charged ──┘
 //! ```
 //!
-//! **Whose.** A configured peer of an overlay port, and whoever a port has authenticated, has buckets of its own ([`PeerId`]). All others of a port
-//! share one pair: addresses on a link can be forged, so a name that costs nothing is worth nothing, and no flood of names displaces anything here.
-//! The table has a row for each port and each peer from the start, and never another.
+//! **Whose.** A configured peer of an overlay port has buckets of its own ([`PeerId`]), and so has a neighbour with a key, on whatever port: what it
+//! proves to have sent is charged to it, and what claims its name without a proof, or with a forged one, to the strangers of the port. These share one
+//! pair: addresses on a link can be forged, so a name that costs nothing is worth nothing, and no flood of names displaces anything here.
+//! The table has a row for each port, each peer and each neighbour with a key from the start, and never another.
 //!
 //! **How much.** Whoever is alone (nobody else has come for ten seconds) has the whole worker. Else each may have a *level* of worker time a second: a half
 //! at most (`[entry] share`). Those that want more than they get divide what the content ones leave when they have twice what they use, but
@@ -15,14 +16,17 @@
 //! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`; what is overdrawn is paid back, for a second at most.
 //!
 //! **What is charged.** What packets of a neighbour took: those that wait their turn when they have run, of which the mean is taken beforehand, so that
-//! a queue holds no more than a burst; those that are done at once as long as that took; those that waited for a name or a code by their steps; and of reading a batch each frame's part, refused ones
-//! included. Where there is no clock, in the simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
+//! a queue holds no more than a burst; those that are done at once as long as that took; what comes of a packet later (it waited for a name, a code or a
+//! signature, sent packets to this node, or left copies to be sent by and by) as long as that takes then; and of reading a batch each frame's part, refused
+//! ones included. Where there is no clock, in the simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
 
-use super::Node;
-use super::output::Turn;
+mod charging;
+
+use crate::code::run::Ingress;
 use crate::nodeos::bucket::TokenBucket;
 use crate::port::{Frame, Payer, PeerId, PortId};
 use crate::topology::{Neighbour, Port};
+use crate::wire::Addr;
 
 /// Nanoseconds, and as many steps, in a second of a worker.
 const SECOND: u64 = 1_000_000_000;
@@ -88,6 +92,8 @@ struct Owner {
     came: u32,
     /// What a packet of its that waits will cost, from those before.
     mean: u32,
+    /// Whether it has a key: only what proves to be its own is charged to it.
+    keyed: bool,
 }
 
 /// The rows of a node.
@@ -97,6 +103,8 @@ pub(super) struct Entry {
     owners: Vec<Owner>,
     /// Of each port the place of its strangers, and how many peers are behind it.
     places: Vec<(u16, u16)>,
+    /// Neighbours on links that have keys, and their places, which are behind all others.
+    keyed: Vec<(PortId, Addr, u16)>,
     /// Owners of whom frames are in the batch.
     came: Vec<u16>,
     /// The number of the window, when it began, and when a frame came last.
@@ -115,6 +123,8 @@ pub(super) struct Entry {
     /// Whose packet is being done at once; else, whose that waited.
     current: Payer,
     behalf: Payer,
+    /// What the clock showed when that began.
+    behalf_since: u64,
     /// Nanoseconds since the window began in which there was nothing to do; of the others, thousandths that somebody pays for.
     idle: u64,
     paid: u64,
@@ -135,6 +145,7 @@ impl Entry {
             came: Vec::with_capacity(owners.len()),
             owners,
             places,
+            keyed: Vec::new(),
             window: ACTIVE + 1,
             began: 0,
             now: 0,
@@ -145,6 +156,7 @@ impl Entry {
             charged: 0,
             current: Payer::NOBODY,
             behalf: Payer::NOBODY,
+            behalf_since: 0,
             idle: 0,
             paid: 1000,
         };
@@ -163,11 +175,56 @@ impl Entry {
         }
     }
 
-    /// Who pays for what comes in so.
+    /// The place of a peer of a port, or of the port's strangers.
     #[inline(always)]
     fn place(&self, port: PortId, peer: PeerId) -> usize {
         let (first, peers) = self.places.get(usize::from(port.0)).copied().unwrap_or((u16::MAX, 0));
         usize::from(first) + if peer.0 < peers { usize::from(peer.0) + 1 } else { 0 }
+    }
+
+    /// By which way came what this one pays for.
+    fn ingress(&self, payer: Payer) -> Ingress {
+        if let Some((port, ..)) = self.keyed.iter().find(|known| known.2 == payer.0) {
+            return Ingress::Port(*port, PeerId::NONE);
+        }
+        let ports = self.places.iter().enumerate();
+        let mut found = ports.filter(|(_, (first, peers))| (*first..=first + peers).contains(&payer.0));
+        let port = found.next().map(|(port, (first, _))| (PortId(port as u16), payer.0 - first));
+        port.map_or(Ingress::Node, |(port, peer)| Ingress::Port(port, peer.checked_sub(1).map_or(PeerId::NONE, PeerId)))
+    }
+
+    /// Who pays for a frame: whoever has proved to have sent it ([`Payer`] is set then); else its peer, unless that would have proved it; else
+    /// the strangers of the port.
+    #[inline(always)]
+    fn place_of(&self, frame: &Frame) -> usize {
+        if frame.authenticated {
+            return usize::from(frame.payer.0);
+        }
+        let at = self.place(frame.port, frame.peer);
+        match self.owners.get(at) {
+            Some(owner) if owner.keyed => self.place(frame.port, PeerId::NONE),
+            _ => at,
+        }
+    }
+
+    /// A neighbour has a key from now on. Gives who pays for what it proves to have sent: it has a row, whatever its port.
+    pub(super) fn know(&mut self, port: PortId, peer: PeerId, addr: Addr, bits_per_second: u64) -> Payer {
+        let at = match self.keyed.iter().find(|known| (known.0, known.1) == (port, addr)) {
+            _ if peer != PeerId::NONE => self.place(port, peer),
+            Some((.., at)) => usize::from(*at),
+            None => {
+                let at = self.owners.len();
+                self.owners.push(Owner::new(bits_per_second));
+                self.came.reserve(self.owners.len());
+                self.keyed.push((port, addr, at as u16));
+                self.set_limits(self.limits);
+                at
+            }
+        };
+        if let Some(owner) = self.owners.get_mut(at) {
+            owner.keyed = true;
+        }
+        Payer(at as u16)
     }
 
     /// A frame has come; whether its neighbour has a share left for it. It is marked with who pays.
@@ -191,7 +248,7 @@ impl Entry {
     /// A frame has come that cannot be refused, but is paid for. It makes nobody active: that neighbours ask for addresses is no work.
     #[inline]
     pub(super) fn note(&mut self, frame: &mut Frame) -> usize {
-        let at = self.place(frame.port, frame.peer);
+        let at = self.place_of(frame);
         frame.payer = Payer(at as u16);
         let Some(owner) = self.owners.get_mut(at) else { return at };
         if owner.came == 0 {
@@ -296,6 +353,7 @@ impl Owner {
             hungry: false,
             came: 0,
             mean: 0,
+            keyed: false,
         }
     }
 
@@ -334,76 +392,6 @@ fn level(active: impl Iterator<Item = (u64, bool)>, length: u64, permille: u32) 
     let content = (u128::from(content) * u128::from(SECOND) / u128::from(length)) as u64;
     let kept = if count > hungry { (2 * content).max(SECOND / 16) } else { 0 };
     (SECOND.saturating_sub(kept) / hungry).max(SECOND / count).min(most)
-}
-
-impl Node {
-    /// What neighbours may use from now on.
-    pub fn set_entry(&mut self, limits: EntryLimits) {
-        self.entry.set_limits(limits);
-    }
-
-    /// By which clock what is done at once is measured, in nanoseconds; without one, steps are counted.
-    pub fn set_clock(&mut self, clock: Box<dyn Fn() -> u64 + Send>) {
-        self.entry.clock = Some(clock);
-    }
-
-    /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
-    pub fn entry_counts(&self, port: PortId, peer: PeerId) -> EntryCounts {
-        let owner = self.entry.owners.get(self.entry.place(port, peer));
-        owner.map_or(EntryCounts::default(), |owner| owner.counts)
-    }
-
-    /// The worker has waited for so many nanoseconds.
-    pub fn idled(&mut self, nanoseconds: u64) {
-        self.entry.idle += nanoseconds;
-    }
-
-    /// Does what is not left for later, at its neighbour's expense.
-    #[inline]
-    pub(super) fn metered(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
-        let before = self.entry.reading();
-        self.entry.current = payer;
-        work(self, turn);
-        self.entry.current = Payer::NOBODY;
-        let spent = self.entry.reading().saturating_sub(before);
-        self.entry.charged += spent;
-        let alone = self.entry.alone;
-        if let Some(owner) = self.entry.owners.get_mut(usize::from(payer.0)) {
-            owner.spend(turn.now, spent, alone);
-        }
-    }
-
-    /// Who pays for what is sent while something is done at once.
-    pub(super) fn current_payer(&self) -> Payer {
-        self.entry.current
-    }
-
-    /// Whose packet is taken up again, that waited in an environment.
-    pub(super) fn set_behalf(&mut self, from: Option<(PortId, PeerId)>) {
-        let place = from.map(|(port, peer)| Payer(self.entry.place(port, peer) as u16));
-        self.entry.behalf = place.unwrap_or(Payer::NOBODY);
-    }
-
-    /// Such a packet has taken so many steps, which count as nanoseconds: nobody measures it.
-    pub(super) fn pay_on_behalf(&mut self, now: u64, steps: u64) {
-        let (payer, alone) = (usize::from(self.entry.behalf.0), self.entry.alone);
-        if self.entry.current == Payer::NOBODY
-            && let Some(owner) = self.entry.owners.get_mut(payer)
-        {
-            owner.spend(now, steps, alone);
-        }
-    }
-
-    /// Code has taken so many steps, in whatever environment.
-    #[inline]
-    pub(super) fn count_steps(&mut self, steps: u64) {
-        self.entry.steps += steps;
-    }
-
-    /// What everybody may have until the next call, a tenth of a second later.
-    pub(super) fn share_out(&mut self, now: u64) {
-        self.entry.roll(now);
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, P
 use crate::nodeos::domain::{Domain, DomainId, Limits};
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::{Envelope, Frame, PortId};
+use crate::port::{Envelope, Frame, Payer, PortId};
 use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::proof::PROOF;
@@ -152,7 +152,12 @@ impl Environment for Os<'_, '_, '_> {
             Wish::Vouch(_, statement) => Some(statement.principal),
             _ => None,
         };
-        let cause = Cause { ingress: self.turn.out.ingress, principal };
+        let ingress = match self.turn.out.ingress {
+            // Something that waited: it is still his who brought it.
+            Ingress::Node => self.node.ingress_of_payer(self.node.current_payer()),
+            ingress => ingress,
+        };
+        let cause = Cause { ingress, principal };
         self.turn.out.effects.push(Effect::Plan(wish, cause));
     }
 
@@ -176,15 +181,18 @@ impl Environment for Os<'_, '_, '_> {
     fn charge(&mut self, principal: usize, steps: u64, sent: u64) {
         let now = self.turn.now;
         self.node.count_steps(steps);
-        self.node.pay_on_behalf(now, steps);
         if let Some(domain) = self.domain(principal) {
             domain.charge_steps(now, steps);
             domain.counts.children += sent;
         }
     }
 
-    fn on_behalf(&mut self, from: Option<&Neighbour>) {
-        self.node.set_behalf(from.map(|from| (from.port, from.peer)));
+    fn payer(&self) -> Payer {
+        self.node.current_payer()
+    }
+
+    fn on_behalf(&mut self, payer: Payer) {
+        self.node.set_behalf(self.turn.now, payer);
     }
 
     fn drop(&mut self, principal: usize, reason: Reason) {

@@ -15,7 +15,7 @@ use super::ceilings::Said;
 use super::output::Turn;
 use super::replay::Window;
 use crate::nodeos::reason::Reason;
-use crate::port::{Frame, PeerId, PortId};
+use crate::port::{Frame, Payer, PeerId, PortId};
 use crate::topology::Topology;
 use crate::trust::PrincipalId;
 use crate::wire::anep;
@@ -107,6 +107,8 @@ pub struct Guard {
 struct Held {
     key: NeighbourKey,
     peer: PeerId,
+    /// Whose share of the worker pays for what it proves to have sent.
+    payer: Payer,
     incoming: Hmac<Sha256>,
     outgoing: Hmac<Sha256>,
     window: Window,
@@ -135,6 +137,7 @@ impl Held {
         Held {
             key: key.clone(),
             peer: known.map_or(PeerId::NONE, |known| known.peer),
+            payer: Payer::NOBODY,
             incoming: direction(&key.secret, key.addr, own),
             outgoing: direction(&key.secret, own, key.addr),
             window: Window::above(unix_ns.saturating_sub(SKEW + STEP) / UNIT),
@@ -215,7 +218,7 @@ impl Proofs {
     }
 
     /// Whose the proof of a packet is, or why it counts for nothing. The packet is whole, and its form was checked.
-    fn judge(&mut self, frame: &Frame, packet: &[u8], proof: &Repr) -> Result<Addr, Reason> {
+    fn judge(&mut self, frame: &Frame, packet: &[u8], proof: &Repr) -> Result<(Addr, Payer), Reason> {
         let at = self.place(frame.port, proof.key).ok_or(Reason::Unauthenticated)?;
         let held = self.held.get_mut(at).ok_or(Reason::Unauthenticated)?;
         if held.peer != frame.peer {
@@ -229,7 +232,7 @@ impl Proofs {
             return Err(Reason::MacForged);
         }
         held.window.came(proof.counter);
-        Ok(held.key.addr)
+        Ok((held.key.addr, held.payer))
     }
 }
 
@@ -237,7 +240,13 @@ impl Node {
     /// What ports demand, and keys of neighbours, from now on.
     pub fn set_guard(&mut self, now: u64, guard: Guard) {
         let topology = self.env.as_deref().map(|env| &env.topology);
-        self.proofs = topology.map(|topology| Box::new(Proofs::new(guard, topology, now)));
+        let mut proofs = topology.map(|topology| Box::new(Proofs::new(guard, topology, now)));
+        for held in proofs.iter_mut().flat_map(|proofs| &mut proofs.held) {
+            let rate =
+                topology.and_then(|topology| topology.port(held.key.port)).map_or(0, |port| port.bits_per_second);
+            held.payer = self.entry.know(held.key.port, held.peer, held.key.addr, rate);
+        }
+        self.proofs = proofs;
         self.disown();
     }
 
@@ -322,7 +331,7 @@ impl Node {
             return if proofs.demands(frame.port).mac { Err(Reason::Unauthenticated) } else { Ok(()) };
         };
         match proofs.judge(frame, packet.bytes(), &proof) {
-            Ok(sender) => (frame.authenticated, frame.sender) = (true, sender),
+            Ok((sender, payer)) => (frame.authenticated, frame.sender, frame.payer) = (true, sender, payer),
             // Somebody else's link, or a key that was taken away: the proof says nothing, no more than its absence.
             Err(Reason::Unauthenticated) if !proofs.demands(frame.port).mac => {}
             Err(reason) => return Err(reason),

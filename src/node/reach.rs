@@ -2,8 +2,12 @@
 //!
 //! Capsules that need code, revocations and PLAN packets give credit to the addresses that they name; requests for code,
 //! revocations and PLAN's messages between neighbours, reports and services use it. Neighbours of the configuration count as answered:
-//! somebody has said that they want to hear of this node. Answers with code are bounded by their requests ([`super::serving`]). What everybody on a
+//! somebody has said that they want to hear of this node. What everybody on a
 //! link is told (RIP) is as much whoever is there.
+//!
+//! Three answers need no table, because each is paid by what it answers and by nothing else, which is stricter: parts of code are three times the request
+//! at most (`serving`), a PLAN code goes once to who was sent its digest, and the packet with the digest has paid for it (`ee::plan::costs`), and an answer to
+//! ARP or neighbour discovery is as long as its question.
 
 use super::{Node, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;

@@ -22,6 +22,7 @@ impl Node {
         let Some(link) = port.map(|port| port.link) else { return };
         self.count_received(&frame);
         if self.kernel && halves::is_passed_up(&frame, link) {
+            frame.authenticated = false;
             self.entry.note(&mut frame);
             return self.resume(turn, frame, link);
         }
@@ -47,6 +48,7 @@ impl Node {
     /// A frame has come in that is a channel's.
     #[inline(always)]
     fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
+        frame.authenticated = false;
         if !self.entry.admit(&mut frame, turn.now) {
             return self.drop(turn, frame, Reason::EntryShare);
         }
@@ -81,6 +83,7 @@ impl Node {
         match seen {
             batch::Seen::Nowhere => {}
             batch::Seen::PassedUp(link) => {
+                frame.authenticated = false;
                 self.entry.note(&mut frame);
                 self.resume(turn, frame, *link);
             }
@@ -99,6 +102,14 @@ impl Node {
         class: &Result<Class, crate::wire::Error>,
     ) {
         let port = frame.port;
+        // Who has sent it is found out before anybody is charged: a forged proof is at the expense of the port's strangers.
+        let proved = match class {
+            Ok(Class::Anep(range, _)) => self.find_sender(&mut frame, range.clone()),
+            _ => {
+                frame.authenticated = false;
+                Ok(0..0)
+            }
+        };
         match class {
             // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
             Ok(Class::Arp(_) | Class::NeighbourDiscovery(..)) => {
@@ -110,12 +121,16 @@ impl Node {
         }
         match class {
             Ok(Class::NotOurs) => self.leave_alone(turn, frame),
-            Ok(Class::Anep(range, native)) => {
+            Ok(Class::Anep(_, native)) => {
+                let range = match proved {
+                    Ok(range) => range,
+                    Err(reason) => return self.turn_away_unproved(turn, frame, reason),
+                };
                 if self.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1)) {
                     return self.drop(turn, frame, Reason::IngressRate);
                 }
                 turn.out.event(frame.trace, EventKind::Received(port));
-                self.receive_anep(turn, frame, range.start..range.end, native.as_ref());
+                self.receive_anep(turn, frame, range, native.as_ref());
             }
             Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range.clone()),
             Ok(Class::NeighbourDiscovery(range, from, to)) => {
@@ -142,16 +157,6 @@ impl Node {
         range: Range<usize>,
         native: Option<&Native>,
     ) {
-        let mut range = range;
-        if self.proofs.is_some() {
-            match self.find_sender(&mut frame, range) {
-                Ok(found) => range = found,
-                Err(reason) => return self.turn_away_unproved(turn, frame, reason),
-            }
-        } else {
-            // What another node has found out about the frame says nothing here.
-            frame.authenticated = false;
-        }
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
             return self.drop(turn, frame, Reason::Malformed);
         };
@@ -201,7 +206,17 @@ impl Node {
     }
 
     /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.
+    #[inline(always)]
     fn find_sender(&mut self, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
+        // What another node has found out about the frame says nothing here.
+        frame.authenticated = false;
+        if self.proofs.is_none() {
+            return Ok(range);
+        }
+        self.find_prover(frame, range)
+    }
+
+    fn find_prover(&mut self, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
         let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
         let Some(Ok(length)) = packet.map(|packet| packet.map(|packet| packet.bytes().len())) else {
             return Err(Reason::Malformed);

@@ -1,8 +1,9 @@
 //! Answers to neighbours that ask for code.
 //!
 //! A request is answered only if it comes from a neighbour, within that neighbour's rate, and with at
-//! most three octets for each of its own, so a forged one is not worth sending. An object that is not
-//! in memory is looked up in the store; the request waits for that in a short list, and the look-up is
+//! most three octets for each of its own, so a forged one is not worth sending. That rule needs no table, and is stricter than the one of
+//! [`crate::topology::Reach`]: nothing is saved up for later, and nobody who has answered gets more. An object that is not
+//! in memory is looked up in the store; the request waits for that in a short list, where the oldest of whoever has most gives way, and the look-up is
 //! charged like a part that is sent, whatever comes of it.
 
 use super::Node;
@@ -11,6 +12,7 @@ use super::rates::Rates;
 use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::shares::gives_way;
 use crate::port::{Frame, PortId};
 use crate::wire::{Addr, Digest, anep, fetch};
 use std::collections::VecDeque;
@@ -119,7 +121,8 @@ impl Node {
             return Err(Reason::FetchRate);
         }
         if self.serving.asked.len() == ASKED_MAX {
-            self.serving.asked.pop_front();
+            let worst = gives_way(self.serving.asked.iter(), |asked| (asked.from.port, asked.from.peer));
+            worst.and_then(|worst| self.serving.asked.remove(worst));
             self.drops.count(Reason::FetchRate);
         }
         self.serving.asked.push_back(request);

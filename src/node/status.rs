@@ -237,7 +237,10 @@ impl Node {
                 addr: known.addr,
                 port: name(known.port),
                 keys: self.key_numbers(known.port, known.addr).iter().map(|id| format!("{id:08x}")).collect(),
-                entry: (known.peer != PeerId::NONE).then(|| self.entry_counts(known.port, known.peer)),
+                entry: match known.peer {
+                    PeerId::NONE => self.entry_counts_of(known.port, known.addr),
+                    peer => Some(self.entry_counts(known.port, peer)),
+                },
             })
             .collect()
     }

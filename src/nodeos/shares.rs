@@ -76,10 +76,28 @@ impl<Owner: Copy + Eq + Hash> Shares<Owner> {
     }
 }
 
+/// Of a list, whose oldest stand first, the place of what gives way: the oldest of whoever has most there.
+pub fn gives_way<Item, Owner: Eq + Hash + Copy + Ord>(
+    list: impl Iterator<Item = Item> + Clone,
+    whose: impl Fn(Item) -> Owner,
+) -> Option<usize> {
+    let mut shares = Shares::new(u64::MAX);
+    list.clone().for_each(|item| shares.take_back(whose(item), 1));
+    let most = shares.largest()?;
+    list.into_iter().position(|item| whose(item) == most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_oldest_of_whoever_has_most_gives_way() {
+        let list = [(1, 'a'), (2, 'a'), (2, 'b'), (3, 'a'), (2, 'c'), (1, 'b')];
+        assert_eq!(gives_way(list.iter(), |item| item.0), Some(1));
+        assert_eq!(gives_way([0; 0].iter(), |item| *item), None);
+    }
 
     #[test]
     fn one_has_half_two_a_third_and_there_is_always_room_for_another() {

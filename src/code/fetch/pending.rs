@@ -2,7 +2,7 @@
 
 use super::assembly::Assembly;
 use super::nonces::Nonces;
-use super::{FAILURES_MAX, RETRY, SOURCES_MAX, Source, Step, TRIES_MAX};
+use super::{FAILURES_MAX, REQUESTS_MAX, RETRY, SOURCES_MAX, Source, Step, TRIES_MAX};
 use crate::code::run::Ingress;
 use crate::port::Frame;
 use crate::wire::{Digest, fetch};
@@ -37,6 +37,11 @@ pub(super) struct Pending {
     /// Requests to the source whose turn it is.
     pub(super) turn: u32,
     pub(super) failures: u32,
+    /// Octets of requests, and of parts that have come.
+    pub(super) asked: u64,
+    pub(super) came: u64,
+    /// Whether anything has come in this round.
+    pub(super) heard: bool,
     pub(super) deadline: u64,
     pub(super) waiting: VecDeque<Frame>,
 }
@@ -56,6 +61,9 @@ impl Pending {
             tries: 0,
             turn: 0,
             failures: 0,
+            asked: 0,
+            came: 0,
+            heard: false,
             deadline: u64::MAX,
             waiting: VecDeque::new(),
         }
@@ -99,7 +107,10 @@ impl Pending {
             Stage::Fetching(assembly) => Stage::LookingUp(assembly.digest, assembly.certain()),
             stage => stage,
         };
-        Pending { stage, nonce: None, tries: 0, turn: 0, rounds: self.rounds + 1, deadline: at, ..self }
+        // What is beside a code is looked for as long as that runs, so what that may send comes back.
+        let (asked, came) = if self.beside { (0, 0) } else { (self.asked, self.came) };
+        let begun = Pending { stage, nonce: None, tries: 0, turn: 0, asked, came, ..self };
+        Pending { heard: false, rounds: begun.rounds + 1, deadline: at, ..begun }
     }
 
     /// What is looked for.
@@ -116,6 +127,16 @@ impl Pending {
         matches!(self.stage, Stage::Fetching(_)) && self.tries > 1
     }
 
+    /// Whether it was asked for in vain often enough.
+    pub(super) fn is_at_its_end(&self) -> bool {
+        self.tries >= TRIES_MAX || self.is_spent()
+    }
+
+    /// Whether it has sent as many requests as it may.
+    fn is_spent(&self) -> bool {
+        self.asked >= REQUESTS_MAX + self.came
+    }
+
     /// Gives up an object that the code can do without.
     pub(super) fn do_without(&mut self) -> Step {
         self.stage = Stage::Preparing;
@@ -129,14 +150,19 @@ impl Pending {
         // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
         let nonce = *self.nonce.get_or_insert_with(|| nonces.draw());
         let mut wanted = assembly.next_burst();
+        if self.beside && self.rounds > 0 && !self.heard {
+            // It has been asked for in vain for long: a little says whether somebody answers now.
+            wanted &= wanted.wrapping_neg();
+        }
         assembly.outstanding = wanted;
-        while wanted != 0 {
+        while wanted != 0 && self.asked < REQUESTS_MAX + self.came {
             let mut missing = 0;
             for _ in 0..fetch::PARTS_PER_REQUEST {
                 let lowest = wanted & wanted.wrapping_neg();
                 missing |= lowest;
                 wanted &= !lowest;
             }
+            self.asked += fetch::padded_request_len(missing.count_ones()) as u64;
             steps.push(Step::Request { source, nonce, digest: assembly.digest, missing });
         }
         self.deadline = now + (RETRY << self.tries.min(3));

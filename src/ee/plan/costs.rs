@@ -1,14 +1,15 @@
 //! What packets cost of the bound: one for each frame that they leave in.
 //!
-//! A frame is at most the MTU of its link, so what a packet of bound n causes is at most n × MTU bytes. A packet whose codes travel
-//! by digest costs what it would with its codes whole: the neighbour may ask for them, once for each such packet. What the node
+//! A frame is at most the MTU of its link, so what a packet of bound n causes is at most n × MTU bytes. What its codes may cause between the two ends of
+//! a link is paid as if it were octets of the packet: of a code that travels whole, word of the neighbour that it need not; of one that travels by digest,
+//! the neighbour's questions, and the code. So it is the same whether nodes know the codes or not. What the node
 //! sends of its own accord is not paid with a bound; for that [`crate::topology::Reach`] has a limit by address.
 
 use super::evaluate::{At, raise};
+use super::waiting::ASKS;
 use super::{Environment, Next, Plan, State, account};
 use crate::nodeos::reason::Reason;
-use crate::wire::Addr;
-use crate::wire::plan as wire;
+use crate::wire::{Addr, anep, ipv6, plan as wire, udp};
 use core::ops::Range;
 use plan::eval;
 use plan::name::Name;
@@ -21,18 +22,23 @@ pub(super) fn frames(env: &dyn Environment, next: &Next, octets: usize) -> Optio
     wire::frames(octets, env.room(next)).map(u32::from)
 }
 
-/// Octets that a code adds to a packet when it travels whole and not by its digest, at most.
-pub(super) fn more_when_whole(code: usize) -> usize {
-    // Its length takes three octets at most.
-    (code + 3).saturating_sub(32)
+/// Octets around a message in a frame, at most.
+const AROUND: usize = anep::HEADER + udp::HEADER + ipv6::HEADER;
+
+/// Octets by which a neighbour says that it has a code, or lacks it.
+const WORD: usize = 36 + AROUND;
+
+/// Octets that a code of a packet may cause on a link beside the packet, at most.
+pub(super) fn beside(code: usize, by_digest: bool) -> usize {
+    if by_digest { ASKS as usize * WORD + AROUND + 4 + code } else { WORD }
 }
 
 impl Plan {
-    /// Octets of the packet under way if its codes were whole.
-    pub(super) fn whole_length(&self, octets: &[u8]) -> usize {
+    /// Octets of the packet under way, and those that its codes may cause beside it.
+    pub(super) fn length_in_all(&self, octets: &[u8]) -> usize {
         let by_digest = View::new_checked(octets).is_some_and(|view| view.by_digest());
-        let codes = self.seen.iter().filter(|_| by_digest).filter_map(|digest| self.library.octets(digest));
-        octets.len() + codes.map(|code| more_when_whole(code.len())).sum::<usize>()
+        let codes = self.seen.iter().filter_map(|digest| self.library.octets(digest));
+        octets.len() + codes.map(|code| beside(code.len(), by_digest)).sum::<usize>()
     }
 
     /// Spends the frames to the next node; false if the packet has too few left.
@@ -72,7 +78,7 @@ impl At<'_> {
         range: Range<usize>,
     ) -> eval::Result<u32> {
         let Some(next) = next else { return Ok(1) };
-        let codes = codes.iter().filter(|_| header.by_digest).map(|slice| more_when_whole(slice.octets.len()));
+        let codes = codes.iter().map(|slice| beside(slice.octets.len(), header.by_digest));
         let length = range.len() + codes.sum::<usize>();
         let frames = frames(&*self.env, next, length).ok_or(raise(const { Name::known("TooBig") }))?;
         let left = header.bound.checked_sub(frames - 1).ok_or(raise(Name::NOT_ENOUGH_RB))?;

@@ -1,6 +1,7 @@
 //! Evaluation: from octets for this node to what came of them.
 
 use super::config::Config;
+use super::holders::Holder;
 use super::library::{Library, Shelf};
 use super::loaded::Loaded;
 use super::outbox::{Deed, Outbox, Outgoing};
@@ -98,6 +99,11 @@ impl At<'_> {
         route::find(&mut Guide { state, config, loaded }, &mut **env, routing, flow, to).map_err(raise)
     }
 
+    /// Who holds what the packet keeps here.
+    pub fn holder(&self) -> Holder {
+        Holder::of(self.principal, self.env.payer())
+    }
+
     /// Adds a packet to the outbox.
     pub fn put(&mut self, next: Option<Next>, mut header: Header, chunk: &Chunk) -> eval::Result<()> {
         let too_big = || raise(const { Name::known("TooBig") });
@@ -164,8 +170,9 @@ impl At<'_> {
         let due = self.env.now().saturating_add(interval);
         // Programs say ways of flows, so only the way that all packets take proves who is at its end.
         let proves = (*routing == route::DEFAULT_ROUTE).then_some(Addr(header.destination.0));
-        let job = super::jobs::Job { octets, left: again, due, interval, number: Some(number), proves };
-        if !self.state.jobs.has_room() || !self.outbox.deed(Deed::Job(Box::new(job))) {
+        let (payer, holder) = (self.env.payer(), self.holder());
+        let job = super::jobs::Job { octets, left: again, due, interval, number: Some(number), proves, payer, holder };
+        if !self.state.jobs.has_room(holder) || !self.outbox.deed(Deed::Job(Box::new(job))) {
             return Err(refused());
         }
         let sent = self.put(next, header, &later.chunk);
@@ -229,7 +236,8 @@ impl Plan {
                         self.flush(env, outbox, ANYONE, 0);
                         return Fate::Taken;
                     }
-                    layers::Opened::Wrong(packet, name) => {
+                    layers::Opened::Wrong(mut packet, name) => {
+                        self.cut_header(env, from, &mut packet.header);
                         self.flush(env, outbox, ANYONE, 0);
                         return self.failed(env, &packet, &Cause::Exception(name), ANYONE);
                     }
@@ -340,13 +348,13 @@ impl State {
         let now = env.now();
         match deed {
             Deed::Tell(application, message) => env.tell(application, message),
-            Deed::Open(port, application) => self.ports.open(now, port, application),
+            Deed::Open(port, application, holder) => self.ports.open(now, port, application, holder),
             Deed::Close(port) => {
                 if let Some(application) = self.ports.close(port) {
                     env.tell(application, super::ports::closed(port));
                 }
             }
-            Deed::Flow(flow, way) => self.flows.set(flow, way),
+            Deed::Flow(flow, way, holder) => self.flows.set(flow, way, holder),
             Deed::Acknowledge(number) => {
                 if let Some(job) = self.jobs.acknowledge(number) {
                     self.account.unused += job.bound();
@@ -355,7 +363,7 @@ impl State {
                     }
                 }
             }
-            Deed::Receive(name, until) => self.jobs.meters.receive(now, name, until),
+            Deed::Receive(name, until, holder) => self.jobs.meters.receive(now, name, until, holder),
             Deed::Count(name, bytes) => self.jobs.meters.count(now, &name, bytes),
             Deed::Job(job) => self.begin(env, *job),
         }

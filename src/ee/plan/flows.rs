@@ -1,8 +1,10 @@
 //! Ways of flows: where packets of a flow go next, as programs have said.
 //!
 //! A way is kept under session key and flow number, so only packets of the session that set it take it; for five minutes
-//! at most, and no more than so many. The oldest gives way.
+//! at most, and no more than so many. Each holder has a share of the places ([`Shares`]); of its own the oldest gives way.
 
+use super::holders::Holder;
+use crate::nodeos::shares::Shares;
 use plan::value::Host;
 use std::collections::HashMap;
 
@@ -32,29 +34,52 @@ impl Flow {
 }
 
 /// The ways of one node.
-#[derive(Default)]
 pub struct Flows {
-    ways: HashMap<([u8; 16], u32), Flow>,
+    ways: HashMap<([u8; 16], u32), (Flow, Holder)>,
+    shares: Shares<Holder>,
+}
+
+impl Default for Flows {
+    fn default() -> Flows {
+        Flows { ways: HashMap::new(), shares: Shares::new(FLOWS_MAX as u64) }
+    }
 }
 
 impl Flows {
     /// The way of a flow.
     pub fn of(&self, now: u64, session: [u8; 16], flow: u32) -> Option<Flow> {
-        self.ways.get(&(session, flow)).copied().filter(|way| way.until > now)
+        self.ways.get(&(session, flow)).map(|(way, _)| *way).filter(|way| way.until > now)
     }
 
-    /// Keeps a way.
-    pub fn set(&mut self, flow: ([u8; 16], u32), way: Flow) {
-        if self.ways.len() >= FLOWS_MAX && !self.ways.contains_key(&flow) {
-            let oldest = self.ways.iter().min_by_key(|(flow, way)| (way.until, **flow)).map(|(flow, _)| *flow);
-            oldest.and_then(|oldest| self.ways.remove(&oldest));
+    /// Keeps a way. A holder that has its share loses the oldest one that it has.
+    pub fn set(&mut self, flow: ([u8; 16], u32), way: Flow, holder: Holder) {
+        self.remove(&flow);
+        if !self.shares.fits(holder, 1) {
+            let own = self.ways.iter().filter(|(_, (_, whose))| *whose == holder);
+            let oldest = own.min_by_key(|(flow, (way, _))| (way.until, **flow)).map(|(flow, _)| *flow);
+            oldest.iter().for_each(|oldest| self.remove(oldest));
         }
-        self.ways.insert(flow, way);
+        if self.shares.take(holder, 1) {
+            self.ways.insert(flow, (way, holder));
+        }
+    }
+
+    fn remove(&mut self, flow: &([u8; 16], u32)) {
+        if let Some((_, holder)) = self.ways.remove(flow) {
+            self.shares.give(holder, 1);
+        }
     }
 
     /// Forgets what has expired.
     pub fn sweep(&mut self, now: u64) {
-        self.ways.retain(|_, way| way.until > now);
+        let Flows { ways, shares } = self;
+        ways.retain(|_, (way, holder)| {
+            let stays = way.until > now;
+            if !stays {
+                shares.give(*holder, 1);
+            }
+            stays
+        });
     }
 
     /// How many there are.
@@ -71,12 +96,16 @@ mod tests {
     fn ways_are_of_one_session_for_a_time_and_few() {
         let mut flows = Flows::default();
         let way = |now| Flow::new(now, Host::v4([10, 0, 0, 1]), 1, 1);
-        flows.set(([1; 16], 7), way(0));
+        flows.set(([1; 16], 7), way(0), Holder::HERE);
         assert_eq!(flows.of(999_999_999, [1; 16], 7), Some(way(0)));
         assert_eq!(flows.of(1_000_000_000, [1; 16], 7), None);
         assert_eq!(flows.of(0, [2; 16], 7), None);
-        (0..5000).for_each(|flow| flows.set(([1; 16], flow), way(flow.into())));
-        assert_eq!(flows.len(), FLOWS_MAX);
+        (0..5000).for_each(|flow| flows.set(([1; 16], flow), way(flow.into()), Holder::HERE));
+        assert_eq!(flows.len(), FLOWS_MAX / 2, "and as much is left for others");
+        flows.set(([3; 16], 7), way(9), Holder::Principal(1));
+        (0..5000).for_each(|flow| flows.set(([4; 16], flow), way(10_000), Holder::HERE));
+        assert_eq!(flows.of(10, [3; 16], 7), Some(way(9)));
+        (0..5000).for_each(|flow| flows.set(([1; 16], flow), way(flow.into()), Holder::HERE));
         assert_eq!((flows.of(0, [1; 16], 0), flows.of(0, [1; 16], 4999).is_some()), (None, true));
         flows.sweep(u64::MAX);
         assert_eq!(flows.len(), 0);

@@ -3,12 +3,15 @@
 //! Every copy was paid for when the job was made; what a job does not send any more is lost to the
 //! packet that made it, since that has ended long ago.
 
-use super::{Environment, Fate, Plan, account};
+use super::holders::Holder;
+use super::{Environment, Plan, account};
+use crate::nodeos::shares::Shares;
+use crate::port::Payer;
 use crate::wire::Addr;
 use std::collections::HashMap;
 
 /// Jobs at the same time.
-const JOBS_MAX: usize = 256;
+const JOBS_MAX: u64 = 256;
 
 /// Copies that leave in one call into the node.
 const JOBS_TURN: usize = 64;
@@ -31,6 +34,9 @@ pub struct Job {
     pub number: Option<i64>,
     /// Who has answered if that is said: the destination, if the packet went where all others for it go.
     pub proves: Option<Addr>,
+    /// Whose share of the worker pays for the copies, and who holds the place.
+    pub payer: Payer,
+    pub holder: Holder,
 }
 
 impl Job {
@@ -55,23 +61,38 @@ pub struct Meter {
 }
 
 /// The meters of one node.
-#[derive(Default)]
 pub struct Meters {
-    open: HashMap<Box<[u8]>, Meter>,
+    open: HashMap<Box<[u8]>, (Meter, Holder)>,
+    shares: Shares<Holder>,
+}
+
+impl Default for Meters {
+    fn default() -> Meters {
+        Meters { open: HashMap::new(), shares: Shares::new(METERS_MAX as u64) }
+    }
 }
 
 impl Meters {
     /// Begins to count.
-    pub fn receive(&mut self, now: u64, name: Box<[u8]>, until: u64) {
-        self.open.retain(|_, meter| meter.until > now);
-        if self.open.len() < METERS_MAX || self.open.contains_key(&name) {
-            self.open.insert(name, Meter { until, ..Meter::default() });
+    pub fn receive(&mut self, now: u64, name: Box<[u8]>, until: u64, holder: Holder) {
+        let Meters { open, shares } = self;
+        open.retain(|known, (meter, holder)| {
+            let stays = meter.until > now && *known != name;
+            if !stays {
+                shares.give(*holder, 1);
+            }
+            stays
+        });
+        if shares.take(holder, 1) {
+            open.insert(name, (Meter { until, ..Meter::default() }, holder));
         }
     }
 
     /// Counts a packet.
     pub fn count(&mut self, now: u64, name: &[u8], bytes: usize) {
-        let Some(meter) = self.open.get_mut(name).filter(|meter| meter.until > now) else { return };
+        let Some(meter) = self.open.get_mut(name).map(|(meter, _)| meter).filter(|meter| meter.until > now) else {
+            return;
+        };
         if meter.packets == 0 {
             meter.first = now;
         }
@@ -82,25 +103,32 @@ impl Meters {
 
     /// What has been counted.
     pub fn of(&self, now: u64, name: &[u8]) -> Option<Meter> {
-        self.open.get(name).copied().filter(|meter| meter.until > now)
+        self.open.get(name).map(|(meter, _)| *meter).filter(|meter| meter.until > now)
     }
 }
 
 /// The jobs of one node.
-#[derive(Default)]
 pub struct Jobs {
     list: Vec<Job>,
+    shares: Shares<Holder>,
     pub meters: Meters,
 }
 
+impl Default for Jobs {
+    fn default() -> Jobs {
+        Jobs { list: Vec::new(), shares: Shares::new(JOBS_MAX), meters: Meters::default() }
+    }
+}
+
 impl Jobs {
-    pub fn has_room(&self) -> bool {
-        self.list.len() < JOBS_MAX
+    /// Whether a holder may have another job: nobody has the last place.
+    pub fn has_room(&self, holder: Holder) -> bool {
+        self.shares.fits(holder, 1)
     }
 
     /// Adds a job; false if there are too many.
     pub fn add(&mut self, job: Job) -> bool {
-        let room = self.has_room() && job.left > 0;
+        let room = job.left > 0 && self.shares.take(job.holder, 1);
         if room {
             self.list.push(job);
         }
@@ -110,7 +138,13 @@ impl Jobs {
     /// A copy has arrived: the job is done.
     pub fn acknowledge(&mut self, number: i64) -> Option<Job> {
         let at = self.list.iter().position(|job| job.number == Some(number))?;
-        Some(self.list.swap_remove(at))
+        Some(self.remove(at))
+    }
+
+    fn remove(&mut self, at: usize) -> Job {
+        let gone = self.list.swap_remove(at);
+        self.shares.give(gone.holder, 1);
+        gone
     }
 
     pub fn next_timer(&self) -> u64 {
@@ -126,18 +160,19 @@ impl Jobs {
         self.list.len()
     }
 
-    /// A copy that is due, put into `into`.
-    fn due(&mut self, now: u64, into: &mut Vec<u8>) -> bool {
-        let Some(at) = (0..self.list.len()).find(|&at| self.list[at].due <= now) else { return false };
+    /// A copy that is due, put into `into`; who pays for it.
+    fn due(&mut self, now: u64, into: &mut Vec<u8>) -> Option<Payer> {
+        let at = (0..self.list.len()).find(|&at| self.list[at].due <= now)?;
         let job = &mut self.list[at];
         into.extend_from_slice(&job.octets);
+        let payer = job.payer;
         job.left -= 1;
         // One that is late does not catch up at once.
         job.due = job.due.saturating_add(job.interval).max(now.saturating_sub(8 * job.interval));
         if job.left == 0 {
-            self.list.swap_remove(at);
+            self.remove(at);
         }
-        true
+        Some(payer)
     }
 }
 
@@ -148,15 +183,13 @@ impl Plan {
             let mut octets = self.buffers.pop().unwrap_or_default();
             octets.clear();
             let due = self.state.jobs.due(now, &mut octets);
-            if due {
-                match self.process(env, None, &mut octets) {
-                    Fate::Taken => {}
-                    Fate::Forward(next) => self.state.send(env, &next, &octets),
-                    Fate::Drop(reason) => env.drop(super::ANYONE, reason),
-                }
+            if let Some(payer) = due {
+                env.on_behalf(payer);
+                self.take_up(env, &mut octets);
+                env.on_behalf(Payer::NOBODY);
             }
             self.recycle(octets);
-            if !due {
+            if due.is_none() {
                 return;
             }
         }
@@ -172,24 +205,36 @@ mod tests {
         let mut meters = Meters::default();
         meters.count(0, b"a", 9);
         assert_eq!(meters.of(0, b"a"), None);
-        meters.receive(0, (*b"a").into(), 100);
+        meters.receive(0, (*b"a").into(), 100, Holder::HERE);
         meters.count(10, b"a", 9);
         meters.count(99, b"a", 9);
         meters.count(100, b"a", 9);
         assert_eq!(meters.of(99, b"a"), Some(Meter { packets: 2, bytes: 18, first: 10, last: 99, until: 100 }));
-        (0..1000u32).for_each(|name| meters.receive(0, name.to_be_bytes().into(), 9));
-        assert_eq!(meters.open.len(), METERS_MAX);
+        (0..1000u32).for_each(|name| meters.receive(0, name.to_be_bytes().into(), 9, Holder::HERE));
+        assert_eq!(meters.open.len(), METERS_MAX / 2);
+        meters.receive(9, (*b"b").into(), 10, Holder::HERE);
+        assert_eq!((meters.open.len(), meters.shares.held()), (2, 2));
     }
 
     #[test]
     fn a_job_ends_with_its_copies_or_with_word_of_an_arrival() {
-        let job = |number| Job { octets: vec![1], left: 2, due: 5, interval: 10, number, proves: None };
+        let job = |number| Job {
+            octets: vec![1],
+            left: 2,
+            due: 5,
+            interval: 10,
+            number,
+            proves: None,
+            payer: Payer(3),
+            holder: Holder::HERE,
+        };
         let mut jobs = Jobs::default();
         assert!(jobs.add(job(Some(7))) && jobs.add(job(None)));
         let mut out = Vec::new();
-        assert!(!jobs.due(4, &mut out) && jobs.due(5, &mut out) && jobs.due(5, &mut out) && !jobs.due(5, &mut out));
+        let mut due = |now| jobs.due(now, &mut out);
+        assert_eq!([due(4), due(5), due(5), due(5)], [None, Some(Payer(3)), Some(Payer(3)), None]);
         assert!(jobs.acknowledge(7).is_some() && jobs.acknowledge(7).is_none());
         assert_eq!((jobs.next_timer(), out.len()), (15, 2));
-        assert!(jobs.due(15, &mut out) && jobs.len() == 0);
+        assert!(jobs.due(15, &mut out).is_some() && jobs.len() == 0);
     }
 }

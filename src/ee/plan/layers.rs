@@ -6,11 +6,13 @@
 
 use super::config::Principal;
 use super::evaluate::{At, Stage};
+use super::holders::Holder;
 use super::library::Shelf;
 use super::outbox::{Deed, Outbox};
 use super::signers::{Numbers, Signers};
 use super::{ANYONE, Environment, Plan};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::shares::gives_way;
 use crate::topology::Neighbour;
 use crate::trust::{Credential, PrincipalId, PrincipalKey, Signature, Statement, said};
 use crate::wire::{Addr, Digest};
@@ -62,6 +64,7 @@ pub(super) enum Opened {
 
 struct Parts {
     id: (Host, [u8; 16]),
+    holder: Holder,
     parts: Vec<Option<Arc<[u8]>>>,
     until: u64,
 }
@@ -71,7 +74,7 @@ pub(super) struct Layers {
     /// Which numbers have been there, for each principal with a secret.
     numbers: Vec<Numbers>,
     pub signers: Signers,
-    arrivals: VecDeque<(Host, i64)>,
+    arrivals: VecDeque<(Host, i64, Holder)>,
     parts: Vec<Parts>,
 }
 
@@ -82,29 +85,38 @@ impl Layers {
     }
 
     /// Whether this one arrives for the first time.
-    fn is_new(&mut self, from: Host, number: i64) -> bool {
-        if self.arrivals.contains(&(from, number)) {
+    fn is_new(&mut self, from: Host, number: i64, holder: Holder) -> bool {
+        if self.arrivals.iter().any(|known| (known.0, known.1) == (from, number)) {
             return false;
         }
-        if self.arrivals.len() >= ARRIVALS_MAX {
-            self.arrivals.pop_front();
+        if self.arrivals.len() >= ARRIVALS_MAX
+            && let Some(at) = gives_way(self.arrivals.iter(), |known| known.2)
+        {
+            self.arrivals.remove(at);
         }
-        self.arrivals.push_back((from, number));
+        self.arrivals.push_back((from, number, holder));
         true
     }
 
     /// Takes a part; the whole if it was the last one.
-    fn part(&mut self, now: u64, id: (Host, [u8; 16]), place: (usize, usize), octets: &Arc<[u8]>) -> Option<Vec<u8>> {
+    fn part(
+        &mut self,
+        now: u64,
+        (id, holder): ((Host, [u8; 16]), Holder),
+        place: (usize, usize),
+        octets: &Arc<[u8]>,
+    ) -> Option<Vec<u8>> {
         let (index, count) = place;
         let at = match self.parts.iter().position(|parts| parts.id == id && parts.parts.len() == count) {
             Some(at) => at,
             None => {
                 let bytes = |parts: &Parts| parts.parts.iter().flatten().map(|part| part.len()).sum::<usize>();
                 while self.parts.len() >= CHUNKS_MAX || self.parts.iter().map(bytes).sum::<usize>() > BYTES_MAX {
-                    self.parts.remove(0);
+                    let Some(at) = gives_way(self.parts.iter(), |parts| parts.holder) else { break };
+                    self.parts.remove(at);
                 }
                 let until = now.saturating_add(WITHIN);
-                self.parts.push(Parts { id, parts: vec![None; count], until });
+                self.parts.push(Parts { id, holder, parts: vec![None; count], until });
                 self.parts.len() - 1
             }
         };
@@ -113,7 +125,7 @@ impl Layers {
         if parts.parts.iter().any(Option::is_none) {
             return None;
         }
-        Some(self.parts.swap_remove(at).parts.into_iter().flatten().flat_map(|part| part.to_vec()).collect())
+        Some(self.parts.remove(at).parts.into_iter().flatten().flat_map(|part| part.to_vec()).collect())
     }
 
     pub fn sweep(&mut self, now: u64) {
@@ -171,8 +183,13 @@ pub(super) fn is_signed(octets: &[u8], is_disowned: impl Fn(&PrincipalId) -> boo
     }
 }
 
+/// Whether its outermost layer names a principal by a key that any node on the way can judge.
+pub(super) fn claims_signer(octets: &[u8]) -> bool {
+    Outline::read(octets).ok().and_then(|outline| outline.service()).is_some_and(|name| name == *SIGNED_BY)
+}
+
 /// What a `signedBy` layer says, and what is inside.
-fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
+pub(super) fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
     let [Value::Blob(who), Value::Int(number), Value::Blob(signature), Value::Blob(credential), Value::Chunk(inside)] =
         packet.chunk.arguments()
     else {
@@ -229,7 +246,7 @@ impl Plan {
                     inside.clone()
                 }
                 (RELIABLY, [Value::Host(sender), Value::Int(number), Value::Int(donated), Value::Chunk(inside)]) => {
-                    let new = self.state.layers.is_new(*sender, *number);
+                    let new = self.state.layers.is_new(*sender, *number, Holder::of(principal, env.payer()));
                     // All that came was said to be of its source already; the outermost sender may be another.
                     if senders == 0 && from.is_some() && *sender != packet.header.source {
                         env.heard(Addr(sender.0), length);
@@ -290,7 +307,7 @@ impl Plan {
         if !(1..=PARTS_MAX).contains(&count) || !(0..count).contains(&index) {
             return None;
         }
-        let (now, id) = (env.now(), (header.source, key));
+        let (now, id) = (env.now(), ((header.source, key), Holder::of(ANYONE, env.payer())));
         let Some(octets) = self.state.layers.part(now, id, (index as usize, count as usize), part) else {
             return Some(None);
         };
@@ -340,16 +357,20 @@ mod tests {
     #[test]
     fn parts_in_any_order_make_the_chunk() {
         let mut layers = Layers::new(&[]);
-        let id = (Host::default(), [1; 16]);
+        let id = ((Host::default(), [1; 16]), Holder::HERE);
         let part = |text: &str| Arc::<[u8]>::from(text.as_bytes());
         assert_eq!(layers.part(0, id, (1, 2), &part("b")), None);
-        assert_eq!(layers.part(0, (Host::default(), [2; 16]), (0, 2), &part("x")), None, "another chunk's");
+        assert_eq!(
+            layers.part(0, ((Host::default(), [2; 16]), Holder::HERE), (0, 2), &part("x")),
+            None,
+            "another chunk's"
+        );
         assert_eq!(layers.part(0, id, (0, 2), &part("a")), Some(b"ab".to_vec()));
         layers.sweep(WITHIN);
         assert!(layers.parts.is_empty());
         let big = Arc::<[u8]>::from(vec![0; 60_000]);
         for number in 0..200u8 {
-            layers.part(0, (Host::default(), [number; 16]), (0, 2), &big);
+            layers.part(0, ((Host::default(), [number; 16]), Holder::HERE), (0, 2), &big);
         }
         assert!(layers.parts.len() <= CHUNKS_MAX && layers.parts.len() * 60_000 <= BYTES_MAX + 120_000);
     }

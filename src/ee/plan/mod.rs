@@ -17,10 +17,12 @@
 //! its values, new chunks and their list of codes need, and messages to applications.
 
 mod account;
+mod ceilings;
 pub mod config;
 mod costs;
 mod evaluate;
 mod flows;
+mod holders;
 mod jobs;
 mod layers;
 mod library;
@@ -42,7 +44,7 @@ mod table;
 mod waiting;
 
 use crate::nodeos::reason::Reason;
-use crate::port::{PeerId, PortId};
+use crate::port::{Payer, PeerId, PortId};
 use crate::topology::{Neighbour, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Addr;
@@ -132,8 +134,12 @@ pub trait Environment {
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
     /// Charges the principal's domain.
     fn charge(&mut self, principal: usize, steps: u64, sent: u64);
-    /// What follows is done for a packet that waited, and came from this neighbour: its share of the worker pays.
-    fn on_behalf(&mut self, _from: Option<&Neighbour>) {}
+    /// Whose share of the worker pays for what is being done: who is to pay for what comes of it later.
+    fn payer(&self) -> Payer {
+        Payer::NOBODY
+    }
+    /// What follows comes of a packet that this one has paid for.
+    fn on_behalf(&mut self, _payer: Payer) {}
     /// Counts a packet that ends here.
     fn drop(&mut self, principal: usize, reason: Reason);
     /// So many octets have come in the name of an address.
@@ -176,8 +182,8 @@ pub struct Plan {
     assemblies: Assemblies,
     waiting: Waiting,
     outbox: Outbox,
-    /// Packets to the node itself.
-    local: VecDeque<Vec<u8>>,
+    /// Packets to the node itself, and whose share of the worker pays for them.
+    local: VecDeque<(Vec<u8>, Payer)>,
     buffers: Vec<Vec<u8>>,
     /// The codes of the packet under way.
     seen: Vec<plan::program::Digest>,
@@ -278,7 +284,7 @@ impl Plan {
         match Message::parse(octets) {
             Err(_) => Fate::Drop(Reason::Malformed),
             Ok(Message::Packet(_)) => self.packet(env, from, octets),
-            Ok(Message::Piece(piece)) => match self.assemblies.take(env.now(), from, &piece) {
+            Ok(Message::Piece(piece)) => match self.assemblies.take(env.now(), from, env.payer(), &piece) {
                 Ok(None) => Fate::Taken,
                 Ok(Some(mut whole)) => self.whole(env, from, &mut whole),
                 Err(reason) => Fate::Drop(reason),
@@ -318,8 +324,9 @@ impl Plan {
         if env.demands_signature(from.port) && !layers::is_signed(octets, |principal| env.is_disowned(principal)) {
             return Fate::Drop(Reason::Unsigned);
         }
-        let most = env.topology().port(from.port).map_or(0, |port| port.ceiling.unsigned);
-        let most = most.min(self.config.most(from.port));
+        let ceiling = self.ceiling(env, from);
+        // Whether it is signed is found out before it may cause more than anybody's (ceilings.rs).
+        let most = if layers::claims_signer(octets) { ceiling.signed } else { ceiling.unsigned };
         let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
         let cut = view.clamp(most);
         view.set_previous(Host(from.addr.0));
@@ -343,20 +350,32 @@ impl Plan {
         if env.topology().is_own(Addr(view.destination().0)) {
             self.arrive(env, from, octets)
         } else {
-            self.pass(env, from, octets)
+            self.pass(env, from, octets, false)
         }
     }
 
-    /// Takes up packets that the node has sent to itself.
+    /// Takes up packets that the node has sent to itself; while somebody pays, only those that come of his packets.
     fn run_local(&mut self, env: &mut dyn Environment) {
+        let paying = env.payer();
         for _ in 0..LOCAL_TURN {
-            let Some(mut octets) = self.local.pop_front() else { return };
-            match self.process(env, None, &mut octets) {
-                Fate::Taken => {}
-                Fate::Forward(next) => self.state.send(env, &next, &octets),
-                Fate::Drop(reason) => env.drop(ANYONE, reason),
+            let Some((_, payer)) = self.local.front() else { return };
+            if paying != Payer::NOBODY && paying != *payer {
+                return;
             }
+            let Some((mut octets, payer)) = self.local.pop_front() else { return };
+            env.on_behalf(payer);
+            self.take_up(env, &mut octets);
+            env.on_behalf(Payer::NOBODY);
             self.recycle(octets);
+        }
+    }
+
+    /// Does with a packet of the node's own what is to be done with it.
+    fn take_up(&mut self, env: &mut dyn Environment, octets: &mut [u8]) {
+        match self.process(env, None, octets) {
+            Fate::Taken => {}
+            Fate::Forward(next) => self.state.send(env, &next, octets),
+            Fate::Drop(reason) => env.drop(ANYONE, reason),
         }
     }
 
@@ -369,7 +388,7 @@ impl Plan {
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(octets);
-        self.local.push_back(buffer);
+        self.local.push_back((buffer, env.payer()));
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

@@ -5,6 +5,7 @@
 //! itself: of those, what was there before is kept, to be put back.
 
 use super::flows::Flow;
+use super::holders::Holder;
 use super::resident::Before;
 use super::{Next, jobs::Job};
 use core::ops::Range;
@@ -34,16 +35,16 @@ pub struct Outgoing {
 pub enum Deed {
     /// A message for an application.
     Tell(u64, Vec<u8>),
-    /// A connection to an application begins: its port, and the application's.
-    Open(u64, u64),
+    /// A connection to an application begins: its port, the application's, and who holds it.
+    Open(u64, u64, Holder),
     /// It ends.
     Close(u64),
     /// Packets of a flow go a way.
-    Flow(([u8; 16], u32), Flow),
+    Flow(([u8; 16], u32), Flow, Holder),
     /// A packet arrived whose sender waits for word of that.
     Acknowledge(i64),
     /// Packets of a meter are counted from now on until then.
-    Receive(Box<[u8]>, u64),
+    Receive(Box<[u8]>, u64, Holder),
     /// One has come, of so many octets.
     Count(Box<[u8]>, usize),
     /// Packets are sent by and by.

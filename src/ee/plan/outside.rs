@@ -3,12 +3,14 @@
 //! The environment wishes for it ([`Wish`]), the packet waits, and the outside answers. A packet whose program has to wait is evaluated again from its
 //! beginning, as if it had never run; what it waited for is remembered meanwhile.
 
+use super::ceilings::VOUCH_STEPS;
 use super::evaluate::Stage;
 use super::layers::REFUSED;
 use super::signers::Seated;
 use super::waiting::{On, Parked};
 use super::{ANYONE, Environment, Fate, LoadedService, Plan, Signature, library::Shelf};
 use crate::nodeos::reason::Reason;
+use crate::port::Payer;
 use crate::topology::Neighbour;
 use crate::trust::{PrincipalId, Role, Statement};
 use crate::wire::Digest;
@@ -19,9 +21,6 @@ use std::sync::Arc;
 /// Installations whose outcome is remembered, and for how many nanoseconds.
 const OUTCOMES_MAX: usize = 64;
 const OUTCOME_KEEP: u64 = 60_000_000_000;
-
-/// Steps that judging a signature is charged as: it takes about as long.
-const VOUCH_STEPS: u64 = 5000;
 
 /// What the outside is asked for.
 #[derive(Debug)]
@@ -131,9 +130,7 @@ impl Plan {
             return Fate::Drop(admitted.err().unwrap_or(Reason::TooBig));
         };
         env.charge(ANYONE, VOUCH_STEPS, 0);
-        let signers = &mut self.state.layers.signers;
-        signers.asked += 1;
-        let question = signers.asked;
+        let question = self.state.layers.signers.next_question();
         let claimed = Claimed { question, principal: statement.principal, number: statement.unix_ns };
         self.park(env, from, octets, None, On::Principal(Box::new(claimed)));
         env.wish(Wish::Vouch(question, statement));
@@ -142,19 +139,37 @@ impl Plan {
 
     /// The outside has judged a signed packet: its role, or why it has none.
     pub fn vouched(&mut self, env: &mut dyn Environment, question: u64, judged: Result<Arc<Role>, String>) {
-        let is_it = |on: &On| matches!(on, On::Principal(claimed) if claimed.question == question);
-        if let Some(parked) = self.waiting.take(is_it)
-            && let On::Principal(claimed) = &parked.on
-        {
-            let fate = match judged.ok().and_then(|role| self.seat(env, claimed, role)) {
-                Some(principal) => self.evaluate_parked(env, &parked, Stage::Vouched(principal)),
-                None => self.refuse_parked(env, &parked),
-            };
-            if let Fate::Drop(reason) = fate {
-                env.drop(ANYONE, reason);
-            }
+        let is_it = |on: &On| match on {
+            On::Principal(claimed) => claimed.question == question,
+            On::Passing(asked) => *asked == question,
+            _ => false,
+        };
+        let mut parked = self.waiting.take(is_it);
+        if let Some(parked) = &mut parked {
+            env.on_behalf(parked.payer);
+            self.judged(env, parked, judged);
+            env.on_behalf(Payer::NOBODY);
         }
         self.run_local(env);
+    }
+
+    /// A packet goes on that waited for whether somebody has signed it.
+    fn judged(&mut self, env: &mut dyn Environment, parked: &mut Parked, judged: Result<Arc<Role>, String>) {
+        if judged.as_ref().map_or(true, |role| role.name == crate::trust::ANYONE) {
+            self.cut_to_unsigned(env, parked.from.as_ref(), &mut parked.octets);
+        }
+        let fate = match &parked.on {
+            On::Principal(claimed) => match judged.ok().and_then(|role| self.seat(env, claimed, role)) {
+                Some(principal) => self.evaluate_parked(env, parked, Stage::Vouched(principal)),
+                None => self.refuse_parked(env, parked),
+            },
+            _ => self.pass(env, parked.from.as_ref(), &mut parked.octets, true),
+        };
+        match fate {
+            Fate::Taken => {}
+            Fate::Forward(next) => self.state.send(env, &next, &parked.octets),
+            Fate::Drop(reason) => env.drop(ANYONE, reason),
+        }
     }
 
     /// The principal's number, if its statement was not there before.

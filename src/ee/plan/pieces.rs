@@ -1,10 +1,12 @@
 //! Messages that come in pieces, until they are whole.
 //!
 //! Memory is bounded: so many messages, so many octets. Of the messages that are not whole the oldest of the neighbour
-//! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one: their addresses can be
-//! forged.
+//! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one unless they prove who they
+//! are: their addresses can be forged.
 
 use crate::nodeos::reason::Reason;
+use crate::nodeos::shares::gives_way;
+use crate::port::Payer;
 use crate::topology::Neighbour;
 use crate::wire::plan::Piece;
 
@@ -19,6 +21,8 @@ const WITHIN: u64 = 2_000_000_000;
 
 struct Assembly {
     from: Neighbour,
+    /// Whose share of the worker pays for it.
+    payer: Payer,
     id: u32,
     count: u8,
     /// Which pieces are here.
@@ -39,11 +43,17 @@ pub struct Assemblies {
 
 impl Assemblies {
     /// Takes a piece; gives the message when it is whole.
-    pub fn take(&mut self, now: u64, from: &Neighbour, piece: &Piece<'_>) -> Result<Option<Vec<u8>>, Reason> {
+    pub fn take(
+        &mut self,
+        now: u64,
+        from: &Neighbour,
+        payer: Payer,
+        piece: &Piece<'_>,
+    ) -> Result<Option<Vec<u8>>, Reason> {
         let same = |assembly: &Assembly| assembly.from == *from && assembly.id == piece.id;
         let at = match self.list.iter().position(same) {
             Some(at) => at,
-            None => self.begin(now, from, piece),
+            None => self.begin(now, from, payer, piece),
         };
         let Some(assembly) = self.list.get_mut(at) else { return Err(Reason::Reassembly) };
         if assembly.count != piece.count || assembly.octets.len() != piece.total as usize {
@@ -62,24 +72,22 @@ impl Assemblies {
         if assembly.left > 0 {
             return Ok(None);
         }
-        let whole = self.list.swap_remove(at).octets;
+        let whole = self.list.remove(at).octets;
         self.bytes -= whole.len();
         Ok(Some(whole))
     }
 
-    fn begin(&mut self, now: u64, from: &Neighbour, piece: &Piece<'_>) -> usize {
+    fn begin(&mut self, now: u64, from: &Neighbour, payer: Payer, piece: &Piece<'_>) -> usize {
         let total = piece.total as usize;
         while self.list.len() >= MESSAGES_MAX || self.bytes + total > BYTES_MAX {
-            let who = |from: &Neighbour| (from.port, from.peer);
-            let of = |other: &Assembly| self.list.iter().filter(|it| who(&it.from) == who(&other.from)).count();
-            let worst = (0..self.list.len()).max_by_key(|&at| (of(&self.list[at]), u64::MAX - self.list[at].until));
-            let Some(worst) = worst else { break };
-            self.bytes -= self.list.swap_remove(worst).octets.len();
+            let Some(worst) = gives_way(self.list.iter(), |assembly| assembly.payer) else { break };
+            self.bytes -= self.list.remove(worst).octets.len();
             self.displaced += 1;
         }
         self.bytes += total;
         self.list.push(Assembly {
             from: *from,
+            payer,
             id: piece.id,
             count: piece.count,
             have: [0; 4],
@@ -128,11 +136,11 @@ mod tests {
         let mut assemblies = Assemblies::default();
         let (last, first) = list.split_last().unwrap();
         for piece in first {
-            assert_eq!(assemblies.take(0, &neighbour(1), piece), Ok(None));
-            assert_eq!(assemblies.take(0, &neighbour(1), piece), Ok(None), "twice");
+            assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(None));
+            assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(None), "twice");
         }
-        assert_eq!(assemblies.take(0, &neighbour(2), last), Ok(None), "another neighbour's");
-        assert_eq!(assemblies.take(0, &neighbour(1), last), Ok(Some(message.clone())));
+        assert_eq!(assemblies.take(0, &neighbour(2), Payer(2), last), Ok(None), "another neighbour's");
+        assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), last), Ok(Some(message.clone())));
         assert_eq!(assemblies.bytes(), 2000);
         assert_eq!((assemblies.expire(WITHIN - 1), assemblies.expire(WITHIN), assemblies.bytes()), (0, 1, 0));
     }
@@ -142,15 +150,15 @@ mod tests {
         let message = vec![1; 60_000];
         let piece = |id| pieces(&message, 1000, id).unwrap().next().unwrap();
         let mut assemblies = Assemblies::default();
-        assert_eq!(assemblies.take(0, &neighbour(1), &piece(0)), Ok(None));
+        assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), &piece(0)), Ok(None));
         for id in 0..500 {
-            assert_eq!(assemblies.take(id.into(), &neighbour(2), &piece(id)), Ok(None));
+            assert_eq!(assemblies.take(id.into(), &neighbour(2), Payer(2), &piece(id)), Ok(None));
         }
         assert!(assemblies.bytes() <= BYTES_MAX);
         let rest: Vec<_> = pieces(&message, 1000, 0).unwrap().skip(1).collect();
         let mut last = None;
         for piece in &rest {
-            last = assemblies.take(9, &neighbour(1), piece).unwrap();
+            last = assemblies.take(9, &neighbour(1), Payer(1), piece).unwrap();
         }
         assert!(last == Some(message.clone()));
         assert!(assemblies.expire(0) > 400);

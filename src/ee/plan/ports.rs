@@ -2,8 +2,10 @@
 //!
 //! An application has a port of its own, by which what it injects can answer; its number is random, so nobody can
 //! guess it. It may listen as a number too: a program on this node that opens a port to that number gets
-//! a connection, a port like the other. Whoever has a port of this node can send to it from here and from nowhere else.
+//! a connection, a port like the other, of which each holder has a share ([`Shares`]). Whoever has a port of this node can send to it from here and from nowhere else.
 
+use super::holders::Holder;
+use crate::nodeos::shares::Shares;
 use plan::value::{Host, Value};
 use std::collections::HashMap;
 
@@ -36,16 +38,24 @@ pub struct Seat {
 
 struct Connection {
     application: u64,
+    holder: Holder,
     until: u64,
 }
 
 /// The ports of one node.
-#[derive(Default)]
 pub struct Ports {
     /// What an application listens as, 0 for nothing.
     applications: HashMap<u64, (u32, [u8; 16])>,
     listening: HashMap<u32, u64>,
     connections: HashMap<u64, Connection>,
+    shares: Shares<Holder>,
+}
+
+impl Default for Ports {
+    fn default() -> Ports {
+        let shares = Shares::new(CONNECTIONS_MAX as u64);
+        Ports { applications: HashMap::new(), listening: HashMap::new(), connections: HashMap::new(), shares }
+    }
 }
 
 impl Ports {
@@ -66,7 +76,7 @@ impl Ports {
         if let Some((number, _)) = self.applications.remove(&port) {
             self.listening.remove(&number);
         }
-        self.connections.retain(|_, connection| connection.application != port);
+        self.retain(|connection| connection.application != port);
     }
 
     /// The session key of an application.
@@ -84,27 +94,42 @@ impl Ports {
         Some(connection.application)
     }
 
-    /// The application that listens as a number, if there is room for a connection.
-    pub fn listener(&self, number: i64) -> Option<u64> {
-        let room = self.connections.len() < CONNECTIONS_MAX;
+    /// The application that listens as a number, if this holder has room for a connection.
+    pub fn listener(&self, number: i64, holder: Holder) -> Option<u64> {
+        let room = self.shares.fits(holder, 1);
         u32::try_from(number).ok().filter(|_| room).and_then(|number| self.listening.get(&number).copied())
     }
 
     /// A connection begins.
-    pub fn open(&mut self, now: u64, port: u64, application: u64) {
-        if self.connections.len() < CONNECTIONS_MAX {
-            self.connections.insert(port, Connection { application, until: now.saturating_add(IDLE) });
+    pub fn open(&mut self, now: u64, port: u64, application: u64, holder: Holder) {
+        if self.shares.take(holder, 1) {
+            let until = now.saturating_add(IDLE);
+            let before = self.connections.insert(port, Connection { application, holder, until });
+            before.into_iter().for_each(|before| self.shares.give(before.holder, 1));
         }
     }
 
     /// A connection ends; the application it was to.
     pub fn close(&mut self, port: u64) -> Option<u64> {
-        self.connections.remove(&port).map(|connection| connection.application)
+        let gone = self.connections.remove(&port)?;
+        self.shares.give(gone.holder, 1);
+        Some(gone.application)
     }
 
     /// Forgets connections that nobody uses.
     pub fn sweep(&mut self, now: u64) {
-        self.connections.retain(|_, connection| connection.until > now);
+        self.retain(|connection| connection.until > now);
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Connection) -> bool) {
+        let Ports { connections, shares, .. } = self;
+        connections.retain(|_, connection| {
+            let stays = stays(connection);
+            if !stays {
+                shares.give(connection.holder, 1);
+            }
+            stays
+        });
     }
 
     /// Applications and connections.
@@ -158,14 +183,28 @@ mod tests {
         let mut ports = Ports::default();
         assert!(ports.attach(7, seat(1)).is_some() && ports.attach(0, seat(2)).is_some());
         assert_eq!(ports.attach(7, seat(3)), None, "the number is taken");
-        assert_eq!((ports.listener(7), ports.listener(8), ports.listener(-1)), (Some(1), None, None));
-        ports.open(0, 10, 1);
-        ports.open(0, 11, 2);
+        let listener = |ports: &Ports, number| ports.listener(number, Holder::HERE);
+        assert_eq!([listener(&ports, 7), listener(&ports, 8), listener(&ports, -1)], [Some(1), None, None]);
+        ports.open(0, 10, 1, Holder::HERE);
+        ports.open(0, 11, 2, Holder::HERE);
         assert_eq!(ports.application(IDLE - 1, 10), Some(1));
         assert_eq!(ports.application(2 * IDLE - 2, 10), Some(1), "use keeps it");
         assert_eq!(ports.application(IDLE, 11), None);
         ports.detach(1);
-        assert_eq!((ports.application(0, 10), ports.listener(7), ports.size()), (None, None, (1, 1)));
+        assert_eq!((ports.application(0, 10), listener(&ports, 7), ports.size()), (None, None, (1, 1)));
         assert_eq!((ports.close(11), ports.close(11)), (Some(2), None));
+        assert_eq!(ports.shares.held(), 0);
+    }
+
+    #[test]
+    fn who_opens_all_it_can_leaves_others_room_and_what_is_idle_comes_back() {
+        let holder = |row| Holder::Behind(crate::port::Payer(row));
+        let mut ports = Ports::default();
+        ports.attach(7, Seat { port: 1, session: [0; 16] });
+        (2..10_000).for_each(|port| ports.open(0, port, 1, holder(0)));
+        assert_eq!((ports.size().1, ports.listener(7, holder(0))), (CONNECTIONS_MAX / 2, None));
+        assert_eq!(ports.listener(7, holder(1)), Some(1));
+        ports.sweep(IDLE);
+        assert_eq!((ports.size().1, ports.listener(7, holder(0))), (0, Some(1)));
     }
 }

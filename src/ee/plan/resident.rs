@@ -2,12 +2,11 @@
 //!
 //! A value stands under a name and a key; who does not know the key cannot get at it. It is kept for as long as its
 //! program says, five minutes at most. There is room for so many values of so much weight, and each holder has a share of it
-//! ([`Shares`]): a principal whose signature counts, or all others behind one neighbour together, or behind one native port. When its share is
+//! ([`Shares`]): a principal whose signature counts, or all others of one neighbour together, or all strangers of a port. When its share is
 //! used up, putting another one raises an exception until something has expired.
 
+use super::holders::Holder;
 use crate::nodeos::shares::Shares;
-use crate::port::{PeerId, PortId};
-use crate::topology::Neighbour;
 use plan::value::Value;
 use std::collections::HashMap;
 
@@ -25,28 +24,6 @@ pub const SECONDS_MAX: i64 = 300;
 
 /// Name and key of a value.
 pub type Place = (Box<[u8]>, [u8; 16]);
-
-/// Who holds a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Holder {
-    /// A principal.
-    Principal(usize),
-    /// Nobody in particular, behind this port and this peer of it; natively, anybody on the link.
-    Neighbour(PortId, PeerId),
-    /// An application of this node.
-    Here,
-}
-
-impl Holder {
-    /// Who pays for what a packet keeps that is a principal's and came from somewhere.
-    pub fn of(principal: usize, from: Option<&Neighbour>) -> Holder {
-        match from {
-            _ if principal != super::ANYONE => Holder::Principal(principal),
-            Some(from) => Holder::Neighbour(from.port, from.peer),
-            None => Holder::Here,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Kept {
@@ -151,6 +128,7 @@ impl Resident {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::Payer;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -161,8 +139,8 @@ mod tests {
     #[test]
     fn values_last_as_long_as_they_should_and_five_minutes_at_most() {
         let mut resident = Resident::default();
-        assert!(resident.put(0, Holder::Here, place("a"), &Value::Int(1), 1).is_some());
-        assert!(resident.put(0, Holder::Here, place("b"), &Value::Int(2), i64::MAX).is_some());
+        assert!(resident.put(0, Holder::HERE, place("a"), &Value::Int(1), 1).is_some());
+        assert!(resident.put(0, Holder::HERE, place("b"), &Value::Int(2), i64::MAX).is_some());
         let value = |resident: &Resident, name: &str, now| resident.value(now, name.as_bytes(), [1; 16]);
         assert_eq!(value(&resident, "a", SECOND - 1), Some(Value::Int(1)));
         assert_eq!(value(&resident, "a", SECOND), None);
@@ -175,9 +153,9 @@ mod tests {
     #[test]
     fn what_is_undone_was_never_done() {
         let mut resident = Resident::default();
-        let first = resident.put(0, Holder::Here, place("a"), &Value::Int(1), 9).unwrap();
+        let first = resident.put(0, Holder::HERE, place("a"), &Value::Int(1), 9).unwrap();
         let second = resident.put(0, Holder::Principal(1), place("a"), &Value::Int(2), 9).unwrap();
-        let third = resident.put(0, Holder::Here, place("a"), &Value::Unit, 0).unwrap();
+        let third = resident.put(0, Holder::HERE, place("a"), &Value::Unit, 0).unwrap();
         for (before, value) in [(third, Some(2)), (second, Some(1)), (first, None)] {
             resident.undo(before);
             assert_eq!(resident.value(0, b"a", [1; 16]), value.map(Value::Int));
@@ -190,28 +168,28 @@ mod tests {
         let mut resident = Resident::default();
         let heavy = Value::list((0..60_000).map(Value::Int)).unwrap();
         let put = |resident: &mut Resident, now, number: usize| {
-            resident.put(now, Holder::Here, place(&number.to_string()), &heavy, 1).is_some()
+            resident.put(now, Holder::HERE, place(&number.to_string()), &heavy, 1).is_some()
         };
         let fit = (0..10).filter(|number| put(&mut resident, 0, *number)).count();
         assert_eq!(fit, 2, "of four that there is room for");
         assert!(put(&mut resident, 0, 0), "in the place of what it replaces");
         assert!(put(&mut resident, SECOND, 9));
         for number in 0..2 * VALUES_MAX {
-            resident.put(SECOND, Holder::Here, place(&number.to_string()), &Value::Unit, 1);
+            resident.put(SECOND, Holder::HERE, place(&number.to_string()), &Value::Unit, 1);
         }
         assert_eq!(resident.size().0, VALUES_MAX / 2);
-        assert!(resident.put(0, Holder::Here, ([0; NAME_MAX + 1].into(), [0; 16]), &Value::Unit, 1).is_none());
+        assert!(resident.put(0, Holder::HERE, ([0; NAME_MAX + 1].into(), [0; 16]), &Value::Unit, 1).is_none());
     }
 
     #[test]
     fn what_strangers_of_one_neighbour_put_leaves_room_for_those_of_others() {
         let mut resident = Resident::default();
         let heavy = Value::list((0..60_000).map(Value::Int)).unwrap();
-        let neighbour = |port, peer| Holder::Neighbour(PortId(port), peer);
+        let neighbour = |row| Holder::Behind(Payer(row));
         for number in 0..10 {
-            resident.put(0, neighbour(0, PeerId::NONE), place(&number.to_string()), &heavy, 300);
+            resident.put(0, neighbour(0), place(&number.to_string()), &heavy, 300);
         }
-        let others = [neighbour(0, PeerId(1)), neighbour(1, PeerId::NONE), Holder::Principal(3), Holder::Here];
+        let others = [neighbour(1), neighbour(2), Holder::Principal(3), Holder::HERE];
         for (number, holder) in others.into_iter().enumerate() {
             let place = place(&format!("other {number}"));
             assert!(resident.put(1, holder, place, &Value::list((0..5000).map(Value::Int)).unwrap(), 300).is_some());

@@ -103,8 +103,14 @@ pub(super) fn neighbour(topology: &Topology, addr: Addr, dev: Option<u32>) -> Op
 }
 
 impl Plan {
-    /// Sends a packet on.
-    pub(super) fn pass(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
+    /// Sends a packet on; `judged` if it is known whether somebody has signed it.
+    pub(super) fn pass(
+        &mut self,
+        env: &mut dyn Environment,
+        from: Option<&Neighbour>,
+        octets: &mut [u8],
+        judged: bool,
+    ) -> Fate {
         let Ok(outline) = Outline::read(octets) else { return self.end(octets, Reason::Malformed) };
         if let Err(reason) = env.admit(ANYONE, octets.len()) {
             return self.end(octets, reason);
@@ -129,7 +135,10 @@ impl Plan {
         if let Some(digest) = absent {
             return self.wait_for_code(env, from, octets, digest);
         }
-        let Some(frames) = frames(env, &next, self.whole_length(octets)) else {
+        if !judged && let Some(from) = from.filter(|from| view.bound() > self.ceiling(env, from).unsigned) {
+            return self.wait_for_signer(env, from, octets);
+        }
+        let Some(frames) = frames(env, &next, self.length_in_all(octets)) else {
             return self.end(octets, Reason::TooBig);
         };
         if view.bound() < frames {

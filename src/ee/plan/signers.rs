@@ -56,7 +56,7 @@ pub(super) struct Signer {
 pub(super) struct Signers {
     list: Vec<Signer>,
     /// Questions to the outside so far.
-    pub asked: u64,
+    asked: u64,
 }
 
 /// What came of a number of a principal's.
@@ -100,6 +100,12 @@ impl Signers {
             None => self.list.push(signer),
         }
         Seated::New(free)
+    }
+
+    /// A number for the next question.
+    pub fn next_question(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
     }
 
     /// Who is at a place.

@@ -62,7 +62,7 @@ impl Plan {
 
     /// Bounds of packets that wait here.
     pub fn held(&self) -> u64 {
-        let local: u64 = self.local.iter().map(|octets| account::bound_of(octets)).sum();
+        let local: u64 = self.local.iter().map(|(octets, _)| account::bound_of(octets)).sum();
         local + self.waiting.bounds() + self.state.jobs.bounds()
     }
 

@@ -4,10 +4,12 @@
 //! node may forget codes at any time, and loses nothing by it.
 
 use super::evaluate::Stage;
+use super::holders::Holder;
 use super::outside::Claimed;
-use super::resident::Holder;
 use super::{Environment, Fate, Next, Plan, account};
 use crate::nodeos::reason::Reason;
+use crate::nodeos::shares::gives_way;
+use crate::port::Payer;
 use crate::topology::Neighbour;
 use crate::wire::{Addr, plan as wire};
 use plan::packet::Packet;
@@ -23,7 +25,7 @@ const BYTES_MAX: usize = 1 << 20;
 const ASK_AGAIN: u64 = 300_000_000;
 
 /// Questions for a code.
-const ASKS: u8 = 3;
+pub(super) const ASKS: u8 = 3;
 
 /// Nanoseconds for which a packet waits for the outside.
 const OUTSIDE_WITHIN: u64 = 15_000_000_000;
@@ -37,13 +39,17 @@ pub(super) enum On {
     Name(Box<str>),
     /// In which role its principal acts.
     Principal(Box<Claimed>),
+    /// The same of a packet that goes on to another node: the question's number.
+    Passing(u64),
     /// A service that is to be installed.
     Service(crate::wire::Digest),
 }
 
 pub(super) struct Parked {
     pub octets: Vec<u8>,
-    from: Option<Neighbour>,
+    pub from: Option<Neighbour>,
+    /// Whose share of the worker pays for it.
+    pub payer: Payer,
     /// Whose it is, if its layers are open already.
     principal: Option<usize>,
     pub on: On,
@@ -94,18 +100,16 @@ impl Plan {
         let bytes = |list: &[Parked]| list.iter().map(|parked| parked.octets.len()).sum::<usize>();
         while self.waiting.list.len() >= WAITING_MAX || bytes(&self.waiting.list) + octets.len() > BYTES_MAX {
             // The oldest of whoever has most waiting, so one that sends what waits displaces itself.
-            let who = |parked: &Parked| Holder::of(parked.principal.unwrap_or(super::ANYONE), parked.from.as_ref());
-            let of = |at: &usize| who(&self.waiting.list[*at]);
-            let most = |at: &usize| self.waiting.list.iter().filter(|parked| who(parked) == of(at)).count();
-            let worst = (0..self.waiting.list.len()).max_by_key(|at| (most(at), usize::MAX - at));
-            let Some(worst) = worst else { break };
+            let who = |parked: &Parked| Holder::of(parked.principal.unwrap_or(super::ANYONE), parked.payer);
+            let Some(worst) = gives_way(self.waiting.list.iter(), who) else { break };
             let gone = self.waiting.list.remove(worst);
             self.state.account.unused += account::bound_of(&gone.octets);
             env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::Waiting);
         }
         let wait = if matches!(on, On::Code(_)) { ASK_AGAIN } else { OUTSIDE_WITHIN };
         let until = env.now().saturating_add(wait);
-        self.waiting.list.push(Parked { octets, from: from.copied(), principal, on, until, asked: 1 });
+        let payer = env.payer();
+        self.waiting.list.push(Parked { octets, from: from.copied(), payer, principal, on, until, asked: 1 });
     }
 
     /// A packet names a code that is not here.
@@ -179,7 +183,7 @@ impl Plan {
         let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
         self.waiting.list = others;
         for mut parked in ready {
-            env.on_behalf(parked.from.as_ref());
+            env.on_behalf(parked.payer);
             let fate = match parked.principal {
                 Some(principal) => self.evaluate_parked(env, &parked, Stage::Open(principal)),
                 None => self.process(env, parked.from.as_ref(), &mut parked.octets),
@@ -190,7 +194,7 @@ impl Plan {
                 Fate::Drop(reason) => env.drop(parked.principal.unwrap_or(super::ANYONE), reason),
             }
         }
-        env.on_behalf(None);
+        env.on_behalf(Payer::NOBODY);
     }
 
     pub(super) fn evaluate_parked(&mut self, env: &mut dyn Environment, parked: &Parked, stage: Stage) -> Fate {

@@ -306,8 +306,8 @@ impl Desk {
             Effect::Store(bytes) => self.archive.put(&bytes),
             Effect::Prepare(prepare) => self.compile(prepare.cause, workshop::Job::Prepare(prepare)),
             Effect::Authorise(claim, cause) => self.queue(cause, Job::Authorise(claim)),
-            Effect::Plan(Wish::Resolve(name), _) => {
-                if let Err(name) = self.resolver.submit(name) {
+            Effect::Plan(Wish::Resolve(name), cause) => {
+                if let Some(name) = self.resolver.submit(cause, name) {
                     self.tell(Loaded::Resolved(name, None));
                 }
             }

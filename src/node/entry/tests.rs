@@ -48,6 +48,26 @@ fn peers_have_rows_of_their_own_and_no_name_makes_another() {
     }
     assert_eq!(payer(9, PeerId(0)).0 as usize, usize::from(u16::MAX), "no such port");
     assert_eq!((entry.owners.len(), entry.came.len()), (4, 4));
+    let ways = [0, 1, 2, 3, 4].map(|row| entry.ingress(Payer(row)));
+    let of = |port, peer| Ingress::Port(PortId(port), peer);
+    let expected = [of(0, PeerId::NONE), of(0, PeerId(0)), of(0, PeerId(1)), of(1, PeerId::NONE), Ingress::Node];
+    assert_eq!(ways, expected);
+}
+
+#[test]
+fn who_has_a_key_has_a_row_for_what_it_proves_and_for_nothing_else() {
+    let mut entry = entry();
+    let addr = Addr::v4([10, 0, 1, 7]);
+    let on_link = entry.know(PortId(1), PeerId::NONE, addr, 0);
+    assert_eq!((on_link, entry.know(PortId(1), PeerId::NONE, addr, 0)), (Payer(4), Payer(4)), "two keys, one row");
+    assert_eq!(entry.know(PortId(0), PeerId(1), addr, 0), Payer(2), "the row that its peer has");
+    assert_eq!(entry.ingress(on_link), Ingress::Port(PortId(1), PeerId::NONE));
+    let mut proved = frame(1, PeerId::NONE);
+    (proved.authenticated, proved.payer) = (true, on_link);
+    let mut claimed = [frame(1, PeerId::NONE), frame(0, PeerId(1)), frame(0, PeerId(0))];
+    assert!(entry.admit(&mut proved, 0) && claimed.iter_mut().all(|frame| entry.admit(frame, 0)));
+    assert_eq!(proved.payer, Payer(4));
+    assert_eq!(claimed.map(|frame| frame.payer), [3, 0, 1].map(Payer), "strangers, strangers, a peer without a key");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::super::evaluate::{At, raise};
 use super::super::layers::{PARTS_MAX, REASSEMBLE, bare};
-use super::super::resident::Holder;
 use super::{Given, list, not_found, refused, wrong};
 use plan::eval::{Fault, State};
 use plan::name::Name;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 pub fn put(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     let [Value::Text(name), Value::Key(key), value, Value::Int(seconds)] = given else { return wrong("put") };
     let place = ((**name).into(), *key);
-    let holder = Holder::of(at.principal, at.from);
+    let holder = at.holder();
     let before = at.state.resident.put(at.env.now(), holder, place, value, *seconds).ok_or_else(refused)?;
     at.outbox.undo.push(before);
     Ok(Value::Unit)

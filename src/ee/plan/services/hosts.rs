@@ -99,7 +99,7 @@ pub fn set_flow(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Give
         return Err(raise(const { Name::known("NotNeighbor") }));
     }
     let way = Flow::new(at.env.now(), *next, *dev, *seconds);
-    let kept = at.outbox.deed(Deed::Flow((state.header.session, number), way));
+    let kept = at.outbox.deed(Deed::Flow((state.header.session, number), way, at.holder()));
     if kept { Ok(Value::Unit) } else { Err(refused()) }
 }
 

@@ -41,7 +41,7 @@ pub fn receive(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     }
     let seconds = (*seconds).clamp(0, SECONDS_MAX) as u64;
     let until = at.env.now().saturating_add(seconds * 1_000_000_000);
-    done(at.outbox.deed(Deed::Receive((**name).into(), until)))
+    done(at.outbox.deed(Deed::Receive((**name).into(), until, at.holder())))
 }
 
 pub fn count(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
@@ -80,8 +80,10 @@ pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let interval = 1_000_000_000 / u64::from(rate);
     let bytes = octets.len().saturating_mul(left as usize);
     let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), bytes);
-    let job = Job { octets, left, due: at.env.now(), interval, number: None, proves: None };
-    if silent || !at.state.jobs.has_room() || !at.outbox.deed(Deed::Job(Box::new(job))) {
+    let holder = at.holder();
+    let job =
+        Job { octets, left, due: at.env.now(), interval, number: None, proves: None, payer: at.env.payer(), holder };
+    if silent || !at.state.jobs.has_room(holder) || !at.outbox.deed(Deed::Job(Box::new(job))) {
         return Err(refused());
     }
     state.bound -= cost;

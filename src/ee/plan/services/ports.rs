@@ -42,10 +42,11 @@ pub fn open(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     if !at.env.topology().is_own(Addr(host.0)) {
         return Err(bad_host());
     }
-    let application = at.state.ports.listener(*number).ok_or_else(bad_port)?;
+    let application = at.state.ports.listener(*number, at.holder()).ok_or_else(bad_port)?;
     let port = at.env.nonce().max(1);
     let message = opened(port, state.header.source, *number as u32);
-    let done = at.outbox.deed(Deed::Open(port, application)) && at.outbox.deed(Deed::Tell(application, message));
+    let done =
+        at.outbox.deed(Deed::Open(port, application, at.holder())) && at.outbox.deed(Deed::Tell(application, message));
     if done { Ok(Value::Port(port)) } else { Err(refused()) }
 }
 
@@ -59,7 +60,7 @@ pub fn deliver(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given
     let [Value::Port(port), _] = given else { return wrong("deliver") };
     let now = at.env.now();
     let opening = at.outbox.deeds.iter().find_map(|deed| match deed {
-        Deed::Open(new, application) if new == port => Some(*application),
+        Deed::Open(new, application, _) if new == port => Some(*application),
         _ => None,
     });
     let application = opening.or_else(|| at.state.ports.application(now, *port)).ok_or_else(bad_port)?;

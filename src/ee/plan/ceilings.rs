@@ -1,0 +1,69 @@
+//! Packets with more of a bound than anybody's may have on their port: whether somebody has signed them is asked before they cause more.
+//!
+//! A port has two ceilings ([`crate::topology::Ceiling`]). What says to be signed is let in up to the one for signed packets; if it has more than the
+//! other it waits, also on its way to another node, until the outside has judged the signature and in which role the signer acts *here*. Unless that is a
+//! role of its own, the packet is cut like anybody's. The signature covers program, destination and number, not the bound: so what
+//! a copy of a signed packet may cause is bounded by the ceiling of each port that it comes in by, and by that alone.
+
+use super::layers::statement;
+use super::library::Shelf;
+use super::waiting::On;
+use super::{ANYONE, Environment, Fate, Plan, Wish};
+use crate::nodeos::reason::Reason;
+use crate::topology::{Ceiling, Neighbour};
+use plan::packet::{Header, Packet, View, ViewMut};
+
+/// Steps that judging a signature is charged as: it takes about as long.
+pub(super) const VOUCH_STEPS: u64 = 5000;
+
+impl Plan {
+    /// What bounds of a neighbour's packets count for here.
+    pub(super) fn ceiling(&self, env: &dyn Environment, from: &Neighbour) -> Ceiling {
+        let of_port = env.topology().port(from.port).map_or(Ceiling::all(0), |port| port.ceiling);
+        let most = self.config.most(from.port);
+        let unsigned = of_port.unsigned.min(most);
+        Ceiling { unsigned, signed: of_port.signed.min(most).max(unsigned) }
+    }
+
+    /// A packet on its way says to be signed: it waits until that is known. All its codes are here.
+    pub(super) fn wait_for_signer(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+        let mut seen = Vec::new();
+        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
+        let said = Packet::decode(octets, &mut shelf).ok().and_then(|packet| statement(&packet));
+        let Some((_, said)) = said else {
+            // No node will ever believe it.
+            return self.end(octets, Reason::Malformed);
+        };
+        env.charge(ANYONE, VOUCH_STEPS, 0);
+        let question = self.state.layers.signers.next_question();
+        self.park(env, Some(from), octets.to_vec(), None, On::Passing(question));
+        env.wish(Wish::Vouch(question, Box::new(said)));
+        Fate::Taken
+    }
+
+    /// Nobody whom this node knows has signed a packet: it may cause no more than others of its port.
+    pub(super) fn cut_to_unsigned(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) {
+        let Some(from) = from else { return };
+        let most = self.ceiling(env, from).unsigned;
+        let bound = View::new_checked(octets).map_or(0, |view| view.bound());
+        if let Some(mut view) = ViewMut::new_checked(octets) {
+            view.clamp(most);
+        }
+        self.note_cut(env, from, (bound, most));
+    }
+
+    /// The same of a packet that has been read.
+    pub(super) fn cut_header(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, header: &mut Header) {
+        let Some(from) = from else { return };
+        let (bound, most) = (header.bound, self.ceiling(env, from).unsigned);
+        header.bound = bound.min(most);
+        self.note_cut(env, from, (bound, most));
+    }
+
+    fn note_cut(&mut self, env: &mut dyn Environment, from: &Neighbour, (bound, most): (u32, u32)) {
+        if bound > most {
+            self.state.account.unused += u64::from(bound - most);
+            env.clamped(from, bound, most);
+        }
+    }
+}
