@@ -254,6 +254,22 @@ class Control:
         """Takes code out of the node."""
         return self.ask(**{"do": "remove-code", "name": code_name(name).hex()})
 
+    def revoke(self, *, code=None, principal=None, token=None):
+        """Takes back what a code, a principal or a token has at this node, now and from now on, as its operator.
+
+        Exactly one is named: a code by its name, a principal as `ed25519:` and 64 hexadecimal digits, a token by the
+        64 hexadecimal digits that `anode cred show` says. Gives what has ended: `codes`, `domains`, and whether it is
+        `remembered` over restarts. Neighbours are not told: only a key can do that (`anode cred revoke --key`).
+        """
+        named = {"code": code, "principal": principal, "token": token}
+        given = [(what, name) for what, name in named.items() if name is not None]
+        if len(given) != 1:
+            raise Error("name one to revoke: code, principal or token")
+        what, name = given[0]
+        if what == "code":
+            name = code_name(name).hex()
+        return self.ask(**{"do": "revoke", "what": what, "name": name})
+
     def down(self):
         """Stops the node."""
         return self.ask(do="down")

@@ -144,6 +144,29 @@ class Sockets(unittest.TestCase):
         self.assertEqual(asked[1]["bundle"], bundle.hex())
         self.assertEqual(asked[2]["name"], name.hex())
 
+    def test_what_is_revoked_is_named_as_the_node_wants_it(self):
+        asked = []
+
+        def serve(connection):
+            lines = connection.makefile("r")
+            for _ in range(3):
+                asked.append(json.loads(lines.readline()))
+                connection.sendall(json.dumps({"ok": {"codes": 1, "remembered": True}}).encode() + b"\n")
+
+        principal = "ed25519:" + "ab" * 32
+        with node(socket.SOCK_STREAM, "control.sock", serve) as directory:
+            with anode.Control(directory) as control:
+                self.assertEqual(control.revoke(code="sha256:" + "07" * 32)["codes"], 1)
+                control.revoke(principal=principal)
+                control.revoke(token="08" * 32)
+                for wrong in ({}, {"code": bytes(32), "token": "08" * 32}):
+                    with self.assertRaisesRegex(anode.Error, "name one to revoke"):
+                        control.revoke(**wrong)
+                with self.assertRaises(anode.Malformed):
+                    control.revoke(code=b"short")
+        expected = [("code", "07" * 32), ("principal", principal), ("token", "08" * 32)]
+        self.assertEqual(asked, [{"do": "revoke", "what": what, "name": name} for what, name in expected])
+
     def test_a_node_that_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as directory:
             with self.assertRaisesRegex(anode.NotRunning, directory):

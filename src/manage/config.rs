@@ -161,8 +161,10 @@ pub struct PortFile {
     pub xdp: bool,
     /// The most that a resource bound counts for that comes in by it, in frames: of PLAN packets, and of capsules whose
     /// code acts for `anyone`.
+    #[serde(default, deserialize_with = "bounds::bound")]
     pub bound_max: Option<u32>,
-    /// The same for capsules whose code acts in another role.
+    /// The same for capsules whose code acts in another role, and PLAN packets whose signer does.
+    #[serde(default, deserialize_with = "bounds::bound")]
     pub signed_bound_max: Option<u32>,
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,

@@ -7,6 +7,20 @@ use super::guard::Demand;
 use super::plan::PlanFile;
 use super::{ConfigError, NodeFile, PortFile, wrong};
 use crate::topology::Ceiling;
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
+
+/// A resource bound of the file: none that nothing could cross a link with.
+pub(super) fn one_bound<'de, D: Deserializer<'de>>(file: D) -> Result<u32, D::Error> {
+    let given = i64::deserialize(file)?;
+    let bound = u32::try_from(given).ok().filter(|bound| *bound > 0);
+    bound.ok_or_else(|| D::Error::custom(format!("{given}: a resource bound is from 1 to {}", u32::MAX)))
+}
+
+/// The same where it may be left out.
+pub(super) fn bound<'de, D: Deserializer<'de>>(file: D) -> Result<Option<u32>, D::Error> {
+    one_bound(file).map(Some)
+}
 
 impl PortFile {
     /// The ceilings of its port.

@@ -7,6 +7,9 @@ use serde::Deserialize;
 /// Jobs at a time, at most.
 const JOBS_MAX: usize = 64;
 
+/// Milliseconds of an hour: nobody waits longer for code.
+const HOUR_MS: usize = 3_600_000;
+
 /// The section `[compiler]` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -40,20 +43,15 @@ impl CompilerFile {
     /// Refuses what could compile nothing, or is more than a node does.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let numbers = [
-            ("cpu_ms", self.cpu_ms),
-            ("memory_mib", self.memory_mib),
-            ("output_mib", self.output_mib),
-            ("wall_ms", self.wall_ms),
+            ("cpu_ms", self.cpu_ms as usize, HOUR_MS),
+            ("memory_mib", self.memory_mib as usize, 16 << 10),
+            ("output_mib", self.output_mib as usize, 1 << 10),
+            ("wall_ms", self.wall_ms as usize, HOUR_MS),
+            ("jobs", self.jobs, JOBS_MAX),
         ];
-        if let Some((name, _)) = numbers.iter().find(|(_, value)| *value == 0) {
-            return wrong(format!("[compiler] {name} = 0 would compile nothing"));
+        match numbers.iter().find(|(_, value, most)| !(1..=*most).contains(value)) {
+            Some((name, value, most)) => wrong(format!("[compiler] {name} = {value}: from 1 to {most}")),
+            None => Ok(()),
         }
-        if self.memory_mib > 16 << 10 || self.output_mib > 1 << 10 {
-            return wrong("[compiler] memory_mib is at most 16384, output_mib at most 1024");
-        }
-        if self.jobs == 0 || self.jobs > JOBS_MAX {
-            return wrong(format!("[compiler] jobs is 1 to {JOBS_MAX}"));
-        }
-        Ok(())
     }
 }

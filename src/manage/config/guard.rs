@@ -80,7 +80,7 @@ impl PortFile {
             }
             for path in &neighbour.keys {
                 let secret = LinkSecret::load(path)
-                    .map_err(|error| ConfigError(format!("port {name}: neighbour {addr}: {error}")))?;
+                    .map_err(|error| ConfigError(format!("port {name}: neighbour {addr}: keys: {error}")))?;
                 match keys.iter().find(|other| other.id == secret.id).map(|other| other.addr) {
                     Some(same) if same == addr => {
                         return wrong(format!(
@@ -107,7 +107,8 @@ impl PortFile {
         }
         if self.kernel && !(self.demand.is_empty() && keys.is_empty()) {
             return wrong(format!(
-                "port {name}: kernel = true: the kernel half can neither check proofs nor say who has signed; leave kernel, demand or keys out"
+                "port {name}: kernel = true beside demand or keys: the kernel half can neither check proofs, nor make them, nor say who has \
+                 signed; set kernel = false there, or leave demand and keys out"
             ));
         }
         Ok((demands, keys))

@@ -28,6 +28,7 @@ pub struct PlanFile {
     /// Where applications can attach by TCP too.
     pub tcp: Option<SocketAddr>,
     /// The largest bound that an application's packet may have; and that a neighbour's has, where its port's is not lower.
+    #[serde(deserialize_with = "super::bounds::bound")]
     pub bound_max: Option<u32>,
     /// Where `defaultRoute` looks.
     pub routing: Routing,
@@ -65,6 +66,7 @@ pub struct IngressFile {
     /// The port's name.
     pub port: String,
     /// The largest bound a packet brings in by it.
+    #[serde(deserialize_with = "super::bounds::one_bound")]
     pub bound_max: u32,
 }
 
@@ -147,9 +149,14 @@ impl PlanFile {
     fn restricted(&self) -> Result<Vec<Name>, ConfigError> {
         let open = names("[plan] open", &self.open)?;
         if let Some(name) = open.iter().find(|name| self.restricted.iter().any(|other| name.as_str() == other)) {
-            return wrong(format!("[plan] {name} is both open and restricted"));
+            return wrong(format!("[plan] {name} is both open and restricted: leave one out"));
         }
-        let usual = Config::default().restricted.into_iter().filter(|name| !open.contains(name));
+        let usual = Config::default().restricted;
+        if let Some(name) = open.iter().find(|name| !usual.contains(name)) {
+            let all: Vec<&str> = usual.iter().map(Name::as_str).collect();
+            return wrong(format!("[plan] open: '{name}' is not restricted by default; those are {}", all.join(", ")));
+        }
+        let usual = usual.into_iter().filter(|name| !open.contains(name));
         Ok(usual.chain(names("[plan] restricted", &self.restricted)?).collect())
     }
 }
@@ -164,7 +171,11 @@ impl PrincipalFile {
 }
 
 fn names(place: &str, texts: &[String]) -> Result<Vec<Name>, ConfigError> {
-    let name = |text: &String| Name::new(text).ok_or_else(|| ConfigError(format!("{place}: '{text}' is no service")));
+    let name = |text: &String| {
+        Name::new(text).filter(|name| !name.is_none()).ok_or_else(|| {
+            ConfigError(format!("{place}: '{text}' is no name of a service: letters, digits and _, 1 to 31 of them"))
+        })
+    };
     texts.iter().map(name).collect()
 }
 
