@@ -156,7 +156,7 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
         (Request::Udp { at: "127.0.0.1:53".parse().unwrap() }, "no such overlay port"),
         (Request::Tcp { at: "127.0.0.1:80".parse().unwrap() }, "no such [plan] tcp"),
         (Request::Start { environment: "g".into() }, "no such [[ee]]"),
-        (Request::Set { setting: "gro".into(), interface: "eth2".into(), on: true }, "eth2 is no interface"),
+        (Request::Set { setting: "gro".into(), interface: "eth2".into(), on: false }, "eth2 is no interface"),
         (Request::Xdp { busy_poll_us: 0 }, "no such AF_XDP socket"),
         (Request::Frames { chunk: 2048, bytes: 1 << 20 }, "no such AF_XDP socket"),
         (Request::Realtime { thread: 1 }, "no real-time worker"),
@@ -185,6 +185,7 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
         Request::Map { name: "state_map".into(), shape: state },
         Request::Helper { kind: Helper::Loader },
         Request::Start { environment: "f".into() },
+        Request::Set { setting: "gro".into(), interface: "eth2".into(), on: true },
     ] {
         assert_eq!(checked(NODE, &request), Ok(()), "{request:?}");
     }
@@ -391,4 +392,74 @@ fn directories_that_others_can_change_are_refused() {
             assert!(why.contains("belongs to user 12345") && why.contains("chown it"), "{why}");
         }
     }
+}
+
+#[test]
+fn ways_that_others_can_change_are_refused() {
+    if !needs_root() {
+        return;
+    }
+    let refused_below = |owner: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        let above = dir.path().join("home");
+        fs::create_dir(&above).unwrap();
+        std::os::unix::fs::chown(&above, Some(owner), None).unwrap();
+        let more = |run: &Path, store: &Path| {
+            format!(
+                "name = \"m\"\nrun_dir = {run:?}\nstore = {store:?}\n\
+                 [[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.9.1/24\"]\n"
+            )
+        };
+        let fits = (dir.path().join("run"), dir.path().join("store"));
+        for (run, store) in [(above.join("below/run"), fits.1.clone()), (fits.0.clone(), above.join("below/store"))] {
+            let file = dir.path().join("node.toml");
+            fs::write(&file, more(&run, &store)).unwrap();
+            let Output { status, stderr, .. } = anode(&["node", "run"], &file).output().unwrap();
+            let why = String::from_utf8(stderr).unwrap();
+            assert!(!status.success() && why.contains("belongs to user 12345, who could put something else"), "{why}");
+            let checked = anode(&["node", "check"], &file).output().unwrap();
+            assert!(!checked.status.success(), "what a start refuses a check does");
+            assert!(!above.join("below").exists(), "nothing was made there");
+        }
+    };
+    refused_below(12345);
+}
+
+#[test]
+fn a_user_that_another_node_has_is_not_taken_with_a_store() {
+    if !needs_root() {
+        return;
+    }
+    let user = |node: &Node| standing(&format!("/proc/{}", node.process.id())).unwrap().user;
+    let one = Node::start("");
+    if fs::read_to_string("/etc/passwd").unwrap().lines().any(|line| line.starts_with("anode:")) {
+        println!("SKIPPED: somebody has made a user for all nodes");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("store/objects")).unwrap();
+    for name in ["store/objects", "store"] {
+        std::os::unix::fs::chown(dir.path().join(name), Some(user(&one)), None).unwrap();
+    }
+    let other = Node::start_in(dir, "");
+    assert_ne!(user(&one), user(&other), "they share nothing");
+    assert_eq!(fs::metadata(other.dir.path().join("store/objects")).unwrap().uid(), user(&other));
+    // What it has become it is again, and whoever keeps files beside it is too.
+    let (was, dir) = (user(&other), other.down());
+    let again = Node::start_in(dir, "");
+    assert_eq!(user(&again), was);
+    let beside = tempfile::tempdir().unwrap();
+    let shared = |name: &str| again.dir.path().join(name);
+    let text = format!(
+        "name = \"n\"\nrun_dir = {:?}\nstore = {:?}\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.8.1/24\"]\n",
+        beside.path().join("run"),
+        shared("store")
+    );
+    fs::write(beside.path().join("n.toml"), text).unwrap();
+    let mut third = anode(&["node", "run"], &beside.path().join("n.toml")).spawn().unwrap();
+    let control = beside.path().join("run/control.sock");
+    again.until("the third", || fs::metadata(&control).ok());
+    assert_eq!(fs::metadata(&control).unwrap().uid(), was);
+    third.kill().unwrap();
+    third.wait().unwrap();
 }

@@ -123,3 +123,43 @@ fn frames_that_are_too_long_are_counted() {
         assert!(begin.elapsed() < running::PATIENCE, "{came} came: {}", net.status("r"));
     }
 }
+
+/// Without the port to a.
+fn without_a(node: &str, config: &mut toml::Table) {
+    with_role(node, config);
+    config["port"].as_array_mut().unwrap().retain(|port| port["packet"].as_str() != Some("to-a"));
+}
+
+/// Kills the node and its broker, so that nobody gives back anything.
+fn kill_both(net: &mut Running) {
+    let pid = net.daemons[0].pid();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let broker = children.split_whitespace().next().unwrap().to_owned();
+    assert!(Command::new("kill").args(["-KILL", &broker]).status().unwrap().success());
+    net.daemons[0].kill().unwrap();
+    net.daemons.clear();
+}
+
+#[test]
+fn what_was_changed_at_an_interface_that_is_no_port_any_more_is_given_back() {
+    let Some(mut net) = Running::up_with("joinedp", HOSTS, &with_role) else { return };
+    cut(&net);
+    kill_both(&mut net);
+    assert!(!joins(&net, "to-a"), "nobody was there to give it back");
+    net.start(&without_a);
+    assert!(joins(&net, "to-a"), "{}", net.log("r"));
+}
+
+#[test]
+fn tags_are_taken_off_again_where_no_program_of_the_nodes_stands_any_more() {
+    let Some(mut net) = Running::up_with("joinedt", HOSTS, &in_kernel) else { return };
+    let takes = |net: &Running| net.shell("r", "ethtool -k to-a").contains("rx-vlan-offload: on");
+    assert!(!takes(&net), "the kernel half sees tags");
+    net.daemons[0].kill().unwrap();
+    net.daemons.clear();
+    net.start(&without_a);
+    assert!(takes(&net), "{}", net.log("r"));
+    net.control("r").ask(&serde_json::json!({"do": "down"})).unwrap();
+    net.daemons[0].wait().unwrap();
+    assert!(!net.log("r").contains("leaves something behind"), "{}", net.log("r"));
+}

@@ -135,8 +135,8 @@ impl Acts {
     /// The node is gone: what must not stay is undone.
     pub fn end(self) {
         let undone = if self.runs || self.adopted { Ok(()) } else { undo_kernel(&self.run_dir) };
-        // What concerns the kernel half stays as long as that does.
-        let stays = self.runs || self.adopted;
+        // What concerns the kernel half stays as long as that does; programs for AF_XDP sockets have gone with the node.
+        let stays = bpf::is_mounted(&pins::root_of(&self.run_dir));
         let given = |setting, _: &str| !stays || setting != Setting::Tags;
         if let Err(error) = undone.and_then(|()| self.settings.give_back(given).map(drop)) {
             tracing::warn!(%error, "a node leaves something behind: anode node down takes it away");

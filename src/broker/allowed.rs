@@ -76,6 +76,8 @@ impl Allowed {
                 only(self.xdp.is_some() && fits, "no such AF_XDP socket")
             }
             Request::Attach { place: Place::Refusals, .. } => only(self.kernel, "no kernel half"),
+            // Turning on undoes what a file of root's says that this node or one before it has turned off, at whatever interface that was.
+            Request::Set { on: true, .. } => Ok(()),
             Request::Set { interface, .. } if self.interfaces.contains(interface) => Ok(()),
             Request::Set { interface, .. } => Err(format!("{interface} is no interface of this node's configuration")),
             Request::Discovery { interface: index }

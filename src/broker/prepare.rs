@@ -8,9 +8,10 @@ use super::message::Door;
 use crate::manage::config::NodeFile;
 use crate::manage::config::security::{User, is_root};
 use crate::port::pcap::is_capture;
+use crate::sys::jail::{self, Place};
+use crate::sys::owners::{self, Untrusted};
 use crate::sys::privileges::{self, Identity};
 use crate::sys::process;
-use crate::sys::{jail, owners};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
@@ -66,6 +67,7 @@ pub struct Chosen {
 /// Refuses what a start would refuse, and changes nothing.
 pub fn check(file: &NodeFile) -> Result<()> {
     let run_dir = file.run_dir();
+    check_way(&run_dir)?;
     if run_dir.exists() {
         check_run_dir(&run_dir)?;
     }
@@ -122,15 +124,22 @@ pub fn prepare(file: &NodeFile) -> Result<Ready> {
         check_kept(path)?;
     }
     // Nodes that share a store and start together agree on its user.
-    let _alone = make_and_lock(&kept)?;
+    let alone = make_and_lock(&kept)?;
     let mut user = None;
     if process::is_root() {
-        let (chosen, taken) = choose(file, &run_dir)?;
+        let places = alone.iter().map(|kept| Ok(place_of(&kept.metadata()?))).collect::<std::io::Result<Vec<_>>>()?;
+        let (chosen, taken) = choose(file, &run_dir, &places)?;
         user = Some(chosen);
         lock.extend(taken);
     }
     let paths = open_all(file, &kept, user.as_ref().map(|user| user.identity))?;
+    drop(alone);
     Ok(Ready { run_dir, user, lock, paths })
+}
+
+/// By which others know where files are kept.
+fn place_of(facts: &fs::Metadata) -> Place {
+    (facts.dev(), facts.ino())
 }
 
 /// Makes what a node keeps files in, and has it alone for as long as the result lives; all nodes take them in one order.
@@ -155,17 +164,19 @@ fn make_and_lock(kept: &[&Path]) -> Result<Vec<File>> {
     sorted.iter().map(lock).collect()
 }
 
-/// Who a node becomes that is root.
-fn choose(file: &NodeFile, run_dir: &Path) -> Result<(Chosen, Option<File>)> {
+/// Who a node becomes that is root and keeps files in these places.
+fn choose(file: &NodeFile, run_dir: &Path, places: &[Place]) -> Result<(Chosen, Option<File>)> {
     if let Some(user) = chosen(file)? {
         return Ok((user, None));
     }
     let own = |uid: u32| Chosen { identity: Identity { uid, gid: uid }, name: format!("{uid}, of its own") };
-    if let Some(uid) = user_of_kept(file) {
-        // Nodes that share a store share its user.
-        return Ok((own(uid), jail::take_user(uid, uid).ok().map(|(_, taken)| taken)));
+    // Nodes that share a store share its user; one that another node has, which keeps nothing here, is given up.
+    if let Some(uid) = user_of_kept(file)
+        && let Some(taken) = jail::share_user(uid, places)?
+    {
+        return Ok((own(uid), Some(taken)));
     }
-    let (uid, taken) = take_user(run_dir)?;
+    let (uid, taken) = take_user(run_dir, places)?;
     Ok((own(uid), Some(taken)))
 }
 
@@ -195,18 +206,19 @@ fn chosen(file: &NodeFile) -> Result<Option<Chosen>> {
 }
 
 /// A user that no other living node has, the same as the last time if that is so.
-fn take_user(run_dir: &Path) -> Result<(u32, File)> {
+fn take_user(run_dir: &Path, places: &[Place]) -> Result<(u32, File)> {
     let (first, last) = USERS;
     let mixed =
         run_dir.as_os_str().as_encoded_bytes().iter().fold(7u32, |sum, octet| sum.wrapping_mul(31) ^ u32::from(*octet));
     let wanted = first + mixed % (last - first + 1);
-    let taken = jail::take_user(wanted, wanted).or_else(|_| jail::take_user(first, last));
+    let taken = jail::take_user(wanted, wanted, places).or_else(|_| jail::take_user(first, last, places));
     taken.context("no user is free for the node; name one with [security] user")
 }
 
 /// Makes the run directory ours: sockets of a node that died are taken away, those of a living one are not.
 fn claim(dir: &Path) -> Result<File> {
     let cannot = || format!("cannot make {}; set run_dir in the configuration", dir.display());
+    check_way(dir)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(cannot)?;
     check_run_dir(dir)?;
     let lock = File::open(dir).with_context(cannot)?;
@@ -225,6 +237,7 @@ fn claim(dir: &Path) -> Result<File> {
 
 /// Refuses a run directory in which somebody else can change something.
 pub fn check_run_dir(dir: &Path) -> Result<()> {
+    check_way(dir)?;
     let shown = dir.display();
     let facts = fs::symlink_metadata(dir).with_context(|| format!("{shown} cannot be looked at"))?;
     if !facts.is_dir() {
@@ -243,13 +256,24 @@ pub fn check_run_dir(dir: &Path) -> Result<()> {
             facts.mode() & 0o7777
         );
     }
-    let above = dir.parent().and_then(|above| fs::metadata(above).ok());
-    if above.is_some_and(|above| above.mode() & 0o022 != 0 && above.mode() & 0o1000 == 0) {
-        bail!(
-            "others can rename {shown}, since they can write to the directory above; chmod go-w that, or set another run_dir"
-        );
-    }
     Ok(())
+}
+
+/// Refuses a way to a directory on which somebody else could put another in its place.
+fn check_way(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let found = owners::check_way(path).with_context(|| format!("{shown} cannot be looked at"))?;
+    match found {
+        Ok(()) => Ok(()),
+        Err(Untrusted { step, owner: Some(owner) }) => bail!(
+            "{} belongs to user {owner}, who could put something else in the place of {shown}; name another directory",
+            step.display()
+        ),
+        Err(Untrusted { step, owner: None }) => bail!(
+            "others can write to {0} and put something else in the place of {shown}; chmod go-w {0}, or name another directory",
+            step.display()
+        ),
+    }
 }
 
 /// Takes a socket away that a node has left, if it is as a node leaves it.
@@ -267,6 +291,7 @@ fn take_away(path: &Path) -> Result<()> {
 
 /// Refuses a store, or a directory of files, to which others can write, or which is something else.
 pub fn check_kept(path: &Path) -> Result<()> {
+    check_way(path)?;
     let shown = path.display();
     let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
     if !facts.is_dir() {

@@ -106,12 +106,18 @@ pub fn channels(
     with_half.into_iter().chain(alone).filter_map(made).collect()
 }
 
-/// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames.
+/// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames, and no others any more, which a configuration before this one had.
 pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[Before]) {
+    let mut names = Vec::new();
     for (plan, _) in plans.iter().zip(before).filter(|(_, before)| before.program) {
         if let config::Opening::Packet { interface, .. } = plan.opening {
             leave_tags(settings, interface);
+            names.extend(ethtool::name(interface));
         }
+    }
+    let of_others = |setting, name: &str| setting == Setting::Tags && !names.iter().any(|own| own == name);
+    if let Err(error) = settings.give_back(of_others) {
+        tracing::warn!(%error, "interfaces that are no ports any more keep VLAN tags in frames (rxvlan off)");
     }
 }
 
