@@ -72,6 +72,9 @@ impl Heap {
         if used > self.limit {
             return Err(Error::Limit);
         }
+        // Beyond what a call may take without asking: a table doubles.
+        blocks.sizes.try_reserve(1).map_err(|_| Error::Memory)?;
+        let before = blocks.charged;
         if used > blocks.charged {
             let more = (used - blocks.charged).next_multiple_of(PIECE).min(self.limit - blocks.charged);
             let bytes = i64::try_from(more).map_err(|_| Error::Limit)?;
@@ -81,7 +84,12 @@ impl Heap {
         // SAFETY: the layout has a size that is not 0.
         let block = unsafe { std::alloc::alloc_zeroed(layout) };
         if block.is_null() {
-            return Err(Error::Full);
+            let more = blocks.charged - before;
+            // What the node does not take back now goes back with the heap.
+            if more > 0 && self.session.call(&Call::PoolCharge { pool: self.pool, bytes: -(more as i64) }).is_ok() {
+                blocks.charged = before;
+            }
+            return Err(Error::Memory);
         }
         blocks.sizes.insert(block as usize, bytes);
         blocks.used = used;

@@ -312,7 +312,7 @@ int an_mempoolCharge(an_MemPool_t pool, int64_t octets);
 
 /** Creates a heap whose memory is charged to a pool, in pieces of 64 KiB; at most limit octets, 0: as many as the pool has. */
 an_Heap_t an_heapCreate(void *mem, an_MemPool_t pool, uint64_t limit);
-/** Zeroed memory, aligned to 16. AN_ELIMIT: over the heap's or the pool's limit. */
+/** Zeroed memory, aligned to 16. AN_ELIMIT: over the heap's or the pool's limit. AN_ENOMEM: the process has none; nothing is charged then. */
 void *an_heapAlloc(an_Heap_t heap, size_t octets);
 /** Frees it. AN_EINVAL: not of this heap, or freed already. */
 int an_heapFree(an_Heap_t heap, void *block);

@@ -71,10 +71,36 @@ static int refused(int worked)
     return 1;
 }
 
+/* Whether all of a pool is free. */
+static int is_free(an_MemPool_t pool, int64_t all)
+{
+    return an_mempoolCharge(pool, all) == AN_OK && an_mempoolCharge(pool, -all) == AN_OK;
+}
+
+/* A block that the process has no memory for is charged to nobody, and a heap whose table has no room for another entry does not end it. */
+static void heaps(void)
+{
+    enum { ALL = 12 << 20 };
+    an_MemPool_t pool = an_mempoolCreate(0, an_domainSelf(node), &(struct an_MemPoolSpec){.limit = ALL});
+    an_Heap_t heap = pool ? an_heapCreate(0, pool, 0) : 0;
+    MUST(heap);
+    limit(mapped() + (8 << 20));
+    MUST(!an_heapAlloc(heap, ALL) && an_error() == AN_ENOMEM);
+    MUST(is_free(pool, ALL));
+    unsigned blocks = 0;
+    while (an_heapAlloc(heap, 1))
+        blocks++;
+    MUST(an_error() == AN_ENOMEM && blocks > 1000);
+    limit(RLIM_INFINITY);
+    MUST(an_heapAlloc(heap, 1) && an_heapDestroy(heap) == AN_OK);
+    MUST(is_free(pool, ALL) && an_mempoolDestroy(pool) == AN_OK);
+}
+
 int main(void)
 {
     node = an_nodeConnect(0, &(struct an_NodeSpec){.cred = an_credCreate(0, "ee")});
     MUST(node);
+    heaps();
     an_Domain_t domain = an_domainSelf(node);
     limit(mapped() + (8 << 20));
     /* A stack that does not fit: there is neither a thread nor a domain then. */
