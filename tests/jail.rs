@@ -230,27 +230,90 @@ fn an_ordinary_user_has_jails_too() {
     if !has_root() || std::env::var_os("JAIL_AS_USER").is_some() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // Where the tests lie an ordinary user may not look.
-    let copy = |from: &Path, name: &str| {
-        let to = dir.path().join(name);
-        std::fs::copy(from, &to).unwrap();
-        to
-    };
-    let helper = copy(Path::new(env!("CARGO_BIN_EXE_anode")), "anode");
-    let test = copy(&std::env::current_exe().unwrap(), "test");
-    let mut command = Command::new(test);
-    command.args(["--nocapture", "weaker_jails"]).env("JAIL_AS_USER", helper).env_remove("CI");
+    let there = Elsewhere::new();
+    let mut command = Command::new(&there.test);
+    command.args(["--nocapture", "weaker_jails"]).env("JAIL_AS_USER", &there.helper).env_remove("CI");
     let done = command.uid(60_500).gid(60_500).current_dir("/").output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     println!("{said}");
     assert!(done.status.success() && said.contains("weaker: "), "{said}");
 }
 
+/// This test program and the helper, where an ordinary user may look.
+struct Elsewhere {
+    dir: tempfile::TempDir,
+    test: PathBuf,
+    helper: PathBuf,
+}
+
+impl Elsewhere {
+    fn new() -> Elsewhere {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let copy = |from: &Path, name: &str| {
+            let to = dir.path().join(name);
+            std::fs::copy(from, &to).unwrap();
+            to
+        };
+        let helper = copy(Path::new(env!("CARGO_BIN_EXE_anode")), "anode");
+        let test = copy(&std::env::current_exe().unwrap(), "test");
+        Elsewhere { dir, test, helper }
+    }
+}
+
+/// Runs a test as an ordinary user who gets no user namespaces: there are none for a process whose root is not that of its namespace.
+#[test]
+fn without_namespaces_no_socket_of_the_user_is_to_be_had() {
+    let _alone = alone();
+    if !has_root() || std::env::var_os("JAIL_AS_USER").is_some() {
+        return;
+    }
+    let there = Elsewhere::new();
+    let root = there.dir.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let script = "mount --rbind / \"$0\" && exec chroot --userspec=60500:60500 --groups= \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).arg(&root).arg(&there.test).args(["--nocapture", "exposed_jails"]);
+    let done = command.env("JAIL_AS_USER", &there.helper).env("JAIL_EXPOSED", "1").env_remove("CI").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("Namespaces"), "{said}");
+}
+
+/// What a program tries that has the user of whoever listens.
+const ATTEMPTS: &str = "import socket, sys
+def attempt(name, work):
+    try: work(); print(name, 'DONE')
+    except PermissionError: print(name, 'refused')
+one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+one.send(b'x'); print('pair', other.recv(1).decode())
+attempt('socket', lambda: socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+attempt('datagrams', lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+attempt('connect', lambda: one.connect(sys.argv[1]))";
+
+#[test]
+fn exposed_jails() {
+    let (Some(helper), Some(_)) = (std::env::var_os("JAIL_AS_USER"), std::env::var_os("JAIL_EXPOSED")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("control.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let starter = Starter::new(helper.into(), "exposed").unwrap();
+    let words = ["python3", "-c", ATTEMPTS, path.to_str().unwrap()].map(str::to_owned).to_vec();
+    let jail = Jail { program: Program::File(words), ..jail("") };
+    let (mut said, saying) = std::io::pipe().unwrap();
+    let jailed = starter.start(&jail, &[saying.as_fd(), saying.as_fd()]).unwrap();
+    drop(saying);
+    println!("weaker: {:?}", jailed.weaker);
+    let mut words = String::new();
+    said.read_to_string(&mut words).unwrap();
+    jailed.wait();
+    assert_eq!(words, "pair x\nsocket refused\ndatagrams refused\nconnect refused\n");
+}
+
 #[test]
 fn weaker_jails() {
-    let Some(helper) = std::env::var_os("JAIL_AS_USER") else { return };
+    let Some(helper) = std::env::var_os("JAIL_AS_USER").filter(|_| std::env::var_os("JAIL_EXPOSED").is_none()) else {
+        return;
+    };
     let starter = Starter::new(helper.into(), "user").unwrap();
     let jailed = starter.start(&Jail { keep: vec![], ..jail("sleep 1000") }, &[]).unwrap();
     println!("weaker: {:?}", jailed.weaker);

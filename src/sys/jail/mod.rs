@@ -181,7 +181,7 @@ impl Part {
         match self {
             Part::User => "no user of their own (needs root): they run as the node's user",
             Part::Namespaces => {
-                "no namespaces (needs root or user namespaces): files and signals are guarded by Landlock and seccomp alone"
+                "no namespaces (needs root or user namespaces): files, signals and sockets are guarded by Landlock and seccomp alone, and no Unix socket but the inherited one is to be had"
             }
             Part::Landlock => "no Landlock in this kernel: files are guarded by namespaces and their owners alone",
             Part::Memory => "no control group for memory: shared memory is bounded by address space alone",

@@ -69,7 +69,7 @@ fn become_program(child: Child<'_>) -> io::Result<()> {
     }
     let Some(command) = command else { return Ok(()) };
     usual_signals()?;
-    seccomp::apply_compiled(&filters)?;
+    seccomp::apply_compiled(&filters, !birth.namespaces)?;
     Err(command.execute())
 }
 

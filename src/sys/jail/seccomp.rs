@@ -3,6 +3,8 @@
 //! A file has two filters. `allow` names what may be called; everything else fails with EPERM, or ends the process where the file
 //! says so. `absent` names calls that fail as if the kernel did not know them, so that libraries use others whose arguments a
 //! filter can see (`clone` instead of `clone3`); of two refusals the kernel tells the other, so they are among what is allowed too.
+//! Those of environments have a third: `exposed` names what fails besides where no root of the jail's own hides the host's sockets, to which nothing but
+//! the list forbids a way. Landlock does not guard connecting to a path, and the node knows its user's processes by that user.
 
 use seccompiler::{BpfMap, BpfProgram, TargetArch};
 use std::io;
@@ -40,10 +42,11 @@ pub(super) fn compile(name: &str) -> io::Result<BpfMap> {
     seccompiler::compile_from_json(list.as_bytes(), processor).map_err(io::Error::other)
 }
 
-/// Applies compiled filters to this thread, for good.
-pub(super) fn apply_compiled(filters: &BpfMap) -> io::Result<()> {
-    // The second forbids that there is another.
-    for part in ["absent", "allow"] {
+/// Applies compiled filters to this thread, for good; `exposed`: nothing hides the host's sockets.
+pub(super) fn apply_compiled(filters: &BpfMap, exposed: bool) -> io::Result<()> {
+    let exposed = exposed.then_some("exposed");
+    // The last forbids that there is another.
+    for part in ["absent"].into_iter().chain(exposed).chain(["allow"]) {
         if let Some(filter) = filters.get(part) {
             seccompiler::apply_filter(filter).map_err(io::Error::other)?;
         }
@@ -80,7 +83,7 @@ pub fn load(name: &str) -> io::Result<BpfProgram> {
 
 /// Lets this thread make no other system calls than those of a list, for good.
 pub fn apply(name: &str) -> io::Result<()> {
-    apply_compiled(&compile(name)?)
+    apply_compiled(&compile(name)?, false)
 }
 
 #[cfg(test)]
@@ -92,9 +95,10 @@ mod tests {
         for (name, list) in LISTS {
             let filters = compile(name).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(filters.contains_key("allow"), "{name}");
-            assert!(filters.keys().all(|part| ["allow", "absent"].contains(&part.as_str())), "{name}");
+            assert!(filters.keys().all(|part| ["allow", "absent", "exposed"].contains(&part.as_str())), "{name}");
             let value: serde_json::Value = serde_json::from_str(list).unwrap();
             assert_eq!(value["allow"]["filter_action"], "allow", "{name} is a list of what is allowed");
+            assert_eq!(filters.contains_key("exposed"), name.starts_with("ee"), "{name}");
         }
         assert!(check("ee").is_ok() && check("none").is_err() && compile("none").is_err());
     }
