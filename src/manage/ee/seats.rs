@@ -1,23 +1,24 @@
-//! Who has how many sessions: a quota for each user and each environment, so that nobody takes the last place of another.
+//! Who has how many sessions: each user has a share of those that operators' processes may have ([`Shares`]), each environment a number of its own, so that
+//! nobody takes the last place of another.
 //!
-//! A connection that has not said hello has a smaller quota, and a time ([`super::GREETING`]). Entries are there as long as somebody
+//! Connections that have not said hello have fewer places, and a time ([`super::GREETING`]). Entries are there as long as somebody
 //! has a place, so there are no more of them than places.
 
 use crate::nodeos::domain::DomainId;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::nodeos::shares::Shares;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sessions of one user's processes, those that say hello included.
-pub const USER_SESSIONS_MAX: usize = 48;
+/// Sessions of all processes that operators connect; half of them are there for one user alone.
+pub const USERS_SESSIONS_MAX: u64 = 128;
 
-/// Sessions of all processes that operators connect.
-pub const USERS_SESSIONS_MAX: usize = 128;
+/// The same for connections that have not said hello.
+pub const USERS_GREETING_MAX: u64 = 16;
 
-/// Sessions of one environment.
-pub const ENVIRONMENT_SESSIONS_MAX: usize = 16;
+/// Sessions of one environment. The configuration says how many environments there are.
+pub const ENVIRONMENT_SESSIONS_MAX: u64 = 16;
 
-/// Connections of one holder that have not said hello.
-pub const GREETING_MAX: usize = 8;
+/// Connections of one environment that have not said hello.
+pub const ENVIRONMENT_GREETING_MAX: u64 = 8;
 
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,15 +29,53 @@ pub enum Holder {
     Environment(DomainId),
 }
 
-#[derive(Default)]
+/// Places of one kind.
 struct Taken {
-    greeting: usize,
-    sessions: usize,
+    users: Shares<u32>,
+    environments: Shares<DomainId>,
+    /// Of one environment.
+    most: u64,
+}
+
+impl Taken {
+    fn new(users: u64, most: u64) -> Taken {
+        Taken { users: Shares::new(users), environments: Shares::new(u64::MAX), most }
+    }
+
+    fn take(&mut self, holder: Holder) -> bool {
+        match holder {
+            Holder::User(uid) => self.users.take(uid, 1),
+            Holder::Environment(domain) => {
+                self.environments.of(domain) < self.most && self.environments.take(domain, 1)
+            }
+        }
+    }
+
+    fn give(&mut self, holder: Holder) {
+        match holder {
+            Holder::User(uid) => self.users.give(uid, 1),
+            Holder::Environment(domain) => self.environments.give(domain, 1),
+        }
+    }
+}
+
+/// All places, and of them those for connections that have not said hello.
+struct Places {
+    sessions: Taken,
+    greeting: Taken,
 }
 
 /// The places of a node.
-#[derive(Clone, Default)]
-pub struct Seats(Arc<Mutex<HashMap<Holder, Taken>>>);
+#[derive(Clone)]
+pub struct Seats(Arc<Mutex<Places>>);
+
+impl Default for Seats {
+    fn default() -> Seats {
+        let sessions = Taken::new(USERS_SESSIONS_MAX, ENVIRONMENT_SESSIONS_MAX);
+        let greeting = Taken::new(USERS_GREETING_MAX, ENVIRONMENT_GREETING_MAX);
+        Seats(Arc::new(Mutex::new(Places { sessions, greeting })))
+    }
+}
 
 /// A place; free again when it goes.
 pub struct Seat {
@@ -48,21 +87,21 @@ pub struct Seat {
 impl Seats {
     /// A place for a connection that has not said hello, if its holder may have one more.
     pub fn take(&self, holder: Holder) -> Option<Seat> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_user = |holder: &Holder| matches!(holder, Holder::User(_));
-        let users: usize = all.iter().filter(|(other, _)| is_user(other)).map(|(_, taken)| taken.sessions).sum();
-        let most = if is_user(&holder) { USER_SESSIONS_MAX } else { ENVIRONMENT_SESSIONS_MAX };
-        if is_user(&holder) && users >= USERS_SESSIONS_MAX {
+        let mut places = self.places();
+        if !places.sessions.take(holder) {
             return None;
         }
-        let (sessions, greeting) = all.get(&holder).map_or((0, 0), |taken| (taken.sessions, taken.greeting));
-        if sessions >= most || greeting >= GREETING_MAX {
+        if !places.greeting.take(holder) {
+            places.sessions.give(holder);
             return None;
         }
-        let taken = all.entry(holder).or_default();
-        taken.sessions += 1;
-        taken.greeting += 1;
+        drop(places);
         Some(Seat { seats: self.clone(), holder, greeting: true })
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        // What it holds is right between any two statements.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,8 +109,7 @@ impl Seat {
     /// Its connection has said hello.
     pub fn greeted(&mut self) {
         if std::mem::take(&mut self.greeting) {
-            let mut all = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.entry(self.holder).and_modify(|taken| taken.greeting -= 1);
+            self.seats.places().greeting.give(self.holder);
         }
     }
 }
@@ -79,13 +117,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.greeted();
-        let mut all = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(taken) = all.get_mut(&self.holder) {
-            taken.sessions -= 1;
-            if taken.sessions == 0 {
-                all.remove(&self.holder);
-            }
-        }
+        self.seats.places().sessions.give(self.holder);
     }
 }
 
@@ -96,23 +128,29 @@ mod tests {
     #[test]
     fn nobody_takes_the_places_of_others() {
         let seats = Seats::default();
-        let half_open: Vec<_> = (0..200).map_while(|_| seats.take(Holder::User(1))).collect();
-        assert_eq!(half_open.len(), GREETING_MAX);
-        let mut sessions = Vec::new();
-        while let Some(mut seat) = seats.take(Holder::User(0)) {
-            seat.greeted();
-            sessions.push(seat);
+        let half_open: Vec<_> = (0..200).map_while(|_| seats.take(Holder::User(1000))).collect();
+        assert_eq!(half_open.len() as u64, USERS_GREETING_MAX / 2);
+        let fill = |holder: Holder| {
+            let one = || {
+                let mut seat = seats.take(holder)?;
+                seat.greeted();
+                Some(seat)
+            };
+            (0..200).map_while(|_| one()).collect::<Vec<_>>()
+        };
+        let users: Vec<_> = (0..4).map(|uid| fill(Holder::User(uid))).collect();
+        assert_eq!(users[0].len() as u64, (USERS_SESSIONS_MAX - USERS_GREETING_MAX / 2) / 2, "half of what is left");
+        assert!(users.iter().all(|own| !own.is_empty()));
+        assert!(seats.take(Holder::User(4)).is_some(), "for whoever has none there is one");
+        let environments: Vec<_> = (5..8).map(|number| fill(Holder::Environment(DomainId(number)))).collect();
+        assert!(environments.iter().all(|own| own.len() as u64 == ENVIRONMENT_SESSIONS_MAX));
+        let domain = Holder::Environment(DomainId(9));
+        let half_open_too: Vec<_> = (0..200).map_while(|_| seats.take(domain)).collect();
+        assert_eq!(half_open_too.len() as u64, ENVIRONMENT_GREETING_MAX);
+        drop((half_open, half_open_too, users, environments));
+        let places = seats.places();
+        for taken in [&places.sessions, &places.greeting] {
+            assert_eq!((taken.users.held(), taken.environments.held()), (0, 0), "nothing is left");
         }
-        assert_eq!(sessions.len(), USER_SESSIONS_MAX);
-        assert!(seats.take(Holder::Environment(DomainId(5))).is_some() && seats.take(Holder::User(2)).is_some());
-        let mut own = Vec::new();
-        while let Some(mut seat) = seats.take(Holder::Environment(DomainId(5))) {
-            seat.greeted();
-            own.push(seat);
-        }
-        assert_eq!(own.len(), ENVIRONMENT_SESSIONS_MAX);
-        assert!(seats.take(Holder::Environment(DomainId(6))).is_some());
-        drop((half_open, sessions, own));
-        assert!(seats.0.lock().unwrap().is_empty(), "nothing is left");
     }
 }
