@@ -2,6 +2,8 @@
 
 #[path = "nodeos/build.rs"]
 mod build;
+#[path = "running/lease.rs"]
+mod lease;
 #[path = "running/mod.rs"]
 mod running;
 #[path = "running/single.rs"]

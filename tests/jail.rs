@@ -2,8 +2,12 @@
 //!
 //! As root all parts are there; the same as an ordinary user (or in a user namespace) has weaker ones, which are named.
 
+#[path = "running/lease.rs"]
+mod lease;
+
 use anode::sys::jail::{End, Group, Identity, Jail, Limits, Part, Paths, Program, Starter};
 use anode::sys::process::is_root;
+use lease::Lease;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::UnshareFlags;
 use std::collections::BTreeSet;
@@ -185,6 +189,35 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
     let few = Jail { keep: vec![3], ..jail("") };
     assert!(starter.start(&few, &[]).unwrap_err().to_string().contains("as many"));
     assert_eq!(descriptors(), before);
+}
+
+/// All processes that this one is the parent of.
+fn children() -> BTreeSet<u32> {
+    let own = format!("PPid:\t{}", std::process::id());
+    let is_child = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.lines().any(|line| line == own))
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_child).collect()
+}
+
+#[test]
+fn a_program_that_never_begins_leaves_nothing() {
+    let _alone = alone();
+    let starter = starter("never");
+    // Whatever is made once is there.
+    run(&starter, &jail("true"));
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = dir.path().join("sleep");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let _lease = Lease::of(&program);
+    let before = (children(), descriptors());
+    let words = vec![program.display().to_string(), "1000".into()];
+    let jail = Jail { program: Program::File(words), keep: vec![], ..jail("") };
+    let why = starter.start(&jail, &[]).unwrap_err().to_string();
+    assert!(why.contains("not ready"), "{why}");
+    assert_eq!((children(), descriptors()), before, "it waits no more, and is nobody's child");
 }
 
 #[test]

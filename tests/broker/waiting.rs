@@ -1,51 +1,11 @@
 //! An environment that does not begin: its program is a file that somebody else has leased, so the kernel has whoever starts it wait.
 
+use crate::lease::Lease;
 use crate::running::{ANODE, HOSTS, Running};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// Says "held" when it has the lease of a file, and "asked" when somebody waits for that.
-const LEASE: &str = "import fcntl, os, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
-file = os.open(sys.argv[1], os.O_RDONLY)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-print('held', flush=True)
-signal.sigwait([signal.SIGIO])
-print('asked', flush=True)
-signal.pause()";
-
-/// A file that nobody else can open.
-struct Lease {
-    holder: Child,
-    said: BufReader<std::process::ChildStdout>,
-}
-
-impl Lease {
-    fn of(file: &Path) -> Lease {
-        let mut command = Command::new("python3");
-        let mut holder = command.args(["-c", LEASE]).arg(file).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lease = Lease { said: BufReader::new(holder.stdout.take().unwrap()), holder };
-        lease.await_said("held");
-        lease
-    }
-
-    fn await_said(&mut self, word: &str) {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), word);
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
-    }
-}
+use std::process::Command;
 
 /// Opens a channel at a node, and sends by it.
 fn cut_and_send(net: &Running) {

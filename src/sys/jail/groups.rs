@@ -91,11 +91,6 @@ impl Parent {
         Parent { places, _locks: locks }
     }
 
-    /// Lets a user remove the directories of jails below this one, and no more: the limits stay their maker's.
-    pub fn give_to(&self, uid: u32) -> io::Result<()> {
-        self.places.iter().try_for_each(|place| std::os::unix::fs::chown(&place.at, Some(uid), None))
-    }
-
     /// What limits cannot be set here.
     pub fn lacks(&self) -> Vec<Part> {
         let wanted =

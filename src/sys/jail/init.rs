@@ -128,10 +128,10 @@ fn become_user(birth: &Birth) -> io::Result<()> {
     Ok(())
 }
 
-/// A descriptor that can be read when a child has ended. That the jail is asked to end is for the program, not for this process.
+/// A descriptor that can be read when a child has ended. That the jail is asked to end is for the program, which unblocks it, not for this process.
 fn block_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset(3) before it is read, lives for the calls, and no handler is installed: the disposition
-    // set for SIGTERM is to ignore it.
+    // SAFETY: the set is initialised by sigemptyset(3) before it is read and lives for the calls, which touch no other memory. No handler is installed:
+    // both signals stay blocked for as long as this process lives, so they wait and are never delivered; SIGCHLD is read, SIGTERM is not.
     let descriptor = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);

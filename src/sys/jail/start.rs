@@ -6,7 +6,7 @@ use super::message::{End, MESSAGE_MAX, Order, Said};
 use super::{Identity, Jail, Part, check_name};
 use crate::sys::seqpacket::SeqPacket;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred};
-use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -79,11 +79,6 @@ impl Starter {
 
     fn parent(&self) -> &Parent {
         self.parent.get_or_init(|| Parent::open(&self.name))
-    }
-
-    /// Lets a user remove the control groups of jails that have ended.
-    pub fn give_groups_to(&self, uid: u32) -> io::Result<()> {
-        self.parent().give_to(uid)
     }
 
     /// Starts a jail; of `descriptors` each is at the number that the jail says.
@@ -171,6 +166,10 @@ fn begin(helper: &PathBuf, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Res
     // It holds the other end.
     drop(command);
     let heard = hear(control);
+    if heard.is_err() {
+        // It may wait for what never comes, as a file that somebody has leased; one that has gone cannot be killed.
+        let _ = child.kill();
+    }
     // The helper has gone, or goes: it has nothing left to do.
     match child.wait() {
         // Where nobody waits for children the kernel does.
@@ -179,28 +178,43 @@ fn begin(helper: &PathBuf, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Res
     }
 }
 
+/// An init process: its number, its user, itself.
+type Born = (u32, u32, OwnedFd);
+
+/// Hears that the program runs. If it does not, nothing of the jail lives afterwards.
 fn hear(control: SeqPacket) -> Result<Jailed, Refusal> {
-    let (mut born, mut program, mut message) = (None, None, vec![0; 4096]);
+    let mut born = None;
+    match await_program(&control, &mut born) {
+        Ok((pid, weaker)) => {
+            let (first, uid, process) = born.ok_or_else(|| io::Error::other("a jail without a process"))?;
+            let (pid, groups) = (pid.unwrap_or(first), Groups::default());
+            Ok(Jailed { pid, uid, process, control, weaker, groups })
+        }
+        Err(refusal) => {
+            drop(control);
+            if let Some((_, _, process)) = born {
+                // It ends by itself, unless it is what waits; one that has ended cannot be killed.
+                let _ = pidfd_send_signal(&process, Signal::KILL);
+                reap(&process);
+            }
+            Err(refusal)
+        }
+    }
+}
+
+/// Waits until the program runs: its number, if the kernel has said it, and what is weaker.
+fn await_program(control: &SeqPacket, born: &mut Option<Born>) -> Result<(Option<u32>, Vec<Part>), Refusal> {
+    let (mut program, mut message) = (None, vec![0; 4096]);
     loop {
         if !control.wait(PATIENCE)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "a jail was not ready within 10 s").into());
         }
-        let (said, process, sender) = receive(&control, &mut message)?;
+        let (said, process, sender) = receive(control, &mut message)?;
         match said {
-            Said::Born { pid, uid } => born = process.map(|process| (pid, uid, process)),
+            Said::Born { pid, uid } => *born = process.map(|process| (pid, uid, process)),
             Said::Program => program = sender,
-            Said::Runs { weaker } => {
-                let (pid, uid, process) = born.ok_or_else(|| io::Error::other("a jail without a process"))?;
-                let pid = program.unwrap_or(pid);
-                return Ok(Jailed { pid, uid, process, control, weaker, groups: Groups::default() });
-            }
-            Said::Failed { part, why } => {
-                drop(control);
-                if let Some((_, _, process)) = born {
-                    reap(&process);
-                }
-                return Err(Refusal { part, error: io::Error::other(why) });
-            }
+            Said::Runs { weaker } => return Ok((program, weaker)),
+            Said::Failed { part, why } => return Err(Refusal { part, error: io::Error::other(why) }),
             Said::Ended(end) => return Err(io::Error::other(format!("it ended at once: {end}")).into()),
         }
     }
