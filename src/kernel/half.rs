@@ -104,7 +104,37 @@ pub(super) struct State {
     pub(super) settled: bool,
 }
 
+/// What a process before this one has left of that.
+struct Before {
+    slots: Slots,
+    copies: Copies,
+    routes: HashMap<Prefix, Option<NextHop>>,
+    generation: u64,
+    origin: u64,
+    told: u32,
+}
+
 impl State {
+    /// As it is before any port has a kernel half.
+    fn beginning(before: Before, inherited: HashMap<Digest, Option<OwnedFd>>) -> State {
+        let Before { slots, copies, routes, generation, origin, told } = before;
+        State {
+            ports: Vec::new(),
+            slots,
+            copies,
+            routes,
+            // The next look at the host says. Until then every way is asked for.
+            ruled: true,
+            permille: SHARE_PERMILLE,
+            generation,
+            origin,
+            neighbours: Vec::new(),
+            told,
+            inherited,
+            settled: false,
+        }
+    }
+
     /// The interface of a port of the kernel half.
     pub(super) fn interface(&self, port: u32) -> Option<u32> {
         self.ports.iter().find(|attached| attached.port.number == port).map(|attached| attached.port.interface)
@@ -119,6 +149,17 @@ impl State {
     pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> {
         self.ports.iter().map(|attached| attached.port.interface)
     }
+}
+
+/// Loads the programs that all codes share: the ingress and the egress, and those between, which are in a map of theirs then.
+fn programs(maps: &Maps, doors: &Doors) -> io::Result<[Program; 2]> {
+    let find = |name: &str| match name {
+        "doors_map" => Ok(doors.as_fd()),
+        _ => maps.descriptor(name),
+    };
+    let [learn, act, family, later] = ["learn", "act", "family", "later"].map(|name| own::load(name, find));
+    maps.set_stations(&[learn?, act?, family?, later?])?;
+    Ok([own::load("ingress", find)?, own::load("egress", find)?])
 }
 
 /// The kernel half of one node.
@@ -158,14 +199,7 @@ impl KernelHalf {
             None => (0, heritage.origin.unwrap_or(origin), 0),
         };
         let doors = Arc::new(Doors::new()?);
-        let find = |name: &str| match name {
-            "doors_map" => Ok(doors.as_fd()),
-            _ => maps.descriptor(name),
-        };
-        let [learn, act, family, later] = ["learn", "act", "family", "later"].map(|name| own::load(name, find));
-        maps.set_stations(&[learn?, act?, family?, later?])?;
-        let egress = own::load("egress", find)?;
-        let ingress = own::load("ingress", find)?;
+        let [ingress, egress] = programs(&maps, &doors)?;
         if let Some(set) = set.as_ref().filter(|_| is_new) {
             set_up(set, &maps)?;
         }
@@ -174,21 +208,8 @@ impl KernelHalf {
         let sent = pinned.as_ref().is_some_and(|pinned| pinned.set.open(copies::PIN).is_ok());
         let copies = Copies::adopted(sent, held.iter().map(|held| held.entry.name));
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
-        let state = State {
-            ports: Vec::new(),
-            slots: Slots::new(held),
-            copies,
-            routes,
-            // The next look at the host says. Until then every way is asked for.
-            ruled: true,
-            permille: SHARE_PERMILLE,
-            generation,
-            origin,
-            neighbours: Vec::new(),
-            told,
-            inherited: heritage.codes,
-            settled: false,
-        };
+        let before = Before { slots: Slots::new(held), copies, routes, generation, origin, told };
+        let state = State::beginning(before, heritage.codes);
         let environment = environment()?;
         let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
         let (accounts, records) = (Accounts::of(&maps)?, Records::of(&maps)?);

@@ -10,7 +10,7 @@ use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, Linked};
 use crate::sys::bpf::{Functions, Hook, Link, Map, MapKind, MapShape, Program, Types, XdpMode};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// A map of interfaces.
 pub(super) const LINKS: &str = "devices";
@@ -157,9 +157,4 @@ pub fn attach_here(program: &Program, interface: u32, place: Place) -> io::Resul
 pub fn shape_of(shape: Shape) -> Option<MapShape> {
     let kind = MapKind::of(shape.kind)?;
     Some(MapShape { kind, key: shape.key as usize, value: shape.value as usize, entries: shape.entries })
-}
-
-/// A program that was loaded before.
-pub fn adopt(program: OwnedFd) -> Program {
-    Program::adopt(program)
 }

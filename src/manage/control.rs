@@ -261,6 +261,30 @@ impl Handle {
         Ok(status)
     }
 
+    /// Adds code to the store, by its bundle in hexadecimal.
+    fn add_code(&self, bundle: &str) -> Result<Value, String> {
+        let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
+        let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
+        let (name, granted) = (bundle.name(), bundle.credentials().is_some());
+        self.shelf.ask(Request::Add(Box::new(bundle)))?;
+        self.with_node(move |node, turn| match granted {
+            true => node.look_again(turn, &name),
+            false => node.forget_refusal(&name),
+        })?;
+        Ok(json!({"name": name.to_string()}))
+    }
+
+    /// Makes a module, in hexadecimal, a service of PLAN programs.
+    fn load_service(&self, name: &str, signature: &str, module: &str) -> Result<Value, String> {
+        let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
+        let signature = Signature::parse(signature)?;
+        // Compiled here, so that the worker does not wait for it.
+        let service = Box::new(WasmService::load(&module)?);
+        let called = name.to_owned();
+        self.with_node(move |node, _| node.load_service(&called, signature, service))??;
+        Ok(json!({ "name": name }))
+    }
+
     fn answer(&self, ask: Ask) -> Result<Value, String> {
         match ask {
             Ask::Status => self.status(),
@@ -269,17 +293,7 @@ impl Handle {
                 let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
                 Ok(lines.iter().map(line).collect())
             }
-            Ask::AddCode { bundle } => {
-                let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
-                let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
-                let (name, granted) = (bundle.name(), bundle.credentials().is_some());
-                self.shelf.ask(Request::Add(Box::new(bundle)))?;
-                self.with_node(move |node, turn| match granted {
-                    true => node.look_again(turn, &name),
-                    false => node.forget_refusal(&name),
-                })?;
-                Ok(json!({"name": name.to_string()}))
-            }
+            Ask::AddCode { bundle } => self.add_code(&bundle),
             Ask::RemoveCode { name } => {
                 let name: Digest = name.parse().map_err(|error: crate::wire::DigestError| error.to_string())?;
                 self.shelf.ask(Request::Remove(name))?;
@@ -298,15 +312,7 @@ impl Handle {
                 serde_json::to_value(channels).map_err(|error| error.to_string())
             }
             Ask::Cut(wanted) => super::domains::cut(self, wanted),
-            Ask::LoadService { name, signature, module } => {
-                let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
-                let signature = Signature::parse(&signature)?;
-                // Compiled here, so that the worker does not wait for it.
-                let service = Box::new(WasmService::load(&module)?);
-                let called = name.clone();
-                self.with_node(move |node, _| node.load_service(&called, signature, service))??;
-                Ok(json!({ "name": name }))
-            }
+            Ask::LoadService { name, signature, module } => self.load_service(&name, &signature, &module),
             Ask::UnloadService { name } => {
                 let called = name.clone();
                 let was = self.with_node(move |node, _| node.unload_service(&called))?;

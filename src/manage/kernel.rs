@@ -106,8 +106,8 @@ pub fn channels(
     with_half.into_iter().chain(alone).filter_map(made).collect()
 }
 
-/// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames, and no others any more, which a configuration before this one had.
-pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[Before]) {
+/// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames; gives their names.
+pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[Before]) -> Vec<String> {
     let mut names = Vec::new();
     for (plan, _) in plans.iter().zip(before).filter(|(_, before)| before.program) {
         if let config::Opening::Packet { interface, .. } = plan.opening {
@@ -115,7 +115,12 @@ pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[Before]) {
             names.extend(ethtool::name(interface));
         }
     }
-    let of_others = |setting, name: &str| setting == Setting::Tags && !names.iter().any(|own| own == name);
+    names
+}
+
+/// Has the drivers of all other interfaces take tags off again, at which a program stood by a configuration before this one.
+pub fn take_tags_again(settings: &Settings, without: &[String]) {
+    let of_others = |setting, name: &str| setting == Setting::Tags && !without.iter().any(|own| own == name);
     if let Err(error) = settings.give_back(of_others) {
         tracing::warn!(%error, "interfaces that are no ports any more keep VLAN tags in frames (rxvlan off)");
     }

@@ -56,7 +56,7 @@ use revoked::Revocations;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use undo::Undo;
@@ -64,9 +64,6 @@ use worker::{FIRST_APP, Order, Parts, Worker};
 
 /// Period of the clock that stops code which runs too long.
 const TICK: Duration = Duration::from_millis(5);
-
-/// The sockets in a run directory.
-const SOCKETS: [&str; 3] = ["control.sock", "apps.sock", "nodeos.sock"];
 
 /// A node that has been set up and can be run.
 pub struct Assembled {
@@ -155,15 +152,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard, revocations.signed());
     worker.prepare(left)?;
-    let xdp = sockets::open(&routing, &plans, &file.xdp, half.as_ref());
-    kernel::leave_all_tags(&settings, &plans, &xdp.ports);
-    worker.set_channel_halves(kernel::channels(half.as_ref(), plans.len(), &xdp));
-    // Packets that bring code find somebody who compiles it. One that panicked has said so.
-    let _ = warm.join();
-    worker.open(&routing.ports, plans.iter().cloned().zip(xdp.ports).collect(), &settings, orders.clone())?;
-    worker.seed_links(&kernel::links(&plans));
-    listen(half.as_deref(), xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
-    half.as_ref().map_or(Ok(()), |half| half.settle()).context("the kernel half cannot take its place")?;
+    let xdp = open_ports(&mut worker, file, (&routing, &plans), half.as_ref(), &settings, &orders, warm)?;
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
@@ -195,6 +184,31 @@ fn warm(compiling: &loader::Compiling) -> Result<JoinHandle<()>> {
         }
     };
     Ok(threads::start("anode-warm", Duty::Compile, warm)?)
+}
+
+/// Opens a worker's ports, with what stands before them, which passes packets up when all are there.
+fn open_ports(
+    worker: &mut Worker,
+    file: &NodeFile,
+    (routing, plans): (&NodeConfig, &[Plan]),
+    half: Option<&Arc<KernelHalf>>,
+    settings: &Arc<Settings>,
+    orders: &Sender<Order>,
+    warm: JoinHandle<()>,
+) -> Result<sockets::Opened> {
+    let mut xdp = sockets::open(routing, plans, &file.xdp, half);
+    let without_tags = kernel::leave_all_tags(settings, plans, &xdp.ports);
+    worker.set_channel_halves(kernel::channels(half, plans.len(), &xdp));
+    let before = std::mem::take(&mut xdp.ports);
+    // Packets that bring code find somebody who compiles it. One that panicked has said so.
+    let _ = warm.join();
+    worker.open(&routing.ports, plans.iter().cloned().zip(before).collect(), settings, orders.clone())?;
+    worker.seed_links(&kernel::links(plans));
+    let half = half.map(AsRef::as_ref);
+    listen(half, xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
+    half.map_or(Ok(()), KernelHalf::settle).context("the kernel half cannot take its place")?;
+    kernel::take_tags_again(settings, &without_tags);
+    Ok(xdp)
 }
 
 /// What the next packets need of what a process before this one has left: neighbours, and codes that the store has.
@@ -298,9 +312,9 @@ impl Assembled {
 
 /// The sockets in a run directory go.
 fn remove_sockets(dir: &Path) {
-    for name in SOCKETS {
+    for door in broker::Door::ALL {
         // Somebody may have cleaned up before us.
-        let _ = std::fs::remove_file(dir.join(name));
+        let _ = std::fs::remove_file(dir.join(door.name()));
     }
 }
 
