@@ -65,7 +65,7 @@ impl Filters {
 
     /// Lets this thread make no other system calls, for good.
     pub fn apply(&self) -> io::Result<()> {
-        apply_compiled(&self.0)
+        apply_compiled(&self.0, false)
     }
 }
 
