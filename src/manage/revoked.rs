@@ -12,6 +12,7 @@ use super::control::Handle;
 use crate::clean::shown;
 use crate::code::fetch::Source;
 use crate::node::revoking::Revoked;
+use crate::sys::threads::{self, Duty};
 use crate::trust::{Kept, PrincipalId, Rank, Revocation, Roles, Subject};
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
@@ -39,8 +40,16 @@ pub struct Revocations {
     roles: Arc<Roles>,
     file: Option<Arc<OnDisk>>,
     /// Tells the thread that there is something to write.
-    news: Option<SyncSender<()>>,
+    news: Option<SyncSender<News>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread that writes is told: no other may, by its list of system calls.
+enum News {
+    /// A neighbour has said something.
+    Heard,
+    /// The operator has, and waits until it is on disk.
+    Said(SyncSender<()>),
 }
 
 /// The file.
@@ -70,7 +79,7 @@ impl Revocations {
         });
         let (news, inbox) = sync_channel(1);
         let writer = file.clone();
-        let thread = std::thread::Builder::new().name("anode-revoked".into()).spawn(move || writer.serve(&inbox))?;
+        let thread = threads::start("anode-revoked", Duty::Store, move || writer.serve(&inbox))?;
         Ok(Revocations { roles, file: Some(file), news: Some(news), thread: Some(thread) })
     }
 
@@ -98,7 +107,7 @@ impl Revocations {
                 file.lasting.store(true, Ordering::Relaxed);
             }
             // If it is full, the thread is about to look, and finds this too.
-            let _ = news.try_send(());
+            let _ = news.try_send(News::Heard);
         }
         Some(kept)
     }
@@ -123,8 +132,11 @@ impl Revocations {
                 .try_for_each(|code| half.remove_code(code))
                 .map_err(|error| error.to_string())?;
         }
-        if let Some(file) = &self.file {
-            file.write(true);
+        if let Some(news) = &self.news {
+            let (done, written) = sync_channel(1);
+            let gone = || "what remembers revocations has ended: this one is forgotten with the process".to_owned();
+            news.send(News::Said(done)).map_err(|_| gone())?;
+            written.recv().map_err(|_| gone())?;
         }
         Ok(ended)
     }
@@ -148,7 +160,7 @@ impl Drop for Revocations {
 
 impl OnDisk {
     /// Writes what was heard, until there is nobody who hears.
-    fn serve(&self, news: &Receiver<()>) {
+    fn serve(&self, news: &Receiver<News>) {
         let (mut wanted, mut next) = (false, Instant::now());
         loop {
             let wait = match wanted {
@@ -157,7 +169,14 @@ impl OnDisk {
                 false => IDLE,
             };
             match news.recv_timeout(wait) {
-                Ok(()) => wanted = true,
+                Ok(News::Heard) => wanted = true,
+                Ok(News::Said(done)) => {
+                    self.lasting.store(false, Ordering::Relaxed);
+                    self.write(true);
+                    (wanted, next) = (false, Instant::now() + PAUSE);
+                    // Whoever waits may have gone away meanwhile.
+                    let _ = done.send(());
+                }
                 Err(RecvTimeoutError::Timeout) if wanted => {
                     self.write(self.lasting.swap(false, Ordering::Relaxed));
                     (wanted, next) = (false, Instant::now() + PAUSE);
