@@ -16,6 +16,7 @@ use crate::code::bundle::Program as Code;
 use crate::code::check;
 use crate::code::link::{self, Constants, Environment};
 use crate::sys::bpf::{Functions, Hook, Program, Types};
+use crate::sys::fork::end_after;
 use crate::sys::jail;
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
@@ -36,8 +37,11 @@ const MESSAGE: usize = 160 << 10;
 /// Octets of the words of a refusal.
 const WORDS: usize = 4 << 10;
 
-/// For how long the verifier may think about one program.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// What linking and verifying one program may take of a CPU.
+const CPU: Duration = Duration::from_secs(10);
+
+/// For how long the node waits for that, on a busy machine or for a loader that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Mobile code to be linked and loaded.
 #[derive(Clone, Debug, Default)]
@@ -109,12 +113,13 @@ impl Process {
     fn ask(&self, wanted: &Wanted<'_>) -> io::Result<io::Result<Program>> {
         self.socket.send_with(&wanted.encode(), &wanted.maps)?;
         if !self.socket.wait(PATIENCE)? {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in 10 s"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer in {} s", PATIENCE.as_secs())));
         }
         let mut words = [0; WORDS];
         let (length, descriptors) = self.socket.receive_with(&mut words)?;
         if length == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            let why = format!("it has ended, as it does where a program takes it {} s of a CPU", CPU.as_secs());
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
         }
         Ok(match descriptors.into_iter().next() {
             Some(program) => Ok(Program::adopt(program)),
@@ -154,6 +159,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
         }
         let wanted = Wanted::decode(&message[..length]).ok_or(io::ErrorKind::InvalidData)?;
         let maps: Vec<BorrowedFd<'_>> = maps.iter().map(AsFd::as_fd).collect();
+        end_after(CPU)?;
         match load(&environment, &Wanted { maps, ..wanted }) {
             Ok(program) => socket.send_with(b"loaded", &[program.as_fd()])?,
             Err(error) => {

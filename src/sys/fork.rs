@@ -175,10 +175,19 @@ fn cpu_timer(time: Duration) -> io::Result<()> {
 
 /// Has the kernel end this process when so much time has passed.
 fn wall_timer(time: Duration) -> io::Result<()> {
+    timer(libc::ITIMER_REAL, time)
+}
+
+/// Has the kernel end this process when it has used about so much more time of the CPU, by one call, which each piece of work may make anew.
+pub fn end_after(cpu: Duration) -> io::Result<()> {
+    timer(libc::ITIMER_PROF, cpu)
+}
+
+fn timer(which: libc::c_int, time: Duration) -> io::Result<()> {
     let value = libc::timeval { tv_sec: time.as_secs() as _, tv_usec: time.subsec_micros().max(1) as _ };
     let once = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
     // SAFETY: `once` is read and nothing is written: the old value is not asked for.
-    let done = unsafe { libc::setitimer(libc::ITIMER_REAL as _, &once, core::ptr::null_mut()) };
+    let done = unsafe { libc::setitimer(which as _, &once, core::ptr::null_mut()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
