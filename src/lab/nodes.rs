@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use toml::{Table, Value};
 
 /// For how long a node may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks whether it answers.
 const LOOK: Duration = Duration::from_millis(5);

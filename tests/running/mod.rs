@@ -129,9 +129,17 @@ impl Running {
             .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 
-    /// Pings from a node by capsule; the summary.
+    /// Pings from a node by capsule; the summary, and what all nodes have dropped if one is missing.
     pub fn ping(&self, from: &str, to: &str, count: u32) -> Value {
-        self.anode(from, &["ping", "-c", &count.to_string(), "-i", "0.005", to])
+        let mut pinged = self.anode(from, &["ping", "-c", &count.to_string(), "-i", "0.005", to]);
+        if pinged["summary"]["received"] != count {
+            let drops = self.daemons.iter().filter_map(|daemon| {
+                let status = Control::connect(&daemon.run_dir).ok()?.status().ok()?;
+                Some((daemon.node.clone(), status["drops"].clone()))
+            });
+            pinged["drops"] = drops.collect();
+        }
+        pinged
     }
 
     /// The same with many, behind one by which the nodes get the code: only a few packets may wait for one, however long it takes.
