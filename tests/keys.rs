@@ -186,8 +186,7 @@ fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_
         assert!(pair.send(0, bundle, true));
     }
     assert_eq!(pair.code(0, &one)["role"], "guest");
-    let node = pair.dir(0);
-    let node = node.to_str().unwrap();
+    let node = &pair.dir(0).to_str().unwrap().to_owned();
     // The one credential: the other one's code runs on.
     let said = pair.anode(&["cred", "revoke", "--token", "one.cred", "--key", "root.key", "--node", node, "--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();

@@ -13,11 +13,11 @@ use super::files::Files;
 use super::loader::{Request, Shelf};
 use super::management::Management;
 use super::revoked::{self, Revocations};
+use super::services::Services;
 use super::sockets::Report;
 use super::worker::Order;
 use crate::clean;
 use crate::code::bundle::Bundle;
-use crate::code::run::service::WasmService;
 use crate::ee::plan::Signature;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
@@ -132,6 +132,7 @@ pub struct Handle {
     management: Option<Arc<Management>>,
     files: Option<Arc<Files>>,
     revocations: Option<Arc<Revocations>>,
+    services: Option<Services>,
 }
 
 impl Handle {
@@ -140,7 +141,26 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        Handle { orders, waker, shelf, half, sockets, cpu, rules, keep_kernel, management, files, revocations }
+        let services = None;
+        Handle {
+            orders,
+            waker,
+            shelf,
+            half,
+            sockets,
+            cpu,
+            rules,
+            keep_kernel,
+            management,
+            files,
+            revocations,
+            services,
+        }
+    }
+
+    /// The same with who compiles services that the operator loads.
+    pub fn with_services(self, services: Services) -> Handle {
+        Handle { services: Some(services), ..self }
     }
 
     /// The same with who remembers what is taken back.
@@ -278,8 +298,9 @@ impl Handle {
     fn load_service(&self, name: &str, signature: &str, module: &str) -> Result<Value, String> {
         let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
         let signature = Signature::parse(signature)?;
-        // Compiled here, so that the worker does not wait for it.
-        let service = Box::new(WasmService::load(&module)?);
+        // The worker does not wait for it.
+        let services = self.services.as_ref().ok_or("this node loads no services")?;
+        let service = Box::new(services.load(module)?);
         let called = name.to_owned();
         self.with_node(move |node, _| node.load_service(&called, signature, service))??;
         Ok(json!({ "name": name }))

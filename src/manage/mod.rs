@@ -26,6 +26,7 @@ mod ports;
 mod recent;
 pub mod resolver;
 pub mod revoked;
+pub mod services;
 pub mod sockets;
 mod undo;
 pub mod worker;
@@ -156,7 +157,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
-    let handle = handle.with_revocations(revocations);
+    let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
     let (node, roles, seats) = (routing.name.clone(), routing.roles.clone(), ee::Seats::default());
     let door = ee::Door { handle: handle.clone(), node, roles, clock, seats };
     let domains = NodeDomains { door: door.clone(), files };
