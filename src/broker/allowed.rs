@@ -94,7 +94,7 @@ impl Allowed {
                 if known { Ok(()) } else { Err(format!("there is no map '{name}' of this shape")) }
             }
             Request::Program { .. } => only(native, "no native port"),
-            Request::Realtime { .. } => only(self.realtime.is_some(), "no real-time worker"),
+            Request::Realtime { priority, .. } => only(self.realtime == Some(*priority), "no such real-time worker"),
             Request::Helper { kind: Helper::Compiler } => Ok(()),
             Request::Helper { kind } => {
                 only(self.kernel, "no kernel half")?;
@@ -113,10 +113,5 @@ impl Allowed {
             Some(name) => Err(format!("the program {name} is not for that place")),
             None => Err("only programs that were asked for by name stand before interfaces".into()),
         }
-    }
-
-    /// The priority of the worker.
-    pub fn priority(&self) -> Option<u8> {
-        self.realtime
     }
 }

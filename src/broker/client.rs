@@ -1,9 +1,11 @@
 //! The node's end: one request at a time on each lane, from any thread.
 
+use super::here::{Home, carry_out};
 use super::message::{ANSWER_MAX, Answer, Jail, Lane, Request};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -97,9 +99,18 @@ pub(super) fn set(sockets: [SeqPacket; Lane::ALL.len()]) -> io::Result<()> {
     BROKER.set(sockets.map(Mutex::new)).map_err(|_| io::Error::other("this process has a broker"))
 }
 
-/// Has something done by the broker, and waits for that: no thread that moves packets may.
+/// Has something done by the broker, or does it where there is none, and waits for that: no thread that moves packets may.
 pub fn ask(request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
-    let Some(broker) = BROKER.get() else { return Err(io::Error::other("this process has no broker")) };
+    ask_of(Home::default(), request, descriptors)
+}
+
+/// The same for what is done in a run directory, which is the broker's if there is one.
+pub fn ask_at(run_dir: &Path, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
+    ask_of(Home { run_dir: Some(run_dir), user: None }, request, descriptors)
+}
+
+fn ask_of(home: Home<'_>, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
+    let Some(broker) = BROKER.get() else { return carry_out(request, descriptors, home) };
     let socket = broker[request.lane() as usize].lock().unwrap_or_else(PoisonError::into_inner);
     exchange(&socket, request, descriptors)
 }

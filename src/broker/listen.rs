@@ -1,6 +1,6 @@
 //! The sockets in a node's run directory: for the node's user only, from their first moment.
 
-use super::client::{ask, is_there};
+use super::client::ask_at;
 use super::message::{Door, Request};
 use crate::sys::privileges::Identity;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat, fchmod};
@@ -14,10 +14,10 @@ const BACKLOG: i32 = 64;
 
 /// The socket of a door, in the node's run directory.
 pub fn listen(run_dir: &Path, door: Door) -> io::Result<OwnedFd> {
-    if is_there() { ask(&Request::Listen { door }, &[])?.descriptor() } else { listen_here(run_dir, door, None) }
+    ask_at(run_dir, &Request::Listen { door }, &[])?.descriptor()
 }
 
-/// The same, opened here, for this user.
+/// The same, opened in this process, for this user.
 pub(super) fn listen_here(run_dir: &Path, door: Door, user: Option<Identity>) -> io::Result<OwnedFd> {
     let path = run_dir.join(door.name());
     listen_at(&path, door, user).map_err(|error| {

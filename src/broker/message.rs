@@ -111,6 +111,8 @@ pub enum Request {
     Realtime {
         /// Its number.
         thread: i32,
+        /// Among real-time threads.
+        priority: u8,
     },
     /// A process that confines itself and serves the node: the other end of its socket.
     Helper {

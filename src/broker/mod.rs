@@ -17,6 +17,7 @@ pub mod acts;
 pub mod allowed;
 mod client;
 mod helpers;
+mod here;
 mod jails;
 mod listen;
 pub mod message;
@@ -26,7 +27,7 @@ mod server;
 mod sockets;
 mod start;
 
-pub use client::{Done, ask, is_there};
+pub use client::{Done, ask, ask_at, is_there};
 pub use helpers::{HelpersJail, helper};
 pub use listen::listen;
 pub use message::{Answer, Door, Helper, Lane, NAMES_MAX, Pin, PinRequest, Place, Request, Shape};

@@ -1,14 +1,13 @@
-//! Sockets that need a privilege, or room that does: opened by the broker if there is one, else here.
+//! Sockets that need a privilege, or room that does, as what they are once they are open.
 
-use super::client::{ask, is_there};
+use super::client::ask;
 use super::message::Request;
-use crate::port::udp;
 use crate::sys::bpf::Program;
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::{PacketSocket, Room};
-use crate::sys::xsk::{self, Umem};
+use crate::sys::xsk::Umem;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A packet socket on an interface, for frames of one Ethernet type that pass the filter, if there is one.
@@ -19,9 +18,6 @@ pub fn packet(
     room: Room,
     filter: Option<&Program>,
 ) -> io::Result<PacketSocket> {
-    if !is_there() {
-        return PacketSocket::of_type(interface, kind, longest, room, filter);
-    }
     let (bytes, much) = (u32::try_from(longest).unwrap_or(u32::MAX), room == Room::Much);
     let filter: Vec<_> = filter.iter().map(|filter| filter.as_fd()).collect();
     let socket = ask(&Request::Packet { interface, kind, longest: bytes, much }, &filter)?.descriptor()?;
@@ -30,33 +26,27 @@ pub fn packet(
 
 /// A socket for neighbour advertisements; nothing: this host has no IPv6.
 pub fn discovery(interface: u32) -> io::Result<Option<DiscoverySocket>> {
-    if !is_there() {
-        return DiscoverySocket::open(interface);
-    }
     let done = ask(&Request::Discovery { interface }, &[])?;
     if done.is_without() { Ok(None) } else { done.descriptor().map(|fd| Some(DiscoverySocket::with(fd))) }
 }
 
 /// An AF_XDP socket that is bound to nothing yet.
 pub fn xdp(busy_poll_us: u32) -> io::Result<OwnedFd> {
-    if is_there() { ask(&Request::Xdp { busy_poll_us }, &[])?.descriptor() } else { xsk::raw(busy_poll_us) }
+    ask(&Request::Xdp { busy_poll_us }, &[])?.descriptor()
 }
 
 /// Makes memory that of the frames of a socket and of those that share it.
 pub fn register(socket: &OwnedFd, memory: &Umem) -> io::Result<()> {
-    if !is_there() {
-        return memory.register(socket.as_fd());
-    }
     let request = Request::Frames { chunk: memory.chunk(), bytes: memory.octets() };
     ask(&request, &[socket.as_fd(), memory.as_fd()]).map(drop)
 }
 
 /// The socket of an overlay port.
 pub fn udp(at: SocketAddr) -> io::Result<OwnedFd> {
-    if is_there() { ask(&Request::Udp { at }, &[])?.descriptor() } else { udp::bind(at) }
+    ask(&Request::Udp { at }, &[])?.descriptor()
 }
 
 /// A TCP socket that listens.
 pub fn tcp(at: SocketAddr) -> io::Result<OwnedFd> {
-    if is_there() { ask(&Request::Tcp { at }, &[])?.descriptor() } else { Ok(TcpListener::bind(at)?.into()) }
+    ask(&Request::Tcp { at }, &[])?.descriptor()
 }

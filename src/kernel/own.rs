@@ -33,9 +33,6 @@ pub fn fits_state(name: &str, shape: MapShape, entries: u32) -> bool {
 
 /// Makes a map, or has it made.
 pub(super) fn map(name: &str, shape: MapShape) -> io::Result<Map> {
-    if !broker::is_there() {
-        return make_map(name, shape);
-    }
     let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let (kind, key, value) = (shape.kind as u32, size(shape.key), size(shape.value));
     let wanted = Shape { kind, key, value, entries: shape.entries };
@@ -96,9 +93,6 @@ pub fn may_stand(name: &str, place: Place) -> bool {
 pub(super) fn load<'a>(name: &str, find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>) -> io::Result<Program> {
     let (linked, ..) = linked(name)?;
     let maps = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
-    if !broker::is_there() {
-        return load_program(name, &maps);
-    }
     let loaded = broker::ask(&Request::Program { name: name.into() }, &maps)?;
     Ok(Program::adopt(loaded.descriptor()?))
 }
@@ -136,9 +130,6 @@ pub(super) fn attach(program: &Program, interface: u32, mode: XdpMode) -> io::Re
 
 /// Puts a program before an interface, or has it put there.
 pub(super) fn attach_at(program: &Program, interface: u32, place: Place) -> io::Result<Link> {
-    if !broker::is_there() {
-        return attach_here(program, interface, place);
-    }
     let done = broker::ask(&Request::Attach { interface, place }, &[program.as_fd()])?;
     Ok(Link::adopt(done.descriptor()?))
 }

@@ -202,12 +202,10 @@ fn names(root: &Path, set: Option<u32>) -> io::Result<Vec<String>> {
     }
 }
 
-/// Has it done, or does it.
+/// Has it done in the run directory around `root`.
 fn ask(root: &Path, request: PinRequest, object: Option<BorrowedFd<'_>>) -> io::Result<broker::Done> {
-    if broker::is_there() {
-        return broker::ask(&Request::Pins(request), object.as_slice());
-    }
-    carry_out(root, &request, object)
+    let run_dir = root.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    broker::ask_at(run_dir, &Request::Pins(request), object.as_slice())
 }
 
 /// The BPF file system of the node with this run directory.

@@ -69,8 +69,14 @@ impl Setting {
 #[derive(Debug)]
 pub struct Settings {
     run_dir: PathBuf,
-    /// Who changes the file, and a setting with it.
-    changing: Mutex<()>,
+}
+
+/// Held by whoever changes the file, and a setting with it.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+fn lock() -> MutexGuard<'static, ()> {
+    // The file is whole between any two statements.
+    CHANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Change = (Setting, String);
@@ -78,63 +84,59 @@ type Change = (Setting, String);
 impl Settings {
     /// Those of the node with this run directory, whichever process changed them.
     pub fn of(run_dir: &Path) -> Settings {
-        Settings { run_dir: run_dir.to_owned(), changing: Mutex::default() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        // The file is whole between any two statements.
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        Settings { run_dir: run_dir.to_owned() }
     }
 
     /// Turns a setting off at an interface; says whether it was on.
     pub fn turn_off(&self, setting: Setting, interface: &str) -> io::Result<bool> {
-        if broker::is_there() {
-            return self.ask(setting, interface, false);
+        self.set(setting, interface, false)
+    }
+
+    /// Turns on again what was turned off, where `which` says so; says whether there was something.
+    pub fn give_back(&self, which: impl Fn(Setting, &str) -> bool) -> io::Result<bool> {
+        let mut some = false;
+        for (setting, interface) in self.list()?.into_iter().filter(|(setting, interface)| which(*setting, interface)) {
+            some |= self.set(setting, &interface, true)?;
         }
-        let _changing = self.lock();
+        Ok(some)
+    }
+
+    /// Has a setting turned off, or on again where it was turned off; says whether that was another before.
+    fn set(&self, setting: Setting, interface: &str, on: bool) -> io::Result<bool> {
+        let (setting, interface) = (setting.name().to_owned(), interface.to_owned());
+        Ok(broker::ask_at(&self.run_dir, &broker::Request::Set { setting, interface, on }, &[])?.was())
+    }
+
+    /// The same in this process.
+    pub fn set_here(&self, setting: Setting, interface: &str, on: bool) -> io::Result<bool> {
+        let _changing = lock();
+        let (mut list, change) = (self.read()?, (setting, interface.to_owned()));
+        let noted = list.contains(&change);
+        if on {
+            if noted {
+                match setting.set(interface, true) {
+                    // The interface has gone, and its setting with it.
+                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                    done => done?,
+                }
+                list.retain(|other| *other != change);
+                self.write(&list)?;
+            }
+            return Ok(noted);
+        }
         if !setting.is_on(interface)? {
             return Ok(false);
         }
-        let mut list = self.read()?;
-        let change = (setting, interface.to_owned());
-        if !list.contains(&change) {
+        if !noted {
             list.push(change);
             self.write(&list)?;
         }
         setting.set(interface, false).map(|()| true)
     }
 
-    /// Turns on again what was turned off, where `which` says so; says whether there was something.
-    pub fn give_back(&self, which: impl Fn(Setting, &str) -> bool) -> io::Result<bool> {
-        let _changing = self.lock();
-        let (back, stay): (Vec<Change>, Vec<Change>) =
-            self.read()?.into_iter().partition(|(setting, interface)| which(*setting, interface));
-        if broker::is_there() {
-            back.iter().try_for_each(|(setting, interface)| self.ask(*setting, interface, true).map(drop))?;
-            return Ok(!back.is_empty());
-        }
-        for (setting, interface) in &back {
-            match setting.set(interface, true) {
-                // The interface has gone, and its setting with it.
-                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
-                done => done?,
-            }
-        }
-        if !back.is_empty() {
-            self.write(&stay)?;
-        }
-        Ok(!back.is_empty())
-    }
-
-    /// Has a setting turned off, or on again.
-    fn ask(&self, setting: Setting, interface: &str, on: bool) -> io::Result<bool> {
-        let (setting, interface) = (setting.name().to_owned(), interface.to_owned());
-        Ok(broker::ask(&broker::Request::Set { setting, interface, on }, &[])?.was())
-    }
-
     /// What is changed now.
     pub fn list(&self) -> io::Result<Vec<(Setting, String)>> {
-        let _changing = self.lock();
+        let _changing = lock();
         self.read()
     }
 

@@ -121,11 +121,8 @@ impl Cpu {
             realtime::pin(&file.affinity)?;
         }
         if file.realtime {
-            if broker::is_there() {
-                broker::ask(&broker::Request::Realtime { thread: realtime::this_thread() }, &[])?;
-            } else {
-                realtime::be_realtime(file.priority)?;
-            }
+            let (thread, priority) = (realtime::this_thread(), file.priority);
+            broker::ask(&broker::Request::Realtime { thread, priority }, &[])?;
         }
         self.account = CpuShare::new(file.share, now, clock::thread_cpu());
         Ok(())

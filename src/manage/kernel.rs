@@ -143,10 +143,7 @@ pub fn leave_tags(settings: &Settings, interface: u32) {
 
 /// Has the kernel look for the link address of a next hop.
 fn use_neighbour(interface: u32, addr: Addr) -> std::io::Result<()> {
-    match broker::is_there() {
-        true => broker::ask(&broker::Request::Neighbour { interface, addr }, &[]).map(drop),
-        false => netlink::use_neighbour(interface, addr),
-    }
+    broker::ask(&broker::Request::Neighbour { interface, addr }, &[]).map(drop)
 }
 
 /// Tells the kernel half the node's routes and addresses, and whether rules have a say.

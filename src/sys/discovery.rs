@@ -38,11 +38,6 @@ pub struct DiscoverySocket {
 }
 
 impl DiscoverySocket {
-    /// Opens the interface with this index; nothing: this host has no IPv6.
-    pub fn open(interface: u32) -> io::Result<Option<DiscoverySocket>> {
-        Ok(DiscoverySocket::raw(interface)?.map(DiscoverySocket::with))
-    }
-
     /// With a socket from [`DiscoverySocket::raw`].
     pub fn with(fd: OwnedFd) -> DiscoverySocket {
         DiscoverySocket { fd }

@@ -6,24 +6,10 @@ use std::io;
 /// Runs the calling thread under SCHED_FIFO at a priority from 1 to 99: before all ordinary threads, until it waits. What it starts
 /// does not inherit that.
 pub fn be_realtime(priority: u8) -> io::Result<()> {
-    // Other systems' fields, if there are some, have to be zero.
-    // SAFETY: sched_param is a plain structure of integers, for which zero is a value.
-    let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
-    parameter.sched_priority = i32::from(priority);
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the parameter lives as long as the call, which only reads it; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) } {
-        -1 => Err(explain(
-            io::Error::last_os_error(),
-            &format!(
-                "real-time scheduling (SCHED_FIFO) needs CAP_SYS_NICE, or a limit for real-time priority (ulimit -r) of {priority}"
-            ),
-        )),
-        _ => Ok(()),
-    }
+    make_realtime(0, priority)
 }
 
-/// The same for any thread, by its number; what it starts is ordinary.
+/// The same for any thread, by its number; 0 is the calling one. What it starts is ordinary.
 pub fn make_realtime(thread: i32, priority: u8) -> io::Result<()> {
     // SAFETY: all-zero octets are a valid value of this C structure of integers.
     let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
@@ -31,7 +17,12 @@ pub fn make_realtime(thread: i32, priority: u8) -> io::Result<()> {
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameter lives as long as the call, which only reads it.
     match unsafe { libc::sched_setscheduler(thread, policy, &raw const parameter) } {
-        -1 => Err(io::Error::last_os_error()),
+        -1 => Err(explain(
+            io::Error::last_os_error(),
+            &format!(
+                "real-time scheduling (SCHED_FIFO) needs CAP_SYS_NICE, or a limit for real-time priority (ulimit -r) of {priority}"
+            ),
+        )),
         _ => Ok(()),
     }
 }

@@ -70,7 +70,7 @@ impl Umem {
 
     /// Makes it known to the kernel, by the first of its sockets.
     pub fn register(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        register(socket, &self.memory, self.chunk)
+        make_known(socket, &self.memory, self.chunk)
     }
 
     /// The octets at an address of the kernel's descriptors; none if they are not within one chunk.
@@ -94,13 +94,13 @@ impl AsFd for Umem {
     }
 }
 
-/// Makes memory of another process's known to the kernel, by the first of its sockets.
-pub fn register_shared(socket: BorrowedFd<'_>, memory: BorrowedFd<'_>, chunk: u32, length: u64) -> io::Result<()> {
+/// Makes shared memory, of whatever process, known to the kernel, by the first of its sockets.
+pub fn register(socket: BorrowedFd<'_>, memory: BorrowedFd<'_>, chunk: u32, length: u64) -> io::Result<()> {
     let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
-    register(socket, &Mapping::shared(memory, length, 0)?, chunk)
+    make_known(socket, &Mapping::shared(memory, length, 0)?, chunk)
 }
 
-fn register(socket: BorrowedFd<'_>, memory: &Mapping, chunk_size: u32) -> io::Result<()> {
+fn make_known(socket: BorrowedFd<'_>, memory: &Mapping, chunk_size: u32) -> io::Result<()> {
     let (addr, len) = (memory.base().as_ptr() as u64, memory.len() as u64);
     let request = libc::xdp_umem_reg { addr, len, chunk_size, headroom: 0, flags: 0, tx_metadata_len: 0 };
     set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &request)

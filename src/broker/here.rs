@@ -1,0 +1,82 @@
+//! What a request does, in the process that has the privilege for it: the broker, or one that has no broker and gets as far as the system lets it.
+//!
+//! Nothing is checked here. Who asks a broker is checked before ([`super::allowed`]); who asks itself can do no more than it may.
+
+use super::client::Done;
+use super::listen::listen_here;
+use super::message::Request;
+use crate::kernel::{Setting, Settings, own, pins};
+use crate::manage::netlink;
+use crate::port::udp;
+use crate::sys::bpf::Program;
+use crate::sys::discovery::DiscoverySocket;
+use crate::sys::packet::Room;
+use crate::sys::privileges::Identity;
+use crate::sys::{packet, realtime, xsk};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// Whose a request is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Home<'a> {
+    /// The run directory, for what is done there.
+    pub run_dir: Option<&'a Path>,
+    /// Who gets its sockets, if that is somebody else.
+    pub user: Option<Identity>,
+}
+
+/// Does what is asked for.
+pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'_>) -> io::Result<Done> {
+    let run_dir = || home.run_dir.ok_or_else(|| io::Error::other("this is done in a run directory"));
+    let done = match request {
+        Request::Packet { interface, kind, longest, much } => {
+            let room = if *much { Room::Much } else { Room::Little };
+            Done::of(packet::open(*interface, *kind, *longest as usize, room, with.first().copied())?)
+        }
+        Request::Xdp { busy_poll_us } => Done::of(xsk::raw(*busy_poll_us)?),
+        Request::Frames { chunk, bytes } => {
+            let [socket, memory] = these(with)?;
+            xsk::register(socket, memory, *chunk, *bytes)?;
+            Done::default()
+        }
+        Request::Discovery { interface } => DiscoverySocket::raw(*interface)?.map_or_else(Done::default, Done::of),
+        Request::Udp { at } => Done::of(udp::bind(*at)?),
+        Request::Tcp { at } => Done::of(TcpListener::bind(at)?.into()),
+        Request::Listen { door } => Done::of(listen_here(run_dir()?, *door, home.user)?),
+        Request::Map { name, shape } => {
+            let shape = own::shape_of(*shape).ok_or(io::ErrorKind::InvalidInput)?;
+            Done::of(own::make_map(name, shape)?.into())
+        }
+        Request::Program { name } => Done::of(own::load_program(name, with)?.into()),
+        Request::Attach { interface, place } => {
+            let [program] = these(with)?;
+            let program = Program::adopt(program.try_clone_to_owned()?);
+            Done::of(own::attach_here(&program, *interface, *place)?.into())
+        }
+        Request::Pins(request) => pins::carry_out(&pins::root_of(run_dir()?), request, with.first().copied())?,
+        Request::Neighbour { interface, addr } => {
+            netlink::use_neighbour(*interface, *addr).map(|()| Done::default())?
+        }
+        Request::Set { setting, interface, on } => {
+            let known = Setting::ALL.into_iter().find(|known| known.name() == setting);
+            let setting = known.ok_or_else(|| io::Error::other(format!("there is no setting '{setting}'")))?;
+            Done::of_flag(Settings::of(run_dir()?).set_here(setting, interface, *on)?)
+        }
+        Request::Realtime { thread, priority } => {
+            realtime::make_realtime(*thread, *priority)?;
+            Done::default()
+        }
+        // Processes have somebody who started them, and whoever has no broker starts its own.
+        Request::Helper { .. } | Request::Start { .. } => return Err(io::ErrorKind::Unsupported.into()),
+        Request::Clear { .. } | Request::Runs => Done::default(),
+    };
+    Ok(done)
+}
+
+/// Exactly these descriptors.
+pub(super) fn these<'a, const COUNT: usize>(with: &[BorrowedFd<'a>]) -> io::Result<[BorrowedFd<'a>; COUNT]> {
+    let wrong = |_| io::Error::new(io::ErrorKind::InvalidInput, format!("{COUNT} descriptors belong to this"));
+    with.try_into().map_err(wrong)
+}
