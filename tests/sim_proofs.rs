@@ -244,6 +244,17 @@ fn what_is_overtaken_by_up_to_1023_packets_counts_and_no_more() {
 }
 
 #[test]
+fn what_is_overtaken_by_a_jump_of_the_counter_counts_once() {
+    let (mut a, mut b) = pair();
+    assert!(b.receive(&a.send(b"first")).0.is_some());
+    let before: Vec<_> = (0..5u8).map(|number| a.send(&[number])).collect();
+    a.now += 20_000_000_000;
+    assert!(b.receive(&a.send(b"behind the jump")).0.is_some());
+    assert!(before.iter().rev().all(|frame| b.receive(frame).0.is_some()));
+    assert!(before.iter().all(|frame| b.receive(frame).1 == Some(Reason::MacReplayed)));
+}
+
+#[test]
 fn who_has_no_key_or_another_one_is_out_where_proofs_are_demanded_and_nobody_in_particular_elsewhere() {
     for (keys, expected) in [
         (&[][..], Reason::Unauthenticated),
