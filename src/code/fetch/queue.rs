@@ -10,7 +10,7 @@ use super::{QUEUED_MAX, Source, WAITING_PER_CODE_MAX};
 use crate::code::run::Ingress;
 use crate::port::Frame;
 use crate::wire::Digest;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 /// By what a search is known: the code, and whether it is beside that.
 type Key = (Digest, bool);
@@ -25,6 +25,8 @@ struct Lane {
 #[derive(Default)]
 pub(super) struct Queue {
     all: HashMap<Key, Pending, foldhash::fast::FixedState>,
+    /// The same by their deadlines.
+    due: BTreeSet<(u64, Key)>,
     /// Whose turn it is stands first; none is empty.
     lanes: VecDeque<Lane>,
     besides: usize,
@@ -84,7 +86,7 @@ impl Queue {
 
     /// When the first may go on.
     pub fn deadline(&self) -> Option<u64> {
-        self.all.values().map(|pending| pending.deadline).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// Lets a search wait, not before its `deadline`; gives the capsules of the one that has to go for it.
@@ -98,6 +100,7 @@ impl Queue {
             Some(lane) => lane.waiting.push_back(key),
             None => self.lanes.push_back(Lane { whose: pending.lane, waiting: VecDeque::from([key]) }),
         }
+        self.due.insert((pending.deadline, key));
         self.all.insert(key, pending);
         gone
     }
@@ -129,6 +132,7 @@ impl Queue {
 
     fn take(&mut self, key: Key) -> Option<Pending> {
         let pending = self.all.remove(&key)?;
+        self.due.remove(&(pending.deadline, key));
         self.besides -= usize::from(pending.beside);
         self.capsules -= pending.waiting.len();
         Some(pending)
