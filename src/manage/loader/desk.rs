@@ -1,0 +1,179 @@
+//! The loader's thread: takes effects in, does what is quick itself, each neighbour and principal in its turn, and deals out what is to be compiled.
+
+use super::turns::Turns;
+use super::workshop::{self, Workshop};
+use super::{INBOX_MAX, Inbox, Job, Loaded, LoaderStatus, Policy, Request, guarded};
+use crate::code::store::Store;
+use crate::ee::plan::Wish;
+use crate::manage::archive::Archive;
+use crate::manage::resolver::Resolver;
+use crate::node::{Cause, Effect, Ingress};
+use crate::sys::poll::Waker;
+use crate::trust::{Claim, Grant, Moment, Role, Statement};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What the thread works with.
+pub(super) struct Desk {
+    pub(super) store: Arc<Store>,
+    pub(super) policy: Policy,
+    pub(super) archive: Archive,
+    pub(super) resolver: Resolver,
+    pub(super) workshop: Workshop,
+    pub(super) turns: Turns<Job>,
+    pub(super) outbox: Sender<Loaded>,
+    pub(super) waker: Waker,
+    pub(super) over: Arc<AtomicBool>,
+    /// When the node began to remember numbers of statements, in nanoseconds since 1970.
+    pub(super) since: u64,
+}
+
+impl Desk {
+    /// Works until there is nobody left to work for.
+    pub(super) fn serve(mut self, inbox: &Receiver<Inbox>) {
+        while let Ok(first) = inbox.recv() {
+            let mut going_on = self.take(first);
+            loop {
+                // What has come meanwhile has its turn before the next job begins.
+                let came = inbox.try_iter().take(INBOX_MAX);
+                going_on &= came.fold(true, |on, it| on & self.take(it));
+                going_on &= !self.over.load(Ordering::Acquire);
+                self.workshop.deal();
+                if !going_on {
+                    return;
+                }
+                let Some((_, job)) = self.turns.next(|_| true) else { break };
+                let result = self.work(job);
+                result.into_iter().for_each(|loaded| self.tell(loaded));
+            }
+        }
+    }
+
+    /// Takes something in; false if there is nobody left to work for.
+    fn take(&mut self, came: Inbox) -> bool {
+        match came {
+            Inbox::Effect(effect) => self.take_effect(effect),
+            Inbox::Request(request, reply) => self.queue(Cause::default(), Job::Request(request, reply)),
+            Inbox::Done(done) => {
+                let loaded = self.workshop.done(*done);
+                self.tell(loaded);
+            }
+            Inbox::Ask(reply) => {
+                let status = LoaderStatus { queues: self.turns.status(), compiler: self.workshop.status() };
+                // Whoever asked may have gone away meanwhile.
+                let _ = reply.send(status);
+            }
+            Inbox::Forgive(reply) => {
+                let _ = reply.send(self.workshop.forgive());
+            }
+            Inbox::End => return false,
+        }
+        true
+    }
+
+    fn take_effect(&mut self, effect: Effect) {
+        match effect {
+            // Each neighbour's rate of look-ups is bounded before: all of them share a turn.
+            Effect::LookUp(digest) => {
+                self.queue(Cause { ingress: Ingress::Store, principal: None }, Job::LookUp(digest));
+            }
+            Effect::Store(bytes) => self.archive.put(&bytes),
+            Effect::Prepare(prepare) => self.compile(prepare.cause, workshop::Job::Prepare(prepare)),
+            Effect::Authorise(claim, cause) => self.queue(cause, Job::Authorise(claim)),
+            Effect::Plan(Wish::Resolve(name), cause) => {
+                if let Some(name) = self.resolver.submit(cause, name) {
+                    self.tell(Loaded::Resolved(name, None));
+                }
+            }
+            Effect::Plan(Wish::Vouch(question, statement), cause) => self.queue(cause, Job::Vouch(question, statement)),
+            Effect::Plan(Wish::Install(install), cause) => self.compile(cause, workshop::Job::Install(install)),
+            Effect::Revoke(repr, from, ingress) => {
+                self.queue(Cause { ingress, principal: None }, Job::Revoke(repr, from))
+            }
+            Effect::Kernel(_) | Effect::Channel { .. } => {}
+        }
+    }
+
+    fn compile(&mut self, cause: Cause, job: workshop::Job) {
+        let told = self.workshop.push(cause, job);
+        told.into_iter().for_each(|loaded| self.tell(loaded));
+    }
+
+    /// A job waits for its turn. The one that has no place is answered at once.
+    fn queue(&mut self, cause: Cause, job: Job) {
+        match self.turns.push(cause, job) {
+            Some(Job::LookUp(digest)) => self.tell(Loaded::Found(digest, None)),
+            Some(Job::Authorise(claim)) => self.tell(Loaded::Unprepared(claim.code)),
+            Some(Job::Vouch(question, _)) => self.tell(Loaded::Vouched(question, Err("too many wait".into()))),
+            // Neighbours tell it again.
+            Some(Job::Revoke(..)) => {}
+            Some(Job::Request(_, reply)) => {
+                let _ = reply.send(Err("too many requests wait".into()));
+            }
+            None => {}
+        }
+    }
+
+    fn work(&mut self, job: Job) -> Option<Loaded> {
+        match job {
+            Job::LookUp(digest) => Some(Loaded::Found(digest, self.store.object(&digest))),
+            Job::Authorise(claim) => {
+                let result = guarded("the reader of credentials", || self.policy.decide(&claim));
+                Some(Loaded::Authorised(claim.code, Box::new(result)))
+            }
+            Job::Vouch(question, statement) => {
+                let vouch = || self.policy.vouch(self.since, &statement);
+                Some(Loaded::Vouched(question, guarded("the reader of credentials", vouch)))
+            }
+            Job::Revoke(repr, from) => {
+                let kept = self.policy.revocations.hear(&repr);
+                Some(Loaded::Revoked(repr, from, kept))
+            }
+            Job::Request(request, reply) => {
+                self.archive.settle();
+                let _ = reply.send(fulfil(&self.store, request));
+                None
+            }
+        }
+    }
+
+    fn tell(&self, loaded: Loaded) {
+        // A worker that has gone wants no answers.
+        let _ = self.outbox.send(loaded);
+        self.waker.wake();
+    }
+}
+
+impl Policy {
+    /// The role of code here and now.
+    fn decide(&self, claim: &Claim) -> Result<Grant, String> {
+        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.roles.authorise(&self.node, unix_s, claim).map_err(|error| error.to_string())
+    }
+
+    /// The role of a signed packet here and now, at a node that remembers numbers since then.
+    fn vouch(&self, since: u64, statement: &Statement) -> Result<Arc<Role>, String> {
+        let at = Moment { now: unix_ns(), since };
+        self.roles.vouch(&self.node, at, statement).map_err(|why| why.to_string())
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn fulfil(store: &Store, request: Request) -> Result<(), String> {
+    match request {
+        Request::Add(bundle) => match store.put_bundle(&bundle, true) {
+            Err(error) if error.is_of_full_disk() => {
+                tracing::warn!(%error, "code that was added is kept in memory only");
+                Ok(())
+            }
+            done => done.map_err(|error| error.to_string()),
+        },
+        Request::Remove(name) => store.remove_bundle(&name).map(drop).map_err(|error| error.to_string()),
+    }
+}
