@@ -11,7 +11,7 @@ use anode::node::entry::EntryLimits;
 use anode::nodeos::reason::Reason;
 use anode::port::{PeerId, PortId};
 use anode::schedule::Policy;
-use worker::{Code, From, INTAKE, Sender, Worker};
+use worker::{Code, From, INTAKE, LINK, Sender, Worker};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -73,15 +73,29 @@ fn a_flood_of_what_costs_nothing_pays_for_being_refused() {
 
 #[test]
 fn strangers_of_a_port_share_one_bucket_whatever_they_call_themselves() {
-    let strangers = From { port: 0, peer: PeerId::NONE };
     let mut worker = Worker::new(Policy::default());
-    let mut senders = [Sender::new(strangers, Code::Shared, true, 2_000), innocent(SECOND_PEER)];
-    worker.work(&mut senders, SECOND / 4);
-    assert!(worker.sent_on(SECOND_PEER) >= 243);
-    assert!(
-        worker.node.entry_counts(PortId(0), PeerId::NONE).refused > 0 || worker.node.drops().of(Reason::Stranger) > 0
-    );
-    assert_eq!(worker.node.entry_counts(PortId(0), PeerId(77)), worker.node.entry_counts(PortId(0), PeerId::NONE));
+    // Each of their packets is of another neighbour on the link, and names code that loops.
+    worker.work(&mut [Sender::new(LINK, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
+    let (arrived, strangers) = (worker.sent_on(SECOND_PEER), worker.node.entry_counts(PortId(3), PeerId::NONE));
+    assert!(arrived >= 243, "{arrived} of 250: {:?}", worker.node.drops());
+    assert_eq!(worker.node.drops().of(Reason::Stranger), 0, "they are listened to");
+    assert!(worker.node.status().neighbours.len() > 100, "and taken for neighbours");
+    assert!(strangers.refused > 50_000 && strangers.worker_ns < SECOND / 4 * 60 / 100, "{strangers:?}");
+    // On an overlay there are none.
+    let mut worker = Worker::new(Policy::default());
+    let nobody = From { port: 0, peer: PeerId(77) };
+    worker.work(&mut [Sender::new(nobody, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
+    assert!(worker.sent_on(SECOND_PEER) >= 243 && worker.node.drops().of(Reason::Stranger) > 0);
+}
+
+#[test]
+fn without_shares_strangers_of_a_link_take_of_others() {
+    // So that the test above is known to see them: other ports and domains have turns of their own, so it is not all.
+    let mut worker = Worker::new(Policy::default());
+    worker.node.set_entry(EntryLimits { permille: 1_000_000, burst_us: 1 << 30, ..EntryLimits::default() });
+    worker.work(&mut [Sender::new(LINK, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
+    assert!(worker.sent_on(SECOND_PEER) < 235, "{} of 250", worker.sent_on(SECOND_PEER));
+    assert_eq!(worker.node.entry_counts(PortId(3), PeerId::NONE).refused, 0);
 }
 
 #[test]
@@ -118,4 +132,12 @@ fn bytes_have_a_bucket_of_their_own() {
     let (bytes, length) = (worker.sent_on(FIRST) * worker.length(), worker.length());
     assert!((1_000_000..1_100_000 + 2 * length).contains(&bytes), "a second's worth and a tenth's burst: {bytes}");
     assert!(worker.sent_on(SECOND_PEER) >= 970);
+}
+
+#[test]
+fn hot_code_that_nobody_can_compile_again_is_tried_less_and_less() {
+    let mut worker = Worker::new(Policy::default());
+    worker.work(&mut [Sender::new(FIRST, Code::Own(0), true, 5_000)], 3 * SECOND);
+    // With thirty sweeps in that time: behind pauses of one, two, four, eight of them.
+    assert!((2..=5).contains(&worker.tried), "{} times", worker.tried);
 }

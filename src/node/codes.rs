@@ -87,6 +87,8 @@ pub struct Ready {
     pub effort: Effort,
     /// Steps that it had taken when it was looked at last.
     pub(super) steps_seen: u64,
+    /// Sweeps until it may be compiled again, of so many, if that could not be done.
+    pub(super) pause: (u32, u32),
     /// The bpf representation, if a kernel half is to run it.
     pub bpf: Option<Digest>,
     /// Whether the kernel half runs it, or why not; nothing: it has not been asked.
@@ -116,6 +118,7 @@ impl Ready {
             steps,
             effort,
             steps_seen,
+            pause: (0, 0),
             bpf,
             kernel,
             packets: 0,

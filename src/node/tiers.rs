@@ -16,6 +16,9 @@ use crate::wire::Digest;
 /// not optimised (`anode bench tiers`).
 pub(super) const HOT_STEPS: u64 = 1_000_000;
 
+/// Sweeps until code that could not be compiled again is tried once more, at most: seven minutes. They double each time.
+const PAUSE_MAX: u32 = 1 << 12;
+
 /// How code was compiled, and what is under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
@@ -53,7 +56,8 @@ impl Node {
             let Some(domain) = env.domains.by_id(ready.domain) else { continue };
             let taken = domain.steps_taken();
             let steps = taken.wrapping_sub(std::mem::replace(&mut ready.steps_seen, taken));
-            if steps >= HOT_STEPS || ready.effort == Effort::Sought {
+            ready.pause.0 = ready.pause.0.saturating_sub(1);
+            if ready.pause.0 == 0 && (steps >= HOT_STEPS || ready.effort == Effort::Sought) {
                 hot.push(*name);
             }
         }
@@ -98,12 +102,14 @@ impl Node {
         tracing::info!(node = self.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
     }
 
-    /// Code that runs could not be compiled again now: if it stays hot, it is tried with the next sweep.
+    /// Code that runs could not be compiled again now: if it stays hot, it is tried again, later each time.
     pub(super) fn not_optimised_yet(&mut self, code: &Digest) {
         if let Some(Code::Ready(ready)) = self.codes.of_mut(code)
             && ready.effort == Effort::Coming
         {
             ready.effort = Effort::Fast;
+            let next = (ready.pause.1 * 2).clamp(1, PAUSE_MAX);
+            ready.pause = (next, next);
         }
     }
 }

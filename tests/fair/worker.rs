@@ -9,7 +9,8 @@ use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
 use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
-use anode::wire::{Addr, Digest, Prefix, anep, capsule};
+use anode::wire::ethernet::{self, Mac, ethertype};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule, ipv4, udp};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -29,6 +30,11 @@ pub struct From {
     pub port: u16,
     pub peer: PeerId,
 }
+
+/// Strangers on a link: each packet is of another one.
+pub const LINK: From = From { port: 3, peer: PeerId::NONE };
+
+const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
 /// Which code a packet names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +73,26 @@ pub struct Worker {
     /// Frames that found their socket full.
     pub overrun: u64,
     sent_on: HashMap<u16, u64>,
+    /// Names that strangers have used.
+    strangers: u16,
+    /// How often hot code was to be compiled again, for which there is no compiler.
+    pub tried: u64,
+}
+
+/// An ANEP packet to where all go, in UDP, IPv4 and Ethernet.
+fn native(from: Addr, inner: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 14 + ipv4::HEADER + udp::HEADER];
+    let source = Mac([2, 0, 0, 0, 0, 2]);
+    let link = ethernet::Repr { destination: MAC, source, tag: None, ethertype: ethertype::IPV4 };
+    link.emit(&mut bytes).unwrap();
+    let [from, to] = [from, addr(30)].map(|addr| addr.octets_v4().unwrap());
+    let ip = ipv4::Repr::new(from, to, udp::IP_PROTOCOL, 64, udp::HEADER + inner.len());
+    ip.emit(&mut bytes[14..]).unwrap();
+    let datagram =
+        udp::Repr { source_port: anep::UDP_PORT, destination_port: anep::UDP_PORT, payload_len: inner.len() };
+    datagram.emit(&mut bytes[14 + ipv4::HEADER..]).unwrap();
+    bytes.extend_from_slice(inner);
+    bytes
 }
 
 fn addr(last: u8) -> Addr {
@@ -86,7 +112,7 @@ fn module(number: u32) -> Vec<u8> {
 }
 
 impl Worker {
-    /// A node with two overlay ports with two neighbours each; what they send goes on to another behind a third.
+    /// A node with two overlay ports with two neighbours each, and one on a link; what they send goes on to another behind a third overlay port.
     pub fn new(policy: Policy) -> Worker {
         let port = |name: &str| Port {
             name: name.into(),
@@ -95,6 +121,12 @@ impl Worker {
             mtu: 1452,
             bits_per_second: 0,
             ceiling: anode::topology::Ceiling::default(),
+        };
+        let own = Addr::v4([10, 1, 0, 1]);
+        let link = Port {
+            link: Link::Ethernet { mac: MAC, answers: true },
+            addresses: vec![(own, Prefix::new(own, 96 + 16))],
+            ..port("link")
         };
         let neighbour = |port, peer, last| Neighbour { addr: addr(last), port: PortId(port), peer: PeerId(peer) };
         let neighbours = vec![
@@ -108,7 +140,7 @@ impl Worker {
         let routes = Arc::new(Routes::new(routes));
         let mut node = Node::new(NodeConfig {
             name: "fair".into(),
-            ports: ["a", "b", "c"].map(port).into(),
+            ports: ["a", "b", "c"].map(port).into_iter().chain([link]).collect(),
             neighbours,
             routes,
             roles: Arc::default(),
@@ -122,12 +154,14 @@ impl Worker {
             runtime: Runtime::default(),
             out: Output::default(),
             now: 1,
-            sockets: (0..3).map(|_| VecDeque::new()).collect(),
+            sockets: (0..4).map(|_| VecDeque::new()).collect(),
             names: HashMap::new(),
             store: HashMap::new(),
             compiler: Compiler::new(Backstop::Ticker).unwrap(),
             overrun: 0,
             sent_on: HashMap::new(),
+            strangers: 0,
+            tried: 0,
         };
         worker.prepare(Code::Shared);
         worker
@@ -254,7 +288,12 @@ impl Worker {
             self.out.pool.give(frame);
         }
         self.out.deliveries.clear();
-        self.out.effects.clear();
+        for effect in std::mem::take(&mut self.out.effects) {
+            if let Effect::Prepare(prepare) = effect {
+                self.tried += 1;
+                self.turn(|node, turn| node.unprepared(turn, prepare.code));
+            }
+        }
     }
 
     /// What has come meanwhile is in its port's socket, as far as that has room.
@@ -268,13 +307,21 @@ impl Worker {
                 continue;
             }
             let last = if port == 0 { 10 } else { 20 } + peer.0.min(9) as u8;
+            let from = match sender.from {
+                LINK => {
+                    self.strangers = self.strangers.wrapping_add(1).max(2);
+                    let [high, low] = self.strangers.to_be_bytes();
+                    Addr::v4([10, 1, high, low])
+                }
+                _ => addr(last),
+            };
             let mut bytes = {
                 let header = capsule::Header {
                     app_port: 1,
                     bound: 9,
                     code: self.names[&sender.code],
-                    previous: addr(last),
-                    source: addr(last),
+                    previous: from,
+                    source: from,
                     destination: addr(30),
                 };
                 let mut bytes = vec![0; anep::HEADER + capsule::HEADER + 8];
@@ -285,6 +332,9 @@ impl Worker {
             bytes[anep::HEADER + capsule::HEADER] = u8::from(sender.loops);
             let end = bytes.len();
             bytes[end - 2..].copy_from_slice(&(port << 8 | peer.0).to_be_bytes());
+            if sender.from == LINK {
+                bytes = native(from, &bytes);
+            }
             let mut frame = self.out.pool.take();
             frame.fill(&bytes);
             (frame.port, frame.peer) = (PortId(port), peer);

@@ -3,7 +3,7 @@
 //! What comes back is believed as little as what is sent: its length is bounded before it is read, it is read when its
 //! writer has ended, and a lane that says nonsense, or nothing in its time, is closed and opened anew.
 
-use super::job::{ANSWER, Failure, Job, Limits, Output, WORDS};
+use super::job::{ANSWER, Failure, Job, KILLED, Limits, Output, WALL, WORDS};
 use super::server;
 use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::REPRESENTATION_MAX;
@@ -148,7 +148,9 @@ impl Lane {
             End::Cpu => limit("cpu_ms", limits.cpu_ms),
             End::Memory => limit("memory_mib", limits.memory_mib),
             End::File => limit("output_mib", limits.output_mib),
-            End::Wall => limit("wall_ms", limits.wall_ms),
+            End::Wall => limit(WALL, limits.wall_ms),
+            // Whoever got around its timer is killed by the limit behind it.
+            End::Broken(KILLED) if ended.cpu_us >= u64::from(limits.cpu_ms) * 1000 => limit("cpu_ms", limits.cpu_ms),
             End::Broken(status) => Ok(Err(Failure::Broken(status))),
         }
     }

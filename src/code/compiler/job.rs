@@ -77,6 +77,18 @@ pub enum Failure {
     Gone(String),
 }
 
+impl Failure {
+    /// Whether that says something of the machine and nothing of the module: it was too busy, or had no memory and killed the child.
+    pub fn is_of_the_machine(&self) -> bool {
+        matches!(self, Failure::Gone(_) | Failure::Limit(WALL, _) | Failure::Broken(KILLED))
+    }
+}
+
+/// The signal that nobody can hold off.
+pub(super) const KILLED: i32 = 9;
+/// The limit of time by the clock.
+pub(super) const WALL: &str = "wall_ms";
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

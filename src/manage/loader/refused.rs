@@ -65,9 +65,9 @@ impl RefusedModules {
         Some(known.why.clone())
     }
 
-    /// The compiler has failed on a module. Words of refusal cost little and are not remembered; nor is that there is no compiler.
+    /// The compiler has failed on a module. Words of refusal cost little and are not remembered; nor is what says nothing of the module.
     pub fn remember(&mut self, now: Instant, module: Digest, purpose: Purpose, failure: &Failure) {
-        if matches!(failure, Failure::Refused(_) | Failure::Gone(_)) {
+        if matches!(failure, Failure::Refused(_)) || failure.is_of_the_machine() {
             return;
         }
         if self.list.len() >= REFUSED_MAX {
@@ -128,7 +128,9 @@ mod tests {
         let (mut refused, now) = (RefusedModules::default(), Instant::now());
         refused.remember(now, name(0), CODE, &Failure::Limit("cpu_ms", 250));
         refused.remember(now, name(1), CODE, &Failure::Refused("no".into()));
-        refused.remember(now, name(2), CODE, &Failure::Gone("away".into()));
+        // The machine's: no compiler, no time, no memory.
+        let machines = [Failure::Gone("away".into()), Failure::Limit("wall_ms", 2000), Failure::Broken(9)];
+        machines.iter().for_each(|failure| refused.remember(now, name(2), CODE, failure));
         assert!(refused.why(now, &name(0), CODE).unwrap().contains("cpu_ms = 250"));
         assert!(refused.why(now, &name(0), Purpose::Service).is_none());
         assert!(refused.why(now, &name(1), CODE).or(refused.why(now, &name(2), CODE)).is_none());

@@ -2,7 +2,7 @@
 //!
 //! Jobs of all neighbours wait in [`Turns`] and are served in turn. One neighbour never has all lanes: while it has one less, the last is
 //! kept for somebody else, so a module that takes long delays only its sender. Code that is to be compiled again, better, has
-//! a queue and a lane of its own, behind everything else.
+//! a queue and a lane of its own, behind everything else. Where there is one lane only (`jobs = 1`) all share it, and others wait for at most one module of a neighbour's.
 
 use super::refused::{RefusedModules, RefusedStatus};
 use super::turns::{QueueStatus, Turns};
@@ -18,13 +18,16 @@ use crate::wire::Digest;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Jobs that can wait to be compiled.
 const JOBS_MAX: usize = 1024;
 
 /// Codes that can wait to be compiled again.
 const AGAIN_MAX: usize = 64;
+
+/// Time between two lines of the log that say that nothing is compiled.
+const SAID_AGAIN: Duration = Duration::from_secs(10);
 
 /// What is to be compiled.
 pub(super) enum Job {
@@ -207,12 +210,19 @@ fn work(place: usize, compiler: &Compiler, mut lane: Lane, jobs: &Receiver<Job>,
     if let Err(error) = lane.open() {
         tracing::warn!(%error, "no wasm compiler yet");
     }
+    let mut said: Option<Instant> = None;
     while let Ok(job) = jobs.recv() {
         let (module, purpose) = job.module();
         let (loaded, failure) = match &job {
             Job::Prepare(prepare) => prepare_in(compiler, &mut lane, prepare),
             Job::Install(install) => install_in(&mut lane, install),
         };
+        if let Some(why) = failure.as_ref().filter(|failure| failure.is_of_the_machine())
+            && said.is_none_or(|at| at.elapsed() >= SAID_AGAIN)
+        {
+            said = Some(Instant::now());
+            tracing::error!(%why, "code is not compiled");
+        }
         if done.send(Inbox::Done(Box::new(Done { place, module, purpose, failure, loaded }))).is_err() {
             return;
         }
@@ -231,11 +241,8 @@ fn prepare_in(compiler: &Compiler, lane: &mut Lane, prepare: &Prepare) -> (Loade
         })
     });
     // Nobody's fault: who waits for it goes, and the next capsule begins anew; what runs already runs on.
-    let gone = matches!(failure, Some(Failure::Gone(_))) && prepare.kind == Kind::Wasm;
-    if gone && let Err(why) = &result {
-        tracing::error!(why, "code is not compiled");
-    }
-    match gone {
+    let innocent = failure.as_ref().is_some_and(Failure::is_of_the_machine) && prepare.kind == Kind::Wasm;
+    match innocent {
         true => (Loaded::Unprepared(prepare.code), failure),
         false => (prepared(prepare, result), failure),
     }
