@@ -221,8 +221,7 @@ fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_
         let code = until("refusal", || Some(pair.code(0, bundle)).filter(|code| code["state"] == "refused"));
         assert!(code["why"].as_str().unwrap().contains("was revoked by"), "{code}");
     }
-    // What the killed one had not written yet it is told again.
-    until("both revocations", || (pair.status(1)["revocations"]["known"] == 2).then_some(()));
+    until("both revocations, told again if need be", || (pair.status(1)["revocations"]["known"] == 2).then_some(()));
     // What is wrong is said.
     for (arguments, part) in [
         (&["cred", "revoke", "--node", node][..], "--token"),
