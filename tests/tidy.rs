@@ -120,6 +120,19 @@ fn no_panics_in_the_packet_path(source: &Source) -> Complaints {
         .collect()
 }
 
+/// Where threads of a running node are started; the broker's have the list of its process.
+const NODE: &[&str] = &["src/manage", "src/kernel", "src/code/compiler", "src/port", "src/trust", "src/topology"];
+
+fn threads_of_nodes_have_lists(source: &Source) -> Complaints {
+    if !source.is_in(NODE) || source.is_test() {
+        return vec![];
+    }
+    let words = ["thread::Builder", "thread::spawn", "thread::scope"];
+    let lines = source.live.lines().enumerate();
+    let found = lines.filter(|(_, line)| words.iter().any(|word| line.contains(word)));
+    found.map(|(at, _)| source.complain(at, "a thread without a list: start it by crate::sys::threads")).collect()
+}
+
 fn unsafe_only_where_allowed_and_argued(source: &Source) -> Complaints {
     let mut complaints = vec![];
     for (at, line) in source.code.lines().enumerate() {
@@ -219,6 +232,7 @@ const CHECKS: &[fn(&Source) -> Complaints] = &[
     no_clock_in_the_state_machine,
     packet_path_imports_nothing_outer,
     no_panics_in_the_packet_path,
+    threads_of_nodes_have_lists,
     unsafe_only_where_allowed_and_argued,
     commands_print_clean,
     files_and_functions_are_short,
@@ -351,6 +365,17 @@ fn a_panic_in_the_packet_path_is_found() {
     }
     let good = "// x.unwrap()\n#[expect(dead_code)]\nfn f() { x.unwrap_or(1); let s = r#\"y.unwrap()\"#; }";
     assert_eq!(count("src/node.rs", good), 0);
+}
+
+#[test]
+fn a_thread_without_a_list_is_found() {
+    let count = |path: &str, text: &str| complaints(threads_of_nodes_have_lists, path, text);
+    for bad in ["std::thread::spawn(work);", "thread::Builder::new().name(\"x\".into()).spawn(work)?;"] {
+        assert_eq!(count("src/manage/x.rs", bad), 1, "{bad}");
+        assert_eq!(count("src/bench/x.rs", bad), 0, "{bad}");
+    }
+    assert_eq!(count("src/manage/x.rs", "threads::start(\"x\", Duty::Store, work)?;"), 0);
+    assert_eq!(count("src/manage/x.rs", "#[cfg(test)]\nmod tests { fn f() { std::thread::spawn(work); } }"), 0);
 }
 
 #[test]
