@@ -39,6 +39,55 @@ fn config(folder: &Path, port: &str, tables: &str) {
     fs::write(folder.join("node.toml"), text).unwrap();
 }
 
+/// `anode` as an ordinary user, who lacks a part of the sandbox on any host: a user of the node's own.
+fn as_ordinary(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = match is_root() {
+        true => Command::new("setpriv"),
+        false => Command::new("env"),
+    };
+    if is_root() {
+        command.args(["--reuid=12345", "--regid=12345", "--clear-groups"]);
+    }
+    command.args(["timeout", "--kill-after=1", "3", env!("CARGO_BIN_EXE_anode")]).args(arguments).current_dir(folder);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_host_that_lacks_what_is_required_starts_no_node_and_others_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("run")).unwrap();
+    if is_root() {
+        std::os::unix::fs::chown(folder.path().join("run"), Some(12345), Some(12345)).unwrap();
+    }
+    for verb in ["check", "run"] {
+        for (table, words) in [
+            ("security", "[security] require has \"user\": the node has no user of its own"),
+            ("jail", "jails have no user"),
+        ] {
+            config(folder.path(), "", &format!("[{table}]\nrequire = [\"user\"]"));
+            let refused = as_ordinary(folder.path(), &["node", verb, "node.toml"]);
+            if said(&refused).contains("ermission denied") {
+                println!("SKIPPED: another user cannot reach this program");
+                return;
+            }
+            assert_eq!(refused.status.code(), Some(1), "{verb}: {}", said(&refused));
+            assert!(said(&refused).contains(words), "{verb}: {}", said(&refused));
+        }
+        config(folder.path(), "", "");
+        let told = said(&as_ordinary(folder.path(), &["node", verb, "node.toml"]));
+        assert!(told.contains("the node has no user of its own"), "{verb}: {told}");
+        assert!(told.contains("no user of their own (needs root)"), "{verb}: {told}");
+    }
+    config(folder.path(), "", "[jail]\nrequire = [\"landlock\"]");
+    assert!(
+        said(&as_ordinary(folder.path(), &["node", "check", "node.toml"]))
+            .contains("[jail] require is part of [security] require")
+    );
+    config(folder.path(), "", "[security]\nrequire = [\"namespaces\", \"magic\"]");
+    assert!(said(&as_ordinary(folder.path(), &["node", "check", "node.toml"])).contains("magic"));
+}
+
 #[test]
 fn what_a_start_refuses_check_refuses_with_the_key_that_is_meant() {
     let folder = folder();

@@ -9,7 +9,7 @@ use crate::kernel::loader;
 use crate::manage::config::NodeFile;
 use crate::manage::config::compiler::CompilerFile;
 use crate::manage::config::jail::JailFile;
-use crate::sys::jail::{Capability, Group, Identity, Jail, Jailed, Limits, Paths, Program, Starter};
+use crate::sys::jail::{Capability, Group, Identity, Jail, Jailed, Limits, Part, Paths, Program, Starter};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,7 +47,7 @@ pub fn helper(kind: Helper, program: &Path) -> io::Result<(Option<HelpersJail>, 
     let name = format!("helper-{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
     let starter = Starter::new(program.to_owned(), &name).map_err(io::Error::other)?;
     // Without a broker nothing is a node's, and nobody has said what it may use.
-    start(kind, &starter, JailFile::default().users, None).map(|(jail, socket)| (Some(jail), socket))
+    start(&jail(kind, JailFile::default().users, None), &starter).map(|(jail, socket)| (Some(jail), socket))
 }
 
 /// Those that the broker has started: one of each kind.
@@ -57,6 +57,8 @@ pub struct Helpers {
     /// The users from which each has its own, and what the compiler may use.
     users: (u32, u32),
     compiler: CompilerFile,
+    /// What their jails must not lack.
+    required: Vec<Part>,
     /// What starts them, once there was one.
     starter: Option<Starter>,
     living: [Option<HelpersJail>; 3],
@@ -66,7 +68,8 @@ impl Helpers {
     /// None yet, of the node with this configuration.
     pub fn new(file: &NodeFile, allowed: Allowed, run_dir: PathBuf) -> Helpers {
         let (users, compiler) = (file.jail.users, file.compiler);
-        Helpers { allowed, run_dir, users, compiler, starter: None, living: [None, None, None] }
+        let required = file.jails_require();
+        Helpers { allowed, run_dir, users, compiler, required, starter: None, living: [None, None, None] }
     }
 
     /// Does what is asked for, if it may be.
@@ -79,7 +82,8 @@ impl Helpers {
             Some(starter) => starter,
             none => none.insert(starter(&self.run_dir)?),
         };
-        let (jail, socket) = start(*kind, starter, self.users, group_of(*kind, &self.compiler))?;
+        let jail = Jail { required: self.required.clone(), ..jail(*kind, self.users, group_of(*kind, &self.compiler)) };
+        let (jail, socket) = start(&jail, starter)?;
         self.living[*kind as usize] = Some(jail);
         Ok(Done::of(socket))
     }
@@ -111,17 +115,12 @@ fn group_of(kind: Helper, file: &CompilerFile) -> Option<Group> {
     })
 }
 
-/// Starts one, as a user from `users`.
-fn start(
-    kind: Helper,
-    starter: &Starter,
-    users: (u32, u32),
-    group: Option<Group>,
-) -> io::Result<(HelpersJail, OwnedFd)> {
+/// Starts one.
+fn start(jail: &Jail, starter: &Starter) -> io::Result<(HelpersJail, OwnedFd)> {
     let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let jailed = starter.start(&jail(kind, users, group), &[other.as_fd()])?;
+    let jailed = starter.start(jail, &[other.as_fd()])?;
     for part in &jailed.weaker {
-        tracing::debug!(helper = title(kind), "its jail is weaker here: {}", part.lack());
+        tracing::debug!(helper = jail.name, "its jail is weaker here: {}", part.lack());
     }
     Ok((HelpersJail(jailed), socket))
 }

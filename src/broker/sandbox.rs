@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
-/// A part of the sandbox that a host may lack.
+/// A part of the sandbox that a host may lack: of the node's, of its jails (compiler, loader, environments), or of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -19,13 +19,26 @@ pub enum Part {
     Landlock,
     /// Lists of system calls.
     Seccomp,
+    /// Namespaces of jails.
+    Namespaces,
+    /// Control groups of jails for memory.
+    Memory,
+    /// For the number of processes.
+    Processes,
+    /// For the processor.
+    Cpu,
 }
 
 impl Part {
-    /// All of them.
-    pub const ALL: [Part; 3] = [Part::User, Part::Landlock, Part::Seccomp];
+    /// Those of the node.
+    pub const OF_NODE: [Part; 3] = [Part::User, Part::Landlock, Part::Seccomp];
 
-    /// What it means, for people.
+    /// The same part of a jail, if jails have it on some hosts only.
+    pub fn of_jails(self) -> Option<jail::Part> {
+        jail::Part::ALL.into_iter().find(|part| part.name() == self.name())
+    }
+
+    /// What it means for the node, for people.
     pub fn words(self) -> &'static str {
         match self {
             Part::User => "a user that owns its store and files of domains, and nothing else",
@@ -33,6 +46,7 @@ impl Part {
                 "Landlock: writes to its store and files of domains alone; reads the system's programs and libraries"
             }
             Part::Seccomp => "seccomp: a list of system calls for each kind of thread, and for the broker",
+            Part::Namespaces | Part::Memory | Part::Processes | Part::Cpu => self.name(),
         }
     }
 
@@ -48,6 +62,9 @@ impl Part {
             Part::Seccomp => {
                 "no filters of system calls in this kernel (CONFIG_SECCOMP_FILTER): threads can make all calls there are"
             }
+            Part::Namespaces | Part::Memory | Part::Processes | Part::Cpu => {
+                self.of_jails().map_or("", jail::Part::lack)
+            }
         }
     }
 
@@ -57,6 +74,10 @@ impl Part {
             Part::User => "user",
             Part::Landlock => "landlock",
             Part::Seccomp => "seccomp",
+            Part::Namespaces => "namespaces",
+            Part::Memory => "memory",
+            Part::Processes => "processes",
+            Part::Cpu => "cpu",
         }
     }
 }
@@ -70,6 +91,8 @@ pub struct Sandbox {
     pub standing: Standing,
     /// What is weaker than it could be.
     pub weaker: Vec<Part>,
+    /// What its jails lack.
+    pub jails_weaker: Vec<jail::Part>,
 }
 
 /// What a node of a configuration would be confined by that is started by whoever asks this.
@@ -83,6 +106,10 @@ pub struct Expected {
     pub parts: Vec<Part>,
     /// What it would lack.
     pub weaker: Vec<Part>,
+    /// What its jails would have, and what they would lack.
+    pub jails: Vec<jail::Part>,
+    /// See [`Expected::jails`].
+    pub jails_weaker: Vec<jail::Part>,
 }
 
 /// What a configuration's node would have of a sandbox here; an error if it requires more.
@@ -93,13 +120,24 @@ pub fn expected(file: &NodeFile) -> Result<Expected> {
     weaker.extend((!files_of_node::has_landlock()).then_some(Part::Landlock));
     weaker.extend((!jail::has_seccomp()).then_some(Part::Seccomp));
     refuse_lack(file, &weaker)?;
-    let parts = Part::ALL.into_iter().filter(|part| !weaker.contains(part)).collect();
+    let jails_weaker = jails_lack(file)?;
+    let jails = jail::Part::ALL.into_iter().filter(|part| !jails_weaker.contains(part)).collect();
+    let parts = Part::OF_NODE.into_iter().filter(|part| !weaker.contains(part)).collect();
     let broker = match user {
         Some(_) => "root: sockets, programs and pins in the kernel, drivers' settings, processes of environments",
         None => "without privileges: overlay ports, processes of environments",
     };
     let user = user.unwrap_or_else(|| format!("{}, who starts it", rustix::process::geteuid().as_raw()));
-    Ok(Expected { user, broker, parts, weaker })
+    Ok(Expected { user, broker, parts, weaker, jails, jails_weaker })
+}
+
+/// What jails lack on this host which the calling process starts, that has one thread; an error if the configuration requires that.
+fn jails_lack(file: &NodeFile) -> Result<Vec<jail::Part>> {
+    let lacks = jail::lacks();
+    match file.jails_require().into_iter().find(|part| lacks.contains(part)) {
+        Some(lacking) => bail!("[security] require has \"{}\": jails have {}", lacking.name(), lacking.lack()),
+        None => Ok(lacks),
+    }
 }
 
 fn refuse_lack(file: &NodeFile, weaker: &[Part]) -> Result<()> {
@@ -124,7 +162,12 @@ pub fn entered() -> Option<Sandbox> {
 
 /// Confines the calling process, which must have one thread and no privileges, to what a node needs: of files, those behind these descriptors
 /// to write to, and the system's to read. An error if this host lacks what the configuration requires.
-pub(super) fn enter(file: &NodeFile, [writes, reads]: &[Vec<OwnedFd>; 2], user: Option<String>) -> Result<()> {
+pub(super) fn enter(
+    file: &NodeFile,
+    [writes, reads]: &[Vec<OwnedFd>; 2],
+    user: Option<String>,
+    jails_weaker: Vec<jail::Part>,
+) -> Result<()> {
     let mut weaker = Vec::new();
     let standing = privileges::standing("/proc/self")?;
     if user.is_none() || standing.user == 0 {
@@ -143,7 +186,10 @@ pub(super) fn enter(file: &NodeFile, [writes, reads]: &[Vec<OwnedFd>; 2], user: 
     for part in &weaker {
         tracing::warn!(part = part.name(), "{}", part.lack());
     }
+    for part in &jails_weaker {
+        tracing::warn!(part = part.name(), "jails of compiler, loader and environments: {}", part.lack());
+    }
     // It is entered once.
-    let _ = ENTERED.set(Sandbox { user, standing, weaker });
+    let _ = ENTERED.set(Sandbox { user, standing, weaker, jails_weaker });
     Ok(())
 }

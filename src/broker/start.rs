@@ -38,6 +38,7 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
 
 /// Makes the calling process, which must have one thread, a node without privileges; what it had of them, if anything, is its broker's.
 pub fn begin(file: &NodeFile) -> Result<()> {
+    let jails_weaker = sandbox::expected(file)?.jails_weaker;
     let Ready { run_dir, user, lock, paths } = prepare::prepare(file)?;
     let mut pairs = Vec::new();
     for _ in Lane::ALL {
@@ -65,7 +66,7 @@ pub fn begin(file: &NodeFile) -> Result<()> {
         None => "the node cannot give its privileges away".into(),
     })?;
     let reached = prepare::keep(paths)?;
-    sandbox::enter(file, &reached, user.map(|user| user.name)).context("the node cannot be confined")
+    sandbox::enter(file, &reached, user.map(|user| user.name), jails_weaker).context("the node cannot be confined")
 }
 
 /// The broker's process, to its end.

@@ -10,6 +10,7 @@ use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::config::NodeFile;
 use crate::nodeos::reason::Reason;
+use crate::sys::jail;
 use anyhow::Context as _;
 use clap::Subcommand;
 use serde_json::Value;
@@ -227,6 +228,11 @@ fn describe_sandbox(text: &mut String, sandbox: &Value) {
     for part in sandbox["weaker"].as_array().into_iter().flatten() {
         if let Ok(part) = serde_json::from_value::<Part>(part.clone()) {
             let _ = writeln!(text, "  sandbox weaker: {}", part.lack());
+        }
+    }
+    for part in sandbox["jails_weaker"].as_array().into_iter().flatten() {
+        if let Ok(part) = serde_json::from_value::<jail::Part>(part.clone()) {
+            let _ = writeln!(text, "  jails weaker: {}", part.lack());
         }
     }
 }

@@ -90,6 +90,11 @@ fn describe_expected(sandbox: &sandbox::Expected) {
     for part in &sandbox.weaker {
         crate::say!("  sandbox weaker: {}", part.lack());
     }
+    let jails: Vec<_> = sandbox.jails.iter().map(|part| part.name()).collect();
+    crate::say!("  jails (compiler, loader, environments): seccomp {}", jails.join(" "));
+    for part in &sandbox.jails_weaker {
+        crate::say!("  jails weaker: {}", part.lack());
+    }
 }
 
 /// What code in a role may.

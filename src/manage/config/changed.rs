@@ -5,6 +5,7 @@
 
 use super::guard::Demand;
 use super::{NodeFile, PortFile};
+use crate::sys::process::is_root;
 
 /// What a line ends with.
 fn quiet(key: &str) -> String {
@@ -21,6 +22,7 @@ impl NodeFile {
             self.changed_services(),
             self.changed_compiler(),
             self.changed_jails(),
+            self.changed_user(),
         ];
         all.into_iter().flatten().collect()
     }
@@ -33,6 +35,16 @@ impl NodeFile {
              processes (16) and cpu_percent (100) (before: the node's user, all of /etc and /proc, no such limit)"
                 .to_owned()
                 + &quiet("[jail] users = [60834, 61183]")
+        })
+    }
+
+    /// Of a node that root starts.
+    fn changed_user(&self) -> Option<String> {
+        (is_root() && !self.written.has_any("security")).then(|| {
+            "[security] user is \"anode\" by default, or one of the node's own: it becomes that user, without capabilities, and its store and \
+             files of domains are given to it (before: it stayed root)"
+                .to_owned()
+                + &quiet("[security] require = []")
         })
     }
 

@@ -1,10 +1,10 @@
 //! Execution environments of a configuration: `[[ee]]`.
 
-use super::jail::JailFile;
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::bundle::Kind;
 use crate::manage::management::{COMMAND_WORDS_MAX, Environment, Process, Program, Restart};
 use crate::nodeos::file::check_holder;
+use crate::sys::jail::Part;
 use crate::trust::{ANYONE, Role, Roles};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -52,12 +52,15 @@ impl NodeFile {
 
     /// The environments, as far as they make sense in these roles.
     pub fn environments(&self, roles: &Roles) -> Result<Vec<Environment>, ConfigError> {
-        self.environments.iter().map(|environment| environment.plan(roles, &self.jail)).collect()
+        self.environments
+            .iter()
+            .map(|environment| environment.plan(roles, self.jail.users, &self.jails_require()))
+            .collect()
     }
 }
 
 impl EnvironmentFile {
-    fn plan(&self, roles: &Roles, jail: &JailFile) -> Result<Environment, ConfigError> {
+    fn plan(&self, roles: &Roles, users: (u32, u32), required: &[Part]) -> Result<Environment, ConfigError> {
         let name = &self.name;
         if check_holder(name).is_err() {
             return wrong(format!(
@@ -68,7 +71,7 @@ impl EnvironmentFile {
             return wrong(format!("ee {name}: role = \"{}\": no such [[role]]", self.role));
         };
         let program = if self.library.is_empty() {
-            Program::Process(self.process(role, jail)?)
+            Program::Process(self.process(role, users, required)?)
         } else {
             Program::Object(self.object(role)?)
         };
@@ -95,7 +98,7 @@ impl EnvironmentFile {
     }
 
     /// A program, for a process.
-    fn process(&self, role: &Role, jail: &JailFile) -> Result<Process, ConfigError> {
+    fn process(&self, role: &Role, users: (u32, u32), required: &[Part]) -> Result<Process, ConfigError> {
         let name = &self.name;
         let Some(program) = self.command.first().filter(|program| !program.is_empty()) else {
             return wrong(format!(
@@ -119,9 +122,9 @@ impl EnvironmentFile {
             tasks: grants.processes.saturating_add(grants.threads.into()).saturating_add(OWN_TASKS),
             cpu_weight: grants.weight,
             cpu_percent: grants.cpu_percent,
-            users: jail.users,
+            users,
             host_network: grants.host_network,
-            required: jail.require.clone(),
+            required: required.to_vec(),
         })
     }
 }

@@ -10,6 +10,11 @@ impl NodeFile {
         let mut all = self.unknown_services();
         all.extend(self.idle_ingress());
         all.extend(self.environments.iter().flat_map(|environment| environment.missing()));
+        if !self.jail.require.is_empty() {
+            let words = "[jail] require is part of [security] require now, which is for the node and its jails: it still counts, and without what it \
+                         names the node does not start";
+            all.push(words.into());
+        }
         if self.security.user.is_some() && !is_root() {
             all.push("[security] user is without effect: only root can start a node that becomes somebody else".into());
         }

@@ -3,6 +3,7 @@
 use super::{ConfigError, NodeFile, wrong};
 use crate::broker::prepare::USERS;
 use crate::broker::sandbox::Part;
+use crate::sys::jail;
 use serde::Deserialize;
 
 /// The table.
@@ -11,7 +12,7 @@ use serde::Deserialize;
 pub struct SecurityFile {
     /// Who a node becomes that root has started; by default `anode` if there is such a user, else one of its own.
     pub user: Option<User>,
-    /// What must not be weaker than it can be: a start without it is an error.
+    /// What must not be weaker than it can be, of the node and of its jails: a start without it is an error.
     pub require: Vec<Part>,
 }
 
@@ -23,6 +24,17 @@ pub enum User {
     Number(u32),
     /// By name.
     Name(String),
+}
+
+impl NodeFile {
+    /// What jails must not lack: what `[security]` says, and `[jail]`, where it was said before.
+    pub fn jails_require(&self) -> Vec<jail::Part> {
+        let more = self.security.require.iter().filter_map(|part| part.of_jails());
+        let mut all: Vec<jail::Part> = self.jail.require.iter().copied().chain(more).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
 }
 
 impl SecurityFile {

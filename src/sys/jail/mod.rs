@@ -18,6 +18,7 @@
 mod confine;
 mod enter;
 pub mod groups;
+mod host;
 mod identity;
 mod init;
 mod message;
@@ -29,6 +30,7 @@ mod start;
 
 pub use enter::{ARGUMENT, Own, serve};
 pub use groups::{Group, Groups, Parent};
+pub use host::lacks;
 pub use identity::{Place, share as share_user, take_to_share as take_user};
 pub use message::End;
 pub use paths::Paths;

@@ -64,7 +64,7 @@ impl<E: Into<io::Error>> From<E> for Refusal {
 }
 
 /// Whether this process can make namespaces and become others.
-fn is_privileged() -> bool {
+pub(super) fn is_privileged() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::SETUID | CapabilitySet::SETGID;
     capabilities(None).is_ok_and(|held| held.effective.contains(needed))
 }
