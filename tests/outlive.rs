@@ -387,3 +387,57 @@ fn code_that_floods_is_removed_from_a_running_node_and_comes_back() {
         status["codes"][0]["kernel"] == "running"
     });
 }
+
+#[test]
+fn code_that_is_revoked_while_the_kernel_runs_it_runs_no_more_and_is_not_taken_over() {
+    let Some((mut net, code, _store)) = up("revoked") else { return };
+    let far = receiver(&net, "b", "10.0.2.2");
+    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let await_more = |more: u32| {
+        let until = sent.load(Ordering::Relaxed) + more;
+        while sent.load(Ordering::Relaxed) < until {
+            std::thread::yield_now();
+        }
+    };
+    let held = |net: &Running| net.status("r")["kernel"]["codes"].to_string().contains(&code.to_string());
+    let last = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                sender.send(sent.load(Ordering::Relaxed));
+                sent.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(PACE);
+            }
+        });
+        await_more(300);
+        let name = code.to_string();
+        let mut revoke = Command::new(ANODE);
+        let revoked = revoke.args(["cred", "revoke", "--code", &name, "--node"]).arg(net.dir("r")).output().unwrap();
+        // The one that is on its way now was sent before.
+        let last = sent.load(Ordering::Relaxed);
+        assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+        assert!(!held(&net), "{}", net.status("r"));
+        await_more(300);
+        stop.store(true, Ordering::Relaxed);
+        last
+    });
+    let seen: Vec<u32> = std::iter::from_fn(|| next_mark(&far)).collect();
+    let beyond: Vec<_> = seen.iter().filter(|mark| **mark != WARM && **mark > last).collect();
+    assert!(seen.len() > 200 && beyond.is_empty(), "{} came, of those sent afterwards {beyond:?}", seen.len());
+    // Killed and started again, it neither finds the code in the kernel nor takes it from its store, whoever sends it.
+    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+    let node = start(&net);
+    while Control::connect(net.dir("r")).is_err() {
+        std::thread::yield_now();
+    }
+    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let refused = |status: &serde_json::Value| {
+        sender.send(0);
+        status["codes"].as_array().is_some_and(|codes| codes.iter().any(|code| code["state"] == "refused"))
+    };
+    let refused = std::cell::RefCell::new(refused);
+    net.await_status("r", |status| refused.borrow_mut()(status));
+    assert!(!held(&net) && next_mark(&far).is_none(), "{}", net.status("r"));
+    kill(node);
+    down(&net, &[]);
+}

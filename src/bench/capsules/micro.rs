@@ -3,6 +3,8 @@
 //! The node has one overlay port and two neighbours; the clock advances as if packets came at a steady rate. As in a worker, frames come in
 //! batches of 64: after the last of a batch has come out, all are refilled, which is part of the figure.
 
+pub(super) mod proved;
+
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::net::IpAddr;

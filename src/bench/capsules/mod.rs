@@ -41,9 +41,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     all.extend(simulator::run(settings, &guests)?);
     let hops = all.values(&simulator::key()).to_vec();
     report.targets.extend(Target::at_least("simulator, packet-hops/s on one core", &hops, simulator::HOPS));
+    all.extend(micro::proved::run(settings, &guests)?);
     all.extend(load::run(settings, &programs)?);
     load::judge(&all, report);
-    report.rows = all.rows(&[PLAIN, micro::FRAME]);
+    report.rows = all.rows(&[PLAIN, micro::FRAME, micro::proved::BARE]);
     let class = programs.scheduling_class();
     let cpus = if settings.two_cpus { "two CPUs" } else { "one CPU" };
     report.note(format!("Generator and gateway ran under {class} on {cpus}; gateway CPU excludes generator and sink."));
