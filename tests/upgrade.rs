@@ -1,8 +1,8 @@
 //! An upgrade under traffic: another version of the program takes a node over that root has run, and gives it back, and every packet
 //! arrives once.
 //!
-//! The older program is the one that `ANODE_OLD` names, which a soak builds from an older commit. Without it this program stands in for it: it stays
-//! root, and what it leaves pinned is spoilt as if its maps had other shapes.
+//! The older program is the one that `ANODE_OLD` names, which a soak builds from an older commit (`tools/older.sh`). Without it this program stands in
+//! for it: what it leaves becomes root's, and of what it leaves pinned a map is missing, as if it had another shape.
 
 #[path = "running/mod.rs"]
 mod running;
@@ -52,9 +52,7 @@ enum End {
 #[derive(Clone)]
 struct Version {
     program: PathBuf,
-    /// Lines of its configuration.
-    more: &'static str,
-    /// Whether what it leaves is to look as if it were of other shapes.
+    /// Whether what it leaves is to look as if it were root's and of other shapes.
     strange: bool,
     /// Whether it gives root away, and lets no capsule pass without its code.
     new: bool,
@@ -62,13 +60,13 @@ struct Version {
 
 fn older() -> Version {
     match std::env::var_os("ANODE_OLD") {
-        Some(program) => Version { program: program.into(), more: "", strange: false, new: false },
-        None => Version { more: "[security]\nuser = 0\n", strange: true, ..newer() },
+        Some(program) => Version { program: program.into(), strange: false, new: false },
+        None => Version { strange: true, ..newer() },
     }
 }
 
 fn newer() -> Version {
-    Version { program: ANODE.into(), more: "", strange: false, new: true }
+    Version { program: ANODE.into(), strange: false, new: true }
 }
 
 /// Node r, by one program after the other.
@@ -105,7 +103,6 @@ impl Node {
             port.as_table_mut().unwrap().remove("bound_max");
         }
         config.insert("store".into(), self.store.path().join("store").display().to_string().into());
-        config.extend(version.more.parse::<toml::Table>().unwrap());
         let file = self.store.path().join("node.toml");
         fs::write(&file, config.to_string()).unwrap();
         self.starts += 1;
@@ -160,6 +157,8 @@ impl Node {
             for set in sets.filter(|entry| entry.file_name().to_string_lossy().starts_with("set-")) {
                 fs::remove_file(set.path().join("near_map")).unwrap();
             }
+            let owned = Command::new("chown").args(["-R", "0:0"]).arg(self.store.path().join("store")).status();
+            assert!(owned.unwrap().success());
         }
     }
 
@@ -173,9 +172,8 @@ impl Node {
     fn check_whose(&self, version: &Version) {
         let owner = |path: PathBuf| fs::metadata(path).unwrap().uid();
         let own = owner(format!("/proc/{}", self.process.as_ref().unwrap().id()).into());
-        let is_new = version.more.is_empty() && version.new;
-        assert_eq!(own != 0, is_new, "it is user {own}");
-        assert!(!is_new || owner(self.store.path().join("store/objects")) == own, "the store is not its own");
+        assert_eq!(own != 0, version.new, "it is user {own}");
+        assert!(!version.new || owner(self.store.path().join("store/objects")) == own, "the store is not its own");
     }
 }
 
