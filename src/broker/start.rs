@@ -61,7 +61,7 @@ pub fn begin(file: &NodeFile) -> Result<()> {
     }
     drop((others, lock, lanes));
     client::set(own)?;
-    privileges::become_user(identity).with_context(|| match &user {
+    privileges::become_user(identity, CapabilitySet::empty()).with_context(|| match &user {
         Some(user) => format!("the node cannot become user {}; see [security] user", user.name),
         None => "the node cannot give its privileges away".into(),
     })?;

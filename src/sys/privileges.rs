@@ -44,33 +44,37 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Leaves the calling process, which must have one thread, no capabilities but these, now and ever: whatever it executes gains none.
-pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
+/// Takes all capabilities but these out of the bounding set: whatever this process executes gains no other.
+pub fn bound(kept: CapabilitySet) {
     for capability in (CapabilitySet::all() - kept).iter() {
         // Those the kernel does not know cannot be removed; without CAP_SETPCAP none can, and none can be gained.
         let _ = remove_capability_from_bounding_set(capability);
     }
+}
+
+/// Leaves the calling process, which must have one thread, no capabilities but these, as far as they are there, now and ever: whatever it executes gains none.
+pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
+    bound(kept);
     let kept = held()? & kept;
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
     Ok(set_no_new_privs(true)?)
 }
 
-/// Leaves the calling process, which must have one thread, no capability, now and ever, and makes it another user's if one is given, without
+/// Leaves the calling process, which must have one thread, no capability but these, now and ever, and makes it another user's if one is given, without
 /// groups beside that user's own. Nobody but root can trace it or read its memory.
-pub fn become_user(identity: Option<Identity>) -> io::Result<()> {
-    // While there is a capability to do that by. Those the kernel does not know cannot be removed.
-    for capability in CapabilitySet::all().iter() {
-        let _ = remove_capability_from_bounding_set(capability);
-    }
+pub fn become_user(identity: Option<Identity>, kept: CapabilitySet) -> io::Result<()> {
+    // While there is a capability to do that by.
+    bound(kept);
     if let Some(Identity { uid, gid }) = identity {
         rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_keep_capabilities(!kept.is_empty())?;
         let (gid, uid) = (Gid::from_raw(gid), Uid::from_raw(uid));
         rustix::thread::set_thread_res_gid(gid, gid, gid)?;
         rustix::thread::set_thread_res_uid(uid, uid, uid)?;
     }
-    keep_only(CapabilitySet::empty())?;
+    keep_only(kept)?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
-    if held()? != CapabilitySet::empty() {
+    if !(held()? - kept).is_empty() {
         return Err(io::Error::other("capabilities could not be given away"));
     }
     Ok(())

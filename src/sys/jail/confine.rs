@@ -6,9 +6,7 @@ use landlock::{
     RulesetStatus, Scope, make_bitflags, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities,
-};
+use rustix::thread::CapabilitySet;
 use std::io;
 
 impl Capability {
@@ -24,22 +22,6 @@ impl Capability {
 /// The capabilities of a list.
 pub(super) fn set_of(kept: &[Capability]) -> CapabilitySet {
     kept.iter().fold(CapabilitySet::empty(), |set, capability| set | capability.set())
-}
-
-/// Has no capability but those, as far as they are there, and can gain none: neither this process nor what it starts.
-pub(super) fn drop_capabilities(kept: &[Capability]) -> io::Result<()> {
-    bound_capabilities(kept);
-    let kept = capabilities(None)?.permitted & set_of(kept);
-    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })?;
-    Ok(())
-}
-
-/// Takes all but some capabilities out of the bounding set.
-pub(super) fn bound_capabilities(kept: &[Capability]) {
-    for capability in (CapabilitySet::all() - set_of(kept)).iter() {
-        // Those the kernel does not know cannot be removed; without CAP_SETPCAP none can, and none can be gained.
-        let _ = remove_capability_from_bounding_set(capability);
-    }
 }
 
 /// Sets limits; those that are lower already stay.

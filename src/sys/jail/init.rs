@@ -4,10 +4,11 @@ use super::enter::{Birth, HIGH};
 use super::message::{End, Failure, Lacking, Said};
 use super::program::{self, Child};
 use super::{Identity, Part, Program, confine, root, seccomp};
+use crate::sys::privileges;
 use crate::sys::seqpacket::SeqPacket;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
-use rustix::process::{DumpableBehavior, Gid, Pid, Signal, Uid, WaitOptions, WaitStatus};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -113,19 +114,8 @@ fn find_program(birth: &mut Birth) -> Result<(), Failure> {
 
 /// Becomes its user, without capabilities but those that are kept; nobody else of that user may look into this process.
 fn become_user(birth: &Birth) -> io::Result<()> {
-    let kept = &birth.jail.capabilities;
-    confine::bound_capabilities(kept);
-    if let Some((uid, gid)) = birth.user {
-        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-        rustix::thread::set_thread_groups(&[])?;
-        rustix::thread::set_keep_capabilities(!kept.is_empty())?;
-        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
-        rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    }
-    confine::drop_capabilities(kept)?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    rustix::thread::set_no_new_privs(true)?;
-    Ok(())
+    let user = birth.user.map(|(uid, gid)| privileges::Identity { uid, gid });
+    privileges::become_user(user, confine::set_of(&birth.jail.capabilities))
 }
 
 /// A descriptor that can be read when a child has ended. That the jail is asked to end is for the program, which unblocks it, not for this process.
