@@ -10,6 +10,7 @@
 //! what [`Step`]s say. At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by the way they came (`queue`).
 //! Every list has a limit, and the oldest of whoever has most gives way.
 
+mod answers;
 mod assembly;
 pub(crate) mod nonces;
 mod pending;
@@ -20,9 +21,7 @@ mod tests;
 use crate::code::run::Ingress;
 use crate::nodeos::reason::Reason;
 use crate::port::{Frame, PeerId, PortId};
-use crate::trust::object_name;
 use crate::wire::{Addr, Digest, fetch as wire};
-use assembly::Assembly;
 pub use assembly::Part;
 use nonces::Nonces;
 use pending::{Pending, Stage};
@@ -318,86 +317,6 @@ impl Fetch {
         gone.into_iter().flat_map(|pending| pending.waiting)
     }
 
-    /// The store's answer about `digest`. Absent objects are asked for at the previous hop; a code
-    /// nobody can be asked for is given up.
-    pub fn looked_up(&mut self, now: u64, digest: Digest, found: Option<&[u8]>) -> (Vec<Step>, Vec<Given>) {
-        let (mut steps, mut given) = (Vec::new(), Vec::new());
-        let mut orphans = Vec::new();
-        self.pending.retain(|pending| {
-            let lost = found.is_none() && pending.is_lost_beside(&digest);
-            steps.extend(lost.then_some(Step::Alone(pending.code)));
-            !lost
-        });
-        for pending in &mut self.pending {
-            let Stage::LookingUp(wanted, length) = pending.stage else { continue };
-            if wanted != digest {
-                continue;
-            }
-            if let Some(bytes) = found {
-                steps.push(Step::Object { code: pending.code, digest, bytes: bytes.to_vec() });
-            } else if pending.sources.is_empty() && pending.optional {
-                steps.push(pending.do_without());
-            } else if pending.sources.is_empty() {
-                orphans.push(pending.code);
-            } else {
-                pending.stage = Stage::Fetching(Assembly::new(digest, length));
-                (pending.tries, pending.turn) = (0, 0);
-                pending.ask(now, &mut self.nonces, &mut steps);
-            }
-        }
-        for code in orphans {
-            steps.push(Step::Abandon(code));
-            given.extend(self.settle(code).map(|frame| Given { frame, reason: Reason::CodeUnknown }));
-        }
-        (steps, given)
-    }
-
-    /// A part has arrived from `from`.
-    pub fn part(&mut self, now: u64, from: Source, part: Part<'_>) -> Result<Vec<Step>, Reason> {
-        let mut steps = Vec::new();
-        let Fetch { pending, nonces, .. } = self;
-        let pending = answered(pending, from, part.nonce, part.digest).ok_or(Reason::FetchSpoofed)?;
-        let Stage::Fetching(assembly) = &mut pending.stage else { return Err(Reason::FetchSpoofed) };
-        if let Some(other) = assembly.contradicted(&part) {
-            pending.disagree(now, other, from);
-            return Err(Reason::FetchHash);
-        }
-        if !assembly.take(&part, from)? {
-            return Ok(steps);
-        }
-        (pending.tries, pending.turn) = (0, 0);
-        (pending.came, pending.heard) = (pending.came + part.bytes.len() as u64, true);
-        pending.deadline = now + RETRY;
-        if assembly.missing == 0 {
-            let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
-            if object_name(&bytes) != digest {
-                pending.start_over();
-                return Err(Reason::FetchHash);
-            }
-            steps.push(Step::Object { code: pending.code, digest, bytes });
-        } else if assembly.outstanding == 0 {
-            pending.ask(now, nonces, &mut steps);
-        }
-        Ok(steps)
-    }
-
-    /// `from` says that it does not have the object: the next source is asked at once, unless the code can do
-    /// without and nobody has it.
-    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<Option<Step>, Reason> {
-        let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
-        if pending.sources.front() != Some(&from) {
-            return Ok(None);
-        }
-        pending.absent += 1;
-        if pending.optional && pending.absent >= pending.sources.len() {
-            return Ok(Some(pending.do_without()));
-        }
-        pending.tries += 1;
-        pending.deadline = now;
-        pending.next_source();
-        Ok(None)
-    }
-
     /// Repeats what was not answered and gives up what was repeated often enough.
     pub fn expire(&mut self, now: u64) -> (Vec<Step>, Vec<Given>) {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
@@ -424,15 +343,6 @@ impl Fetch {
         self.go_on(now, &mut steps, &mut given);
         (steps, given)
     }
-}
-
-/// The code whose request this is an answer to.
-fn answered(pending: &mut VecDeque<Pending>, from: Source, nonce: u32, digest: Digest) -> Option<&mut Pending> {
-    pending.iter_mut().find(|pending| {
-        pending.nonce == Some(nonce)
-            && pending.sources.contains(&from)
-            && matches!(&pending.stage, Stage::Fetching(assembly) if assembly.digest == digest)
-    })
 }
 
 /// A capsule that waited in vain.

@@ -1,0 +1,103 @@
+//! What comes in answer: from the store, and from neighbours.
+//!
+//! Nobody is believed: an answer must carry the nonce of its request and come from one who may have been asked, lengths are compared, and nothing leaves
+//! here before its digest is right. Who does not have an object is not asked again while others may.
+
+use super::assembly::{Assembly, Part};
+use super::pending::{Pending, Stage};
+use super::{Fetch, Given, RETRY, Source, Step};
+use crate::nodeos::reason::Reason;
+use crate::trust::object_name;
+use crate::wire::Digest;
+use std::collections::VecDeque;
+
+impl Fetch {
+    /// The store's answer about `digest`. Absent objects are asked for at the previous hop; a code
+    /// nobody can be asked for is given up.
+    pub fn looked_up(&mut self, now: u64, digest: Digest, found: Option<&[u8]>) -> (Vec<Step>, Vec<Given>) {
+        let (mut steps, mut given) = (Vec::new(), Vec::new());
+        let mut orphans = Vec::new();
+        self.pending.retain(|pending| {
+            let lost = found.is_none() && pending.is_lost_beside(&digest);
+            steps.extend(lost.then_some(Step::Alone(pending.code)));
+            !lost
+        });
+        for pending in &mut self.pending {
+            let Stage::LookingUp(wanted, length) = pending.stage else { continue };
+            if wanted != digest {
+                continue;
+            }
+            if let Some(bytes) = found {
+                steps.push(Step::Object { code: pending.code, digest, bytes: bytes.to_vec() });
+            } else if pending.sources.is_empty() && pending.optional {
+                steps.push(pending.do_without());
+            } else if pending.sources.is_empty() {
+                orphans.push(pending.code);
+            } else {
+                pending.stage = Stage::Fetching(Assembly::new(digest, length));
+                (pending.tries, pending.turn) = (0, 0);
+                pending.ask(now, &mut self.nonces, &mut steps);
+            }
+        }
+        for code in orphans {
+            steps.push(Step::Abandon(code));
+            given.extend(self.settle(code).map(|frame| Given { frame, reason: Reason::CodeUnknown }));
+        }
+        (steps, given)
+    }
+
+    /// A part has arrived from `from`.
+    pub fn part(&mut self, now: u64, from: Source, part: Part<'_>) -> Result<Vec<Step>, Reason> {
+        let mut steps = Vec::new();
+        let Fetch { pending, nonces, .. } = self;
+        let pending = answered(pending, from, part.nonce, part.digest).ok_or(Reason::FetchSpoofed)?;
+        let Stage::Fetching(assembly) = &mut pending.stage else { return Err(Reason::FetchSpoofed) };
+        if let Some(other) = assembly.contradicted(&part) {
+            pending.disagree(now, other, from);
+            return Err(Reason::FetchHash);
+        }
+        if !assembly.take(&part, from)? {
+            return Ok(steps);
+        }
+        (pending.tries, pending.turn) = (0, 0);
+        (pending.came, pending.heard) = (pending.came + part.bytes.len() as u64, true);
+        pending.deadline = now + RETRY;
+        if assembly.missing == 0 {
+            let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
+            if object_name(&bytes) != digest {
+                pending.start_over();
+                return Err(Reason::FetchHash);
+            }
+            steps.push(Step::Object { code: pending.code, digest, bytes });
+        } else if assembly.outstanding == 0 {
+            pending.ask(now, nonces, &mut steps);
+        }
+        Ok(steps)
+    }
+
+    /// `from` says that it does not have the object: the next source is asked at once, unless the code can do
+    /// without and nobody has it.
+    pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<Option<Step>, Reason> {
+        let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
+        if pending.sources.front() != Some(&from) {
+            return Ok(None);
+        }
+        pending.absent += 1;
+        if pending.optional && pending.absent >= pending.sources.len() {
+            return Ok(Some(pending.do_without()));
+        }
+        pending.tries += 1;
+        pending.deadline = now;
+        pending.next_source();
+        Ok(None)
+    }
+}
+
+/// The code whose request this is an answer to.
+fn answered(pending: &mut VecDeque<Pending>, from: Source, nonce: u32, digest: Digest) -> Option<&mut Pending> {
+    pending.iter_mut().find(|pending| {
+        pending.nonce == Some(nonce)
+            && pending.sources.contains(&from)
+            && matches!(&pending.stage, Stage::Fetching(assembly) if assembly.digest == digest)
+    })
+}
