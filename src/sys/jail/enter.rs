@@ -2,6 +2,7 @@
 
 use super::message::{Failure, Lacking, MESSAGE_MAX, Order, Said};
 use super::{Identity, Jail, Part, identity, init};
+use crate::sys::realtime;
 use crate::sys::seqpacket::SeqPacket;
 use std::convert::Infallible;
 use std::fs::File;
@@ -53,7 +54,15 @@ fn make(control: &SeqPacket, own: Own) -> Result<Infallible, Failure> {
     }
     for group in &groups {
         // 0 is whoever writes it.
-        let joined = std::fs::write(group.join("cgroup.procs"), "0");
+        let join = || std::fs::write(group.join("cgroup.procs"), "0");
+        let joined = join().or_else(|error| {
+            // A host may give groups no real-time: then whoever was started under that is an ordinary process in its jail.
+            if error.kind() != io::ErrorKind::InvalidInput || !realtime::is_realtime() {
+                return Err(error);
+            }
+            realtime::be_ordinary()?;
+            join()
+        });
         joined.while_doing(&format!("joining {}", group.display()))?;
     }
     let (user, taken) = match jail.identity {
