@@ -202,7 +202,7 @@ mod tests {
         let older = dir.path().join(TAGS);
         fs::write(&older, format!("{here}\neth7\n")).unwrap();
         let tags = (Setting::Tags, "eth7".to_owned());
-        assert_eq!(settings.read().unwrap(), [tags.clone()]);
+        assert_eq!(settings.read().unwrap(), std::slice::from_ref(&tags));
         settings.write(&[(Setting::Gro, "eth0".to_owned()), tags]).unwrap();
         assert_eq!(fs::read_to_string(&older).unwrap(), format!("{here}\neth7\n"));
         let list = [(Setting::Gro, "eth0".to_owned()), (Setting::Lro, "eth1".to_owned())];

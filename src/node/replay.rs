@@ -70,7 +70,7 @@ impl Window {
     fn jump(&mut self, to: u64) {
         let end = (to - WINDOW).min(self.newest.saturating_add(WINDOW));
         let came = self.newest > self.floor;
-        self.before = came.then(|| Stretch { newest: self.newest, end, seen: self.seen });
+        self.before = came.then_some(Stretch { newest: self.newest, end, seen: self.seen });
     }
 }
 
