@@ -207,7 +207,8 @@ impl Up {
             let all = self.control.ask(&serde_json::json!({"do": "domains"})).map_err(failed)?;
             let environment = &all["environments"][0];
             match environment["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()) {
-                Some(pid) => return Ok(pid),
+                // Behind process 1 of its jail, if that is what is known.
+                Some(pid) => return Ok(child_of(pid).unwrap_or(pid)),
                 None if Instant::now() < limit && environment["state"] == "waiting" => std::thread::sleep(AGAIN),
                 None => return Err(Error::Node(format!("its environment does not run: {environment}"))),
             }
@@ -243,6 +244,12 @@ fn native(dir: &Path, ingress: &Side, egress: &Side, [own, option]: &[String; 2]
     // On disk there is room for a thousand codes.
     let store = dir.join("store");
     format!("name = \"bench\"\nrun_dir = {dir:?}\nstore = {store:?}\n{own}\n{}{}", port(ingress), port(egress))
+}
+
+/// The first child of a process.
+fn child_of(process: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -49,6 +49,17 @@ pub fn is_realtime() -> bool {
     unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO }
 }
 
+/// Lets all threads that another process has now, and those they start, run on one CPU only.
+pub fn pin_process(process: u32, cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let number = thread?.file_name().to_str().and_then(|name| name.parse().ok());
+        sched_setaffinity(number.and_then(rustix::process::Pid::from_raw), &set)?;
+    }
+    Ok(())
+}
+
 /// Lets the calling thread run on these CPUs only.
 pub fn pin(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();

@@ -70,7 +70,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     })?;
     judge(&series, &missing, rate, report);
     let kernel = codes.kernel()?;
-    series.extend(ordinary::run(&settings, &programs, [&kernel[0], &kernel[1]], report)?);
+    // What was measured before is not lost with it.
+    match ordinary::run(&settings, &programs, [&kernel[0], &kernel[1]], report) {
+        Ok(ordinary) => series.extend(ordinary),
+        Err(error) => {
+            let error = error.to_string();
+            report.note(format!("**Not measured**, ordinary traffic: {}", error.lines().next().unwrap_or_default()));
+        }
+    }
     report.rows = series.rows(&[ALONE, ordinary::LINUX]);
     Ok(())
 }

@@ -162,14 +162,16 @@ impl Gateway for Plain<'_> {
 struct Active {
     node: NodeGateway<'static>,
     process: bool,
+    /// Where the process of the environment runs, if not where the node does.
+    cpu: Option<usize>,
 }
 
 /// Where the environment of a node runs.
 enum Runs {
     /// In the node's process.
     Inside,
-    /// In its own, which is started by these words.
-    Outside(Vec<String>),
+    /// In its own, on this CPU or on the node's.
+    Outside(Option<usize>),
 }
 
 impl Active {
@@ -185,11 +187,16 @@ impl Active {
             format!("*:6000 -> {peer}:{OUT_PORT}"),
         ];
         let process = matches!(runs, Runs::Outside(_));
-        let what = if let Runs::Outside(starter) = runs {
+        let mut cpu = None;
+        let what = if let Runs::Outside(apart) = runs {
+            cpu = apart;
             let own = program()?.to_string_lossy().into_owned();
             let started = [own.clone(), OBJECT_ARGUMENT.into(), object_path];
-            let command: Vec<String> = starter.into_iter().chain(started).chain(words).collect();
+            let command: Vec<String> = started.into_iter().chain(words).collect();
             let folders = [object, own.as_ref()].map(|file| file.parent().unwrap_or(file));
+            // Whoever the environment is, it may read there.
+            std::fs::set_permissions(folders[0], std::os::unix::fs::PermissionsExt::from_mode(0o755))
+                .map_err(|cause| Error::Write { path: folders[0].to_owned(), cause })?;
             format!("command = {command:?}\nreads = {folders:?}")
         } else {
             let library: Vec<String> = [object_path].into_iter().chain(words).collect();
@@ -200,7 +207,7 @@ impl Active {
             "{poll}[[role]]\nname = \"bench\"\nrepresentations = [\"native\"]\n[role.grants]\nchannels = 4\nbandwidth = 1_000_000_000_000\nmemory_bytes = \
              67_108_864\n[[ee]]\nname = \"active\"\nrole = \"bench\"\nrestart = \"never\"\n{what}"
         );
-        Ok(Active { node: NodeGateway::new(name, &[]).configured(&own, port), process })
+        Ok(Active { node: NodeGateway::new(name, &[]).configured(&own, port), process, cpu })
     }
 }
 
@@ -215,6 +222,10 @@ impl Gateway for Active {
             return Ok(running);
         }
         let helper = Up::wait(&site.scratch.path().join("run"))?.environment_pid()?;
+        if let Some(cpu) = self.cpu {
+            crate::sys::realtime::pin_process(helper, cpu)
+                .map_err(|error| Error::Node(format!("its environment cannot be put on CPU {cpu}: {error}")))?;
+        }
         Ok(running.helped_by(helper))
     }
 
@@ -263,7 +274,7 @@ impl<'a> Gateways<'a> {
         let loads: Vec<Load> = bursts.chain(alone.iter().map(|size| lone(*size))).collect();
         let plain = self.plain();
         let inside = self.active(OBJECT, Runs::Inside, 0)?;
-        let outside = self.active(PROCESS, Runs::Outside(vec![]), 0)?;
+        let outside = self.active(PROCESS, Runs::Outside(None), 0)?;
         let gateways: [&dyn Gateway; 3] = [&plain, &inside, &outside];
         let make = || self.place(settings.cpus());
         let mut all = compare(settings, &format!("active, {}", self.name), &gateways, &loads, &make)?;
@@ -280,10 +291,8 @@ impl<'a> Gateways<'a> {
     /// On two CPUs: nodes that poll, packet by packet, and the throughput of those that do not.
     fn apart(&self, apart: &Settings, gateways: &[&dyn Gateway; 3], sizes: &[usize]) -> Result<Series, Error> {
         let few = Settings { round_count: super::searches(apart), ..apart.clone() };
-        let cpu = apart.cpus().generator.to_string();
-        let starter = [&*self.programs.launch.to_string_lossy(), "-c", &cpu].map(str::to_owned).to_vec();
         let inside = self.active(OBJECT_POLLING, Runs::Inside, POLL_US)?;
-        let outside = self.active(PROCESS_POLLING, Runs::Outside(starter), POLL_US)?;
+        let outside = self.active(PROCESS_POLLING, Runs::Outside(Some(apart.cpus().generator)), POLL_US)?;
         let [plain, object, process] = *gateways;
         let all: [&dyn Gateway; 5] = [plain, object, process, &inside, &outside];
         let regime = format!("active, {}, {APART}", self.name);
