@@ -1,4 +1,4 @@
-//! What the broker does for a request: it looks whether the configuration allows that, and does it ([`super::here`]).
+//! What the broker does for a request: it looks whether the configuration allows that, and does it (`here`).
 
 use super::allowed::Allowed;
 use super::client::Done;

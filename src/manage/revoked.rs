@@ -5,7 +5,7 @@
 //! node without a store revokes is forgotten with it, and it says so.
 //!
 //! The operator's words are on disk before he is told so. Those of neighbours cost a node less than their senders: a thread of their own
-//! writes them once in [`PAUSE`] at most, but a root's, of which there are few, at once and so that it is on disk. What a killed node had not
+//! writes them once in `PAUSE` at most, but a root's, of which there are few, at once and so that it is on disk. What a killed node had not
 //! written, neighbours tell again.
 
 use super::control::Handle;
