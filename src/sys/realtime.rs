@@ -1,5 +1,6 @@
 //! Real-time scheduling of the calling thread, the CPUs it may run on, and memory that stays in RAM.
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
@@ -49,19 +50,8 @@ pub fn is_realtime() -> bool {
     unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO }
 }
 
-/// Lets all threads that another process has now, and those they start, run on one CPU only.
-pub fn pin_process(process: u32, cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        let number = thread?.file_name().to_str().and_then(|name| name.parse().ok());
-        sched_setaffinity(number.and_then(rustix::process::Pid::from_raw), &set)?;
-    }
-    Ok(())
-}
-
-/// Lets the calling thread run on these CPUs only.
-pub fn pin(cpus: &[usize]) -> io::Result<()> {
+/// These CPUs, as the kernel takes them.
+fn set_of(cpus: &[usize]) -> io::Result<CpuSet> {
     let mut set = CpuSet::new();
     for cpu in cpus {
         if *cpu >= CpuSet::MAX_CPU {
@@ -69,6 +59,24 @@ pub fn pin(cpus: &[usize]) -> io::Result<()> {
         }
         set.set(*cpu);
     }
+    Ok(set)
+}
+
+/// Lets all threads that another process has now, and those they start, run on one CPU only.
+pub fn pin_process(process: u32, cpu: usize) -> io::Result<()> {
+    let set = set_of(&[cpu])?;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let number = thread?.file_name().to_str().and_then(|name| name.parse().ok());
+        // Nobody's number would mean the thread that calls.
+        let thread = number.and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+        sched_setaffinity(Some(thread), &set)?;
+    }
+    Ok(())
+}
+
+/// Lets the calling thread run on these CPUs only.
+pub fn pin(cpus: &[usize]) -> io::Result<()> {
+    let set = set_of(cpus)?;
     sched_setaffinity(None, &set).map_err(|error| {
         let there: Vec<_> = allowed_cpus().iter().map(usize::to_string).collect();
         explain(error.into(), &format!("CPUs that this process may use: {}", there.join(" ")))
