@@ -141,3 +141,17 @@ fn hot_code_that_nobody_can_compile_again_is_tried_less_and_less() {
     // With thirty sweeps in that time: behind pauses of one, two, four, eight of them.
     assert!((2..=5).contains(&worker.tried), "{} times", worker.tried);
 }
+
+#[test]
+fn capsules_of_a_neighbour_share_a_turn_while_nobody_else_waits() {
+    let mut worker = Worker::new(Policy::default());
+    let [own, other] = [0, 1].map(|code| Sender::new(FIRST, Code::Own(code), false, MS));
+    assert_eq!(worker.turns_of(40, &[own]), [16, 16, 8]);
+    // Domains have a packet each in turn, and the one that is left then is alone.
+    assert_eq!(worker.turns_of(3, &[own, other]), [1, 1, 1, 1, 1, 1]);
+    // What one neighbour's packets cost is not another's.
+    let shared = [FIRST, SECOND_PEER, FIRST].map(|from| Sender::new(from, Code::Own(0), false, MS));
+    assert_eq!(worker.turns_of(2, &shared), [2, 2, 2]);
+    let loops = Sender::new(FIRST, Code::Own(0), true, MS);
+    assert_eq!(worker.turns_of(3, &[loops]), [1, 1, 1], "and nobody waits for more than one endless loop");
+}

@@ -250,10 +250,11 @@ impl Worker {
         let mut round = Round::behind(core::mem::take(&mut self.received), busy);
         loop {
             let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            let Some(ran) = self.node.run_next(&mut turn) else { return };
+            let Some(ran) = self.node.run_turn(&mut turn) else { return };
             let began = std::mem::replace(&mut now, self.clock.now());
+            let packets = ran.packets();
             self.node.ran(ran, now - began, now);
-            if !round.goes_on(now - began) {
+            if !round.goes_on(packets, now - began) {
                 return;
             }
         }

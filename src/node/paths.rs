@@ -32,6 +32,12 @@ const ROUND: usize = 64;
 /// Nanoseconds of the same: sockets fill meanwhile, and hold some hundreds of frames.
 const ROUND_NS: u64 = 100_000;
 
+/// Packets of one domain that run in one turn while no other waits: the clock is read and the domain pays once for all of them.
+const TURN: u32 = 16;
+
+/// Steps after which a turn is over: what comes meanwhile waits no longer than for a few capsules.
+const TURN_STEPS: u64 = 4096;
+
 const _: () = assert!(WAITING_MAX < NONE as usize);
 const _: () = assert!(grants::WEIGHT_MAX <= schedule::WEIGHT_MAX);
 const _: () = assert!(grants::DEADLINE_US_MAX as u64 * 1000 <= schedule::DEADLINE_NS_MAX);
@@ -87,15 +93,16 @@ impl Default for Paths {
     }
 }
 
-/// A packet that has run.
+/// A packet that has run, or several of one domain and one neighbour.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Ran {
     domain: DomainId,
+    packets: u32,
     /// Whose neighbour pays, and what is kept for it.
     payer: Payer,
     reserved: u32,
-    /// The steps its code took: its cost where there is no clock.
+    /// The steps that code took: the cost where there is no clock.
     pub steps: u64,
 }
 
@@ -116,9 +123,9 @@ impl Round {
         Round { packets: 0, ran: 0, received, is_busy }
     }
 
-    /// A packet has run for so long; true if more may.
-    pub fn goes_on(&mut self, cost: u64) -> bool {
-        self.packets += 1;
+    /// Packets have run for so long; true if more may.
+    pub fn goes_on(&mut self, packets: u32, cost: u64) -> bool {
+        self.packets += packets as usize;
         self.ran += cost;
         self.ran < self.received || !self.is_busy && self.packets < ROUND && self.ran < ROUND_NS
     }
@@ -128,6 +135,11 @@ impl Ran {
     /// Whose packet it was.
     pub fn domain(&self) -> DomainId {
         self.domain
+    }
+
+    /// How many have run: one, but for [`Node::run_turn`].
+    pub fn packets(&self) -> u32 {
+        self.packets
     }
 }
 
@@ -183,6 +195,17 @@ impl Paths {
         }
         queue.length += 1;
         self.waiting += 1;
+    }
+
+    /// Whether the first packet of a domain's queue is a capsule that this neighbour pays for, and no other domain waits.
+    #[inline]
+    fn goes_on(&self, domain: DomainId, payer: Payer) -> bool {
+        let alone = self.scheduler.as_ref().is_some_and(|scheduler| scheduler.may_go_on(domain.index()));
+        let queue = self.queues.get(domain.index()).filter(|queue| alone && queue.domain == domain);
+        let place = queue.and_then(|queue| self.places.get(usize::from(queue.first)));
+        place.is_some_and(|place| {
+            matches!(place.work, Work::Capsule(_)) && place.frame.as_ref().is_some_and(|frame| frame.payer == payer)
+        })
     }
 
     /// Takes the first packet of a queue.
@@ -246,7 +269,7 @@ impl Node {
         let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.paths.queues.get(flow)?.domain;
         let Some((frame, work, reserved)) = self.paths.pop(flow) else {
-            return Some(Ran { domain, payer: Payer::NOBODY, reserved: 0, steps: 0 });
+            return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, steps: 0 });
         };
         let payer = frame.payer;
         let steps = match work {
@@ -262,7 +285,19 @@ impl Node {
                 0
             }
         };
-        Some(Ran { domain, payer, reserved, steps })
+        Some(Ran { domain, packets: 1, payer, reserved, steps })
+    }
+
+    /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn, measured and paid at once.
+    pub fn run_turn(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
+        let mut ran = self.run_next(turn)?;
+        while ran.packets < TURN && ran.steps < TURN_STEPS && self.paths.goes_on(ran.domain, ran.payer) {
+            let Some((frame, Work::Capsule(from), reserved)) = self.paths.pop(ran.domain.index()) else { break };
+            ran.steps += self.run_capsule(turn, frame, from, ran.domain);
+            ran.reserved = ran.reserved.saturating_add(reserved);
+            ran.packets += 1;
+        }
+        Some(ran)
     }
 
     /// Runs a capsule that waited, and says how many steps its domain took for it.

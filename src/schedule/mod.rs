@@ -208,6 +208,12 @@ impl PathScheduler {
         self.waiting
     }
 
+    /// Whether a flow that runs may have more packets run in the same turn: no other waits, and it has no deadlines to meet one by one.
+    #[inline]
+    pub fn may_go_on(&self, flow: usize) -> bool {
+        self.waiting == 0 && self.flows.get(flow).is_some_and(|flow| !flow.timed)
+    }
+
     /// Whether a flow has entered.
     #[inline]
     pub fn knows(&self, flow: usize) -> bool {

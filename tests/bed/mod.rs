@@ -143,7 +143,7 @@ impl Bed {
                 self.now += cost;
                 self.node.ran(ran, cost, self.now);
                 ran_any = true;
-                if !round.goes_on(cost) {
+                if !round.goes_on(1, cost) {
                     break;
                 }
             }

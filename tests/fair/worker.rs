@@ -243,6 +243,21 @@ impl Worker {
         }
     }
 
+    /// Takes in so many packets of each of these and runs them; how many each turn was of.
+    pub fn turns_of(&mut self, packets: usize, senders: &[Sender]) -> Vec<u32> {
+        senders.iter().for_each(|sender| self.prepare(sender.code));
+        for sender in senders {
+            let mut frames: Vec<_> = (0..packets).map(|_| self.packet(sender)).collect();
+            self.turn(|node, turn| node.receive_all(turn, &mut frames));
+        }
+        let mut turns = Vec::new();
+        while let Some(ran) = self.turn(|node, turn| node.run_turn(turn)) {
+            turns.push(ran.packets());
+            self.node.ran(ran, RUN, self.now);
+        }
+        turns
+    }
+
     /// Takes in what a socket has; how long that took.
     fn serve(&mut self, at: usize) -> u64 {
         let count = self.sockets[at].len().min(TAKEN);
@@ -260,11 +275,12 @@ impl Worker {
 
     fn run(&mut self, received: u64) {
         let mut round = Round::behind(received, self.sockets.iter().any(|socket| !socket.is_empty()));
-        while let Some(ran) = self.turn(|node, turn| node.run_next(turn)) {
-            let cost = RUN + ran.steps;
+        while let Some(ran) = self.turn(|node, turn| node.run_turn(turn)) {
+            let packets = ran.packets();
+            let cost = RUN * u64::from(packets) + ran.steps;
             self.now += cost;
             self.node.ran(ran, cost, self.now);
-            if !round.goes_on(cost) {
+            if !round.goes_on(packets, cost) {
                 break;
             }
         }
@@ -299,46 +315,39 @@ impl Worker {
     /// What has come meanwhile is in its port's socket, as far as that has room.
     fn arrive(&mut self, senders: &mut [Sender]) {
         while let Some(sender) = senders.iter_mut().filter(|sender| sender.next <= self.now).min_by_key(|it| it.next) {
-            let From { port, peer } = sender.from;
+            let From { port, .. } = sender.from;
             sender.next += sender.gap;
-            let socket = &mut self.sockets[usize::from(port)];
-            if socket.len() >= SOCKET {
+            if self.sockets[usize::from(port)].len() >= SOCKET {
                 self.overrun += 1;
                 continue;
             }
-            let last = if port == 0 { 10 } else { 20 } + peer.0.min(9) as u8;
-            let from = match sender.from {
-                LINK => {
-                    self.strangers = self.strangers.wrapping_add(1).max(2);
-                    let [high, low] = self.strangers.to_be_bytes();
-                    Addr::v4([10, 1, high, low])
-                }
-                _ => addr(last),
-            };
-            let mut bytes = {
-                let header = capsule::Header {
-                    app_port: 1,
-                    bound: 9,
-                    code: self.names[&sender.code],
-                    previous: from,
-                    source: from,
-                    destination: addr(30),
-                };
-                let mut bytes = vec![0; anep::HEADER + capsule::HEADER + 8];
-                anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, capsule::HEADER + 8).unwrap();
-                header.emit(&mut bytes[anep::HEADER..]).unwrap();
-                bytes
-            };
-            bytes[anep::HEADER + capsule::HEADER] = u8::from(sender.loops);
-            let end = bytes.len();
-            bytes[end - 2..].copy_from_slice(&(port << 8 | peer.0).to_be_bytes());
-            if sender.from == LINK {
-                bytes = native(from, &bytes);
-            }
-            let mut frame = self.out.pool.take();
-            frame.fill(&bytes);
-            (frame.port, frame.peer) = (PortId(port), peer);
-            socket.push_back(frame);
+            let sender = *sender;
+            let frame = self.packet(&sender);
+            self.sockets[usize::from(port)].push_back(frame);
         }
+    }
+
+    /// A packet of a sender's, as it comes.
+    fn packet(&mut self, sender: &Sender) -> Frame {
+        let From { port, peer } = sender.from;
+        let last = if port == 0 { 10 } else { 20 } + peer.0.min(9) as u8;
+        let from = match sender.from {
+            LINK => {
+                self.strangers = self.strangers.wrapping_add(1).max(2);
+                let [high, low] = self.strangers.to_be_bytes();
+                Addr::v4([10, 1, high, low])
+            }
+            _ => addr(last),
+        };
+        let mut bytes = self.capsule(sender.code, sender.loops, from);
+        let end = bytes.len();
+        bytes[end - 2..].copy_from_slice(&(port << 8 | peer.0).to_be_bytes());
+        if sender.from == LINK {
+            bytes = native(from, &bytes);
+        }
+        let mut frame = self.out.pool.take();
+        frame.fill(&bytes);
+        (frame.port, frame.peer) = (PortId(port), peer);
+        frame
     }
 }

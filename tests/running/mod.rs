@@ -115,7 +115,7 @@ impl Running {
             if there(&status) {
                 return status;
             }
-            assert!(begin.elapsed() < PATIENCE, "{status}\n{}", self.log(node));
+            assert!(begin.elapsed() < PATIENCE, "{status}");
             std::thread::yield_now();
         }
     }
@@ -160,6 +160,14 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         for daemon in &mut self.daemons {
+            if std::thread::panicking() {
+                let status = Control::connect(&daemon.run_dir).and_then(|mut control| control.status());
+                let log = std::fs::read_to_string(&daemon.log);
+                // A node that has ended is a zombie until it is waited for.
+                let process = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap_or_default();
+                let state = process.lines().find(|line| line.starts_with("State"));
+                println!("{} {state:?}: {status:?}\n{}", daemon.node, log.unwrap_or_default());
+            }
             // The node may be gone already; the lab's end takes what is left.
             let _ = daemon.kill();
         }

@@ -23,6 +23,8 @@ use super::{Error, Settings};
 /// The baseline's name.
 pub(super) const PLAIN: &str = "plain C";
 pub(super) const NODE: &str = "wasm capsule";
+/// The same node with packets that run when they come: what queues and shares cost is the difference.
+const FIFO: &str = "wasm capsule, fifo";
 
 /// Targets of the two gateways: node over plain C, gateway CPU per packet.
 const UDP_RATIO: f64 = 1.15;
@@ -62,8 +64,10 @@ pub(super) fn gateways(
 ) -> Result<Series, Error> {
     let cpus = settings.cpus();
     let node = NodeGateway::new(NODE, std::slice::from_ref(&guests.forward));
+    let fifo = NodeGateway::new(FIFO, std::slice::from_ref(&guests.forward));
+    let fifo = fifo.configured("[cpu]\nscheduler = \"fifo\"\n", "");
     let plain = PlainC::new(programs, PLAIN, 0);
-    let gateways: [&dyn Gateway; 2] = [&plain, &node];
+    let gateways: [&dyn Gateway; 3] = [&plain, &node, &fifo];
     let load = |(burst, ip_length): &(u32, usize)| Load::new(*burst, guests.packet(*ip_length));
     let loads: Vec<Load> = loads.iter().map(load).collect();
     let mut all = compare(settings, "udp", &gateways, &loads, &|| Place::udp(programs, cpus))?;

@@ -235,7 +235,7 @@ impl Bed {
                 self.spent.of_member += now - began;
             }
             self.node.ran(ran, now - began, now);
-            if !round.goes_on(now - began) {
+            if !round.goes_on(1, now - began) {
                 break;
             }
         }
