@@ -147,6 +147,19 @@ mod tests {
         }
     }
 
+    /// A packet socket comes from the broker with its ring; whoever has got it from a node makes no other, which would be memory of the kernel's.
+    #[test]
+    fn only_the_broker_changes_packet_sockets() {
+        for (name, list) in LISTS.iter().filter(|(name, _)| *name != "broker") {
+            let value: serde_json::Value = serde_json::from_str(list).unwrap();
+            let rules = value["allow"]["filter"].as_array().unwrap();
+            for rule in rules.iter().filter(|rule| rule["syscall"] == "setsockopt") {
+                let spared = serde_json::json!({"index": 1, "type": "dword", "op": "ne", "val": libc::SOL_PACKET});
+                assert!(rule["args"].as_array().is_some_and(|all| all.contains(&spared)), "{name}: {rule}");
+            }
+        }
+    }
+
     /// Threads of a node are tried in `sys/threads/tests.rs`; the broker has more, and what it has not is about the rest of the machine.
     #[test]
     fn no_list_has_what_nobody_needs() {

@@ -54,6 +54,13 @@ fn forbidden() -> Vec<(&'static str, libc::c_long, [libc::c_long; 4])> {
         ("a packet socket", libc::SYS_socket, [libc::AF_PACKET.into(), libc::SOCK_RAW.into(), 0, 0]),
         ("an AF_XDP socket", libc::SYS_socket, [libc::AF_XDP.into(), libc::SOCK_RAW.into(), 0, 0]),
         ("a vsock", libc::SYS_socket, [libc::AF_VSOCK.into(), libc::SOCK_STREAM.into(), 0, 0]),
+        (
+            "a ring of a packet socket",
+            libc::SYS_setsockopt,
+            [-1, libc::SOL_PACKET.into(), libc::PACKET_RX_RING.into(), 0],
+        ),
+        ("a packet socket at another interface", libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_ll>() as _, 0]),
+        ("the same with a longer address", libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_storage>() as _, 0]),
         ("kill", libc::SYS_kill, [1, 0, 0, 0]),
         ("sched_setscheduler", libc::SYS_sched_setscheduler, [0, -1, 0, 0]),
         ("chroot", libc::SYS_chroot, [path, 0, 0, 0]),
@@ -66,7 +73,7 @@ fn forbidden() -> Vec<(&'static str, libc::c_long, [libc::c_long; 4])> {
 }
 
 /// What only some may do: a socket of the network, a file to write to, memory to execute.
-fn special() -> [(&'static [Duty], &'static str, libc::c_long, [libc::c_long; 4]); 5] {
+fn special() -> [(&'static [Duty], &'static str, libc::c_long, [libc::c_long; 4]); 8] {
     let path = c"/dev/null".as_ptr() as libc::c_long;
     let (write, execute) = (libc::O_WRONLY | libc::O_CLOEXEC, libc::PROT_READ | libc::PROT_EXEC);
     [
@@ -94,6 +101,24 @@ fn special() -> [(&'static [Duty], &'static str, libc::c_long, [libc::c_long; 4]
             "connect",
             libc::SYS_connect,
             [-1, 0, 0, 0],
+        ),
+        (
+            &[Duty::Operators, Duty::Control, Duty::Resolver, Duty::Routes],
+            "a netlink socket's own address",
+            libc::SYS_bind,
+            [-1, 0, size_of::<libc::sockaddr_nl>() as _, 0],
+        ),
+        (
+            &[Duty::Operators, Duty::Routes],
+            "an AF_XDP socket at a queue",
+            libc::SYS_bind,
+            [-1, 0, size_of::<libc::sockaddr_xdp>() as _, 0],
+        ),
+        (
+            &[Duty::Operators, Duty::Routes],
+            "a ring of an AF_XDP socket",
+            libc::SYS_setsockopt,
+            [-1, libc::SOL_XDP.into(), libc::XDP_RX_RING.into(), 0],
         ),
     ]
 }
