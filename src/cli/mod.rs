@@ -133,14 +133,15 @@ pub fn run() -> ExitCode {
 }
 
 /// Writes a file beside, with the old one's permissions, and renames it, so that an interrupted write
-/// leaves the old one.
+/// leaves the old one. Nothing that somebody else has put beside it is written to.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
-    let written = File::create(&beside).and_then(|mut file| file.write_all(bytes));
+    let mut file = File::create_new(&beside)?;
     if let Ok(old) = path.metadata() {
-        let _ = std::fs::set_permissions(&beside, old.permissions());
+        let _ = file.set_permissions(old.permissions());
     }
+    let written = file.write_all(bytes);
     let renamed = written.and_then(|()| std::fs::rename(&beside, path));
     if renamed.is_err() {
         let _ = std::fs::remove_file(&beside);

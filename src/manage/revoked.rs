@@ -12,6 +12,7 @@ use super::control::Handle;
 use crate::clean::shown;
 use crate::code::fetch::Source;
 use crate::node::revoking::Revoked;
+use crate::sys::own;
 use crate::sys::threads::{self, Duty};
 use crate::trust::{Kept, PrincipalId, Rank, Revocation, Roles, Subject};
 use crate::wire::Digest;
@@ -212,7 +213,8 @@ impl OnDisk {
 /// What the file of a store says: the number of each line, what it takes back, and whether the operator says so.
 pub fn read(store: &Path) -> io::Result<Vec<(usize, Revocation, bool)>> {
     let path = store.join(NAME);
-    let text = match File::open(&path) {
+    // The store may be that of a node whose user has put something else there.
+    let text = match own::open(&path) {
         Ok(file) => io::read_to_string(io::Read::take(file, FILE_MAX))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),

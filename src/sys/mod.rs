@@ -16,6 +16,7 @@ pub mod jail;
 pub use libanode::mapping;
 pub mod mmsg;
 pub mod netns;
+pub mod own;
 pub mod owners;
 pub mod packet;
 pub mod poll;

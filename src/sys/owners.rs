@@ -2,7 +2,7 @@
 
 use super::privileges::Identity;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fchown, fstat, open, openat, readlinkat, statat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fchown, fstat, open, openat, readlinkat,
 };
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
@@ -109,15 +109,21 @@ fn give_all(
         if name == c"." || name == c".." || !is_meant(name) {
             continue;
         }
-        let facts = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        // What is judged is what is given, whatever has the name by then.
+        let this = match openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            // Another node that shares the directory has taken it away meanwhile.
+            Err(rustix::io::Errno::NOENT) => continue,
+            this => this?,
+        };
+        let facts = fstat(&this)?;
         match FileType::from_raw_mode(facts.st_mode) {
             FileType::Directory if facts.st_dev == device && depth > 0 => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let below = openat(directory, name, flags, Mode::empty())?;
+                let below = openat(&this, c".", flags, Mode::empty())?;
                 give_all(below.as_fd(), user, (owner, device), depth - 1, &|_| true)?;
             }
             FileType::RegularFile if was(facts.st_uid) && facts.st_uid != user.uid && facts.st_nlink == 1 => {
-                chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+                chownat(&this, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
             }
             _ => {}
         }

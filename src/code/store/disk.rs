@@ -7,18 +7,23 @@
 //! DIR/lock               shared lock of everybody who has the store open
 //! ```
 //!
+//! The directory is a node's, and whoever opens it may be root with more rights than that: so every name is one name in an open directory,
+//! no link among them is followed and what is no file is not opened (`sys/own.rs`).
+//!
 //! There is no index on disk that could contradict the objects: opening reads the directories. The
 //! order of use survives in the files' modification times, written at most once an hour
 //! for each object. kill -9 between any two steps leaves an object whole or absent.
 
 use super::Error;
 use super::lru::Lru;
+use crate::sys::own;
 use crate::trust::object_name;
 use crate::wire::Digest;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File, OpenOptions};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, fstat, mkdirat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,46 +44,93 @@ pub(super) enum Found {
     Failed,
 }
 
+/// Modes of what is made, less what the process's mask takes.
+const FILE: Mode = Mode::from_raw_mode(0o666);
+const DIRECTORY: Mode = Mode::from_raw_mode(0o777);
+
 /// The owner of a directory, if that is somebody else and this process is root.
-fn other_owner(path: &Path) -> Option<(u32, u32)> {
-    let facts = fs::metadata(path).ok()?;
-    (facts.uid() != 0 && rustix::process::geteuid().is_root()).then(|| (facts.uid(), facts.gid()))
+fn other_owner(directory: impl AsFd) -> io::Result<own::Owner> {
+    let facts = fstat(directory)?;
+    Ok((facts.st_uid != 0 && rustix::process::geteuid().is_root()).then_some((facts.st_uid, facts.st_gid)))
+}
+
+/// The names in a directory that are UTF-8.
+fn names(directory: impl AsFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        match entry?.file_name().to_str() {
+            Ok("." | "..") | Err(_) => {}
+            Ok(name) => names.push(name.to_owned()),
+        }
+    }
+    Ok(names)
+}
+
+/// Makes a directory in another, if it is not there, and opens it.
+fn make_in(above: impl AsFd, name: &str, owner: own::Owner) -> io::Result<OwnedFd> {
+    let made = match mkdirat(&above, name, DIRECTORY) {
+        Err(Errno::EXIST) => false,
+        made => made.map(|()| true)?,
+    };
+    let directory = own::directory_in(&above, name)?;
+    if made {
+        own::give(&directory, owner)?;
+        File::from(above.as_fd().try_clone_to_owned()?).sync_all()?;
+    }
+    Ok(directory)
+}
+
+/// Removes a name, and says whether it was there.
+fn remove_in(directory: impl AsFd, name: &str) -> io::Result<bool> {
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What was never there is not there.
+fn or_absent(done: io::Result<bool>) -> io::Result<bool> {
+    done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(false) } else { Err(error) })
 }
 
 /// A directory of objects.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
+    top: OwnedFd,
     /// The time of use that is on disk, for each object.
     books: Mutex<Lru<SystemTime>>,
-    /// Whom the directory belongs to, if that is a node's user and this process is root.
-    owner: Option<(u32, u32)>,
+    /// Whom the directory belongs to, if that is a node's user and this process is root: what root puts here the node could not take out else.
+    owner: own::Owner,
     /// Holds the shared lock.
     _lock: File,
 }
 
 impl Disk {
     pub(super) fn open(path: &Path, bytes_max: u64, entries_max: usize) -> Result<Disk, Error> {
-        let failed = |cause| Error::Directory { path: path.into(), cause };
+        Disk::open_at(path, bytes_max, entries_max).map_err(|cause| Error::Directory { path: path.into(), cause })
+    }
+
+    fn open_at(path: &Path, bytes_max: u64, entries_max: usize) -> io::Result<Disk> {
+        fs::create_dir_all(path)?;
+        let top = own::directory(path)?;
+        let owner = other_owner(&top)?;
         for name in ["objects", "new", "pins"] {
-            fs::create_dir_all(path.join(name)).map_err(failed)?;
+            make_in(&top, name, owner)?;
         }
-        let lock =
-            OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock")).map_err(failed)?;
+        let lock = own::lock_in(&top, "lock", owner)?;
         // Alone: nobody else is writing, so whatever is unfinished was interrupted.
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            for entry in fs::read_dir(path.join("new")).map_err(failed)?.flatten() {
-                fs::remove_file(entry.path()).map_err(failed)?;
+            let new = own::directory_in(&top, "new")?;
+            for name in names(&new)? {
+                remove_in(&new, &name)?;
             }
         }
-        flock(&lock, FlockOperation::LockShared).map_err(|cause| failed(cause.into()))?;
-        let disk = Disk {
-            path: path.into(),
-            books: Mutex::new(Lru::new(bytes_max, entries_max)),
-            owner: other_owner(path),
-            _lock: lock,
-        };
-        disk.take_stock().map_err(failed)?;
+        flock(&lock, FlockOperation::LockShared)?;
+        let disk =
+            Disk { path: path.into(), top, books: Mutex::new(Lru::new(bytes_max, entries_max)), owner, _lock: lock };
+        disk.take_stock()?;
         Ok(disk)
     }
 
@@ -86,23 +138,26 @@ impl Disk {
     /// is beyond the limits.
     fn take_stock(&self) -> io::Result<()> {
         let mut books = self.books();
-        for entry in fs::read_dir(self.path.join("pins"))?.flatten() {
-            if let Some(digest) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+        for name in names(own::directory_in(&self.top, "pins")?)? {
+            if let Ok(digest) = name.parse() {
                 books.pin(&digest);
             }
         }
         let mut found = Vec::new();
-        for directory in fs::read_dir(self.path.join("objects"))?.flatten() {
-            let Ok(entries) = fs::read_dir(directory.path()) else { continue };
-            for entry in entries.flatten() {
-                let name =
-                    directory.file_name().into_string().unwrap_or_default() + &entry.file_name().to_string_lossy();
+        let objects = own::directory_in(&self.top, "objects")?;
+        for first in names(&objects)? {
+            let Ok(directory) = own::directory_in(&objects, &first) else { continue };
+            for rest in names(&directory)? {
+                let name = format!("{first}{rest}");
                 // An object may vanish meanwhile, if another process makes room.
-                let (Ok(digest), Ok(meta)) = (name.parse::<Digest>(), entry.metadata()) else { continue };
-                if digest.to_string() != name {
+                let facts = statat(&directory, &rest, AtFlags::SYMLINK_NOFOLLOW);
+                let (Ok(digest), Ok(facts)) = (name.parse::<Digest>(), facts) else { continue };
+                let is_file = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile;
+                if digest.to_string() != name || !is_file {
                     continue;
                 }
-                found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), digest, meta.len()));
+                let modified = Duration::new(u64::try_from(facts.st_mtime).unwrap_or(0), facts.st_mtime_nsec as u32);
+                found.push((SystemTime::UNIX_EPOCH + modified, digest, facts.st_size as u64));
             }
         }
         found.sort_unstable();
@@ -121,7 +176,7 @@ impl Disk {
     }
 
     pub(super) fn read(&self, digest: &Digest) -> Found {
-        let mut file = match File::open(self.object(digest)) {
+        let mut file = match self.open_object(digest) {
             Ok(file) => file,
             Err(error) => {
                 self.books().remove(digest);
@@ -150,7 +205,7 @@ impl Disk {
             *written = now;
             drop(books);
             // If it fails, the order after the next start is less exact, and no more.
-            let _ = File::open(self.object(digest)).and_then(|file| file.set_modified(now));
+            let _ = self.open_object(digest).and_then(|file| file.set_modified(now));
         }
     }
 
@@ -168,7 +223,8 @@ impl Disk {
 
     /// The object's bytes if they are right; nothing is noted.
     pub(super) fn peek(&self, digest: &Digest) -> Option<Arc<[u8]>> {
-        let bytes = fs::read(self.object(digest)).ok()?;
+        let mut bytes = Vec::new();
+        self.open_object(digest).ok()?.take(super::OBJECT_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
         (object_name(&bytes) == *digest).then(|| bytes.into())
     }
 
@@ -177,7 +233,7 @@ impl Disk {
         let mut books = self.books();
         // Credentials are renewed under their name; all else is what its name says.
         let same = || Digest::of(bytes) == *digest || self.peek(digest).is_some_and(|there| *there == *bytes);
-        let present = books.touch(digest).is_some() && self.object(digest).exists() && same();
+        let present = books.touch(digest).is_some() && self.open_object(digest).is_ok() && same();
         if present {
             return (Ok(()), 0);
         }
@@ -202,33 +258,27 @@ impl Disk {
         (written.map_err(|cause| Error::NotOnDisk { digest: *digest, path, cause }), victims.len() as u64)
     }
 
-    /// What root puts here is the node's, which could not take it out else.
-    fn give(&self, path: &Path) -> io::Result<()> {
-        self.owner.map_or(Ok(()), |(uid, gid)| std::os::unix::fs::lchown(path, Some(uid), Some(gid)))
-    }
-
     fn rename_into_place(&self, digest: &Digest, bytes: &[u8]) -> io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let new = self.path.join("new").join(format!("{}-{number}", std::process::id()));
-        let target = self.object(digest);
+        let fresh = format!("{}-{number}", std::process::id());
+        let new = make_in(&self.top, "new", self.owner)?;
         let write = || {
-            let mut file = File::create(&new)?;
-            self.give(&new)?;
+            // One of this name is of a process that is gone, or it is a trap.
+            remove_in(&new, &fresh)?;
+            let mut file = own::create_in(&new, &fresh, FILE, self.owner)?;
             file.write_all(bytes)?;
             file.sync_all()?;
-            let directory = target.parent().unwrap_or(&self.path);
-            if !directory.exists() {
-                fs::create_dir_all(directory)?;
-                self.give(directory)?;
-                File::open(self.path.join("objects"))?.sync_all()?;
-            }
-            fs::rename(&new, &target)?;
-            File::open(directory)?.sync_all()
+            let objects = make_in(&self.top, "objects", self.owner)?;
+            let name = digest.to_string();
+            let (first, rest) = name.split_at(2);
+            let directory = make_in(&objects, first, self.owner)?;
+            renameat(&new, &fresh, &directory, rest)?;
+            File::from(directory).sync_all()
         };
         let result = write();
         if result.is_err() {
-            let _ = fs::remove_file(&new);
+            let _ = remove_in(&new, &fresh);
         }
         result
     }
@@ -241,24 +291,25 @@ impl Disk {
     }
 
     pub(super) fn pin(&self, digest: &Digest) -> Result<(), Error> {
-        let path = self.path.join("pins").join(digest.to_string());
-        let made = File::create(&path).and_then(|_| {
-            self.give(&path)?;
-            File::open(self.path.join("pins"))?.sync_all()
-        });
-        made.map_err(|cause| Error::Directory { path, cause })?;
+        let name = digest.to_string();
+        let make = || {
+            let pins = make_in(&self.top, "pins", self.owner)?;
+            match own::create_in(&pins, &name, FILE, self.owner) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => drop(made?),
+            }
+            File::from(pins).sync_all()
+        };
+        make().map_err(|cause| Error::Directory { path: self.path.join("pins").join(&name), cause })?;
         self.books().pin(digest);
         Ok(())
     }
 
     pub(super) fn unpin(&self, digest: &Digest) -> Result<bool, Error> {
-        let path = self.path.join("pins").join(digest.to_string());
+        let name = digest.to_string();
         self.books().unpin(digest);
-        match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(cause) => Err(Error::Directory { path, cause }),
-        }
+        let gone = own::directory_in(&self.top, "pins").and_then(|pins| remove_in(pins, &name));
+        or_absent(gone).map_err(|cause| Error::Directory { path: self.path.join("pins").join(&name), cause })
     }
 
     /// Digest, size and whether pinned, of every object.
@@ -272,19 +323,26 @@ impl Disk {
         (books.bytes(), books.len())
     }
 
+    /// The path of an object, for people.
     fn object(&self, digest: &Digest) -> PathBuf {
         let name = digest.to_string();
         let (directory, file) = name.split_at(2);
         self.path.join("objects").join(directory).join(file)
     }
 
+    /// The directory of an object.
+    fn above(&self, digest: &Digest) -> io::Result<OwnedFd> {
+        let objects = own::directory_in(&self.top, "objects")?;
+        own::directory_in(objects, &digest.to_string()[..2])
+    }
+
+    fn open_object(&self, digest: &Digest) -> io::Result<File> {
+        own::open_in(self.above(digest)?, &digest.to_string()[2..])
+    }
+
     /// Whether the file was there.
     fn unlink(&self, digest: &Digest) -> io::Result<bool> {
-        match fs::remove_file(self.object(digest)) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        or_absent(self.above(digest).and_then(|above| remove_in(above, &digest.to_string()[2..])))
     }
 
     fn books(&self) -> MutexGuard<'_, Lru<SystemTime>> {

@@ -324,3 +324,51 @@ fn a_full_file_system_leaves_the_memory_side_working() {
         println!("SKIPPED: mounting a small tmpfs needs root");
     }
 }
+
+/// The directory is a node's; whoever opens it may be root, who is asked to by an operator.
+#[test]
+fn whoever_has_a_store_leads_nobody_out_of_it() {
+    use std::os::unix::fs::symlink;
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (victim, letter) = (outside.path().to_owned(), outside.path().join("letter"));
+    std::fs::write(&letter, "dear").unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let open = || Store::open(Some(dir.path()), Limits::default());
+    let untouched = || {
+        let names = std::fs::read_dir(&victim).unwrap().count();
+        (names, std::fs::read_to_string(&letter).unwrap_or_default()) == (1, "dear".to_owned())
+    };
+    let bytes: Arc<[u8]> = b"an object"[..].into();
+    let digest = Digest::of(&bytes);
+    let (first, rest) = (digest.to_string()[..2].to_owned(), digest.to_string()[2..].to_owned());
+
+    let store = open().unwrap();
+    symlink(&letter, at("pins").join(digest.to_string())).unwrap();
+    store.put(bytes.clone()).unwrap();
+    let _ = store.pin(&digest);
+    assert!(untouched(), "a pin is no way out");
+
+    std::fs::remove_dir_all(at("objects").join(&first)).unwrap();
+    symlink(&victim, at("objects").join(&first)).unwrap();
+    let fresh = open().unwrap();
+    assert!(fresh.put(bytes.clone()).is_err() && untouched(), "nor is a directory of objects");
+    assert!(open().unwrap().object(&digest).is_none());
+    std::fs::remove_file(at("objects").join(&first)).unwrap();
+
+    std::fs::create_dir(at("objects").join(&first)).unwrap();
+    let object = at("objects").join(&first).join(&rest);
+    rustix::fs::mknodat(rustix::fs::CWD, &object, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    assert!(open().unwrap().object(&digest).is_none(), "a pipe is not waited for");
+    std::fs::remove_file(&object).unwrap();
+    symlink("/dev/zero", &object).unwrap();
+    assert!(open().unwrap().object(&digest).is_none(), "a device is not read");
+
+    drop((store, fresh));
+    std::fs::remove_dir(at("new")).unwrap();
+    symlink(&victim, at("new")).unwrap();
+    assert!(open().is_err() && untouched(), "what is left over elsewhere is not removed");
+    std::fs::remove_file(at("new")).unwrap();
+    std::fs::remove_file(at("lock")).unwrap();
+    symlink(&letter, at("lock")).unwrap();
+    assert!(open().is_err(), "no lock is elsewhere");
+}
