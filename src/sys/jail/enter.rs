@@ -18,6 +18,9 @@ pub type Own = fn(&str) -> io::Result<()>;
 /// Descriptors from here up are the jail's own until its program begins.
 pub(super) const HIGH: i32 = 256;
 
+/// Users that were passed over, in what the starter is told, at most.
+const PASSED_MAX: usize = 16;
+
 /// What the init process is made of.
 pub(super) struct Birth {
     pub jail: Jail,
@@ -65,11 +68,12 @@ fn make(control: &SeqPacket, own: Own) -> Result<Infallible, Failure> {
         });
         joined.while_doing(&format!("joining {}", group.display()))?;
     }
+    let mut passed = Vec::new();
     let (user, taken) = match jail.identity {
         Identity::Starter => (None, None),
         Identity::Fixed { uid, gid } => (Some((uid, gid)), None),
         Identity::Own { first, last } if !user_namespace => {
-            let (uid, file) = identity::take(first, last).while_doing("no user for the jail")?;
+            let (uid, file) = identity::take(first, last, &mut passed).while_doing("no user for the jail")?;
             (Some((uid, uid)), Some(file))
         }
         Identity::Own { .. } => (None, None),
@@ -91,7 +95,8 @@ fn make(control: &SeqPacket, own: Own) -> Result<Infallible, Failure> {
         drop(told);
         init::run(Birth { jail, control, descriptors, namespaces, mapped, user, taken, own })
     };
-    let born = Said::Born { pid, uid: user.map_or(uid, |(uid, _)| uid) };
+    passed.truncate(PASSED_MAX);
+    let born = Said::Born { pid, uid: user.map_or(uid, |(uid, _)| uid), passed };
     control.send_with(&serde_json::to_vec(&born).map_err(io::Error::other)?, &[process.as_fd()])?;
     std::process::exit(0)
 }

@@ -2,11 +2,12 @@
 //!
 //! Each number of the range is a byte of one file that is locked as long as the init process of its jail lives (fcntl(2), open file
 //! description locks): the kernel gives it back however that ends, and nodes of different configurations never meet. A number that the
-//! host's `/etc/passwd` knows is not taken.
+//! host's `/etc/passwd` knows is not taken, nor one of which a process lives on: whoever gets it could be read, traced and ended by that.
 //!
 //! Nodes that keep files in one place share a user, and so its number: they lock its byte for reading, and beside it one for each place, far
 //! behind all numbers. So whoever finds a number taken can tell whether those who have it keep files where it does.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -16,9 +17,9 @@ use std::path::Path;
 /// The file whose bytes are locked; only root can open it.
 const LOCKS: &str = "/run/anode.uids";
 
-/// The first free user from `first` to `last`; it stays taken as long as the file is open anywhere.
-pub fn take(first: u32, last: u32) -> io::Result<(u32, File)> {
-    take_at(Path::new(LOCKS), first, last, &known())
+/// The first free user from `first` to `last`; it stays taken as long as the file is open anywhere. `passed` gets those of whom processes live on.
+pub fn take(first: u32, last: u32, passed: &mut Vec<u32>) -> io::Result<(u32, File)> {
+    take_at(Path::new(LOCKS), first, last, &known(), passed)
 }
 
 /// A directory in which files are kept: the numbers of its device and its own.
@@ -26,7 +27,10 @@ pub type Place = (u64, u64);
 
 /// The first free user from `first` to `last` for somebody who keeps files in these places, and may share it with others who do.
 pub fn take_to_share(first: u32, last: u32, places: &[Place]) -> io::Result<(u32, File)> {
-    let (uid, file) = take(first, last)?;
+    let mut passed = Vec::new();
+    let taken = take(first, last, &mut passed);
+    passed.into_iter().for_each(say_passed);
+    let (uid, file) = taken?;
     tell(&file, uid, places)?;
     Ok((uid, file))
 }
@@ -36,10 +40,31 @@ pub fn share(uid: u32, places: &[Place]) -> io::Result<Option<File>> {
     share_at(Path::new(LOCKS), uid, places, &known())
 }
 
+/// Has these places alone, as long as the file is open, among those who ask for the same; nothing: somebody has one of them.
+pub fn hold_places(places: &[Place]) -> io::Result<Option<File>> {
+    hold_places_at(Path::new(LOCKS), places)
+}
+
+fn hold_places_at(path: &Path, places: &[Place]) -> io::Result<Option<File>> {
+    let file = open(path)?;
+    for place in places {
+        // Nobody's user is 0. Who gets but some gives those back with the file.
+        if !lock(&file, byte_of(0, *place), libc::F_WRLCK)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(file))
+}
+
 fn share_at(path: &Path, uid: u32, places: &[Place], known: &[u32]) -> io::Result<Option<File>> {
     let file = open(path)?;
     let is_free = !known.contains(&uid) && lock(&file, uid.into(), libc::F_WRLCK)?;
-    if !is_free {
+    if is_free {
+        if living()?.contains(&uid) {
+            say_passed(uid);
+            return Ok(None);
+        }
+    } else {
         let mut shared = false;
         for place in places {
             shared |= is_locked(&file, byte_of(uid, *place))?;
@@ -71,19 +96,52 @@ fn byte_of(uid: u32, (device, number): Place) -> i64 {
     (mixed >> 2) as i64 | 1 << 40
 }
 
-fn take_at(path: &Path, first: u32, last: u32, known: &[u32]) -> io::Result<(u32, File)> {
+fn take_at(path: &Path, first: u32, last: u32, known: &[u32], passed: &mut Vec<u32>) -> io::Result<(u32, File)> {
     let file = open(path)?;
     let theirs = (first..=last).filter(|uid| known.contains(uid)).count();
     for uid in (first..=last).filter(|uid| !known.contains(uid)) {
-        if lock(&file, uid.into(), libc::F_WRLCK)? {
+        if !lock(&file, uid.into(), libc::F_WRLCK)? {
+            continue;
+        }
+        // Looked at when nobody else can get it any more: what has it now was there before.
+        if !living()?.contains(&uid) {
             return Ok((uid, file));
         }
+        lock(&file, uid.into(), libc::F_UNLCK)?;
+        passed.push(uid);
     }
-    let others = (last - first) as usize + 1 - theirs;
-    let by = [(theirs, "accounts of /etc/passwd"), (others, "other jails and nodes")];
+    let others = (last - first) as usize + 1 - theirs - passed.len();
+    let by = [
+        (theirs, "accounts of /etc/passwd"),
+        (others, "other jails and nodes"),
+        (passed.len(), "processes that live on; see ps -u"),
+    ];
     let by: Vec<_> =
         by.iter().filter(|(count, _)| *count > 0).map(|(count, who)| format!("{count} by {who}")).collect();
     Err(io::Error::other(format!("all users from {first} to {last} are taken, {}; see [jail] users", by.join(", "))))
+}
+
+/// Says that a user is not taken.
+pub(super) fn say_passed(uid: u32) {
+    tracing::warn!(uid, "processes of user {uid} live on, so nobody else becomes that; see: ps -u {uid}");
+}
+
+/// The users of all processes that this one can see and that can still do something: real, effective, saved, and that of files.
+fn living() -> io::Result<BTreeSet<u32>> {
+    let mut users = BTreeSet::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        // One that has ended meanwhile has no user.
+        let Ok(text) = std::fs::read_to_string(entry.path().join("status")) else { continue };
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        if field("State:").is_some_and(|state| !state.trim_start().starts_with(['Z', 'X'])) {
+            let all = field("Uid:").unwrap_or_default().split_whitespace();
+            users.extend(all.filter_map(|uid| uid.parse::<u32>().ok()));
+        }
+    }
+    Ok(users)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -127,47 +185,87 @@ fn one_byte(at: i64, kind: libc::c_int) -> libc::flock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
 
     #[test]
     fn a_user_is_taken_once_and_free_again_with_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
-        let (one, first) = take_at(&path, 100, 103, &[101]).unwrap();
-        let (two, second) = take_at(&path, 100, 103, &[101]).unwrap();
-        let third = take_at(&path, 100, 103, &[101]).unwrap();
-        assert_eq!((one, two, third.0), (100, 102, 103), "101 is somebody's");
+        let (one, first) = take_at(&path, 61_900, 61_903, &[61_901], &mut Vec::new()).unwrap();
+        let (two, second) = take_at(&path, 61_900, 61_903, &[61_901], &mut Vec::new()).unwrap();
+        let third = take_at(&path, 61_900, 61_903, &[61_901], &mut Vec::new()).unwrap();
+        assert_eq!((one, two, third.0), (61_900, 61_902, 61_903), "61_901 is somebody's");
         for (known, by) in [
-            (&[101][..], "taken, 1 by accounts of /etc/passwd, 3 by other jails and nodes; see [jail] users"),
+            (&[61_901][..], "taken, 1 by accounts of /etc/passwd, 3 by other jails and nodes; see [jail] users"),
             (&[], "taken, 1 by"),
-            (&[100, 101, 102, 103], "taken, 4 by accounts of /etc/passwd;"),
+            (&[61_900, 61_901, 61_902, 61_903], "taken, 4 by accounts of /etc/passwd;"),
         ] {
-            match take_at(&path, 100, 103, known) {
+            match take_at(&path, 61_900, 61_903, known, &mut Vec::new()) {
                 Err(why) => assert!(why.to_string().contains(by), "{why}"),
-                Ok((taken, _)) => assert!(known.is_empty() && taken == 101, "nobody's"),
+                Ok((taken, _)) => assert!(known.is_empty() && taken == 61_901, "nobody's"),
             }
         }
         let copy = second.try_clone().unwrap();
         drop(second);
-        assert!(take_at(&path, 102, 102, &[]).is_err(), "a copy holds it");
+        assert!(take_at(&path, 61_902, 61_902, &[], &mut Vec::new()).is_err(), "a copy holds it");
         drop((copy, first));
-        assert_eq!(take_at(&path, 100, 103, &[]).unwrap().0, 100);
-        assert_eq!(take_at(&path, 102, 103, &[]).unwrap().0, 102);
+        assert_eq!(take_at(&path, 61_900, 61_903, &[], &mut Vec::new()).unwrap().0, 61_900);
+        assert_eq!(take_at(&path, 61_902, 61_903, &[], &mut Vec::new()).unwrap().0, 61_902);
     }
     #[test]
     fn a_user_is_shared_by_those_who_keep_files_in_one_place_and_by_nobody_else() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("uids");
-        let share = |places: &[Place]| share_at(&path, 100, places, &[]).unwrap();
+        let share = |places: &[Place]| share_at(&path, 61_900, places, &[]).unwrap();
         let first = share(&[(1, 7), (1, 8)]).unwrap();
         assert!(share(&[(1, 9)]).is_none() && share(&[]).is_none(), "a stranger's");
         let second = share(&[(1, 8), (1, 9)]).unwrap();
         drop(first);
-        assert!(share(&[(1, 7)]).is_none() && take_at(&path, 100, 100, &[]).is_err(), "the second has it");
+        assert!(
+            share(&[(1, 7)]).is_none() && take_at(&path, 61_900, 61_900, &[], &mut Vec::new()).is_err(),
+            "the second has it"
+        );
         assert!(share(&[(1, 9)]).is_some());
         drop(second);
-        let alone = take_at(&path, 100, 100, &[]).unwrap();
+        let alone = take_at(&path, 61_900, 61_900, &[], &mut Vec::new()).unwrap();
         assert!(share(&[(1, 8)]).is_none(), "a jail shares with nobody");
         drop(alone);
-        assert!(share_at(&path, 100, &[(1, 8)], &[100]).unwrap().is_none(), "it is somebody's");
+        assert!(share_at(&path, 61_900, &[(1, 8)], &[61_900]).unwrap().is_none(), "it is somebody's");
+    }
+
+    #[test]
+    fn a_user_whose_processes_live_on_is_not_given_away() {
+        if !rustix::process::geteuid().is_root() {
+            println!("SKIPPED: only root has processes of other users");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        let mut left = std::process::Command::new("/bin/sleep");
+        // SAFETY: setsid(2) takes nothing and touches no memory.
+        let away = || unsafe { libc::setsid() };
+        // SAFETY: what runs between fork and exec is one system call.
+        unsafe { left.pre_exec(move || if away() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }) };
+        let mut left = left.arg("1000").uid(61_998).gid(61_998).spawn().unwrap();
+        let (uid, _other) = take_at(&path, 61_998, 61_999, &[], &mut Vec::new()).unwrap();
+        let alone =
+            take_at(&path, 61_998, 61_998, &[], &mut Vec::new()).map(|(uid, _)| uid).map_err(|error| error.to_string());
+        let shared = share_at(&path, 61_998, &[(1, 7)], &[]).unwrap().map(drop);
+        left.kill().unwrap();
+        left.wait().unwrap();
+        assert_eq!((uid, shared), (61_999, None));
+        assert!(alone.as_ref().is_err_and(|why| why.contains("1 by processes that live on")), "{alone:?}");
+        assert_eq!(take_at(&path, 61_998, 61_998, &[], &mut Vec::new()).unwrap().0, 61_998, "now it is free");
+    }
+
+    #[test]
+    fn a_place_is_one_starts_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("uids");
+        let hold = |places: &[Place]| hold_places_at(&path, places).unwrap();
+        let first = hold(&[(1, 7), (1, 8), (1, 7)]).unwrap();
+        assert!(hold(&[(1, 9), (1, 8)]).is_none() && hold(&[(1, 9)]).is_some());
+        drop(first);
+        assert!(hold(&[(1, 8)]).is_some());
     }
 }

@@ -33,6 +33,8 @@ pub enum Said {
         pid: u32,
         /// Its user.
         uid: u32,
+        /// Users that it was not given, because processes of theirs live on: some of them.
+        passed: Vec<u32>,
     },
     /// The program's process says this itself, so that the kernel says which it is.
     Program,

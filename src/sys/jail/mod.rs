@@ -31,7 +31,7 @@ mod start;
 pub use enter::{ARGUMENT, Own, serve};
 pub use groups::{Group, Groups, Parent};
 pub use host::lacks;
-pub use identity::{Place, share as share_user, take_to_share as take_user};
+pub use identity::{Place, hold_places, share as share_user, take_to_share as take_user};
 pub use message::End;
 pub use paths::Paths;
 pub use seccomp::{Filters, apply as apply_seccomp, is_there as has_seccomp, load as load_seccomp};

@@ -211,7 +211,10 @@ fn await_program(control: &SeqPacket, born: &mut Option<Born>) -> Result<(Option
         }
         let (said, process, sender) = receive(control, &mut message)?;
         match said {
-            Said::Born { pid, uid } => *born = process.map(|process| (pid, uid, process)),
+            Said::Born { pid, uid, passed } => {
+                passed.into_iter().for_each(super::identity::say_passed);
+                *born = process.map(|process| (pid, uid, process));
+            }
             Said::Program => program = sender,
             Said::Runs { weaker } => return Ok((program, weaker)),
             Said::Failed { part, why } => return Err(Refusal { part, error: io::Error::other(why) }),
