@@ -4,6 +4,8 @@
 mod build;
 #[path = "running/lease.rs"]
 mod lease;
+#[path = "broker/others.rs"]
+mod others;
 #[path = "running/mod.rs"]
 mod running;
 #[path = "running/single.rs"]

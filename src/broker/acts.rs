@@ -2,6 +2,7 @@
 
 use super::allowed::Allowed;
 use super::client::Done;
+use super::given::{Given, Kind};
 use super::here::{Home, carry_out, these};
 use super::message::{Door, Request};
 use crate::kernel::{Pins, Setting, Settings, pins};
@@ -25,6 +26,8 @@ pub struct Acts {
     node: i32,
     /// Numbers and names of programs.
     programs: VecDeque<(u32, String)>,
+    /// Sockets of interfaces.
+    given: Given,
     /// Whether a kernel half was there before this node.
     adopted: bool,
     /// Whether the start was a success.
@@ -41,6 +44,7 @@ impl Acts {
             user,
             node,
             programs: VecDeque::new(),
+            given: Given::default(),
             runs: false,
         }
     }
@@ -55,6 +59,16 @@ impl Acts {
                 let done = here()?;
                 self.remember(name, &done)?;
                 Ok(done)
+            }
+            Request::Packet { interface, .. } => {
+                self.given.check(Kind::Packet, *interface, &shown(*interface)).map_err(refused)?;
+                let done = here()?;
+                self.note(Kind::Packet, *interface, done)
+            }
+            Request::Discovery { interface } => {
+                self.given.check(Kind::Discovery, *interface, &shown(*interface)).map_err(refused)?;
+                let done = here()?;
+                self.note(Kind::Discovery, *interface, done)
             }
             Request::Attach { place, .. } => {
                 let [program] = these(&with)?;
@@ -76,6 +90,14 @@ impl Acts {
             }
             _ => here(),
         }
+    }
+
+    /// Remembers a socket of an interface, if there is one.
+    fn note(&mut self, kind: Kind, interface: u32, done: Done) -> io::Result<Done> {
+        if let Some(socket) = done.parts().1.first() {
+            self.given.note(kind, interface, socket)?;
+        }
+        Ok(done)
     }
 
     /// By what name a program was loaded: only such ones stand before interfaces.
@@ -116,6 +138,11 @@ fn undo_kernel(run_dir: &Path) -> io::Result<()> {
 
 pub(super) fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("the broker refuses: {why}"))
+}
+
+/// An interface, for people.
+fn shown(index: u32) -> String {
+    name_of(index).unwrap_or_else(|| format!("interface {index}"))
 }
 
 /// The name of an interface now.

@@ -15,7 +15,9 @@
 
 pub mod acts;
 pub mod allowed;
+mod captures;
 mod client;
+pub mod given;
 mod helpers;
 mod here;
 mod jails;

@@ -4,11 +4,12 @@
 //! domains, becomes its user's. A directory above them may be closed to that user: so they are opened before, and reached by their
 //! descriptors from then on ([`reach`]).
 
+use super::captures;
 use super::message::Door;
 use crate::manage::config::NodeFile;
 use crate::manage::config::security::{User, is_root};
-use crate::port::pcap::is_capture;
 use crate::sys::jail::{self, Place};
+use crate::sys::own;
 use crate::sys::owners::{self, Untrusted};
 use crate::sys::privileges::{self, Identity};
 use crate::sys::process;
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -28,6 +29,9 @@ pub const USERS: (u32, u32) = (60_578, 60_833);
 /// For how long another node may keep what this one waits for, its run directory or a store, and between two looks.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
+
+/// What is locked in a run directory as long as it is a node's.
+const LOCK: &str = "lock";
 
 /// What there is in stores and directories of files.
 const KEPT: [&str; 10] =
@@ -71,38 +75,8 @@ pub fn check(file: &NodeFile) -> Result<()> {
     if run_dir.exists() {
         check_run_dir(&run_dir)?;
     }
-    captures(file).try_for_each(check_capture)?;
-    file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path))
-}
-
-/// The capture files of a configuration.
-fn captures(file: &NodeFile) -> impl Iterator<Item = &Path> {
-    file.ports.iter().filter_map(|port| port.pcap.as_deref())
-}
-
-/// Refuses what is no place for a capture file: it would be emptied, and given to the node's user.
-fn check_capture(path: &Path) -> Result<()> {
-    let shown = path.display();
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !above.is_dir() {
-        bail!("pcap = \"{shown}\": there is no directory {}", above.display());
-    }
-    match fs::symlink_metadata(path) {
-        Ok(facts) if !facts.is_file() => bail!("pcap = \"{shown}\": this is no file; name one that is not there yet"),
-        Ok(_) => check_captured(&File::open(path).with_context(|| format!("pcap = \"{shown}\""))?, path),
-        Err(_) => Ok(()),
-    }
-}
-
-/// Refuses an open file that has something, but no frames.
-fn check_captured(file: &File, path: &Path) -> Result<()> {
-    if !is_capture(file).with_context(|| format!("pcap = \"{}\"", path.display()))? {
-        bail!(
-            "pcap = \"{}\": this is no capture file, and would be lost; move it away, or name another",
-            path.display()
-        );
-    }
-    Ok(())
+    captures::of(file).try_for_each(|path| captures::check(path, file))?;
+    file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path, file))
 }
 
 /// Who the node of a configuration becomes that is started by whoever asks this, for people; nothing: it stays who it is.
@@ -118,16 +92,15 @@ pub fn user_of(file: &NodeFile) -> Result<Option<String>> {
 pub fn prepare(file: &NodeFile) -> Result<Ready> {
     let run_dir = file.run_dir();
     let mut lock = vec![claim(&run_dir)?];
-    captures(file).try_for_each(check_capture)?;
+    captures::of(file).try_for_each(|path| captures::check(path, file))?;
     let kept: Vec<&Path> = file.store.iter().chain(&file.files).map(PathBuf::as_path).collect();
     for path in &kept {
-        check_kept(path)?;
+        check_kept(path, file)?;
     }
-    // Nodes that share a store and start together agree on its user.
-    let alone = make_and_lock(&kept)?;
-    let mut user = None;
+    let places = make_all(&kept)?;
+    let (mut user, mut alone) = (None, None);
     if process::is_root() {
-        let places = alone.iter().map(|kept| Ok(place_of(&kept.metadata()?))).collect::<std::io::Result<Vec<_>>>()?;
+        alone = Some(alone_with(&places)?);
         let (chosen, taken) = choose(file, &run_dir, &places)?;
         user = Some(chosen);
         lock.extend(taken);
@@ -142,26 +115,30 @@ fn place_of(facts: &fs::Metadata) -> Place {
     (facts.dev(), facts.ino())
 }
 
-/// Makes what a node keeps files in, and has it alone for as long as the result lives; all nodes take them in one order.
-fn make_and_lock(kept: &[&Path]) -> Result<Vec<File>> {
-    let mut sorted = kept.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let lock = |path: &&Path| {
+/// Makes what a node keeps files in.
+fn make_all(kept: &[&Path]) -> Result<Vec<Place>> {
+    let make = |path: &&Path| {
         let cannot = || format!("cannot make {}", path.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).with_context(cannot)?;
-        let directory = File::open(path).with_context(cannot)?;
-        let begin = Instant::now();
-        while let Err(error) = flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            if begin.elapsed() > PATIENCE {
-                return Err(error)
-                    .with_context(|| format!("somebody holds a lock on {}; see fuser(1)", path.display()));
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(directory)
+        fs::symlink_metadata(path).map(|facts| place_of(&facts)).with_context(cannot)
     };
-    sorted.iter().map(lock).collect()
+    let mut places = kept.iter().map(make).collect::<Result<Vec<_>>>()?;
+    places.sort_unstable();
+    Ok(places)
+}
+
+/// Has these places alone for as long as the result lives, by a file that root alone can open: nodes that share one and start together agree on its user.
+fn alone_with(places: &[Place]) -> Result<File> {
+    let begin = Instant::now();
+    loop {
+        match jail::hold_places(places).context("where files are kept cannot be locked")? {
+            Some(held) => return Ok(held),
+            None if begin.elapsed() > PATIENCE => {
+                bail!("another node that keeps files in the same place does not come to an end of its start")
+            }
+            None => std::thread::sleep(LOOK),
+        }
+    }
 }
 
 /// Who a node becomes that is root and keeps files in these places.
@@ -221,7 +198,9 @@ fn claim(dir: &Path) -> Result<File> {
     check_way(dir)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(cannot)?;
     check_run_dir(dir)?;
-    let lock = File::open(dir).with_context(cannot)?;
+    // Others may look into the directory, so they could lock it; the file is for its owner alone.
+    let lock = own::directory(dir).and_then(|at| own::lock_in(at, LOCK, None));
+    let lock = lock.with_context(|| format!("{} cannot be opened", dir.join(LOCK).display()))?;
     let begin = Instant::now();
     while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         if UnixStream::connect(dir.join(Door::Control.name())).is_ok() || begin.elapsed() > PATIENCE {
@@ -290,7 +269,7 @@ fn take_away(path: &Path) -> Result<()> {
 }
 
 /// Refuses a store, or a directory of files, to which others can write, or which is something else.
-pub fn check_kept(path: &Path) -> Result<()> {
+fn check_kept(path: &Path, file: &NodeFile) -> Result<()> {
     check_way(path)?;
     let shown = path.display();
     let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -304,7 +283,7 @@ pub fn check_kept(path: &Path) -> Result<()> {
         );
     }
     let own = rustix::process::geteuid().as_raw();
-    if process::is_root() && !is_expected(facts.uid()) && facts.uid() != own {
+    if process::is_root() && !is_expected(facts.uid(), file) && facts.uid() != own {
         bail!(
             "{shown} belongs to user {}, who could change what the node keeps there; chown it to user {own}",
             facts.uid()
@@ -320,10 +299,15 @@ pub fn check_kept(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether a user is one that nodes have.
-fn is_expected(uid: u32) -> bool {
-    let made = privileges::user("anode").ok().flatten().is_some_and(|made| made.uid == uid);
-    made || (USERS.0..=USERS.1).contains(&uid)
+/// Whether a user is one that nodes have, or that of this one.
+pub(super) fn is_expected(uid: u32, file: &NodeFile) -> bool {
+    let named = |name: &str| privileges::user(name).ok().flatten().is_some_and(|made| made.uid == uid);
+    let own = match &file.security.user {
+        Some(User::Number(number)) => *number == uid,
+        Some(User::Name(name)) => named(name),
+        None => false,
+    };
+    own || named("anode") || (USERS.0..=USERS.1).contains(&uid)
 }
 
 /// The user that a store belongs to already, if that is one of those that nodes have for themselves.
@@ -335,35 +319,26 @@ fn user_of_kept(file: &NodeFile) -> Option<u32> {
 /// Opens what the node reaches, and makes its user's what it writes to.
 fn open_all(file: &NodeFile, kept: &[&Path], user: Option<Identity>) -> Result<Vec<Reached>> {
     let mut open = Vec::new();
-    let mut add = |path: &Path, writes: bool| -> Result<()> {
+    let reached = |path: &Path, writes: bool| -> Result<Reached> {
         let cannot = || format!("{} cannot be opened", path.display());
         let at = owners::open_path(path).with_context(cannot)?;
-        open.push(Reached { path: path.to_owned(), at, writes });
-        Ok(())
+        Ok(Reached { path: path.to_owned(), at, writes })
     };
     for path in kept {
         if let Some(user) = user {
             owners::give(path, &KEPT, user)
                 .with_context(|| format!("{} cannot be given to user {}", path.display(), user.uid))?;
         }
-        add(path, true)?;
+        open.push(reached(path, true)?);
     }
-    for path in captures(file) {
-        let mut options = File::options();
-        let options = options.create(true).truncate(false).read(true).write(true);
-        let options = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let made = options.open(path).with_context(|| format!("cannot make the capture file {}", path.display()))?;
-        check_captured(&made, path)?;
-        made.set_len(0)?;
-        if let Some(Identity { uid, gid }) = user {
-            rustix::fs::fchown(&made, Some(rustix::fs::Uid::from_raw(uid)), Some(rustix::fs::Gid::from_raw(gid)))?;
-        }
-        add(path, true)?;
+    for path in captures::of(file) {
+        let at = captures::make(path, file, user)?;
+        open.push(Reached { path: path.to_owned(), at, writes: true });
     }
     for environment in &file.environments {
         // A file that is not there is said when it is to be loaded.
         if let Some(above) = environment.library.first().and_then(|path| Path::new(path).parent()) {
-            let _ = add(above, false);
+            open.extend(reached(above, false).ok());
         }
     }
     let run_dir = file.run_dir();
@@ -371,7 +346,7 @@ fn open_all(file: &NodeFile, kept: &[&Path], user: Option<Identity>) -> Result<V
         // Whoever may connect to a socket there must be able to get to it.
         fs::set_permissions(&run_dir, fs::Permissions::from_mode(0o755))?;
     }
-    add(&run_dir, false)?;
+    open.push(reached(&run_dir, false)?);
     Ok(open)
 }
 

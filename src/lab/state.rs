@@ -16,6 +16,7 @@ use super::error::Error;
 use super::plan::marker;
 use super::tools;
 use crate::sys::netns::Namespace;
+use crate::sys::own;
 use crate::sys::process;
 
 /// A lab as remembered.
@@ -52,16 +53,17 @@ fn at(path: &Path) -> impl Fn(io::Error) -> Error {
 /// Keeps other `up` and `down` out until it is dropped, or the process ends in whatever way.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _directory: File,
+    _file: File,
 }
 
 /// Waits for the lock.
 pub(super) fn lock() -> Result<Lock, Error> {
     let path = directory();
     fs::create_dir_all(&path).map_err(at(&path))?;
-    let directory = File::open(&path).map_err(at(&path))?;
-    flock(&directory, FlockOperation::LockExclusive).map_err(|errno| at(&path)(errno.into()))?;
-    Ok(Lock { _directory: directory })
+    // Everybody can open the directory, and lock it.
+    let lock = own::directory(&path).and_then(|directory| own::lock_in(directory, "lock", None)).map_err(at(&path))?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|errno| at(&path)(errno.into()))?;
+    Ok(Lock { _file: lock })
 }
 
 /// The record of a lab, if there is one. One that cannot be understood counts as lost.

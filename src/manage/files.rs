@@ -21,6 +21,7 @@ use crate::nodeos::file::{
 use crate::nodeos::interface::Error;
 use crate::nodeos::table::Table;
 use crate::sys::dir::{self, Beneath};
+use crate::sys::own;
 use rustix::fs::{FlockOperation, flock};
 use space::{Handle, Space};
 use std::collections::{BTreeMap, HashMap};
@@ -111,7 +112,7 @@ impl Files {
         let spaces_dir = Beneath::make(&path.join("spaces"))?;
         let records = path.join("records");
         Beneath::make(&records)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(path.join("lock"))?;
+        let lock = own::lock_in(own::directory(path)?, "lock", None)?;
         take_lock(&lock)?;
         for entry in std::fs::read_dir(&records)?.flatten() {
             // What a process was writing when it was killed.
