@@ -14,6 +14,8 @@
 //! at most (`[entry] share`). Those that want more than they get divide what the content ones leave when they have twice what they use, but
 //! nobody's level is less than an equal part for each that is active. Levels are found anew ten times a second, as max-min shares are (Bertsekas and Gallager,
 //! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`; what is overdrawn is paid back, for a second at most.
+//! A level is an estimate. So while more than [`CROWDED`] packets wait, whoever wants more than its share comes after those who want no more than theirs:
+//! what the estimate misses is at its expense.
 //!
 //! **What is charged.** What packets of a neighbour took: those that wait their turn when they have run, of which the mean is taken beforehand, so that
 //! a queue holds no more than a burst; those that are done at once as long as that took; what comes of a packet later (it waited for a name, a code or a
@@ -36,6 +38,9 @@ const ACTIVE: u64 = 100;
 
 /// Of what is left when costs that nobody pays have come off, this many sixteenths are shared out: a worker without any slack has queues.
 const SLACK: u64 = 15;
+
+/// Packets that wait for the worker from which on those who want more than their share come after those who do not.
+const CROWDED: usize = 64;
 
 /// What taking a frame in counts as where there is no clock.
 pub const FRAME_STEPS: u64 = 500;
@@ -85,9 +90,10 @@ struct Owner {
     counts: EntryCounts,
     /// The window in which it came last.
     seen: u64,
-    /// Worker time since the window began, and whether it has wanted more.
+    /// Worker time since the window began, whether it has wanted more, and whether it did in the window before.
     used: u64,
     hungry: bool,
+    was_hungry: bool,
     /// Frames of the batch.
     came: u32,
     /// What a packet of its that waits will cost, from those before.
@@ -111,9 +117,10 @@ pub(super) struct Entry {
     window: u64,
     began: u64,
     now: u64,
-    /// How many owners are active; whether that is one at most.
+    /// How many owners are active; whether that is one at most, and whether some of several wanted no more than they got.
     active: u32,
     alone: bool,
+    some_content: bool,
     /// The worker's clock.
     clock: Option<Box<dyn Fn() -> u64 + Send>>,
     /// Steps that code has taken, where there is no clock.
@@ -151,6 +158,7 @@ impl Entry {
             now: 0,
             active: 0,
             alone: true,
+            some_content: false,
             clock: None,
             steps: 0,
             charged: 0,
@@ -227,9 +235,9 @@ impl Entry {
         Payer(at as u16)
     }
 
-    /// A frame has come; whether its neighbour has a share left for it. It is marked with who pays.
+    /// A frame has come while so many packets wait; whether its neighbour has a share left for it. It is marked with who pays.
     #[inline]
-    pub(super) fn admit(&mut self, frame: &mut Frame, now: u64) -> bool {
+    pub(super) fn admit(&mut self, frame: &mut Frame, now: u64, waiting: usize) -> bool {
         self.now = now;
         let at = self.note(frame);
         let Some(owner) = self.owners.get(at) else { return true };
@@ -237,7 +245,8 @@ impl Entry {
             self.appear(at);
         }
         let owner = &mut self.owners[at];
-        if self.alone || owner.take(now, frame.len()) {
+        let gives_way = self.some_content && waiting >= CROWDED && (owner.hungry || owner.was_hungry);
+        if self.alone || !gives_way && owner.take(now, frame.len()) {
             return true;
         }
         owner.hungry = true;
@@ -330,12 +339,14 @@ impl Entry {
         let active = || self.owners.iter().filter(|owner| owner.seen + ACTIVE > window);
         let level = level(active().map(|owner| (owner.used, owner.hungry)), length, self.limits.permille);
         self.active = active().count() as u32;
+        self.some_content = active().any(|owner| !owner.hungry && owner.used > 0);
         let used = self.owners.iter().map(|owner| owner.used).sum();
         let level = level * self.paid_for(length, used) / 1000;
         self.alone = self.active <= 1;
         self.window += 1;
         for owner in &mut self.owners {
-            (owner.used, owner.hungry) = (0, false);
+            owner.was_hungry = core::mem::take(&mut owner.hungry);
+            owner.used = 0;
             owner.time.set_rate(now, level);
         }
     }
@@ -351,6 +362,7 @@ impl Owner {
             seen: 0,
             used: 0,
             hungry: false,
+            was_hungry: false,
             came: 0,
             mean: 0,
             keyed: false,

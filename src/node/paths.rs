@@ -149,6 +149,12 @@ impl Paths {
         self.scheduler.is_some()
     }
 
+    /// How many packets wait.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Asks for the memory that a packet of a domain looks at here.
     #[inline]
     pub(super) fn foresee(&self, domain: DomainId) {

@@ -49,7 +49,7 @@ impl Node {
     #[inline(always)]
     fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
         frame.authenticated = false;
-        if !self.entry.admit(&mut frame, turn.now) {
+        if !self.entry.admit(&mut frame, turn.now, self.paths.waiting()) {
             return self.drop(turn, frame, Reason::EntryShare);
         }
         turn.out.event(frame.trace, EventKind::Received(frame.port));
@@ -116,7 +116,9 @@ impl Node {
                 self.entry.note(&mut frame);
             }
             Ok(Class::NotOurs) => {}
-            _ if !self.entry.admit(&mut frame, turn.now) => return self.drop(turn, frame, Reason::EntryShare),
+            _ if !self.entry.admit(&mut frame, turn.now, self.paths.waiting()) => {
+                return self.drop(turn, frame, Reason::EntryShare);
+            }
             _ => {}
         }
         match class {

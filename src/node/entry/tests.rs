@@ -38,7 +38,7 @@ fn peers_have_rows_of_their_own_and_no_name_makes_another() {
     assert_eq!(entry.owners.len(), 4);
     let mut payer = |port, peer| {
         let mut frame = frame(port, peer);
-        entry.admit(&mut frame, 0);
+        entry.admit(&mut frame, 0, 0);
         frame.payer
     };
     let rows = [payer(0, PeerId::NONE), payer(0, PeerId(0)), payer(0, PeerId(1)), payer(1, PeerId::NONE)];
@@ -65,7 +65,7 @@ fn who_has_a_key_has_a_row_for_what_it_proves_and_for_nothing_else() {
     let mut proved = frame(1, PeerId::NONE);
     (proved.authenticated, proved.payer) = (true, on_link);
     let mut claimed = [frame(1, PeerId::NONE), frame(0, PeerId(1)), frame(0, PeerId(0))];
-    assert!(entry.admit(&mut proved, 0) && claimed.iter_mut().all(|frame| entry.admit(frame, 0)));
+    assert!(entry.admit(&mut proved, 0, 0) && claimed.iter_mut().all(|frame| entry.admit(frame, 0, 0)));
     assert_eq!(proved.payer, Payer(4));
     assert_eq!(claimed.map(|frame| frame.payer), [3, 0, 1].map(Payer), "strangers, strangers, a peer without a key");
 }
@@ -76,19 +76,19 @@ fn who_is_alone_is_refused_nothing_and_who_is_not_has_half() {
     entry.clock = Some(Box::new(|| 0));
     let hog = &mut frame(0, PeerId(0));
     for at in 0..1000 {
-        assert!(entry.admit(hog, at * MS));
+        assert!(entry.admit(hog, at * MS, 0));
         entry.settle(hog.payer, at * MS, 0, MS);
     }
     entry.roll(1000 * MS);
-    entry.admit(&mut frame(0, PeerId(1)), 1000 * MS);
+    entry.admit(&mut frame(0, PeerId(1)), 1000 * MS, 0);
     let mut ran = 0;
     for at in 1000..2000u64 {
         if at % 100 == 0 {
             entry.idle = 45 * MS;
             entry.roll(at * MS);
-            assert!(entry.admit(&mut frame(0, PeerId(1)), at * MS));
+            assert!(entry.admit(&mut frame(0, PeerId(1)), at * MS, 0));
         }
-        if entry.admit(hog, at * MS) {
+        if entry.admit(hog, at * MS, 0) {
             let reserved = entry.reserve(hog.payer, at * MS);
             entry.settle(hog.payer, at * MS, reserved, MS);
             ran += 1;
@@ -104,8 +104,8 @@ fn what_nobody_pays_for_comes_off_all_levels() {
     let hog = &mut frame(0, PeerId(0));
     for window in 1..=20u64 {
         let now = window * 100 * MS;
-        entry.admit(&mut frame(0, PeerId(1)), now);
-        entry.admit(hog, now);
+        entry.admit(&mut frame(0, PeerId(1)), now, 0);
+        entry.admit(hog, now, 0);
         // Ninety of a hundred milliseconds it works, and for sixty somebody pays.
         entry.settle(hog.payer, now, 0, 60 * MS);
         entry.idle = 10 * MS;
@@ -117,12 +117,12 @@ fn what_nobody_pays_for_comes_off_all_levels() {
 #[test]
 fn questions_for_addresses_make_nobody_active() {
     let mut entry = entry();
-    entry.admit(&mut frame(0, PeerId(0)), 0);
+    entry.admit(&mut frame(0, PeerId(0)), 0, 0);
     for _ in 0..1000 {
         entry.note(&mut frame(1, PeerId::NONE));
     }
     assert!(entry.alone);
-    entry.admit(&mut frame(1, PeerId::NONE), 0);
+    entry.admit(&mut frame(1, PeerId::NONE), 0, 0);
     assert!(!entry.alone);
 }
 
@@ -130,15 +130,15 @@ fn questions_for_addresses_make_nobody_active() {
 fn a_queue_holds_no_more_of_a_neighbours_than_a_burst() {
     let mut entry = entry();
     entry.clock = Some(Box::new(|| 0));
-    entry.admit(&mut frame(1, PeerId::NONE), 0);
+    entry.admit(&mut frame(1, PeerId::NONE), 0, 0);
     let hog = &mut frame(0, PeerId(0));
-    entry.admit(hog, 0);
+    entry.admit(hog, 0, 0);
     for _ in 0..100 {
         entry.settle(hog.payer, 0, 0, MS / 10);
     }
     entry.set_limits(EntryLimits::default());
     // Nothing of it has run yet: it is known what it will cost.
-    let queued = (0..10_000).take_while(|_| entry.admit(hog, 0) && entry.reserve(hog.payer, 0) > 0).count();
+    let queued = (0..10_000).take_while(|_| entry.admit(hog, 0, 0) && entry.reserve(hog.payer, 0) > 0).count();
     assert!((200..=215).contains(&queued), "{queued}");
 }
 
@@ -159,10 +159,34 @@ fn levels_are_max_min_shares_and_half_at_most() {
 fn bytes_are_half_of_what_a_port_carries_unless_the_operator_says() {
     let mut entry = Entry::new(&[port(16_000_000)], &[neighbour(0, 0)]);
     entry.clock = Some(Box::new(|| 0));
-    entry.admit(&mut frame(0, PeerId::NONE), 0);
-    let sent = |entry: &mut Entry, now| (0..100_000).take_while(|_| entry.admit(&mut frame(0, PeerId(0)), now)).count();
+    entry.admit(&mut frame(0, PeerId::NONE), 0, 0);
+    let sent =
+        |entry: &mut Entry, now| (0..100_000).take_while(|_| entry.admit(&mut frame(0, PeerId(0)), now, 0)).count();
     assert_eq!(sent(&mut entry, 0), 1000, "the burst is a tenth of a second's: 100,000 bytes");
     assert_eq!(sent(&mut entry, 50 * MS), 500);
     entry.set_limits(EntryLimits { bytes_per_second: 100_000, ..EntryLimits::default() });
     assert_eq!(sent(&mut entry, 50 * MS), 656, "a burst is 65,536 bytes at least");
+}
+
+#[test]
+fn while_much_waits_who_wants_more_than_its_share_comes_after_those_who_do_not() {
+    let mut entry = entry();
+    entry.clock = Some(Box::new(|| 0));
+    let (hog, other) = (&mut frame(0, PeerId(0)), &mut frame(0, PeerId(1)));
+    let now = MS;
+    entry.admit(other, now, 0);
+    // More than a burst at once: the hog is refused, and in the next window known for it.
+    while entry.admit(hog, now, 0) {
+        entry.settle(hog.payer, now, 0, MS);
+    }
+    entry.settle(other.payer, now, 0, MS);
+    entry.roll(100 * MS);
+    assert!(entry.admit(hog, 200 * MS, CROWDED - 1), "little waits");
+    let refused = entry.owners[usize::from(hog.payer.0)].counts.refused;
+    assert!(!entry.admit(hog, 200 * MS, CROWDED) && entry.admit(other, 200 * MS, CROWDED));
+    assert_eq!(entry.owners[usize::from(hog.payer.0)].counts.refused, refused + 1, "and it is counted");
+    // Where all want more, nobody comes after others.
+    entry.owners[usize::from(other.payer.0)].hungry = true;
+    entry.roll(300 * MS);
+    assert!(entry.admit(hog, 400 * MS, CROWDED) && entry.admit(other, 400 * MS, CROWDED));
 }
