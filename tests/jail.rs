@@ -179,9 +179,14 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
     // Whatever is made once is there.
     run(&starter, &jail("true"));
     let before = descriptors();
-    for (program, part) in
-        [("/nowhere/x", "no such program"), ("nowhere", "no such program"), ("/etc/passwd", "denied")]
-    {
+    // The words about a name that is longer than they may be are fewer.
+    let long = "nowhere\u{7}".repeat(1000);
+    for (program, part) in [
+        ("/nowhere/x", "no such program"),
+        ("nowhere", "no such program"),
+        ("/etc/passwd", "denied"),
+        (&long, "nowhere\u{7}nowhere"),
+    ] {
         let jail = Jail { program: Program::File(vec![program.into()]), keep: vec![], ..jail("") };
         let why = starter.start(&jail, &[]).unwrap_err().to_string();
         assert!(why.contains(part), "{why:?} and not {part:?}");

@@ -1,6 +1,7 @@
 //! The helper: this program, started to make one jail and then gone. It has one thread.
 
-use super::message::{Failure, Lacking, MESSAGE_MAX, Order, Said};
+use super::failure::{Failure, Lacking};
+use super::message::{ORDER_MAX, Order, Said};
 use super::{Identity, Jail, Part, identity, init};
 use crate::sys::realtime;
 use crate::sys::seqpacket::SeqPacket;
@@ -40,17 +41,16 @@ pub fn serve(own: Own) -> io::Result<Infallible> {
     let control = rustix::io::fcntl_dupfd_cloexec(std::io::stdin().as_fd(), HIGH)?;
     let control = SeqPacket::of(control);
     let Err(failure) = make(&control, own);
-    let said = Said::Failed { part: failure.part, why: failure.error.to_string() };
     // A starter that is gone needs no answer.
-    let _ = said.send(&control);
+    let _ = control.send(&Said::failed(failure.part, &failure.error).encode());
     Err(failure.error)
 }
 
 fn make(control: &SeqPacket, own: Own) -> Result<Infallible, Failure> {
-    let mut message = vec![0; MESSAGE_MAX];
+    // One byte more than any order has, so that what is cut off is none.
+    let mut message = vec![0; ORDER_MAX + 1];
     let (length, descriptors) = control.receive_with(&mut message)?;
-    let order: Order = serde_json::from_slice(&message[..length]).map_err(io::Error::other)?;
-    let Order { jail, namespaces, user_namespace, groups } = order;
+    let Order { jail, namespaces, user_namespace, groups } = Order::decode(&message[..length])?;
     jail.check().map_err(io::Error::other)?;
     if descriptors.len() != jail.keep.len() {
         return Err(io::Error::other("as many descriptors as numbers").into());
@@ -97,7 +97,7 @@ fn make(control: &SeqPacket, own: Own) -> Result<Infallible, Failure> {
     };
     passed.truncate(PASSED_MAX);
     let born = Said::Born { pid, uid: user.map_or(uid, |(uid, _)| uid), passed };
-    control.send_with(&serde_json::to_vec(&born).map_err(io::Error::other)?, &[process.as_fd()])?;
+    control.send_with(&born.encode(), &[process.as_fd()])?;
     std::process::exit(0)
 }
 

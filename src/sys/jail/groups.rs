@@ -7,7 +7,7 @@
 
 mod hierarchy;
 
-use super::Part;
+use super::{Group, Part};
 use hierarchy::{Controller, Hierarchy, hierarchies};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde::{Deserialize, Serialize};
@@ -27,29 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Microseconds over which a maximum of the processor is counted.
 const PERIOD_US: u64 = 100_000;
-
-/// The limits of a jail's control group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Group {
-    /// Bytes of memory of all its processes, shared memory and caches of files included; 0: no limit.
-    pub memory_bytes: u64,
-    /// Processes and threads at the same time; 0: no limit.
-    pub tasks: u32,
-    /// Its share of the processor beside others, 1 to 10,000; 100 is usual.
-    pub cpu_weight: u32,
-    /// Hundredths of one processor that it may use, at most; 0: no limit.
-    pub cpu_percent: u32,
-}
-
-impl Group {
-    pub(super) fn check(&self) -> Result<(), String> {
-        match self.cpu_weight {
-            1..=10_000 => Ok(()),
-            weight => Err(format!("cpu_weight: {weight} is not from 1 to 10,000")),
-        }
-    }
-}
 
 /// The directories of one node's jails.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Process 1 of a jail: it makes the jail around itself, starts its program, and stays until that ends or the starter is gone.
 
 use super::enter::{Birth, HIGH};
-use super::message::{End, Failure, Lacking, Said};
+use super::failure::{Failure, Lacking};
+use super::message::{End, Said};
 use super::program::{self, Child};
 use super::{Identity, Part, Program, confine, root, seccomp};
 use crate::sys::privileges;
@@ -24,10 +25,10 @@ const EAGER: u32 = 500;
 pub(super) fn run(mut birth: Birth) -> ! {
     let said = match settle(&mut birth) {
         Ok(end) => Said::Ended(end),
-        Err(failure) => Said::Failed { part: failure.part, why: failure.error.to_string() },
+        Err(failure) => Said::failed(failure.part, &failure.error),
     };
     // A starter that is gone needs no answer.
-    let _ = said.send(&birth.control);
+    let _ = birth.control.send(&said.encode());
     if !birth.namespaces {
         // Else the kernel ends all that are left with process 1.
         let _ = rustix::process::kill_current_process_group(Signal::KILL);
@@ -67,7 +68,7 @@ fn settle(birth: &mut Birth) -> Result<End, Failure> {
     if !landlock {
         weaker.push(Part::Landlock);
     }
-    Said::Runs { weaker }.send(&birth.control)?;
+    birth.control.send(&Said::Runs { weaker }.encode())?;
     let kept = [
         Some(birth.control.as_fd().as_raw_fd()),
         Some(signals.as_raw_fd()),

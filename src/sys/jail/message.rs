@@ -1,17 +1,23 @@
 //! What goes over the socket of a jail, as JSON: one order in, what becomes of it out.
 
 use super::{Jail, Part};
-use crate::sys::seqpacket::SeqPacket;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Bytes of the longest message.
-pub const MESSAGE_MAX: usize = 64 << 10;
+/// Bytes of the longest order.
+pub const ORDER_MAX: usize = 64 << 10;
+
+/// Bytes of the longest thing that is said.
+pub const SAID_MAX: usize = 16 << 10;
+
+/// Bytes of the reason why there is no jail. In JSON each may become six.
+pub const WHY_MAX: usize = 2 << 10;
 
 /// What the helper is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Order {
     /// What is to be.
     pub jail: Jail,
@@ -24,8 +30,8 @@ pub struct Order {
 }
 
 /// What the starter is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Said {
     /// There is an init process; its pidfd comes along.
     Born {
@@ -83,43 +89,45 @@ impl fmt::Display for End {
     }
 }
 
-/// Why a jail could not be made, and for want of what.
-#[derive(Debug)]
-pub struct Failure {
-    pub part: Option<Part>,
-    pub error: io::Error,
-}
+impl Order {
+    /// Reads an order; it may still mean nothing ([`Jail::check`]).
+    pub fn decode(message: &[u8]) -> io::Result<Order> {
+        if message.len() > ORDER_MAX {
+            return Err(too_long());
+        }
+        serde_json::from_slice(message).map_err(io::Error::from)
+    }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure { part: None, error }
+    /// The message; an error if it is too long.
+    pub fn encode(&self) -> io::Result<Vec<u8>> {
+        Some(serde_json::to_vec(self)?).filter(|message| message.len() <= ORDER_MAX).ok_or_else(too_long)
     }
 }
 
-/// Says for want of what something failed.
-pub trait Lacking<T> {
-    /// It failed for want of `part`, while doing `what`.
-    fn lacking(self, part: Part, what: &str) -> Result<T, Failure>;
-    /// It failed while doing `what`.
-    fn while_doing(self, what: &str) -> Result<T, Failure>;
-}
-
-impl<T, E: Into<io::Error>> Lacking<T> for Result<T, E> {
-    fn lacking(self, part: Part, what: &str) -> Result<T, Failure> {
-        self.while_doing(what).map_err(|failure| Failure { part: Some(part), ..failure })
-    }
-
-    fn while_doing(self, what: &str) -> Result<T, Failure> {
-        self.map_err(|error| {
-            let error = error.into();
-            Failure { part: None, error: io::Error::new(error.kind(), format!("{what}: {error}")) }
-        })
-    }
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("a jail's description has more than {ORDER_MAX} bytes"))
 }
 
 impl Said {
-    /// Sends it.
-    pub fn send(&self, over: &SeqPacket) -> io::Result<()> {
-        over.send(&serde_json::to_vec(self)?)
+    /// That there is no jail, and why, if need be with fewer words.
+    pub fn failed(part: Option<Part>, error: &io::Error) -> Said {
+        let mut why = error.to_string();
+        why.truncate(why.floor_char_boundary(WHY_MAX));
+        Said::Failed { part, why }
+    }
+
+    /// Reads what is said.
+    pub fn decode(message: &[u8]) -> io::Result<Said> {
+        if message.len() > SAID_MAX {
+            let why = format!("a jail says more than {SAID_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        serde_json::from_slice(message).map_err(io::Error::from)
+    }
+
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        // Types of this shape can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
     }
 }

@@ -51,7 +51,7 @@ fn become_program(child: Child<'_>) -> io::Result<()> {
     let jail = &birth.jail;
     // With process 1 all others end, where they have a namespace; this is for where they have none.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    Said::Program.send(&birth.control)?;
+    birth.control.send(&Said::Program.encode())?;
     let command = match &jail.program {
         Program::File(words) => Some(Command::of(words, &jail.variables)?),
         Program::Own(_) => None,

@@ -9,30 +9,10 @@
 use seccompiler::{BpfMap, BpfProgram, TargetArch};
 use std::io;
 
-macro_rules! lists {
-    ($processor:literal) => {
-        lists!($processor: "ee" "ee-network" "init" "kernel-loader" "compiler" "compile-job" "broker" "worker" "operators" "control"
-            "sessions" "plan-tcp" "store" "compile" "resolver" "routes" "kernel" "ticks")
-    };
-    ($processor:literal: $($name:literal)+) => {
-        &[$(($name, include_str!(concat!("seccomp/", $processor, "/", $name, ".json"))),)+]
-    };
-}
+mod lists;
 
-/// The lists for this processor, by their names.
-#[cfg(target_arch = "x86_64")]
-const LISTS: &[(&str, &str)] = lists!("x86_64");
-/// The lists for this processor, by their names.
-#[cfg(not(target_arch = "x86_64"))]
-const LISTS: &[(&str, &str)] = lists!("aarch64");
-
-/// Says if there is no list of this name.
-pub fn check(name: &str) -> Result<(), String> {
-    match LISTS.iter().any(|(known, _)| *known == name) {
-        true => Ok(()),
-        false => Err(format!("{name:?}: no list of system calls has this name")),
-    }
-}
+use lists::LISTS;
+pub use lists::check;
 
 /// A list as programs for the kernel, in the order in which they are applied.
 pub(super) fn compile(name: &str) -> io::Result<BpfMap> {
@@ -105,8 +85,7 @@ mod tests {
 
     #[test]
     fn the_lists_of_other_processors_compile_too() {
-        let lists: &[(&str, &str)] = lists!("aarch64");
-        for (name, list) in lists {
+        for (name, list) in lists::AARCH64 {
             let filters = seccompiler::compile_from_json(list.as_bytes(), TargetArch::aarch64);
             assert!(filters.as_ref().is_ok_and(|filters| filters.contains_key("allow")), "{name}: {:?}", filters.err());
         }

@@ -2,7 +2,7 @@
 
 use super::enter::ARGUMENT;
 use super::groups::{Groups, Parent};
-use super::message::{End, MESSAGE_MAX, Order, Said};
+use super::message::{End, Order, SAID_MAX, Said};
 use super::{Identity, Jail, Part, check_name};
 use crate::sys::seqpacket::SeqPacket;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred};
@@ -155,11 +155,7 @@ fn begin(helper: &PathBuf, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Res
     let (control, other) = SeqPacket::pair()?;
     // So that the kernel says which process a message is from.
     set_socket_passcred(&control, true)?;
-    let message = serde_json::to_vec(order).map_err(io::Error::other)?;
-    if message.len() > MESSAGE_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the jail's description is too long").into());
-    }
-    control.send_with(&message, descriptors)?;
+    control.send_with(&order.encode()?, descriptors)?;
     let mut command = Command::new(helper);
     command.arg(ARGUMENT).env_clear().stdin(Stdio::from(other)).stdout(Stdio::null());
     let mut child = command.spawn()?;
@@ -204,7 +200,7 @@ fn hear(control: SeqPacket) -> Result<Jailed, Refusal> {
 
 /// Waits until the program runs: its number, if the kernel has said it, and what is weaker.
 fn await_program(control: &SeqPacket, born: &mut Option<Born>) -> Result<(Option<u32>, Vec<Part>), Refusal> {
-    let (mut program, mut message) = (None, vec![0; 4096]);
+    let (mut program, mut message) = (None, vec![0; SAID_MAX + 1]);
     loop {
         if !control.wait(PATIENCE)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "a jail was not ready within 10 s").into());
@@ -239,7 +235,7 @@ fn receive(control: &SeqPacket, message: &mut [u8]) -> io::Result<(Said, Option<
     if came.bytes == 0 {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the helper of a jail has gone without a word"));
     }
-    Ok((serde_json::from_slice(&message[..came.bytes])?, descriptor, sender))
+    Ok((Said::decode(&message[..came.bytes])?, descriptor, sender))
 }
 
 /// Waits for a process that ends, and lets its number go if it is our child.
@@ -267,7 +263,7 @@ impl Jailed {
     /// Waits until everything in the jail has ended, removes its control groups and says how the program has ended.
     pub fn wait(&self) -> End {
         let mut end = End::Unknown;
-        let mut message = vec![0; 4096];
+        let mut message = vec![0; SAID_MAX + 1];
         loop {
             match receive(&self.control, &mut message) {
                 Ok((Said::Ended(how), ..)) => end = how,

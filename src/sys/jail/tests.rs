@@ -1,5 +1,6 @@
 //! Jails as values: what can be sent, and what is refused.
 
+use super::message::{ORDER_MAX, SAID_MAX, WHY_MAX};
 use super::*;
 
 fn jail() -> Jail {
@@ -44,6 +45,38 @@ fn what_means_nothing_is_refused_with_its_reason() {
         let why = bad.check().unwrap_err();
         assert!(why.contains(part), "{why:?} and not {part:?}");
     }
+}
+
+#[test]
+fn orders_survive_the_way_and_have_an_end() {
+    let order =
+        Order { jail: jail(), namespaces: true, user_namespace: false, groups: vec!["/sys/fs/cgroup/x".into()] };
+    let message = order.encode().unwrap();
+    assert_eq!(Order::decode(&message).unwrap(), order);
+    assert!((0..message.len()).all(|end| Order::decode(&message[..end]).is_err()));
+    let strange = String::from_utf8(message).unwrap().replacen("\"namespaces\"", "\"more\":1,\"namespaces\"", 1);
+    assert!(Order::decode(strange.as_bytes()).is_err());
+    let long = Jail { variables: vec![("X".into(), "x".repeat(ORDER_MAX))], ..jail() };
+    let why = Order { jail: long, ..order }.encode().unwrap_err().to_string();
+    assert!(why.contains("more than 65536 bytes"), "{why}");
+    assert!(Order::decode(&vec![b' '; ORDER_MAX + 1]).unwrap_err().to_string().contains("more than 65536 bytes"));
+}
+
+#[test]
+fn what_is_said_survives_the_way_and_whys_have_an_end() {
+    let runs = Said::Runs { weaker: Part::ALL.to_vec() };
+    for said in [Said::Born { pid: 1, uid: 2, passed: vec![3] }, Said::Program, runs, Said::Ended(End::Signal(9))] {
+        assert_eq!(Said::decode(&said.encode()).unwrap(), said);
+    }
+    // The most that becomes of a byte, and a letter that would be cut.
+    for long in ["\u{7}".repeat(SAID_MAX), "x".to_owned() + &"\u{e9}".repeat(WHY_MAX)] {
+        let said = Said::failed(None, &std::io::Error::other(long.clone()));
+        let message = said.encode();
+        assert!(message.len() <= SAID_MAX && Said::decode(&message).unwrap() == said);
+        assert!(matches!(said, Said::Failed { why, .. } if long.starts_with(&why) && why.len() >= WHY_MAX - 1));
+    }
+    let why = Said::decode(&vec![b' '; SAID_MAX + 1]).unwrap_err().to_string();
+    assert!(why.contains("more than 16384 bytes"), "{why}");
 }
 
 #[test]
