@@ -4,6 +4,10 @@
 //! Before it begins it gives up all that it does not need (limits, then a list of system calls), for good. It is ended by the
 //! kernel, not by whoever watches: by its time of the CPU, by the wall clock, by a call that is not on the list.
 
+mod ended;
+
+pub use ended::{End, Ended};
+
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use seccompiler::BpfProgram;
@@ -28,34 +32,6 @@ pub struct Bounds {
     pub file: u64,
     /// Time by the clock on the wall: a child that waits for something that never comes ends too.
     pub wall: Duration,
-}
-
-/// How a child ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// With its work done.
-    Done,
-    /// It had its time of the CPU.
-    Cpu,
-    /// It wanted more memory.
-    Memory,
-    /// It wrote more than it may.
-    File,
-    /// It took too long.
-    Wall,
-    /// Something else went wrong: the signal, or the negative exit status.
-    Broken(i32),
-}
-
-/// A child that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// How.
-    pub end: End,
-    /// Microseconds of the CPU that it used.
-    pub cpu_us: u64,
-    /// Kibibytes of memory that it had at most, with what it shares with this process.
-    pub peak_kib: u64,
 }
 
 /// What a process with one thread needs to have children.

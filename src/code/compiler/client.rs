@@ -3,7 +3,8 @@
 //! What comes back is believed as little as what is sent: its length is bounded before it is read, it is read when its
 //! writer has ended, and a lane that says nonsense, or nothing in its time, is closed and opened anew.
 
-use super::job::{ANSWER, Failure, Job, KILLED, Limits, Output, WALL, WORDS};
+use super::answer::{self, ANSWER};
+use super::job::{Failure, Job, KILLED, Limits, Output, WALL};
 use super::server;
 use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::REPRESENTATION_MAX;
@@ -137,9 +138,9 @@ impl Lane {
         if !socket.wait(Duration::from_millis(u64::from(limits.wall_ms)) + GRACE)? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in its time"));
         }
-        let mut answer = [0; ANSWER];
+        let mut answer = [0; ANSWER + 1];
         let length = socket.receive(&mut answer)?;
-        let ended = server::read(&answer[..length]).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let ended = answer::decode(&answer[..length]).ok_or(io::ErrorKind::UnexpectedEof)?;
         let limit = |name, value: u32| Ok(Err(Failure::Limit(name, u64::from(value))));
         match ended.end {
             End::Done => {
@@ -162,14 +163,5 @@ fn collect(mut output: File, limits: &Limits) -> io::Result<Result<Vec<u8>, Fail
     let most = u64::from(limits.output_mib) << 20;
     let mut left = Vec::new();
     output.take(most).read_to_end(&mut left)?;
-    let Some(first) = left.first().copied() else { return Ok(Err(Failure::Broken(0))) };
-    left.remove(0);
-    Ok(match first {
-        server::CODE => Ok(left),
-        server::REFUSAL => {
-            left.truncate(WORDS);
-            Err(Failure::Refused(String::from_utf8_lossy(&left).into_owned()))
-        }
-        _ => Err(Failure::Broken(0)),
-    })
+    Ok(answer::found(left))
 }

@@ -1,21 +1,15 @@
-//! What goes to a compiler and comes back.
+//! What goes to a compiler, and what comes of it.
 
-use super::super::run::engine::Tier;
 use crate::code::bundle::REPRESENTATION_MAX;
+use crate::code::run::Tier;
 use core::fmt;
 use serde::Deserialize;
 
 /// Bytes before the module in a message.
-const HEAD: usize = 24;
+const HEAD: usize = 20;
 
-/// Bytes of a message.
+/// Bytes of the longest message.
 pub(super) const MESSAGE: usize = HEAD + REPRESENTATION_MAX;
-
-/// Bytes of an answer.
-pub(super) const ANSWER: usize = 24;
-
-/// Bytes of what a compiler says where it refuses a module.
-pub(super) const WORDS: usize = 1024;
 
 /// What the compiled module is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +41,7 @@ impl Default for Limits {
 }
 
 /// A module to be compiled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job<'a> {
     /// What for.
     pub purpose: Purpose,
@@ -106,19 +100,19 @@ impl core::error::Error for Failure {}
 
 impl Job<'_> {
     /// Purpose, limits, then the module.
-    pub(super) fn encode(&self, limits: &Limits) -> Vec<u8> {
+    pub fn encode(&self, limits: &Limits) -> Vec<u8> {
         let purpose = match self.purpose {
             Purpose::Capsule(Tier::Fast) => 0u32,
             Purpose::Capsule(Tier::Optimised) => 1,
             Purpose::Service => 2,
         };
-        let head = [purpose, limits.cpu_ms, limits.memory_mib, limits.output_mib, limits.wall_ms, 0];
+        let head = [purpose, limits.cpu_ms, limits.memory_mib, limits.output_mib, limits.wall_ms];
         head.iter().flat_map(|word| word.to_ne_bytes()).chain(self.module.iter().copied()).collect()
     }
 
     /// Reads a message of the node's.
-    pub(super) fn decode(message: &[u8]) -> Option<(Job<'_>, Limits)> {
-        let (head, module) = message.split_at_checked(HEAD)?;
+    pub fn decode(message: &[u8]) -> Option<(Job<'_>, Limits)> {
+        let (head, module) = message.split_at_checked(HEAD).filter(|_| message.len() <= MESSAGE)?;
         let mut words = head.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
         let purpose = match words.next()? {
             0 => Purpose::Capsule(Tier::Fast),
@@ -145,5 +139,6 @@ mod tests {
             assert!((0..HEAD).all(|end| Job::decode(&message[..end]).is_none()));
         }
         assert!(Job::decode(&[9; HEAD]).is_none());
+        assert!(Job::decode(&[0; MESSAGE]).is_some() && Job::decode(&[0; MESSAGE + 1]).is_none());
     }
 }

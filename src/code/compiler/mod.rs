@@ -15,6 +15,7 @@
 //! What this does not do: vouch for the machine code. Who finds a fault of cranelift's that makes it emit wrong code gains by that what
 //! native code has in the node's process, whether the compiler is jailed or not (`docs/bundle.md`, section 5).
 
+pub mod answer;
 mod client;
 mod job;
 mod server;

@@ -4,27 +4,8 @@
 //! fuel, epochs, guards); so both are made here. The tiers differ in effort alone. Fuel is counted per instruction of the module
 //! before anything is optimised, so a run takes the same steps in either tier.
 
+use super::Tier;
 use wasmtime::{Config, OptLevel, RegallocAlgorithm};
-
-/// How much effort the compiler makes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tier {
-    /// Ready soon: no optimisation, registers placed in one pass.
-    #[default]
-    Fast,
-    /// Runs fast: cranelift's optimiser and its better allocator of registers.
-    Optimised,
-}
-
-impl core::fmt::Display for Tier {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Tier::Fast => "fast",
-            Tier::Optimised => "optimised",
-        })
-    }
-}
 
 /// For code of capsules; `ticked`: a clock watches it beside its fuel.
 pub(crate) fn capsule(ticked: bool, tier: Tier) -> Config {

@@ -10,6 +10,7 @@ mod guarded;
 pub mod native;
 mod native_calls;
 pub mod service;
+mod tier;
 pub mod trusted;
 pub mod wasm;
 
@@ -20,9 +21,9 @@ use crate::nodeos::reason::Reason;
 use crate::port::{Frame, Payer, PeerId, PortId};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Digest;
-pub use engine::Tier;
 use std::collections::HashMap;
 use std::sync::Arc;
+pub use tier::Tier;
 use wasm::{CompileError, Compiled, Compiler};
 
 /// Code that a runtime keeps ready at the same time; beyond, the one unused for longest gives way.

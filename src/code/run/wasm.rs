@@ -9,9 +9,9 @@
 #![allow(unsafe_code)]
 
 use super::calls;
-use super::engine::{self, Tier};
 use super::guarded::{self, Guarded};
 use super::{Outcome, Verdict};
+use super::{Tier, engine};
 use crate::code::check::{self, WasmFacts};
 use crate::code::compiler::{Failure, Job, Lane, Purpose};
 use crate::ee::capsule::env::{CONTEXT, Env};
