@@ -9,16 +9,21 @@
 //! `CAP_NET_ADMIN`, no files, no network, three handfuls of system calls. The kernel verifies for it as for somebody who may not read
 //! kernel memory, which is what mobile code must not learn (docs/kernel-half.md).
 
+mod message;
+
+pub use message::{WORDS, Wanted, read_words, words};
+
 use super::half::environment;
 use super::types;
 use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::Program as Code;
 use crate::code::check;
-use crate::code::link::{self, Constants, Environment};
+use crate::code::link::{self, Environment};
 use crate::sys::bpf::{Functions, Hook, Program, Types};
 use crate::sys::fork::end_after;
 use crate::sys::jail;
 use crate::sys::seqpacket::SeqPacket;
+use message::MESSAGE;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -31,28 +36,11 @@ pub const ARGUMENT: &str = "kernel-loader";
 /// The same, for code that a role trusts.
 pub const TRUSTED: &str = "kernel-loader-trusted";
 
-/// Octets of a message.
-const MESSAGE: usize = 160 << 10;
-
-/// Octets of the words of a refusal.
-const WORDS: usize = 4 << 10;
-
 /// What linking and verifying one program may take of a CPU.
 const CPU: Duration = Duration::from_secs(10);
 
 /// For how long the node waits for that, on a busy machine or for a loader that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Mobile code to be linked and loaded.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted<'a> {
-    /// The code, as it travels.
-    pub code: Vec<u8>,
-    /// What says which code it is.
-    pub constants: Constants,
-    /// The maps that it and what it is linked with refer to, in the order in which the linker lists them.
-    pub maps: Vec<BorrowedFd<'a>>,
-}
 
 /// The way to the loader.
 #[derive(Debug)]
@@ -123,26 +111,8 @@ impl Process {
         }
         Ok(match descriptors.into_iter().next() {
             Some(program) => Ok(Program::adopt(program)),
-            None => Err(io::Error::other(String::from_utf8_lossy(&words[..length]).into_owned())),
+            None => Err(io::Error::other(read_words(&words[..length]))),
         })
-    }
-}
-
-impl Wanted<'_> {
-    /// The constants, then the code.
-    fn encode(&self) -> Vec<u8> {
-        let Constants { slot, window, sets, keep_ms, children } = self.constants;
-        let words = [slot, window, sets, keep_ms, children].map(u32::to_ne_bytes);
-        [words.as_flattened(), &self.code].concat()
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Wanted<'static>> {
-        let (words, code) = bytes.split_at_checked(20)?;
-        let mut words = words.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
-        let mut next = || words.next();
-        let (slot, window, sets, keep_ms, children) = (next()?, next()?, next()?, next()?, next()?);
-        let constants = Constants { slot, window, sets, keep_ms, children };
-        Some(Wanted { code: code.to_vec(), constants, maps: Vec::new() })
     }
 }
 
@@ -151,7 +121,8 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let socket = SeqPacket::of(socket);
     let environment = environment()?;
     jail::apply_seccomp("kernel-loader")?;
-    let mut message = vec![0; MESSAGE];
+    // One byte more than any wish has, so that what is cut off is none.
+    let mut message = vec![0; MESSAGE + 1];
     loop {
         let (length, maps) = socket.receive_with(&mut message)?;
         if length == 0 {
@@ -162,11 +133,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
         end_after(CPU)?;
         match load(&environment, &Wanted { maps, ..wanted }) {
             Ok(program) => socket.send_with(b"loaded", &[program.as_fd()])?,
-            Err(error) => {
-                let words = error.to_string();
-                let words = words.as_bytes();
-                socket.send_with(&words[..words.len().min(WORDS)], &[])?;
-            }
+            Err(error) => socket.send_with(words(&error.to_string()), &[])?,
         }
     }
 }
@@ -190,17 +157,9 @@ fn load(environment: &Environment, wanted: &Wanted<'_>) -> io::Result<Program> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::link::Constants;
 
     const CONSTANTS: Constants = Constants { slot: 1, window: 16, sets: 4, keep_ms: 1000, children: 2 };
-
-    #[test]
-    fn what_is_wanted_survives_the_way() {
-        let wanted = Wanted { code: vec![1; 16], constants: CONSTANTS, maps: Vec::new() };
-        let there = Wanted::decode(&wanted.encode()).unwrap();
-        assert_eq!((there.code, there.constants), (wanted.code, wanted.constants));
-        let bytes = CONSTANTS.slot.to_ne_bytes();
-        assert!(Wanted::decode(&bytes).is_none());
-    }
 
     #[test]
     fn what_no_check_accepts_is_not_loaded() {
