@@ -136,6 +136,7 @@ fn code_without_credentials_that_count_is_anyones_and_the_reason_is_told() {
         (set(&name, vec![grant(ROOT, AUTHOR, "king", none())]), false, "grants ed25519:"),
         (set(&other, vec![good()]), true, "it came for another code"),
         (set(&name, vec![]), true, "the set is empty"),
+        ([&b"ANC1"[..], &name.0, &[0; 2 + 32]].concat(), true, "a credential of the set is empty"),
         (set(&name, vec![good(); CREDENTIALS_MAX + 1]), true, "more than 4 credentials"),
         (vec![0; SET_MAX + 1], true, "at most 2048 are allowed"),
         (b"ANC1".to_vec(), true, "ends early"),

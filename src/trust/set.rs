@@ -47,6 +47,10 @@ impl CredentialSet {
             let (root, after) = after.split_first_chunk().ok_or_else(cut)?;
             let length = usize::from(u16::from_be_bytes(*length));
             let (token, after) = after.split_at_checked(length).ok_or_else(cut)?;
+            if length == 0 {
+                // It would have no text.
+                return Err(Refusal::Form("a credential of the set is empty"));
+            }
             if length > CREDENTIAL_MAX {
                 return Err(Refusal::Oversized { octets: length });
             }
