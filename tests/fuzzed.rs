@@ -6,7 +6,7 @@
 // As the harnesses of libanode call it, which they do in their own crate.
 extern crate libanode as anode1;
 
-use anode::{broker, code, trust, wire};
+use anode::{broker, code, kernel, sys, trust, wire};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::panic::catch_unwind;

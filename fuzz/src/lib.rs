@@ -9,9 +9,11 @@ pub mod broker;
 #[path = "../../src/clean.rs"]
 pub mod clean;
 pub mod instructions;
+pub mod kernel;
 pub mod plans;
 pub mod programs;
 pub mod reading;
+pub mod sys;
 pub mod targets;
 #[path = "../../src/wire/mod.rs"]
 pub mod wire;

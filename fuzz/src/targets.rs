@@ -7,6 +7,10 @@
 use crate::broker::{Answer, Request};
 use crate::code::bundle::{Bundle, Insn, Kind, Lines, Manifest, Program};
 use crate::code::check;
+use crate::code::compiler::{Failure, Job, answer};
+use crate::code::link::{self, LinkError};
+use crate::kernel::loader::{self, Wanted};
+use crate::sys::jail::{self, Order, Said};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
 use crate::wire::Digest;
 use crate::{instructions, plans, programs, reading};
@@ -28,6 +32,7 @@ pub const ALL: &[Target] = &[
     ("check_bpf", check_bpf),
     ("check_wasm", check_wasm),
     ("checksum", reading::checksum),
+    ("compiler", compiler),
     ("credential", credential),
     ("ethernet", reading::ethernet),
     ("fetch", reading::fetch),
@@ -35,8 +40,10 @@ pub const ALL: &[Target] = &[
     ("icmp", reading::icmp),
     ("ipv4", reading::ipv4),
     ("ipv6", reading::ipv6),
+    ("jail", jail),
     ("lines", lines),
     ("link", link),
+    ("loader", loader),
     ("manifest", manifest),
     ("nodeos_message", harness::message),
     ("nodeos_ring", harness::ring),
@@ -62,6 +69,86 @@ fn broker(bytes: &[u8]) {
         assert_eq!(Answer::decode(&answer.encode()), Some(answer));
     }
 }
+
+/// The order to the helper that makes a jail, and what is said of the jail: what is read is what is written again, and an order
+/// that passes its check is what the helper takes for granted.
+fn jail(bytes: &[u8]) {
+    if let Ok(order) = Order::decode(bytes) {
+        let again = order.encode().expect("no longer than any order");
+        assert_eq!(Order::decode(&again).ok().as_ref(), Some(&order));
+        if order.jail.check().is_ok() {
+            taken_for_granted(&order.jail);
+        }
+    }
+    if let Ok(said) = Said::decode(bytes) {
+        assert_eq!(Said::decode(&said.encode()).ok(), Some(said));
+    }
+}
+
+/// A jail that may be made is not root's, has a program, and sees only what has a plain absolute path.
+fn taken_for_granted(jail: &jail::Jail) {
+    assert!(!jail.name.contains('/') && !jail.name.starts_with('.') && (1..=64).contains(&jail.name.len()));
+    match jail.identity {
+        jail::Identity::Starter => {}
+        jail::Identity::Own { first, last } => assert!(0 < first && first <= last),
+        jail::Identity::Fixed { uid, gid } => assert!(uid > 0 && gid > 0),
+    }
+    if let jail::Program::File(words) = &jail.program {
+        assert!(!words[0].is_empty() && words.iter().all(|word| !word.contains('\0')));
+    }
+    assert!(jail.keep.iter().all(|number| *number <= jail::DESCRIPTOR_MAX));
+    for path in jail.paths.read.iter().chain(&jail.paths.devices) {
+        assert!(path.is_absolute() && path.iter().all(|part| part != ".."), "{}", path.display());
+    }
+}
+
+/// A job of the compiler, its answer, and what its child has left: each has one encoding.
+fn compiler(bytes: &[u8]) {
+    if let Some((job, limits)) = Job::decode(bytes) {
+        assert_eq!(job.encode(&limits), bytes);
+    }
+    if let Some(ended) = answer::decode(bytes) {
+        assert_eq!(answer::encode(&ended), bytes);
+    }
+    let mut again = Vec::new();
+    match answer::found(bytes.to_vec()) {
+        Ok(code) => {
+            answer::leave(Ok(&code), &mut again).expect("memory");
+            assert_eq!(again, bytes);
+        }
+        Err(Failure::Refused(why)) => {
+            // What is no text has more bytes when it is made one.
+            assert!(why.len() <= 3 * answer::WORDS);
+            answer::leave(Err(&why), &mut again).expect("memory");
+            let same = core::str::from_utf8(&bytes[1..]).is_ok_and(|text| text.len() <= answer::WORDS);
+            assert!(again == bytes || !same);
+        }
+        Err(other) => assert_eq!(other, Failure::Broken(0)),
+    }
+}
+
+/// What the loader is asked for: it has one encoding, and whatever constants come with code that the scanner accepts, the linker puts them
+/// where they belong. A refusal's words survive the way.
+fn loader(bytes: &[u8]) {
+    let words = loader::read_words(bytes);
+    assert!(words.starts_with(&loader::read_words(loader::words(&words))));
+    let Some(wanted) = Wanted::decode(bytes) else { return };
+    assert_eq!(wanted.encode(), bytes);
+    // Its code as it is, and as choices of instructions.
+    for code in [wanted.code.clone(), programs::program(&wanted.code).encode()] {
+        if check::bpf(&code).is_err() {
+            continue;
+        }
+        let program = Program::parse(&code).expect("the scanner has read it");
+        match link::link(&ENVIRONMENT, &program, wanted.constants) {
+            Ok(linked) => instructions::only_calls_of_the_linker(&ENVIRONMENT, &program, &linked.code).expect("linked"),
+            Err(error) => assert!(matches!(error, LinkError::NoCall(_)), "accepted, and {error}"),
+        }
+    }
+}
+
+/// Made once: it is the same for all programs.
+static ENVIRONMENT: LazyLock<link::Environment> = LazyLock::new(programs::environment);
 
 /// A bundle file: what is read can be checked and written again.
 fn bundle(bytes: &[u8]) {

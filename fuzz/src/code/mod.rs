@@ -7,3 +7,20 @@ pub mod bundle;
 pub mod check;
 #[path = "../../../src/code/link.rs"]
 pub mod link;
+
+/// What the node and its compiler say to each other; the compiler itself stays with the node.
+#[path = "../../../src/code/compiler"]
+pub mod compiler {
+    pub mod answer;
+    mod job;
+
+    pub use job::{Failure, Job, Limits, Output, Purpose};
+}
+
+/// Of what runs code, the tiers that jobs name.
+#[path = "../../../src/code/run"]
+pub mod run {
+    mod tier;
+
+    pub use tier::Tier;
+}

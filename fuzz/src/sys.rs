@@ -1,0 +1,23 @@
+//! Of what calls the system, the values that processes tell each other.
+
+/// How children end.
+#[path = "../../src/sys/fork"]
+pub mod fork {
+    mod ended;
+
+    pub use ended::{End, Ended};
+}
+
+/// What jails are to be, and what is said of them.
+#[path = "../../src/sys/jail"]
+pub mod jail {
+    mod description;
+    mod message;
+    mod paths;
+    #[path = "seccomp/lists.rs"]
+    mod seccomp;
+
+    pub use description::{Capability, DESCRIPTOR_MAX, Group, Identity, Jail, Limits, Part, Program, WORDS_MAX};
+    pub use message::{End, Order, Said};
+    pub use paths::Paths;
+}
