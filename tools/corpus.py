@@ -2,11 +2,13 @@
 """The committed corpus of a fuzz target, to and from the folder of files that libFuzzer keeps.
 
     corpus.py unpack TARGET FOLDER     fuzz/corpus/TARGET.txt becomes files
-    corpus.py pack TARGET FOLDER       files become fuzz/corpus/TARGET.txt: the shortest first, BYTES_MAX in all
+    corpus.py pack TARGET FOLDER       files become fuzz/corpus/TARGET.txt: BYTES_MAX in all
 
 A line of the file is an input in hexadecimal; lines are sorted by length, then by content, and none stands twice.
 """
+import bisect
 import hashlib
+import itertools
 import pathlib
 import sys
 
@@ -25,15 +27,16 @@ def main():
     elif act == "pack":
         inputs = {path.read_bytes() for path in folder.iterdir() if path.is_file()}
         lines = sorted((octets.hex() for octets in inputs if 0 < len(octets) <= INPUT_MAX), key=lambda line: (len(line), line))
-        kept, size = [], 0
-        for line in lines:
-            size += len(line) // 2
-            if size > BYTES_MAX:
-                break
-            kept.append(line)
+        # Where they are too many, half of the room is for the shortest, and half for others of all lengths: the long ones get far.
+        ends = list(itertools.accumulate(len(line) // 2 for line in lines))
+        short = len(lines) if not ends or ends[-1] <= BYTES_MAX else bisect.bisect_right(ends, BYTES_MAX // 2)
+        kept = rest = lines[short:]
+        while sum(len(line) // 2 for line in kept) > BYTES_MAX // 2:
+            kept = [rest[at * len(rest) // (len(kept) - 1)] for at in range(len(kept) - 1)]
+        kept = lines[:short] + kept
         packed.parent.mkdir(parents=True, exist_ok=True)
         packed.write_text("".join(line + "\n" for line in kept))
-        print(f"{target}: {len(kept)} of {len(inputs)} inputs kept, {min(size, BYTES_MAX)} bytes at most")
+        print(f"{target}: {len(kept)} of {len(inputs)} inputs kept, {sum(len(line) // 2 for line in kept)} bytes")
     else:
         sys.exit(__doc__)
 
