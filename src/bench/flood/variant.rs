@@ -21,6 +21,8 @@ use crate::wire::{Addr, anep, capsule};
 const AGAIN: Duration = Duration::from_millis(2);
 /// CPU time that a process may spend on each frame of a probe: an eighth of what its forwarding would cost at least.
 const PROBE_NS: u64 = 150;
+/// Behind a probe that did not come through whole: code that spent its budget on it may have it back.
+const PAUSE: Duration = Duration::from_millis(30);
 /// The share of a CPU that a process may use for itself meanwhile: clocks, timers.
 const IDLE_SHARE: u64 = 200;
 /// Time that a router may take to get one more code ready.
@@ -204,6 +206,7 @@ impl<'a> Variant<'a> {
                 let wrong = |what| Error::Wrong { gateway: self.name.into(), what };
                 return self.check(sent, &arrived).map_err(wrong);
             }
+            std::thread::sleep(PAUSE);
         }
         let state = "there is no process".into();
         let nothing = Error::Silent { gateway: self.name.into(), state, log: "".into() };
