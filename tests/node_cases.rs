@@ -3,128 +3,14 @@
 //! Each case gives the node a capsule (or garbage) and says what must come of it: a frame sent, a
 //! delivery, or a drop under exactly one reason. The code is real wasm, compiled and run.
 
-use anode::code::bundle::{Bundle, Kind};
-use anode::code::run::Runtime;
-use anode::code::run::wasm::{Backstop, Compiler};
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+#[path = "node_bench/mod.rs"]
+mod node_bench;
+
+use anode::node::Turn;
 use anode::nodeos::reason::Reason;
-use anode::port::{Frame, PeerId, PortId};
-use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
-use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
-use std::collections::HashMap;
-use std::sync::Arc;
-
-const HERE: Addr = Addr::v4([10, 0, 0, 2]);
-const LEFT: Addr = Addr::v4([10, 0, 0, 1]);
-const RIGHT: Addr = Addr::v4([10, 0, 0, 3]);
-const FAR: Addr = Addr::v4([10, 0, 0, 9]);
-
-/// A node between two neighbours, its store, and all that came out of it.
-struct Bench {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
-    compiler: Compiler,
-    store: HashMap<Digest, Arc<[u8]>>,
-    now: u64,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let port = |name: &str| Port {
-            name: name.into(),
-            link: Link::Overlay,
-            addresses: vec![(HERE, Prefix::host(HERE))],
-            mtu: 1452,
-            bits_per_second: 0,
-            ceiling: Ceiling::default(),
-        };
-        let neighbour = |addr, port| Neighbour { addr, port: PortId(port), peer: PeerId(0) };
-        let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
-        let routes = [hop(LEFT, 0, LEFT), hop(RIGHT, 1, RIGHT), hop(FAR, 1, RIGHT)];
-        let node = Node::new(NodeConfig {
-            name: "bench".into(),
-            ports: vec![port("left"), port("right")],
-            neighbours: vec![neighbour(LEFT, 0), neighbour(RIGHT, 1)],
-            routes: Arc::new(Routes::new(routes)),
-            roles: Arc::default(),
-            sizes: Sizes { state_entries: 256, ..Sizes::default() },
-            seed: 7,
-            kernel: false,
-        });
-        let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
-        let (runtime, out) = (Runtime::default(), Output::default());
-        Bench { node, runtime, out, compiler, store: HashMap::new(), now: 1 }
-    }
-
-    /// Puts code made from WAT into the store.
-    fn add(&mut self, window: u32, wat: &str) -> Digest {
-        let wasm = wat::parse_str(wat).unwrap();
-        let bundle = Bundle::build("case", window, &[(Kind::Wasm, wasm.into())], None).unwrap();
-        for object in bundle.objects() {
-            self.store.insert(Digest::of(object), object.clone());
-        }
-        bundle.name()
-    }
-
-    fn receive(&mut self, port: u16, bytes: &[u8]) {
-        let mut frame = Frame::from_bytes(bytes);
-        (frame.port, frame.peer) = (PortId(port), PeerId(0));
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
-        self.settle();
-    }
-
-    /// Does what the node wants of the outside.
-    fn settle(&mut self) {
-        while let Some(effect) = self.out.effects.pop() {
-            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Store(_)
-                | Effect::Kernel(_)
-                | Effect::Authorise(..)
-                | Effect::Channel { .. }
-                | Effect::Plan(..)
-                | Effect::Revoke(..) => {}
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
-                }
-            }
-        }
-    }
-
-    /// The one thing that came of what was given: frames out, deliveries, drops by reason.
-    fn outcome(&mut self) -> (usize, usize, Vec<(Reason, u64)>) {
-        let drops = self.node.drops().happened().collect();
-        (self.out.frames.len(), self.out.deliveries.len(), drops)
-    }
-}
-
-fn header(code: Digest) -> capsule::Header {
-    capsule::Header { app_port: 5, bound: 8, code, previous: LEFT, source: LEFT, destination: FAR }
-}
-
-fn packet(header: &capsule::Header, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
-    header.emit(&mut bytes[anep::HEADER..]).unwrap();
-    bytes.extend(payload);
-    let length = bytes.len() - anep::HEADER;
-    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
-    bytes
-}
-
-/// A module with the usual exports around a body; the window is at 64.
-fn module(imports: &str, rest: &str, body: &str) -> String {
-    format!(
-        "(module {imports} (memory (export \"memory\") 1 1) (global (export \"an_arena\") i32 (i32.const 0)) {rest}
-           (func (export \"capsule\") (param $ctx i32) (param $w i32) (result i32) {body}))"
-    )
-}
-
-fn drops_one(reason: Reason) -> (usize, usize, Vec<(Reason, u64)>) {
-    (0, 0, vec![(reason, 1)])
-}
+use anode::port::{Frame, PeerId};
+use anode::wire::{Addr, Digest, anep, capsule};
+use node_bench::{Bench, FAR, HERE, LEFT, drops_one, header, module, packet};
 
 #[test]
 fn verdicts_are_carried_out() {
@@ -356,26 +242,6 @@ fn soft_state_is_kept_for_its_time_and_per_code() {
 }
 
 #[test]
-fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
-    let mut bench = Bench::new();
-    bench.receive(0, &packet(&header(Digest([9; 32])), b"x"));
-    let mut requests = 0;
-    while bench.node.drops().total() == 0 {
-        for frame in bench.out.frames.drain(..) {
-            assert_eq!((frame.port, frame.peer), (PortId(0), PeerId(0)));
-            let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
-            assert!(matches!(fetch::Message::parse(anep.payload()), Ok(fetch::Message::Request { missing: 1, .. })));
-            requests += 1;
-        }
-        bench.now = bench.node.next_timer();
-        let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
-        bench.node.timer(&mut turn);
-    }
-    assert!((2..20).contains(&requests), "{requests} requests");
-    assert_eq!(bench.outcome(), drops_one(Reason::FetchTimeout));
-}
-
-#[test]
 fn two_nodes_in_one_process_share_nothing_but_the_run_time() {
     let (mut a, mut b) = (Bench::new(), Bench::new());
     let code = a.add(0, &module("", "", "i32.const 1"));
@@ -441,95 +307,6 @@ fn an_unknown_type_does_not_go_back_to_where_it_came_from() {
 }
 
 #[test]
-fn a_request_that_gives_way_to_others_is_counted() {
-    let mut bench = Bench::new();
-    for n in 0..33u8 {
-        let message = fetch::Message::Request { nonce: 1, digest: Digest([n; 32]), missing: 1, requester: LEFT };
-        let mut bytes = vec![0; anep::HEADER + message.len()];
-        message.emit(&mut bytes[anep::HEADER..]).unwrap();
-        anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
-        let mut frame = Frame::from_bytes(&bytes);
-        frame.peer = PeerId(0);
-        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-        bench.node.receive(&mut turn, frame);
-    }
-    assert_eq!(bench.outcome(), drops_one(Reason::FetchRate));
-}
-
-#[test]
-fn code_that_cannot_be_prepared_now_is_not_refused_later() {
-    let mut bench = Bench::new();
-    let code = bench.add(0, &module("", "", "i32.const 1"));
-    let mut frame = Frame::from_bytes(&packet(&header(code), b"x"));
-    frame.peer = PeerId(0);
-    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-    bench.node.receive(&mut turn, frame);
-    let mut overloaded = 0;
-    while let Some(effect) = bench.out.effects.pop() {
-        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-        match effect {
-            Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_)
-            | Effect::Kernel(_)
-            | Effect::Authorise(..)
-            | Effect::Channel { .. }
-            | Effect::Plan(..)
-            | Effect::Revoke(..) => {}
-            Effect::Prepare(prepare) => {
-                bench.node.unprepared(&mut turn, prepare.code);
-                overloaded += 1;
-            }
-        }
-    }
-    assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
-    bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.out.frames.len(), 1);
-}
-
-#[test]
-fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
-    for (previous, reason) in [(Addr::v4([203, 0, 113, 7]), Reason::CodeUnknown), (LEFT, Reason::FetchTimeout)] {
-        let mut bench = Bench::new();
-        let here = (HERE, "10.0.0.0/24".parse().unwrap());
-        let mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
-        bench.node = Node::new(NodeConfig {
-            name: "native".into(),
-            ports: vec![Port {
-                name: "eth".into(),
-                link: Link::Ethernet { mac, answers: false },
-                addresses: vec![here],
-                mtu: 1500,
-                bits_per_second: 0,
-                ceiling: Ceiling::default(),
-            }],
-            neighbours: vec![],
-            routes: Arc::new(Routes::new([("0.0.0.0/0".parse().unwrap(), NextHop { port: PortId(0), via: RIGHT })])),
-            roles: Arc::default(),
-            sizes: Sizes { state_entries: 256, ..Sizes::default() },
-            seed: 7,
-            kernel: false,
-        });
-        let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
-        let mut bytes = vec![0; 14 + 20 + 8];
-        bytes[..6].copy_from_slice(&mac.0);
-        bytes[12] = 8;
-        let ip = ipv4::Repr::new([10, 0, 0, 1], [10, 0, 0, 9], 17, 64, 8 + anep.len());
-        ip.emit(&mut bytes[14..34]).unwrap();
-        let udp = udp::Repr { source_port: 3322, destination_port: 3322, payload_len: anep.len() };
-        udp.emit(&mut bytes[34..]).unwrap();
-        bytes.extend(anep);
-        bench.receive(0, &bytes);
-        while bench.node.drops().total() == 0 {
-            bench.now = bench.node.next_timer();
-            let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
-            bench.node.timer(&mut turn);
-        }
-        assert!(bench.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
-        assert_eq!(bench.out.frames.is_empty(), reason == Reason::CodeUnknown);
-    }
-}
-
-#[test]
 fn a_log_line_says_which_code_wrote_it_when_that_has_gone() {
     let imports = "(import \"anode\" \"an_log\" (func $log (param i32 i64) (result i32)))";
     let mut bench = Bench::new();
@@ -545,52 +322,4 @@ fn a_log_line_says_which_code_wrote_it_when_that_has_gone() {
         .collect();
     let lines = bench.node.log();
     assert_eq!(lines.iter().map(|line| (line.code, line.tag)).collect::<Vec<_>>(), [(codes[0], 1), (codes[1], 2)]);
-}
-
-#[test]
-fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_rate_only() {
-    let mut bench = Bench::new();
-    let mut look_ups = 0;
-    for n in 0..5000u32 {
-        let digest = Digest::of(&n.to_be_bytes());
-        let message = fetch::Message::Request { nonce: 1, digest, missing: 1, requester: LEFT };
-        let mut bytes = vec![0; anep::HEADER + message.len()];
-        message.emit(&mut bytes[anep::HEADER..]).unwrap();
-        anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
-        let mut frame = Frame::from_bytes(&bytes);
-        frame.peer = PeerId(0);
-        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-        bench.node.receive(&mut turn, frame);
-        look_ups += bench.out.effects.len();
-        bench.settle();
-    }
-    let rate = Sizes::default().fetch_bytes_per_second as usize;
-    assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
-    assert!(bench.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
-}
-
-#[test]
-fn a_neighbour_that_sends_unknown_codes_makes_the_node_look_within_its_rate_only() {
-    let mut bench = Bench::new();
-    let sizes = Sizes::default();
-    let unknown = |n: u32| packet(&header(Digest::of(&n.to_be_bytes())), b"x");
-    for n in 0..5000 {
-        bench.receive(0, &unknown(n));
-    }
-    let beyond = |bench: &Bench| bench.node.drops().of(Reason::LookUpRate);
-    assert_eq!(
-        beyond(&bench),
-        5000 - sizes.codes as u64,
-        "as many as the table has codes, and no more at this instant"
-    );
-    bench.now += 1_000_000_000;
-    for n in 5000..6000 {
-        bench.receive(0, &unknown(n));
-    }
-    assert_eq!(beyond(&bench), 5000 - sizes.codes as u64 + 1000 - sizes.look_ups_per_second, "a second later");
-    // Whoever asks for what is on its way already is not charged.
-    for _ in 0..10 {
-        bench.receive(0, &unknown(5000 + sizes.look_ups_per_second as u32 - 1));
-    }
-    assert_eq!(beyond(&bench), 5000 - sizes.codes as u64 + 1000 - sizes.look_ups_per_second);
 }

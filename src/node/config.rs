@@ -37,7 +37,7 @@ pub struct Sizes {
     pub state_entries: usize,
     /// Active packets a second one port may bring in, 0 for no ceiling.
     pub ingress_packets_per_second: u64,
-    /// Octets of code a second one neighbour may ask for.
+    /// Bytes of code a second that one neighbour may ask for; all of a port share one rate that are neither its peers nor prove their names.
     pub fetch_bytes_per_second: u64,
     /// Unknown codes a second that one neighbour may make the node look for.
     pub look_ups_per_second: u64,

@@ -1,10 +1,14 @@
 //! Answers to neighbours that ask for code.
 //!
-//! A request is answered only if it comes from a neighbour, within that neighbour's rate, and with at
-//! most three octets for each of its own, so a forged one is not worth sending. That rule needs no table, and is stricter than the one of
-//! [`crate::topology::Reach`]: nothing is saved up for later, and nobody who has answered gets more. An object that is not
-//! in memory is looked up in the store; the request waits for that in a short list, where the oldest of whoever has most gives way, and the look-up is
-//! charged like a part that is sent, whatever comes of it.
+//! A request is answered only if it comes from a neighbour, within the rate of whoever pays for it, and with at
+//! most three bytes for each of its own, so a forged one is not worth sending. That rule needs no table, and is stricter than the one of
+//! [`crate::topology::Reach`]: nothing is saved up for later, and nobody who has answered gets more.
+//!
+//! Rates go by [`Payer`]: each peer of a port has one, each neighbour that proves its name, and all others of a port
+//! together. Addresses on a link can be forged, so a thousand of them have no more than one.
+//!
+//! An object that is not in memory is looked up in the store. The request waits for that in a short list, where the oldest of
+//! whoever has most gives way. The look-up is charged like a part that is sent, whatever comes of it.
 
 use super::Node;
 use super::output::{Effect, EventKind, Turn};
@@ -13,31 +17,32 @@ use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
 use crate::nodeos::reason::Reason;
 use crate::nodeos::shares::gives_way;
-use crate::port::{Frame, PortId};
+use crate::port::{Frame, Payer, PortId};
 use crate::wire::{Addr, Digest, anep, fetch};
 use std::collections::VecDeque;
 
 /// Requests that wait for the store.
 const ASKED_MAX: usize = 32;
 
-/// What a look-up in the store is charged, in octets.
+/// What a look-up in the store is charged, in bytes.
 const LOOK_UP: u64 = fetch::PART as u64;
 
 /// A request that can be answered.
 #[derive(Clone, Copy)]
 struct Request {
     from: Source,
+    payer: Payer,
     nonce: u32,
     digest: Digest,
     missing: u64,
-    /// Parts its octets pay for.
+    /// Parts its bytes pay for.
     budget: u32,
 }
 
 /// Requests under way and the rates of those who ask.
 pub(super) struct Serving {
     asked: VecDeque<Request>,
-    rates: Rates<Source>,
+    rates: Rates<Payer>,
 }
 
 impl Serving {
@@ -46,9 +51,9 @@ impl Serving {
         Serving { asked: VecDeque::new(), rates: Rates::new(bytes_per_second, burst) }
     }
 
-    /// Charges a neighbour for `bytes` octets; false if they are beyond its rate.
-    fn charge(&mut self, now: u64, to: Source, bytes: u64) -> bool {
-        self.rates.charge(now, to, bytes)
+    /// Charges whoever pays for so many bytes; false if they are beyond its rate.
+    fn charge(&mut self, now: u64, payer: Payer, bytes: u64) -> bool {
+        self.rates.charge(now, payer, bytes)
     }
 }
 
@@ -69,7 +74,7 @@ impl Node {
         let taken = match message {
             fetch::Message::Request { nonce, digest, missing, .. } => {
                 let budget = fetch::reply_budget(frame.len());
-                self.serve(turn, Request { from, nonce, digest, missing, budget })
+                self.serve(turn, Request { from, payer: frame.payer, nonce, digest, missing, budget })
             }
             fetch::Message::Part { nonce, digest, part, total, bytes } => {
                 let part = Part { nonce, digest, part, total, bytes };
@@ -117,11 +122,11 @@ impl Node {
         if self.objects.of(&request.digest).is_some() {
             return self.answer(turn, request);
         }
-        if !self.serving.charge(turn.now, request.from, LOOK_UP) {
+        if !self.serving.charge(turn.now, request.payer, LOOK_UP) {
             return Err(Reason::FetchRate);
         }
         if self.serving.asked.len() == ASKED_MAX {
-            let worst = gives_way(self.serving.asked.iter(), |asked| (asked.from.port, asked.from.peer));
+            let worst = gives_way(self.serving.asked.iter(), |asked| asked.payer);
             worst.and_then(|worst| self.serving.asked.remove(worst));
             self.drops.count(Reason::FetchRate);
         }
@@ -145,10 +150,10 @@ impl Node {
 
     /// Sends the parts asked for, as far as the request pays for them, or word that there are none.
     fn answer(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
-        let Request { from, nonce, digest, missing, budget } = request;
+        let Request { from, payer, nonce, digest, missing, budget } = request;
         let Some(bytes) = self.objects.of(&digest) else {
             let message = fetch::Message::Absent { nonce, digest };
-            if !self.serving.charge(turn.now, from, message.len() as u64) {
+            if !self.serving.charge(turn.now, payer, message.len() as u64) {
                 return Err(Reason::FetchRate);
             }
             self.send_fetch(turn, from, &message);
@@ -161,7 +166,7 @@ impl Node {
             let Some(length) = fetch::part_len(part, total) else { break };
             let start = usize::from(part) * fetch::PART;
             let message = fetch::Message::Part { nonce, digest, part, total, bytes: &bytes[start..start + length] };
-            if !self.serving.charge(turn.now, from, message.len() as u64) {
+            if !self.serving.charge(turn.now, payer, message.len() as u64) {
                 return Err(Reason::FetchRate);
             }
             self.send_fetch(turn, from, &message);

@@ -85,7 +85,7 @@ reasons! {
     /// A code request from somebody who is no neighbour.
     FetchForeign = "fetch-foreign", "a code request from an address that is no neighbour: answers go to neighbours only";
     /// A neighbour asks for more code than its share.
-    FetchRate = "fetch-rate", "a neighbour asks for code faster than the limit per neighbour";
+    FetchRate = "fetch-rate", "a neighbour asks for code faster than the limit per neighbour (fetch_bytes_per_second)";
     /// The code breaks a rule, or its representation cannot run here.
     CodeRefused = "code-refused", "the code breaks a rule or needs what its principal may not use: see the log, or anode code check";
     /// The payload is shorter than the window the code declares.

@@ -1,0 +1,178 @@
+//! One node without anything around it: a test is its network, its store and its compiler.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use anode::code::bundle::{Bundle, Kind};
+use anode::code::run::Runtime;
+use anode::code::run::wasm::{Backstop, Compiler};
+use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::nodeos::reason::Reason;
+use anode::port::{Frame, PeerId, PortId};
+use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
+use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub const HERE: Addr = Addr::v4([10, 0, 0, 2]);
+pub const LEFT: Addr = Addr::v4([10, 0, 0, 1]);
+pub const RIGHT: Addr = Addr::v4([10, 0, 0, 3]);
+pub const FAR: Addr = Addr::v4([10, 0, 0, 9]);
+
+/// The link address of a node's port on a link.
+const MAC: ethernet::Mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
+
+/// A node between two neighbours, its store, and all that came out of it.
+pub struct Bench {
+    pub node: Node,
+    pub runtime: Runtime,
+    pub out: Output,
+    pub compiler: Compiler,
+    pub store: HashMap<Digest, Arc<[u8]>>,
+    pub now: u64,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let left = Neighbour { addr: LEFT, port: PortId(0), peer: PeerId(0) };
+        let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
+        let routes = [hop(LEFT, 0, LEFT), hop(RIGHT, 1, RIGHT), hop(FAR, 1, RIGHT)];
+        Bench::of(port("left", Link::Overlay, Prefix::host(HERE)), Some(left), Routes::new(routes))
+    }
+
+    /// The same with a link on its left, on which all addresses that begin with 10.0 are.
+    pub fn on_link() -> Bench {
+        let link = Link::Ethernet { mac: MAC, answers: false };
+        let by_right = NextHop { port: PortId(1), via: RIGHT };
+        let routes = Routes::new([("0.0.0.0/0".parse().unwrap(), by_right)]);
+        Bench::of(port("eth", link, "10.0.0.0/16".parse().unwrap()), None, routes)
+    }
+
+    fn of(first: Port, neighbour: Option<Neighbour>, routes: Routes) -> Bench {
+        let right = Neighbour { addr: RIGHT, port: PortId(1), peer: PeerId(0) };
+        let node = Node::new(NodeConfig {
+            name: "bench".into(),
+            ports: vec![first, port("right", Link::Overlay, Prefix::host(HERE))],
+            neighbours: neighbour.into_iter().chain([right]).collect(),
+            routes: Arc::new(routes),
+            roles: Arc::default(),
+            sizes: Sizes { state_entries: 256, ..Sizes::default() },
+            seed: 7,
+            kernel: false,
+        });
+        let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
+        let (runtime, out) = (Runtime::default(), Output::default());
+        Bench { node, runtime, out, compiler, store: HashMap::new(), now: 1 }
+    }
+
+    /// Puts code made from WAT into the store.
+    pub fn add(&mut self, window: u32, wat: &str) -> Digest {
+        let wasm = wat::parse_str(wat).unwrap();
+        let bundle = Bundle::build("case", window, &[(Kind::Wasm, wasm.into())], None).unwrap();
+        for object in bundle.objects() {
+            self.store.insert(Digest::of(object), object.clone());
+        }
+        bundle.name()
+    }
+
+    /// A frame comes from the peer of an overlay port; what the node wants of the outside then is done.
+    pub fn receive(&mut self, port: u16, bytes: &[u8]) {
+        self.take(port, PeerId(0), bytes);
+        self.settle();
+    }
+
+    /// A frame comes; what the node wants of the outside then is left.
+    pub fn take(&mut self, port: u16, peer: PeerId, bytes: &[u8]) {
+        let mut frame = Frame::from_bytes(bytes);
+        (frame.port, frame.peer) = (PortId(port), peer);
+        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.receive(&mut turn, frame);
+    }
+
+    /// The next time comes at which the node has something to do.
+    pub fn next_timer(&mut self) {
+        self.now = self.node.next_timer();
+        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+        self.node.timer(&mut turn);
+    }
+
+    /// Does what the node wants of the outside.
+    pub fn settle(&mut self) {
+        while let Some(effect) = self.out.effects.pop() {
+            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
+            match effect {
+                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
+                Effect::Store(_)
+                | Effect::Kernel(_)
+                | Effect::Authorise(..)
+                | Effect::Channel { .. }
+                | Effect::Plan(..)
+                | Effect::Revoke(..) => {}
+                Effect::Prepare(prepare) => {
+                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
+                }
+            }
+        }
+    }
+
+    /// The one thing that came of what was given: frames out, deliveries, drops by reason.
+    pub fn outcome(&mut self) -> (usize, usize, Vec<(Reason, u64)>) {
+        let drops = self.node.drops().happened().collect();
+        (self.out.frames.len(), self.out.deliveries.len(), drops)
+    }
+}
+
+fn port(name: &str, link: Link, prefix: Prefix) -> Port {
+    Port {
+        name: name.into(),
+        link,
+        addresses: vec![(HERE, prefix)],
+        mtu: 1452,
+        bits_per_second: 0,
+        ceiling: Ceiling::default(),
+    }
+}
+
+pub fn header(code: Digest) -> capsule::Header {
+    capsule::Header { app_port: 5, bound: 8, code, previous: LEFT, source: LEFT, destination: FAR }
+}
+
+pub fn packet(header: &capsule::Header, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
+    header.emit(&mut bytes[anep::HEADER..]).unwrap();
+    bytes.extend(payload);
+    let length = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
+    bytes
+}
+
+/// A module with the usual exports around a body; the window is at 64.
+pub fn module(imports: &str, rest: &str, body: &str) -> String {
+    format!(
+        "(module {imports} (memory (export \"memory\") 1 1) (global (export \"an_arena\") i32 (i32.const 0)) {rest}
+           (func (export \"capsule\") (param $ctx i32) (param $w i32) (result i32) {body}))"
+    )
+}
+
+pub fn drops_one(reason: Reason) -> (usize, usize, Vec<(Reason, u64)>) {
+    (0, 0, vec![(reason, 1)])
+}
+
+/// A request for the first part of an object, as ANEP.
+pub fn request(digest: Digest, requester: Addr) -> Vec<u8> {
+    let message = fetch::Message::Request { nonce: 1, digest, missing: 1, requester };
+    let mut bytes = vec![0; anep::HEADER + message.len()];
+    message.emit(&mut bytes[anep::HEADER..]).unwrap();
+    anep::emit_basic(&mut bytes, anep::type_id::FETCH, message.len()).unwrap();
+    bytes
+}
+
+/// The same bytes as a frame on a link, between two addresses.
+pub fn native([source, destination]: [[u8; 4]; 2], anep: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 14 + 20 + 8];
+    bytes[..6].copy_from_slice(&MAC.0);
+    bytes[12] = 8;
+    ipv4::Repr::new(source, destination, 17, 64, 8 + anep.len()).emit(&mut bytes[14..34]).unwrap();
+    let udp = udp::Repr { source_port: 3322, destination_port: 3322, payload_len: anep.len() };
+    udp.emit(&mut bytes[34..]).unwrap();
+    bytes.extend(anep);
+    bytes
+}
