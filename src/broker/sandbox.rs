@@ -3,7 +3,7 @@
 use super::prepare;
 use crate::manage::config::NodeFile;
 use crate::sys::privileges::{self, Standing};
-use crate::sys::{files_of_node, jail, threads};
+use crate::sys::{files_of_node, jail, landlock, threads};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -117,7 +117,7 @@ pub fn expected(file: &NodeFile) -> Result<Expected> {
     let user = prepare::user_of(file)?;
     let mut weaker = Vec::new();
     weaker.extend(user.is_none().then_some(Part::User));
-    weaker.extend((!files_of_node::has_landlock()).then_some(Part::Landlock));
+    weaker.extend((!landlock::is_there()).then_some(Part::Landlock));
     weaker.extend((!jail::has_seccomp()).then_some(Part::Seccomp));
     refuse_lack(file, &weaker)?;
     let jails_weaker = jails_lack(file)?;

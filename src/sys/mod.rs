@@ -13,6 +13,7 @@ pub mod ethtool;
 pub mod files_of_node;
 pub mod fork;
 pub mod jail;
+pub mod landlock;
 pub use libanode::mapping;
 pub mod mmsg;
 pub mod netns;

@@ -1,10 +1,7 @@
 //! What a process gives away for good, just before the program of its jail begins: capabilities, files, system calls.
 
 use super::{Capability, Limits, Paths};
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope, make_bitflags, path_beneath_rules,
-};
+use crate::sys::landlock::{May, Restriction, Tcp};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CapabilitySet;
 use std::io;
@@ -42,25 +39,11 @@ pub(super) fn limit(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves this process no files but those of `paths`, no connection by TCP unless it is in the host's network, and neither signals nor abstract sockets to the outside. False if the kernel
-/// has no Landlock.
+/// Leaves this process no files but those of `paths`, and no TCP unless it is in the host's network. False if the kernel has no Landlock.
 pub(super) fn hide_files(paths: &Paths, host_network: bool) -> io::Result<bool> {
-    let newest = ABI::V6;
-    let read: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir});
-    let use_device: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile});
-    let processes = paths.processes.then_some(super::root::PROCESSES);
-    let hide = || {
-        let rules =
-            Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::from_all(newest))?;
-        let rules = if host_network { rules } else { rules.handle_access(AccessNet::from_all(newest))? };
-        let rules = rules
-            .scope(Scope::from_all(newest))?
-            .create()?
-            .add_rules(path_beneath_rules(&paths.read, read))?
-            .add_rules(path_beneath_rules(processes, read))?
-            .add_rules(path_beneath_rules(&paths.devices, use_device))?;
-        rules.restrict_self()
-    };
-    let status = hide().map_err(|error: landlock::RulesetError| io::Error::other(error))?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+    Restriction::new(if host_network { Tcp::All } else { Tcp::None })?
+        .paths(&paths.read, May::Run)?
+        .paths(paths.processes.then_some(super::root::PROCESSES), May::Run)?
+        .paths(&paths.devices, May::Use)?
+        .enter()
 }

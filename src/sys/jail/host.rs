@@ -1,7 +1,7 @@
 //! What this host has not of what jails are made of, before there is one.
 
 use super::{Parent, Part, start};
-use crate::sys::{files_of_node, privileges};
+use crate::sys::{landlock, privileges};
 use rustix::process::{WaitOptions, waitpid};
 
 /// The parts that jails would lack here which the calling process starts; it must have one thread. Each jail says itself what it has in the end.
@@ -15,7 +15,7 @@ pub fn lacks() -> Vec<Part> {
     }
     lacks.extend((!privileged).then_some(Part::User));
     lacks.extend((!namespaces).then_some(Part::Namespaces));
-    lacks.extend((!files_of_node::has_landlock()).then_some(Part::Landlock));
+    lacks.extend((!landlock::is_there()).then_some(Part::Landlock));
     lacks.sort_unstable();
     lacks
 }
