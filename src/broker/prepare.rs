@@ -59,6 +59,15 @@ pub struct Reached {
     writes: bool,
 }
 
+/// Who a node would become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Becomes {
+    /// What the user is called, for people.
+    pub name: String,
+    /// Whether nothing belongs to it but what is the node's; else somebody has made it, maybe for more.
+    pub own: bool,
+}
+
 /// A user for the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
@@ -80,12 +89,13 @@ pub fn check(file: &NodeFile) -> Result<()> {
 }
 
 /// Who the node of a configuration becomes that is started by whoever asks this, for people; nothing: it stays who it is.
-pub fn user_of(file: &NodeFile) -> Result<Option<String>> {
+pub fn user_of(file: &NodeFile) -> Result<Option<Becomes>> {
     if !process::is_root() {
         return Ok(None);
     }
-    let chosen = chosen(file)?.map(|user| user.name);
-    Ok(chosen.or_else(|| Some(format!("of its own, from {} to {}", USERS.0, USERS.1))))
+    let own = || Becomes { name: format!("of its own, from {} to {}", USERS.0, USERS.1), own: true };
+    let made = chosen(file)?.map(|user| Becomes { name: user.name, own: false });
+    Ok(made.or_else(|| Some(own())))
 }
 
 /// Makes everything ready for a node.

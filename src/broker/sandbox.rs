@@ -38,10 +38,14 @@ impl Part {
         jail::Part::ALL.into_iter().find(|part| part.name() == self.name())
     }
 
-    /// What it means for the node, for people.
-    pub fn words(self) -> &'static str {
+    /// What it means for the node, for people; `own`: its user is nobody else's.
+    pub fn words(self, own: bool) -> &'static str {
         match self {
-            Part::User => "a user that owns its store and files of domains, and nothing else",
+            Part::User if own => "a user that owns its store, files of domains and captures, and nothing else",
+            Part::User => {
+                "a user that owns its store, files of domains and captures; what else that user or its group may do to files and processes, the \
+                 node may do too, as far as Landlock lets it"
+            }
             Part::Landlock => {
                 "Landlock: writes to its store and files of domains alone; reads the system's programs and libraries"
             }
@@ -100,6 +104,8 @@ pub struct Sandbox {
 pub struct Expected {
     /// Who it would be, for people.
     pub user: String,
+    /// Whether that user is nobody else's.
+    pub own_user: bool,
     /// What its broker could do for it.
     pub broker: &'static str,
     /// What it would have.
@@ -127,8 +133,10 @@ pub fn expected(file: &NodeFile) -> Result<Expected> {
         Some(_) => "root: sockets, programs and pins in the kernel, drivers' settings, processes of environments",
         None => "without privileges: overlay ports, processes of environments",
     };
-    let user = user.unwrap_or_else(|| format!("{}, who starts it", rustix::process::geteuid().as_raw()));
-    Ok(Expected { user, broker, parts, weaker, jails, jails_weaker })
+    let own_user = user.as_ref().is_some_and(|user| user.own);
+    let starter = || format!("{}, who starts it", rustix::process::geteuid().as_raw());
+    let user = user.map_or_else(starter, |user| user.name);
+    Ok(Expected { user, own_user, broker, parts, weaker, jails, jails_weaker })
 }
 
 /// What jails lack on this host which the calling process starts, that has one thread; an error if the configuration requires that.
@@ -192,4 +200,15 @@ pub(super) fn enter(
     // It is entered once.
     let _ = ENTERED.set(Sandbox { user, standing, weaker, jails_weaker });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_user_that_somebody_has_made_nobody_says_that_it_has_nothing_else() {
+        assert!(Part::User.words(true).ends_with("and nothing else"));
+        assert!(!Part::User.words(false).contains("nothing else") && Part::User.words(false).contains("its group"));
+    }
 }

@@ -85,7 +85,7 @@ fn describe_expected(sandbox: &sandbox::Expected) {
     crate::say!("  sandbox: user {}; no capability, now or ever", sandbox.user);
     crate::say!("  sandbox: broker {}", sandbox.broker);
     for part in &sandbox.parts {
-        crate::say!("  sandbox: {}", part.words());
+        crate::say!("  sandbox: {}", part.words(sandbox.own_user));
     }
     for part in &sandbox.weaker {
         crate::say!("  sandbox weaker: {}", part.lack());
