@@ -106,7 +106,7 @@ impl Process {
         let mut words = [0; WORDS];
         let (length, descriptors) = self.socket.receive_with(&mut words)?;
         if length == 0 {
-            let why = format!("it has ended, as it does where a program takes it {} s of a CPU", CPU.as_secs());
+            let why = format!("somebody has killed it, or a program took it {} s of a CPU", CPU.as_secs());
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
         }
         Ok(match descriptors.into_iter().next() {

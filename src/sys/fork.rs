@@ -212,6 +212,55 @@ fn end(status: libc::c_int) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn how_a_child_ends_is_told_from_its_signal_or_status() {
+        // Wait statuses as the kernel makes them: a signal below, an exit status above eight bits.
+        for (status, expected) in [
+            (0, End::Done),
+            (1 << 8, End::Broken(-1)),
+            (101 << 8, End::Broken(-101)),
+            (libc::SIGPROF, End::Cpu),
+            (libc::SIGXCPU, End::Cpu),
+            (libc::SIGALRM, End::Wall),
+            (libc::SIGXFSZ, End::File),
+            (libc::SIGABRT, End::Memory),
+            (libc::SIGKILL, End::Broken(9)),
+            (libc::SIGSEGV, End::Broken(11)),
+            (libc::SIGSYS, End::Broken(31)),
+        ] {
+            assert_eq!(end(status), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_child_that_is_killed_at_its_work_has_not_done_it() {
+        let (mut said, mut saying) = std::io::pipe().unwrap();
+        let nothing = std::fs::File::open("/dev/null").unwrap();
+        // Lets all calls through.
+        let all = seccompiler::sock_filter { code: 6, jt: 0, jf: 0, k: 0x7fff_0000 };
+        let forker = Forker::new(vec![all]);
+        let long = Duration::from_secs(60);
+        let bounds = Bounds { cpu: long, memory: 1 << 30, file: 1 << 20, wall: long };
+        // SAFETY: the copy has one thread, and calls nothing that another may have locked but what it writes by; it ends without returning.
+        let copy = unsafe { libc::fork() };
+        if copy == 0 {
+            // SAFETY: a signal to the process that calls this, which is the child.
+            let die = || unsafe {
+                libc::kill(libc::getpid(), libc::SIGKILL);
+            };
+            let killed = forker.run(bounds, nothing.as_fd(), die).map(|ended| ended.end);
+            let _ = std::io::Write::write_all(&mut saying, format!("{killed:?}").as_bytes());
+            // SAFETY: ends this copy at once.
+            unsafe { libc::_exit(0) }
+        }
+        drop(saying);
+        let mut words = String::new();
+        std::io::Read::read_to_string(&mut said, &mut words).unwrap();
+        wait(copy).unwrap();
+        assert_eq!(words, "Ok(Broken(9))");
+    }
 
     #[test]
     fn a_process_finds_out_how_many_addresses_it_has() {

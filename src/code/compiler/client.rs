@@ -141,19 +141,25 @@ impl Lane {
         let mut answer = [0; ANSWER + 1];
         let length = socket.receive(&mut answer)?;
         let ended = answer::decode(&answer[..length]).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let limit = |name, value: u32| Ok(Err(Failure::Limit(name, u64::from(value))));
-        match ended.end {
-            End::Done => {
-                collect(output, &limits).map(|done| done.map(|artifact| Output { artifact, cpu_us: ended.cpu_us }))
-            }
-            End::Cpu => limit("cpu_ms", limits.cpu_ms),
-            End::Memory => limit("memory_mib", limits.memory_mib),
-            End::File => limit("output_mib", limits.output_mib),
-            End::Wall => limit(WALL, limits.wall_ms),
-            // Whoever got around its timer is killed by the limit behind it.
-            End::Broken(KILLED) if ended.cpu_us >= u64::from(limits.cpu_ms) * 1000 => limit("cpu_ms", limits.cpu_ms),
-            End::Broken(status) => Ok(Err(Failure::Broken(status))),
-        }
+        Ok(match failure(ended.end, ended.cpu_us, &limits) {
+            Some(failure) => Err(failure),
+            None => collect(output, &limits)?.map(|artifact| Output { artifact, cpu_us: ended.cpu_us }),
+        })
+    }
+}
+
+/// What it means that a child with these limits has ended so, having used so many microseconds; nothing: it has done its work.
+fn failure(end: End, cpu_us: u64, limits: &Limits) -> Option<Failure> {
+    let limit = |name, value: u32| Some(Failure::Limit(name, u64::from(value)));
+    match end {
+        End::Done => None,
+        End::Cpu => limit("cpu_ms", limits.cpu_ms),
+        End::Memory => limit("memory_mib", limits.memory_mib),
+        End::File => limit("output_mib", limits.output_mib),
+        End::Wall => limit(WALL, limits.wall_ms),
+        // Whoever got around its timer is killed by the limit behind it.
+        End::Broken(KILLED) if cpu_us >= u64::from(limits.cpu_ms) * 1000 => limit("cpu_ms", limits.cpu_ms),
+        End::Broken(status) => Some(Failure::Broken(status)),
     }
 }
 
@@ -164,4 +170,29 @@ fn collect(mut output: File, limits: &Limits) -> io::Result<Result<Vec<u8>, Fail
     let mut left = Vec::new();
     output.take(most).read_to_end(&mut left)?;
     Ok(answer::found(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_killed_within_its_time_is_not_to_blame_and_who_is_beyond_it_is() {
+        let limits = Limits { cpu_ms: 250, memory_mib: 64, output_mib: 8, wall_ms: 20_000 };
+        for (end, cpu_us, words, of_the_machine) in [
+            (End::Broken(9), 249_999, "killed at it, for want of memory or by somebody", true),
+            (End::Broken(9), 250_000, "[compiler] cpu_ms = 250", false),
+            (End::Cpu, 250_000, "[compiler] cpu_ms = 250", false),
+            (End::Memory, 1, "[compiler] memory_mib = 64", false),
+            (End::File, 1, "[compiler] output_mib = 8", false),
+            (End::Wall, 1, "[compiler] wall_ms = 20000", true),
+            (End::Broken(11), 1, "broke on it (11); please report this", false),
+            (End::Broken(-1), 1, "broke on it (-1); please report this", false),
+        ] {
+            let failure = failure(end, cpu_us, &limits).unwrap();
+            assert!(failure.to_string().contains(words), "{end:?}: {failure}");
+            assert_eq!(failure.is_of_the_machine(), of_the_machine, "{end:?}");
+        }
+        assert_eq!(failure(End::Done, u64::MAX, &limits), None);
+    }
 }

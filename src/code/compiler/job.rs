@@ -90,6 +90,9 @@ impl fmt::Display for Failure {
             Failure::Limit(name, value) => {
                 write!(f, "compiling it takes more than [compiler] {name} = {value}; make its functions smaller")
             }
+            Failure::Broken(KILLED) => {
+                f.write_str("the wasm compiler was killed at it, for want of memory or by somebody; it is tried again")
+            }
             Failure::Broken(status) => write!(f, "the wasm compiler broke on it ({status}); please report this"),
             Failure::Gone(why) => write!(f, "there is no wasm compiler: {why}"),
         }
