@@ -615,7 +615,7 @@ fn cut_through_ends_with_the_process_and_begins_with_an_order() {
             assert_eq!(from(), 6000);
             assert!(begin.elapsed() < PATIENCE, "{}", net.log("r"));
         }
-        net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+        net.kill("r");
         assert!(net.shell("r", "ip -d link show to-a").contains("xdp"), "the kernel half stays");
         // The kernel empties the map a moment after its last holder has gone.
         while from() == 6000 {

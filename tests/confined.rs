@@ -125,7 +125,7 @@ fn a_compiler_that_is_killed_comes_back_and_all_end_with_their_node() {
     let all: Vec<(Process, String)> =
         Process::tree(node).into_iter().filter_map(|process| process.born().map(|born| (process, born))).collect();
     assert!(all.iter().any(|(process, _)| process.name == "anode-compiler"), "{all:?}");
-    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+    net.kill("r");
     let begin = Instant::now();
     while let Some(left) = all.iter().find(|(process, born)| process.born().as_ref() == Some(born)) {
         assert!(begin.elapsed() < running::PATIENCE, "{left:?}");

@@ -5,19 +5,17 @@ mod running;
 #[path = "outlive/sender.rs"]
 mod sender;
 
-use anode::code::author;
 use anode::code::bundle::Bundle;
 use anode::manage::client::Control;
 use anode::sys::bpf::{self, Hook, Program};
 use anode::wire::{Addr, Digest};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use running::{ANODE, Running, in_kernel};
+use running::{ANODE, Running, guest, in_kernel};
 use sender::{Sender, WARM, next_mark, receiver};
 use std::collections::HashSet;
 use std::net::UdpSocket;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -74,14 +72,6 @@ fn up_of(name: &str, more: &str, bundle: &Bundle, payload: &[u8]) -> Option<(Run
 
 fn ping() -> Bundle {
     anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap()
-}
-
-/// Starts r again, without waiting for it.
-fn start(net: &Running) -> Child {
-    let file = net.dir("r").join("node.toml");
-    let mut command = net.lab.command("r", ANODE).unwrap();
-    command.args(["node", "run"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap()
 }
 
 fn kill(mut node: Child) {
@@ -151,10 +141,10 @@ fn kill_again_and_again(name: &str, bundle: &Bundle, payload: &[u8], ends: &[(&s
                 std::thread::sleep(PACE);
             }
         });
-        net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+        net.kill("r");
         for _ in 0..kills {
             await_more(&mut random);
-            let node = start(&net);
+            let node = net.spawn_again("r");
             await_more(&mut random);
             kill(node);
         }
@@ -166,10 +156,7 @@ fn kill_again_and_again(name: &str, bundle: &Bundle, payload: &[u8], ends: &[(&s
         let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
         assert!(missing.is_empty(), "{node}: {} of {sent} capsules are missing: {:?}…", missing.len(), missing.first());
     }
-    let node = start(&net);
-    while Control::connect(net.dir("r")).is_err() {
-        std::thread::yield_now();
-    }
+    let node = net.start_again("r");
     let after = packets(&net.status("r"));
     println!("{sent} capsules, none lost, {} run in the kernel half", after - before);
     assert_eq!(after - before, u64::from(sent), "the kernel half ran the code on each");
@@ -185,8 +172,7 @@ fn no_capsule_is_lost_while_its_node_is_killed_again_and_again() {
 
 #[test]
 fn no_child_is_lost_while_its_node_is_killed_again_and_again() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/sends.c");
-    let bundle = author::build(&source, &author::Options::default()).unwrap();
+    let bundle = guest("sends");
     // Go on; one child of bound 2 for node c, no line, and the packet itself goes on to b.
     let mut payload = [&1u32.to_be_bytes()[..], &[1, 0, 0, 0], &[0; 24]].concat();
     payload.extend([2u32; 4].iter().flat_map(|bound| bound.to_be_bytes()));
@@ -207,10 +193,7 @@ fn the_next_process_takes_over_what_the_last_one_left() {
         sender.send(mark);
         assert_eq!(next_mark(&far), Some(mark));
     }
-    let node = start(&net);
-    while Control::connect(net.dir("r")).is_err() {
-        std::thread::yield_now();
-    }
+    let node = net.start_again("r");
     let status = net.await_status("r", |status| status["codes"][0]["kernel"] == "running");
     assert_eq!(packets(&status), before + 50, "its counters go on: {status}");
     let [total, domain] = [&status["codes"][0]["total"], &status["domains"][0]["total"]];
@@ -238,10 +221,7 @@ fn start_under_way(net: &Running, code: Digest, there: impl Fn(&serde_json::Valu
                 assert_eq!(next_mark(&far), Some(mark));
             }
         });
-        let node = start(net);
-        while Control::connect(net.dir("r")).is_err() {
-            std::thread::yield_now();
-        }
+        let node = net.start_again("r");
         net.await_status("r", there);
         stop.store(true, Ordering::Relaxed);
         node
@@ -273,10 +253,7 @@ fn maps_that_this_program_cannot_use_give_way() {
     down(&net, &["--keep-kernel"]);
     let pins = net.dir("r").join("bpf");
     std::fs::remove_file(pins.join("set-1/near_map")).unwrap();
-    let node = start(&net);
-    while Control::connect(net.dir("r")).is_err() {
-        std::thread::yield_now();
-    }
+    let node = net.start_again("r");
     let sender = std::cell::RefCell::new(Sender::new(&net, code, "10.0.2.2"));
     net.await_status("r", |status| {
         sender.borrow_mut().send(WARM);
@@ -304,7 +281,7 @@ fn what_would_go_up_is_linux_s_while_no_process_listens() {
         }
     });
     assert!(far.recv(&mut [0; 2048]).is_err(), "the node keeps them");
-    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+    net.kill("r");
     let arrives = |mark| {
         (0..50_000).any(|_| {
             sender.borrow_mut().send(mark);
@@ -313,10 +290,7 @@ fn what_would_go_up_is_linux_s_while_no_process_listens() {
         })
     };
     assert!(arrives(2), "Linux forwards them");
-    let node = start(&net);
-    while Control::connect(net.dir("r")).is_err() {
-        std::thread::yield_now();
-    }
+    let node = net.start_again("r");
     net.await_status("r", |status| {
         send(3);
         status["drops"].as_object().is_some_and(|drops| !drops.is_empty())
@@ -345,7 +319,7 @@ fn routes_that_change_while_no_process_looks_are_obeyed() {
     let mut sender = Sender::new(&net, code, "10.9.0.1");
     sender.send(1);
     assert_eq!(next_mark(&b), Some(1));
-    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+    net.kill("r");
     sender.send(2);
     assert_eq!(next_mark(&b), Some(2), "nobody is there, and it goes on");
     assert!(
@@ -425,11 +399,8 @@ fn code_that_is_revoked_while_the_kernel_runs_it_runs_no_more_and_is_not_taken_o
     let beyond: Vec<_> = seen.iter().filter(|mark| **mark != WARM && **mark > last).collect();
     assert!(seen.len() > 200 && beyond.is_empty(), "{} came, of those sent afterwards {beyond:?}", seen.len());
     // Killed and started again, it neither finds the code in the kernel nor takes it from its store, whoever sends it.
-    net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
-    let node = start(&net);
-    while Control::connect(net.dir("r")).is_err() {
-        std::thread::yield_now();
-    }
+    net.kill("r");
+    let node = net.start_again("r");
     let mut sender = Sender::new(&net, code, "10.0.2.2");
     let refused = |status: &serde_json::Value| {
         sender.send(0);

@@ -4,14 +4,12 @@
 #[path = "running/mod.rs"]
 mod running;
 
-use anode::code::author;
 use anode::code::bundle::{Bundle, Kind};
-use anode::manage::client::ClientError;
+use anode::manage::client::{Attachment, ClientError};
 use anode::wire::{Addr, Digest, anep, capsule};
-use running::{LINE, Running, in_kernel};
+use running::{LINE, Running, guest, in_kernel};
 use std::collections::HashSet;
 use std::net::UdpSocket;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Codes that arrive together.
@@ -25,12 +23,36 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// So many codes that go on, each under a name of its own.
 fn codes(count: usize) -> Vec<Bundle> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/forward.c");
-    let one = author::build(&source, &author::Options::default()).unwrap();
+    let one = guest("forward");
     let parts = [Kind::Wasm, Kind::Bpf].map(|kind| (kind, one.representation(kind).unwrap().clone()));
     (0..count)
         .map(|number| Bundle::build(&format!("code-{number}"), one.manifest().window(), &parts, None).unwrap())
         .collect()
+}
+
+/// Codes that node a has, and an application there that sends capsules with them to one of node b.
+struct Exchange {
+    codes: Vec<Bundle>,
+    app: Attachment,
+    far: Attachment,
+    destination: Addr,
+}
+
+impl Exchange {
+    fn new(net: &Running, count: usize) -> Exchange {
+        let codes = codes(count);
+        let mut control = net.control("a");
+        for code in &codes {
+            control.add_code(code).unwrap();
+        }
+        let (app, far) = (net.attach("a", 0), net.attach("b", PORT));
+        Exchange { codes, app, far, destination: "10.0.2.2".parse().unwrap() }
+    }
+
+    fn send(&self, code: &Bundle) {
+        let header = header(code.name(), Addr::UNSPECIFIED, self.app.address(), self.destination);
+        self.app.send(&header, &[0; 16]).unwrap();
+    }
 }
 
 #[test]
@@ -41,20 +63,12 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
         }
     };
     let Some(net) = Running::up_with("together", LINE, &adjust) else { return };
-    let codes = codes(CODES);
-    let mut control = net.control("a");
-    for code in &codes {
-        control.add_code(code).unwrap();
-    }
-    let (app, mut far) = (net.attach("a", 0), net.attach("b", PORT));
-    let (source, destination) = (app.address(), "10.0.2.2".parse::<Addr>().unwrap());
+    let mut exchange = Exchange::new(&net, CODES);
     let begin = Instant::now();
-    for code in &codes {
-        app.send(&header(code.name(), Addr::UNSPECIFIED, source, destination), &[0; 16]).unwrap();
-    }
+    exchange.codes.iter().for_each(|code| exchange.send(code));
     let mut came = HashSet::new();
     while came.len() < CODES {
-        match far.receive(Duration::from_secs(1)) {
+        match exchange.far.receive(Duration::from_secs(1)) {
             Ok(Some((header, _))) => assert!(came.insert(header.code), "{} came twice", header.code),
             Ok(None) => {}
             Err(ClientError::Refused(why)) => panic!("{why}"),
@@ -104,31 +118,23 @@ prefixes = ["10.0.2.0/24"]
 #[test]
 fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
     let Some(net) = Running::up("forger", FORGED) else { return };
-    let codes = codes(200);
-    let mut control = net.control("a");
-    for code in &codes {
-        control.add_code(code).unwrap();
-    }
-    let (app, mut far) = (net.attach("a", 0), net.attach("b", PORT));
-    let (source, destination) = (app.address(), "10.0.2.2".parse::<Addr>().unwrap());
+    let mut exchange = Exchange::new(&net, 200);
+    let (codes, destination) = (exchange.codes.clone(), exchange.destination);
     let forger = net.lab.enter("f", || UdpSocket::bind(("0.0.0.0", 3322)).unwrap()).unwrap();
     // Who has answered once may be asked whatever others claim.
     let (first, rest) = codes.split_first().unwrap();
-    let send = |code: &Bundle| {
-        app.send(&header(code.name(), Addr::UNSPECIFIED, source, destination), &[0; 16]).unwrap();
-    };
     let mut came = HashSet::new();
-    let mut take = |at_least: usize| {
+    let mut take = |exchange: &mut Exchange, at_least: usize| {
         let begin = Instant::now();
         while came.len() < at_least {
-            if let Ok(Some((header, _))) = far.receive(Duration::from_secs(1)) {
+            if let Ok(Some((header, _))) = exchange.far.receive(Duration::from_secs(1)) {
                 came.insert(header.code);
             }
             assert!(begin.elapsed() < LONG, "{} of {}: {}", came.len(), codes.len(), brief(&net, "r"));
         }
     };
-    send(first);
-    take(1);
+    exchange.send(first);
+    take(&mut exchange, 1);
     // Each forged capsule is of another neighbour, and of another code. What was sent before fills all places when the next good one comes.
     let mut forged = 0u16;
     let mut forge = |count: usize| {
@@ -146,9 +152,9 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
     forge(4000);
     for code in rest {
         forge(100);
-        send(code);
+        exchange.send(code);
     }
-    take(codes.len());
+    take(&mut exchange, codes.len());
     let drops = net.status("r")["drops"].clone();
     let refused = ["entry-share", "look-up-rate", "fetch-full", "fetch-timeout"].map(|reason| drops[reason].as_u64());
     assert!(refused.iter().flatten().sum::<u64>() > 1000, "the forger has come in: {drops}");

@@ -9,10 +9,9 @@ mod running;
 #[path = "outlive/sender.rs"]
 mod sender;
 
-use anode::code::author;
 use anode::manage::client::Control;
 use anode::wire::Digest;
-use running::{ANODE, HOSTS, PATIENCE, Running, in_kernel};
+use running::{ANODE, HOSTS, PATIENCE, Running, guest, in_kernel};
 use sender::{Sender, WARM, receiver};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -256,8 +255,7 @@ fn keep_sending(sent: &AtomicU32, stop: &AtomicBool, mut send: impl FnMut(u32)) 
 /// passes without its code.
 fn upgrade(name: &str, versions: &[Version], end: End) -> Option<Node> {
     let mut node = Node::new(name)?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/state.c");
-    let bundle = author::build(&source, &author::Options::default()).unwrap();
+    let bundle = guest("state");
     node.start(&versions[0]);
     let code: Digest = Control::connect(&node.dir()).unwrap().add_code(&bundle).unwrap();
     let (mut sender, far) = (Sender::of(&node.net, code, "10.0.2.2", &PAYLOAD), receiver(&node.net, "b", "10.0.2.2"));

@@ -3,18 +3,16 @@
 #[path = "running/mod.rs"]
 mod running;
 
-use anode::code::author::{self, Options};
 use anode::code::bundle::Bundle;
 use anode::kernel::{Filters, Which};
 use anode::manage::client::Attachment;
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
 use anode::wire::{Addr, Digest, capsule};
-use running::{LINE, PATIENCE, Running, no_drops, sockets, sockets_with, sum};
+use running::{LINE, PATIENCE, Running, guest, no_drops, sockets, sockets_with, sum};
 use serde_json::{Value, json};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::Command;
 
 /// A host that sends, and a node.
@@ -28,11 +26,6 @@ prefixes = ["10.0.1.0/24"]
 "#;
 
 const B: &str = "10.0.2.2";
-
-fn guest(name: &str) -> Bundle {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guests/{name}.c"));
-    author::build(&source, &Options::default()).unwrap()
-}
 
 fn header(code: Digest, to: &str, app_port: u16) -> capsule::Header {
     let none = Addr::UNSPECIFIED;
@@ -321,7 +314,7 @@ fn a_node_that_is_killed_comes_back_to_free_queues() {
         let Some(mut net) = Running::up_with("xskd", LINE, &sockets(kernel)) else { return };
         assert_eq!(net.ping("a", B, 3)["summary"]["received"], 3);
         assert!(net.shell("r", "ip -d link show to-a").contains("xdp"));
-        net.daemons.iter_mut().find(|daemon| daemon.node == "r").unwrap().kill().unwrap();
+        net.kill("r");
         for interface in ["to-a", "to-b"] {
             let link = net.shell("r", &format!("ip -d link show {interface}"));
             assert_eq!(link.contains("xdp"), kernel, "the kernel half stays, and nothing else: {link}");

@@ -1,12 +1,14 @@
 //! A lab whose nodes run as real processes.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use anode::code::author;
+use anode::code::bundle::Bundle;
 use anode::lab::nodes::Daemon;
 use anode::lab::{Guard, Lab, Topology};
 use anode::manage::client::{Attachment, Control};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The program.
@@ -88,6 +90,27 @@ impl Running {
 
     pub fn daemon(&self, node: &str) -> &Daemon {
         self.daemons.iter().find(|daemon| daemon.node == node).unwrap()
+    }
+
+    /// Kills a node and waits until it has gone.
+    pub fn kill(&mut self, node: &str) {
+        self.daemons.iter_mut().find(|daemon| daemon.node == node).unwrap().kill().unwrap();
+    }
+
+    /// Starts a node again that has gone, without waiting for it.
+    pub fn spawn_again(&self, node: &str) -> Child {
+        let mut command = self.lab.command(node, ANODE).unwrap();
+        command.args(["node", "run"]).arg(self.dir(node).join("node.toml"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// The same, and waits for its sockets.
+    pub fn start_again(&self, node: &str) -> Child {
+        let process = self.spawn_again(node);
+        while Control::connect(self.dir(node)).is_err() {
+            std::thread::yield_now();
+        }
+        process
     }
 
     pub fn control(&self, node: &str) -> Control {
@@ -172,6 +195,12 @@ impl Drop for Running {
             let _ = daemon.kill();
         }
     }
+}
+
+/// A guest of `tests/guests`, in all its representations.
+pub fn guest(name: &str) -> Bundle {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guests/{name}.c"));
+    author::build(&source, &author::Options::default()).unwrap()
 }
 
 /// Every port with the kernel half before it.
