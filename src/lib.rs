@@ -24,6 +24,7 @@ pub mod classify;
 pub mod clean;
 pub mod cli;
 pub mod code;
+pub mod config;
 pub mod ee;
 pub mod kernel;
 pub mod lab;

@@ -329,7 +329,7 @@ fn frames_cross_an_af_xdp_port_without_an_allocation() {
     let wire = Wire::new();
     let namespace = Namespace::open(&wire.0).unwrap().unwrap();
     let cross = || {
-        let all = anode::manage::netlink::interfaces().unwrap();
+        let all = anode::sys::netlink::interfaces().unwrap();
         let on = |name: &str| all.iter().find(|interface| interface.name == name).unwrap();
         let (near, far) = (on("x0"), on("x1"));
         let mut port = xdp_port(near.index, near.mac.unwrap());

@@ -16,7 +16,7 @@ mod waiting;
 use anode::broker::allowed::Allowed;
 use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
 use anode::broker::{Answer, Door, Helper, Lane, Pin, PinRequest, Place, Request, Shape};
-use anode::manage::config::NodeFile;
+use anode::config::NodeFile;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
 use anode::wire::Addr;

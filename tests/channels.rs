@@ -4,9 +4,9 @@
 #[path = "running/mod.rs"]
 mod running;
 
+use anode::config::NodeFile;
 use anode::manage::assemble;
 use anode::manage::client::Control;
-use anode::manage::config::NodeFile;
 use anode::manage::control::Handle;
 use anode::manage::worker::Order;
 use anode::node::hosts::Environment;

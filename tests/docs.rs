@@ -91,6 +91,6 @@ fn the_file_that_the_page_of_nodes_shows_is_one() {
     let (_, rest) = text.split_once("## The file").unwrap();
     let (_, rest) = rest.split_once("```toml\n").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
-    let file = anode::manage::config::NodeFile::parse(shown).unwrap();
+    let file = anode::config::NodeFile::parse(shown).unwrap();
     assert_eq!((file.name.as_str(), file.security.user), ("r1", None));
 }

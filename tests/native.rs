@@ -4,8 +4,8 @@
 mod running;
 
 use anode::kernel::{Filters, Which};
-use anode::manage::netlink;
 use anode::sys::mmsg::{Batch, RawAddr};
+use anode::sys::netlink;
 use anode::sys::packet::PacketSocket;
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, ipv4, ipv6, udp};

@@ -6,8 +6,8 @@
 #[path = "nodeos/build.rs"]
 mod build;
 
+use anode::config::NodeFile;
 use anode::manage::assemble;
-use anode::manage::config::NodeFile;
 use anode::manage::control::Handle;
 use anode::manage::worker::Order;
 use build::{Linked, build};

@@ -54,6 +54,9 @@ const UNSAFE_ALLOWED: &[&str] = &[
 /// Modules that look at the packet path from outside.
 const OUTER: &[&str] = &["manage", "cli", "lab", "bench"];
 
+/// What a running node is assembled of by `src/manage`, which none of these knows.
+const BELOW_MANAGE: &[&str] = &["src/broker/", "src/config/", "src/kernel/", "src/port/", "src/sys/"];
+
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 const MAIN_LINES_MAX: usize = 100;
@@ -105,6 +108,18 @@ fn packet_path_imports_nothing_outer(source: &Source) -> Complaints {
     };
     let complain = |(line, path): &(usize, String)| source.complain(*line, &format!("packet-path code uses {path}"));
     source.paths().iter().filter(outer).map(complain).collect()
+}
+
+fn what_manage_is_made_of_does_not_know_it(source: &Source) -> Complaints {
+    let upward = |path: &str| {
+        let of_manage = source.is_in(BELOW_MANAGE) && path.starts_with("crate::manage");
+        let to_config = source.is_in(PACKET_PATH) && path.starts_with("crate::config");
+        // The broker opens sockets for ports, and looks into none.
+        of_manage || to_config || source.is_in(&["src/broker/"]) && path.starts_with("crate::port")
+    };
+    let paths = source.paths();
+    let upward = paths.iter().filter(|path| !source.is_test() && upward(&path.1));
+    upward.map(|(line, path)| source.complain(*line, &format!("{path} is above this folder"))).collect()
 }
 
 fn no_panics_in_the_packet_path(source: &Source) -> Complaints {
@@ -231,6 +246,7 @@ const CHECKS: &[fn(&Source) -> Complaints] = &[
     no_io_in_pure_modules,
     no_clock_in_the_state_machine,
     packet_path_imports_nothing_outer,
+    what_manage_is_made_of_does_not_know_it,
     no_panics_in_the_packet_path,
     threads_of_nodes_have_lists,
     unsafe_only_where_allowed_and_argued,
@@ -348,6 +364,15 @@ fn an_import_against_the_direction_is_found() {
         assert_eq!(count("src/sim/x.rs", bad), 0, "{bad}");
     }
     assert_eq!(count("src/node.rs", "use crate::code::manage;\nuse crate::wire::bench_name;"), 0);
+}
+
+#[test]
+fn an_import_of_what_a_folder_is_used_by_is_found() {
+    let count = |path: &str, text: &str| complaints(what_manage_is_made_of_does_not_know_it, path, text);
+    assert_eq!(count("src/broker/x.rs", "use crate::manage::x;\nuse crate::port::udp;"), 2);
+    assert_eq!(count("src/port/x.rs", "use crate::manage;\nuse crate::port::udp;"), 1);
+    assert_eq!(count("src/wire/x.rs", "use crate::config::NodeFile;\nuse super::config::Config;"), 1);
+    assert_eq!(count("src/manage/x.rs", "use crate::manage::x;\nuse crate::config::NodeFile;"), 0);
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Node {
 
     fn dir(&self) -> PathBuf {
         let lab = self.net.lab.topology();
-        anode::manage::config::default_run_dir(&format!("{}.r", lab.name))
+        anode::config::default_run_dir(&format!("{}.r", lab.name))
     }
 
     fn log(&self) -> PathBuf {

@@ -9,8 +9,8 @@ use super::gateway::{Gateway, Running};
 use super::line::{EGRESS, INGRESS, IP_UDP, Side};
 use super::place::{Site, Way};
 use crate::code::bundle::Bundle;
+use crate::config::NodeFile;
 use crate::manage::client::{ClientError, Control};
-use crate::manage::config::NodeFile;
 use crate::wire::{Addr, anep, capsule};
 
 /// For how long a node may take to come up, or a capsule to arrive.

@@ -1,8 +1,8 @@
 //! What a node may ask its broker for: what its configuration has.
 
 use super::message::{Helper, Place, Request};
+use crate::config::NodeFile;
 use crate::kernel::own;
-use crate::manage::config::NodeFile;
 use crate::nodeos::domain::Limits;
 use crate::trust::Form;
 use std::net::SocketAddr;

@@ -3,8 +3,7 @@
 //! Whoever can write to the directory may have put a link, a pipe or another's file there before.
 
 use super::prepare::is_expected;
-use crate::manage::config::NodeFile;
-use crate::port::pcap::is_capture;
+use crate::config::NodeFile;
 use crate::sys::own;
 use crate::sys::owners;
 use crate::sys::privileges::Identity;
@@ -12,8 +11,9 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, Metadata};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Those of a configuration.
@@ -80,4 +80,20 @@ pub(super) fn make(path: &Path, file: &NodeFile, user: Option<Identity>) -> Resu
     own::give(&made, user.map(|user| (user.uid, user.gid)))?;
     let here = format!("/proc/self/fd/{}", made.as_raw_fd());
     owners::open_path(Path::new(&here)).with_context(|| format!("{} cannot be opened", path.display()))
+}
+
+/// Whether an open file may be made a capture file: an ordinary one that is empty, or is one already, of whatever kind and host.
+fn is_capture(file: &File) -> io::Result<bool> {
+    // Of pcap, in microseconds and in nanoseconds, and of pcapng: the first word of each.
+    const KINDS: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0x0a0d_0d0a];
+    let facts = file.metadata()?;
+    let mut word = [0; 4];
+    if !facts.is_file() || (1..4).contains(&facts.len()) {
+        return Ok(false);
+    }
+    if facts.len() > 0 {
+        file.read_exact_at(&mut word, 0)?;
+    }
+    let word = u32::from_ne_bytes(word);
+    Ok(facts.len() == 0 || KINDS.contains(&word) || KINDS.contains(&word.swap_bytes()))
 }

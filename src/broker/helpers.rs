@@ -3,12 +3,13 @@
 use super::acts::{name_of, refused};
 use super::allowed::Allowed;
 use super::client::{Done, ask, is_there};
+use super::jails::jails_name;
 use super::message::{Helper, Request};
 use crate::code::compiler;
+use crate::config::NodeFile;
+use crate::config::compiler::CompilerFile;
+use crate::config::jail::JailFile;
 use crate::kernel::loader;
-use crate::manage::config::NodeFile;
-use crate::manage::config::compiler::CompilerFile;
-use crate::manage::config::jail::JailFile;
 use crate::sys::jail::{Capability, Group, Identity, Jail, Jailed, Limits, Part, Paths, Program, Starter};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::io;
@@ -96,7 +97,7 @@ impl Helpers {
 
 /// Who starts helpers of a node: they have control groups beside those of its environments, and together no more of a busy processor than one thread has.
 fn starter(run_dir: &Path) -> io::Result<Starter> {
-    let name = format!("{}-helpers", crate::manage::jails_name(run_dir)?);
+    let name = format!("{}-helpers", jails_name(run_dir)?);
     Starter::new("/proc/self/exe".into(), &name).map_err(io::Error::other)
 }
 

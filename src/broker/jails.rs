@@ -6,17 +6,31 @@ use super::acts::{name_of, refused};
 use super::allowed::Allowed;
 use super::client::Done;
 use super::message::{Jail, Request};
-use crate::manage::config::NodeFile;
-use crate::manage::management::{self, Environment, Program};
+use super::process;
+use crate::config::NodeFile;
+use crate::config::environments::{Environment, Program};
 use crate::sys::jail::{Groups, Jailed, Starter};
 use crate::sys::seqpacket::SeqPacket;
 use crate::trust::Roles;
+use crate::wire::Digest;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// What starts jails for the node with this run directory, whose name their control groups have.
+pub fn jails_of(run_dir: &Path) -> io::Result<Starter> {
+    Starter::new("/proc/self/exe".into(), &jails_name(run_dir)?).map_err(io::Error::other)
+}
+
+/// The name of the control groups of the node with this run directory.
+pub(super) fn jails_name(run_dir: &Path) -> io::Result<String> {
+    let whole = std::path::absolute(run_dir)?;
+    let digest = hex::encode(Digest::of(whole.as_os_str().as_encoded_bytes()).0);
+    Ok(digest[..16].to_owned())
+}
 
 /// The environments of a configuration, and those that live.
 pub struct Jails {
@@ -85,9 +99,9 @@ impl Jails {
         };
         let starter = match &mut self.starter {
             Some(starter) => starter,
-            none => none.insert(crate::manage::jails_of(&self.run_dir).map_err(io::Error::other)?),
+            none => none.insert(jails_of(&self.run_dir)?),
         };
-        let started = management::start_process(starter, name, program)?;
+        let started = process::start(starter, name, program)?;
         let Jailed { pid, uid, process, control, weaker, groups } = started.jailed;
         let own = process.try_clone()?;
         let weaker = weaker.iter().map(|part| part.name().to_owned()).collect();

@@ -24,6 +24,7 @@ mod jails;
 mod listen;
 pub mod message;
 pub mod prepare;
+pub mod process;
 pub mod sandbox;
 mod server;
 mod sockets;
@@ -31,6 +32,7 @@ mod start;
 
 pub use client::{Done, ask, ask_at, is_there};
 pub use helpers::{HelpersJail, helper};
+pub use jails::jails_of;
 pub use listen::listen;
 pub use message::{Answer, Door, Helper, Lane, NAMES_MAX, Pin, PinRequest, Place, Request, Shape};
 pub use prepare::reach;

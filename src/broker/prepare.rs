@@ -6,8 +6,8 @@
 
 use super::captures;
 use super::message::Door;
-use crate::manage::config::NodeFile;
-use crate::manage::config::security::{User, is_root};
+use crate::config::NodeFile;
+use crate::config::security::{USERS, User, is_root};
 use crate::sys::jail::{self, Place};
 use crate::sys::own;
 use crate::sys::owners::{self, Untrusted};
@@ -22,9 +22,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-
-/// Users of nodes for which nobody has made one: numbers that no distribution gives away.
-pub const USERS: (u32, u32) = (60_578, 60_833);
 
 /// For how long another node may keep what this one waits for, its run directory or a store, and between two looks.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use super::message::Lane;
 use super::prepare::{self, Ready};
 use super::server::Lanes;
 use super::{client, sandbox, server};
-use crate::manage::config::NodeFile;
+use crate::config::NodeFile;
 use crate::sys::jail;
 use crate::sys::privileges::{self, Forked};
 use crate::sys::seqpacket::SeqPacket;

@@ -4,11 +4,11 @@ mod check;
 mod loader;
 
 use crate::broker;
-use crate::broker::sandbox::Part;
 use crate::clean;
+use crate::config::NodeFile;
+use crate::config::part::Part;
 use crate::kernel;
 use crate::manage::client::{Control, run_dir};
-use crate::manage::config::NodeFile;
 use crate::nodeos::reason::Reason;
 use crate::sys::jail;
 use anyhow::Context as _;

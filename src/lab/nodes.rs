@@ -5,9 +5,9 @@
 //! `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is left alone.
 
 use super::{Error, Lab, Node};
+use crate::config::default_run_dir;
 use crate::kernel::Pins;
 use crate::manage::client::Control;
-use crate::manage::config::default_run_dir;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -3,8 +3,8 @@
 pub mod plan;
 
 use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND};
-use super::config::default_run_dir;
 use crate::code::bundle::Bundle;
+use crate::config::default_run_dir;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, Digest, capsule};
 use serde_json::{Value, json};

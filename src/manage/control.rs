@@ -360,7 +360,7 @@ impl Handle {
 
 /// What the interfaces of native ports have dropped themselves, before the node had it or behind it. Nothing where the system does not say.
 fn add_losses(ports: &mut Value) {
-    let losses = super::netlink::losses().unwrap_or_default();
+    let losses = crate::sys::netlink::losses().unwrap_or_default();
     for port in ports.as_array_mut().into_iter().flatten() {
         if let Some([incoming, outgoing]) = port["name"].as_str().and_then(|name| losses.get(name)) {
             port["interface"] = json!({ "dropped_in": incoming, "dropped_out": outgoing });

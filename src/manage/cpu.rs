@@ -4,49 +4,15 @@
 //! wait in the system's queues, and those that find no room there are counted as missed.
 
 use crate::broker;
+use crate::config::cpu::CpuFile;
 use crate::schedule::Policy;
 use crate::schedule::share::CpuShare;
 use crate::sys::{clock, realtime};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// `[cpu]` of the configuration.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CpuFile {
-    /// How the CPU is divided among domains; by weight if nothing is said.
-    pub scheduler: Option<Policy>,
-    /// What the worker may use of one CPU, in the long run; the rest is the system's.
-    pub share: f64,
-    /// Whether it runs before all ordinary threads, in memory that stays in RAM.
-    pub realtime: bool,
-    /// Among real-time threads: 1 to 99.
-    pub priority: u8,
-    /// The CPUs it may run on; none: any.
-    pub affinity: Vec<usize>,
-}
-
-impl Default for CpuFile {
-    fn default() -> CpuFile {
-        CpuFile { scheduler: None, share: 1.0, realtime: false, priority: 10, affinity: Vec::new() }
-    }
-}
-
-impl CpuFile {
-    /// Says what cannot be.
-    pub fn check(&self) -> Result<(), String> {
-        if !(0.001..=1.0).contains(&self.share) {
-            return Err(format!("[cpu] share = {}: from 0.001 to 1, of one CPU", self.share));
-        }
-        if !(1..=99).contains(&self.priority) {
-            return Err(format!("[cpu] priority = {}: from 1 to 99", self.priority));
-        }
-        Ok(())
-    }
-}
 
 /// What became of it: counted by the worker, read by control.
 #[derive(Debug)]
@@ -155,19 +121,6 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_cannot_be_is_refused() {
-        assert!(CpuFile::default().check().is_ok());
-        for share in [0.0, -1.0, 1.1, f64::NAN] {
-            assert!(CpuFile { share, ..CpuFile::default() }.check().unwrap_err().contains("share"));
-        }
-        for priority in [0, 100] {
-            assert!(CpuFile { priority, ..CpuFile::default() }.check().unwrap_err().contains("priority"));
-        }
-        assert!(toml::from_str::<CpuFile>("scheduler = \"round-robin\"").is_err());
-        assert_eq!(toml::from_str::<CpuFile>("scheduler = \"bert\"").unwrap().scheduler, Some(Policy::Bert));
-    }
 
     #[test]
     fn a_thread_that_works_all_the_time_rests_and_a_whole_cpu_does_not() {

@@ -3,16 +3,16 @@
 //! A port is its interface by name: one that is deleted and made again is the port's again, by another number and with what addresses
 //! it has then.
 
-use super::config::{NodeFile, Opening, Plan};
 use super::control::Handle;
 use super::kernel;
-use super::netdev::Redirected;
-use super::netlink::{self, Carrier, Interface, Rules};
 use super::sockets::Again;
 use super::worker::Order;
+use crate::config::{NodeFile, Opening, Plan};
 use crate::kernel::{Asker, KernelHalf, RuledRoutes, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::port::PortId;
+use crate::sys::netdev::Redirected;
+use crate::sys::netlink::{self, Carrier, Interface, Rules};
 use crate::sys::threads::{self, Duty};
 use crate::topology::{Link, Port, Router, Routes};
 use anyhow::{Context, Result};

@@ -2,14 +2,12 @@
 //!
 //! The latter is done by the linker's thread, off the packet path.
 
-use super::config::{self, Plan};
-use super::netdev::{self, Redirected};
-use super::netlink;
 use super::ports::Before;
 use crate::broker;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
+use crate::config::{self, Plan};
 use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry, Setting, Settings};
 use crate::node::entry::EntryLimits;
 use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
@@ -19,6 +17,8 @@ use crate::port::{PeerId, PortId};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
 use crate::sys::ethtool;
+use crate::sys::netdev::{self, Redirected};
+use crate::sys::netlink;
 use crate::topology::{Link, Neighbour, Port, Routes};
 use crate::trust::Role;
 use crate::wire::ethernet::Mac;

@@ -8,118 +8,32 @@
 //!
 //! Its domain is a child of the root (PLAN on OSKit, figure 4.5; Snow on Silk, §1), and every environment of the configuration
 //! gets a domain below it, in the role that the security module ([`Roles::environment`]) lets it have. The environments themselves are processes
-//! (`process`), or shared objects that the role trusts with this process (`object`): one ends with its domain, and a domain with it. What ends is started again as its
+//! (`broker/process.rs`), or shared objects that the role trusts with this process (`object`): one ends with its domain, and a domain with it. What ends is started again as its
 //! `restart` says, later each time it fails soon. One thread does all this; the worker is only asked to create and end domains.
 //!
 //! [`Roles::environment`]: crate::trust::Roles::environment
 
 mod being;
 mod object;
-mod process;
 mod supervisor;
 
 pub use object::{ARGUMENT as OBJECT_ARGUMENT, run as run_object};
-pub use process::{Started, start as start_process};
 pub use supervisor::{BACK_OFF_MAX, State};
 
 use super::ee::ObjectHost;
+use crate::config::environments::{Environment, Program, Restart};
 use crate::node::EndedBy;
 use crate::nodeos::domain::DomainId;
 use crate::sys::jail::{Groups, Part, Starter};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use serde::Serialize;
 use std::io;
-use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use supervisor::{Order, Supervisor};
-
-/// Environments in processes that one node starts.
-pub const ENVIRONMENTS_MAX: usize = 64;
-
-/// Words of one command.
-pub const COMMAND_WORDS_MAX: usize = 64;
-
-/// When a process that has ended is started again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Restart {
-    /// Whenever it ends.
-    Always,
-    /// When it fails: by a status other than 0, by a signal, or because its domain was ended by the node.
-    #[default]
-    OnFailure,
-    /// Not.
-    Never,
-}
-
-/// An environment to be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Environment {
-    /// Its name, which is also that of its name space of files.
-    pub name: String,
-    /// What is run.
-    pub program: Program,
-    /// What its domain may use.
-    pub role: String,
-    /// When it is started again.
-    pub restart: Restart,
-}
-
-/// What an environment is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// A process of its own.
-    Process(Process),
-    /// A shared object in the node's process, with the words that its main function gets: its path is the first.
-    Object(Vec<String>),
-}
-
-/// The path or the name of what is run.
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Program::Process(Process { command: words, .. }) | Program::Object(words)) = self;
-        f.write_str(words.first().map_or("nothing", String::as_str))
-    }
-}
-
-/// As in the configuration.
-impl fmt::Display for Restart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Restart::Always => "always",
-            Restart::OnFailure => "on failure",
-            Restart::Never => "never",
-        })
-    }
-}
-
-/// A program in a process of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// What it may read besides the system's programs and libraries.
-    pub reads: Vec<PathBuf>,
-    /// Bytes that it may hold in its own memory.
-    pub data_bytes: u64,
-    /// Processes and threads that it may have.
-    pub tasks: u32,
-    /// Its share of the processor beside others.
-    pub cpu_weight: u32,
-    /// Hundredths of a processor that it may use; 0: no limit.
-    pub cpu_percent: u32,
-    /// From which users, first and last, it gets one of its own.
-    pub users: (u32, u32),
-    /// Whether it is in the host's network.
-    pub host_network: bool,
-    /// What of its jail must not be weaker.
-    pub required: Vec<Part>,
-}
 
 /// How an environment stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

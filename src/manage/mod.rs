@@ -8,7 +8,6 @@ pub mod account;
 pub mod apps;
 mod archive;
 pub mod client;
-pub mod config;
 pub mod control;
 pub mod cpu;
 mod domains;
@@ -19,8 +18,6 @@ pub mod kernel;
 pub mod linker;
 pub mod loader;
 pub mod management;
-pub mod netdev;
-pub mod netlink;
 pub mod plan;
 mod ports;
 mod recent;
@@ -35,6 +32,8 @@ use crate::broker;
 use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
+use crate::config::environments::Environment;
+use crate::config::{self, NodeFile, Plan, RouteSource};
 use crate::kernel::{KernelHalf, Setting, Settings, Steering};
 use crate::node::proofs::Guard;
 use crate::node::{EndedBy, NodeConfig};
@@ -47,11 +46,10 @@ use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use anyhow::{Context, Result};
-use config::{NodeFile, Plan, RouteSource};
 use control::Handle;
 use files::Files;
 use kernel::Left;
-use management::{Domains, Environment, Management, Member};
+use management::{Domains, Management, Member};
 use recent::Recent;
 use revoked::Revocations;
 use std::path::Path;
@@ -238,19 +236,7 @@ fn listen(half: Option<&KernelHalf>, steering: Option<&Steering>) -> std::io::Re
 
 /// Who starts environments in this process, if there is no broker to do that.
 fn starter(dir: &Path) -> Result<Option<Starter>> {
-    if broker::is_there() { Ok(None) } else { jails_of(dir).map(Some) }
-}
-
-/// What starts jails for the node with this run directory, whose name their control groups have.
-pub fn jails_of(dir: &Path) -> Result<Starter> {
-    Starter::new("/proc/self/exe".into(), &jails_name(dir)?).map_err(anyhow::Error::msg)
-}
-
-/// The name of the control groups of the node with this run directory.
-pub fn jails_name(dir: &Path) -> std::io::Result<String> {
-    let whole = std::path::absolute(dir)?;
-    let digest = hex::encode(Digest::of(whole.as_os_str().as_encoded_bytes()).0);
-    Ok(digest[..16].to_owned())
+    if broker::is_there() { Ok(None) } else { Ok(Some(broker::jails_of(dir)?)) }
 }
 
 /// The sockets of control and of processes that operators connect.

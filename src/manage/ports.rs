@@ -4,8 +4,8 @@ mod opener;
 
 pub(super) use opener::Opener;
 
-use super::config::{Opening, Plan};
 use crate::broker;
+use crate::config::{Opening, Plan};
 use crate::port::packet::{Change, PacketPort, Taker};
 use crate::port::pcap::Tap;
 use crate::port::udp::UdpPort;

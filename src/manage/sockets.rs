@@ -7,10 +7,10 @@ mod again;
 
 pub use again::Again;
 
-use super::config::{Opening, Plan, XdpFile, XdpMode};
 use super::kernel::{entry, redirected};
 use super::ports::Before;
 use crate::broker;
+use crate::config::{Opening, Plan, XdpFile, XdpMode};
 use crate::kernel::{KernelHalf, Lifted, SOCKETS, Steering};
 use crate::node::NodeConfig;
 use crate::port::packet::AROUND;
@@ -412,7 +412,7 @@ fn explain(error: &io::Error) -> String {
 }
 
 pub(super) fn interface_name(index: u32) -> io::Result<String> {
-    let known = super::netlink::interfaces()?;
+    let known = crate::sys::netlink::interfaces()?;
     let found = known.into_iter().find(|interface| interface.index == index).map(|interface| interface.name);
     found.ok_or_else(|| io::Error::other("the interface is gone"))
 }

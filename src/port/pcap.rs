@@ -7,7 +7,6 @@ use crate::wire::{Addr, ipv4, ipv6, udp};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 /// The file's first word: nanoseconds, in this host's octet order.
@@ -24,21 +23,6 @@ const SNAP: u32 = 65_535;
 
 /// UDP in an IP header.
 const UDP: u8 = 17;
-
-/// Whether an open file may be made a capture file: an ordinary one that is empty, or is one already, of whatever kind and host.
-pub fn is_capture(file: &File) -> io::Result<bool> {
-    const KINDS: [u32; 3] = [0xa1b2_c3d4, MAGIC, 0x0a0d_0d0a];
-    let facts = file.metadata()?;
-    let mut word = [0; 4];
-    if !facts.is_file() || (1..4).contains(&facts.len()) {
-        return Ok(false);
-    }
-    if facts.len() > 0 {
-        file.read_exact_at(&mut word, 0)?;
-    }
-    let word = u32::from_ne_bytes(word);
-    Ok(facts.len() == 0 || KINDS.contains(&word) || KINDS.contains(&word.swap_bytes()))
-}
 
 /// A capture file.
 pub struct Tap {

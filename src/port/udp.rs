@@ -6,14 +6,10 @@
 use super::queue::{Asking, SendQueue};
 use super::{Frame, FramePool, PeerId, PortId};
 use crate::broker;
-use crate::sys::mmsg::{Batch, RawAddr, deepen, dropped};
-use socket2::{Domain, Protocol, Socket, Type};
+use crate::sys::mmsg::{Batch, RawAddr, dropped};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-/// Octets of datagrams the kernel may keep for the socket.
-const BUFFER: usize = 8 << 20;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// A UDP socket between this node and its neighbours.
 pub struct UdpPort {
@@ -25,20 +21,6 @@ pub struct UdpPort {
     queue: SendQueue,
     /// Datagrams dropped for want of room, as far as they were told of.
     told: u32,
-}
-
-/// A socket that listens; what of it needs a privilege is room, and a port below 1024.
-pub fn bind(listen: SocketAddr) -> io::Result<OwnedFd> {
-    let socket = Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_only_v6(false)?;
-    socket.set_nonblocking(true)?;
-    // Without the right to more the system's limit applies; what it grants is enough for shorter bursts.
-    let deep = deepen(socket.as_fd(), BUFFER as u32);
-    let _ = deep.or_else(|_| socket.set_recv_buffer_size(BUFFER));
-    let _ = socket.set_send_buffer_size(BUFFER);
-    let at = RawAddr::new(listen).mapped();
-    socket.bind(&at.into())?;
-    Ok(socket.into())
 }
 
 impl UdpPort {

@@ -6,7 +6,7 @@ use anode::broker::Request;
 use anode::broker::acts::Acts;
 use anode::broker::allowed::Allowed;
 use anode::broker::given::{DISCOVERIES_MAX, PACKETS_MAX};
-use anode::manage::config::NodeFile;
+use anode::config::NodeFile;
 use anode::sys::privileges::standing;
 use rustix::fs::{FlockOperation, Mode, flock};
 use std::fs::{self, File};

@@ -209,7 +209,7 @@ fn configuration(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manage::config::NodeFile;
+    use crate::config::NodeFile;
 
     #[test]
     fn the_configuration_is_one_and_the_sink_has_a_route() {

@@ -266,7 +266,7 @@ pub(super) fn run(settings: &Settings, programs: &Programs, report: &mut Report)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manage::config::NodeFile;
+    use crate::config::NodeFile;
     use crate::wire::Addr;
     use std::net::IpAddr;
 

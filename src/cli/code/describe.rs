@@ -2,7 +2,7 @@
 
 use crate::code::bundle::{Bundle, Error, Kind};
 use crate::code::check::{self, Report};
-use crate::manage::config::NodeFile;
+use crate::config::NodeFile;
 use crate::manage::revoked::Revocations;
 use crate::trust::{Claim, CredentialSet, Roles};
 use anyhow::Result;

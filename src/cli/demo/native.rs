@@ -42,7 +42,7 @@ impl Native {
         let topology = Topology::parse(text, std::path::Path::new("examples/line/topology.toml"))?.renamed(&name)?;
         let lab = Lab::up(&topology)?.guarded();
         let capture = |node: &str, peer: &str| {
-            crate::manage::config::default_run_dir(&format!("{name}.{node}")).join(format!("to-{peer}.pcap"))
+            crate::config::default_run_dir(&format!("{name}.{node}")).join(format!("to-{peer}.pcap"))
         };
         let adjust = |node: &str, config: &mut toml::Table| {
             for port in config.get_mut("port").and_then(toml::Value::as_array_mut).into_iter().flatten() {
@@ -57,7 +57,7 @@ impl Native {
         };
         let daemons = lab.start_nodes(&std::env::current_exe()?, &adjust)?;
         let captures = [("a–r", "a"), ("r–b", "b")].map(|(link, peer)| (link.to_owned(), capture("r", peer))).to_vec();
-        let seat = Seat::at(&crate::manage::config::default_run_dir(&format!("{name}.a")), 0)?;
+        let seat = Seat::at(&crate::config::default_run_dir(&format!("{name}.a")), 0)?;
         Ok(Native { seat, begin: Instant::now(), loads: Vec::new(), origin: None, captures, daemons, lab })
     }
 
@@ -67,7 +67,7 @@ impl Native {
     }
 
     fn dir(&self, node: &str) -> PathBuf {
-        crate::manage::config::default_run_dir(&format!("{}.{node}", self.lab.topology().name))
+        crate::config::default_run_dir(&format!("{}.{node}", self.lab.topology().name))
     }
 }
 

@@ -5,9 +5,9 @@ mod limits;
 use crate::broker;
 use crate::broker::sandbox;
 use crate::code::bundle::Kind;
+use crate::config::NodeFile;
+use crate::config::environments::{Environment, Program};
 use crate::manage::Planned;
-use crate::manage::config::NodeFile;
-use crate::manage::management::{Environment, Program};
 use crate::nodeos::grants::Grants;
 use crate::nodeos::limits::OverBudget;
 use crate::trust::{Role, Symbols};
@@ -72,7 +72,7 @@ fn describe_environment(Environment { name, program, role, restart }: Environmen
 }
 
 /// What the process of an environment has.
-fn describe_jail(process: &crate::manage::management::Process) -> String {
+fn describe_jail(process: &crate::config::environments::Process) -> String {
     let cpu = if process.cpu_percent == 0 { "all".into() } else { format!("{} %", process.cpu_percent) };
     format!(
         "{} B of its own, {} processes and threads, weight {} and {cpu} of a CPU, a user from {} to {}",

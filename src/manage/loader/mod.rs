@@ -11,7 +11,6 @@ pub mod turns;
 pub mod workshop;
 
 use super::archive::Archive;
-use super::config::compiler::CompilerFile;
 use super::kernel::Messenger;
 use super::linker::Linker;
 use super::resolver::Resolver;
@@ -22,6 +21,7 @@ use crate::code::fetch::Source;
 use crate::code::run::Program;
 use crate::code::run::wasm::Compiler;
 use crate::code::store::Store;
+use crate::config::compiler::CompilerFile;
 use crate::ee::plan::Brought;
 use crate::node::{Effect, Linked};
 use crate::port::PortId;

@@ -1,8 +1,8 @@
 //! What runs for an environment, a process or an object of this one: how it is watched, ended, and how it has ended.
 
 use super::object::Object;
-use super::process::{self, Started};
 use super::{Domains, Environment, Member, Program};
+use crate::broker::process::{self, Started};
 use crate::nodeos::domain::DomainId;
 use crate::sys::jail::{Jailed, Part, Starter};
 use std::fs::File;

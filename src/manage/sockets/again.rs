@@ -5,7 +5,7 @@
 //! those are with the worker. The memory of the ones before goes with them. Numbers of sockets, and with them tickets and counters, stay.
 
 use super::{Copying, Layout, QueueSocket, Report, Wanted, connect, explain, without};
-use crate::manage::config::{XdpFile, XdpMode};
+use crate::config::{XdpFile, XdpMode};
 use crate::sys::ethtool;
 use crate::sys::xsk::XskSocket;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! their sockets still goes its way.
 
 use super::{Order, PORTS, Worker};
+use crate::config::Plan;
 use crate::kernel::Settings;
-use crate::manage::config::Plan;
 use crate::manage::kernel::Left;
 use crate::manage::ports::{Before, OpenPort, Opener, explain};
 use crate::node::Turn;

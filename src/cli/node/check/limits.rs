@@ -1,7 +1,7 @@
 //! What `anode node check` says of ports and of the tables that bound what others may use.
 
+use crate::config::{NodeFile, PortFile};
 use crate::manage::Planned;
-use crate::manage::config::{NodeFile, PortFile};
 use crate::node::entry::bytes_beside_others;
 use crate::node::proofs::{Demands, NeighbourKey};
 use crate::topology::{Neighbour, Port};

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn the_kernel_says_of_each_interface_whether_it_takes_redirected_frames() {
         let all = redirected().unwrap();
-        let lo = crate::manage::netlink::interfaces().unwrap().into_iter().find(|found| found.name == "lo").unwrap();
+        let lo = crate::sys::netlink::interfaces().unwrap().into_iter().find(|found| found.name == "lo").unwrap();
         assert_eq!(all.get(&lo.index), Some(&0), "the loopback interface has no XDP in its driver");
     }
 

@@ -2,12 +2,18 @@
 
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::bundle::Kind;
-use crate::manage::management::{COMMAND_WORDS_MAX, Environment, Process, Program, Restart};
 use crate::nodeos::file::check_holder;
 use crate::sys::jail::Part;
 use crate::trust::{ANYONE, Role, Roles};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::PathBuf;
+
+/// Environments in processes that one node starts.
+pub const ENVIRONMENTS_MAX: usize = 64;
+
+/// Words of one command.
+pub const COMMAND_WORDS_MAX: usize = 64;
 
 /// Processes and threads of every jail besides what it was granted: its init, who makes it, and the library's two.
 const OWN_TASKS: u32 = 4;
@@ -16,6 +22,83 @@ const OWN_TASKS: u32 = 4;
 const DATA_BYTES: u64 = 64 << 20;
 /// See [`DATA_BYTES`]: the stack that threads usually have.
 const THREAD_BYTES: u64 = 8 << 20;
+
+/// When a process that has ended is started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// Whenever it ends.
+    Always,
+    /// When it fails: by a status other than 0, by a signal, or because its domain was ended by the node.
+    #[default]
+    OnFailure,
+    /// Not.
+    Never,
+}
+
+/// An environment to be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// Its name, which is also that of its name space of files.
+    pub name: String,
+    /// What is run.
+    pub program: Program,
+    /// What its domain may use.
+    pub role: String,
+    /// When it is started again.
+    pub restart: Restart,
+}
+
+/// What an environment is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A process of its own.
+    Process(Process),
+    /// A shared object in the node's process, with the words that its main function gets: its path is the first.
+    Object(Vec<String>),
+}
+
+/// The path or the name of what is run.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Program::Process(Process { command: words, .. }) | Program::Object(words)) = self;
+        f.write_str(words.first().map_or("nothing", String::as_str))
+    }
+}
+
+/// As in the configuration.
+impl fmt::Display for Restart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Restart::Always => "always",
+            Restart::OnFailure => "on failure",
+            Restart::Never => "never",
+        })
+    }
+}
+
+/// A program in a process of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// What it may read besides the system's programs and libraries.
+    pub reads: Vec<PathBuf>,
+    /// Bytes that it may hold in its own memory.
+    pub data_bytes: u64,
+    /// Processes and threads that it may have.
+    pub tasks: u32,
+    /// Its share of the processor beside others.
+    pub cpu_weight: u32,
+    /// Hundredths of a processor that it may use; 0: no limit.
+    pub cpu_percent: u32,
+    /// From which users, first and last, it gets one of its own.
+    pub users: (u32, u32),
+    /// Whether it is in the host's network.
+    pub host_network: bool,
+    /// What of its jail must not be weaker.
+    pub required: Vec<Part>,
+}
 
 /// An execution environment of the file.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,7 +1,8 @@
 //! The process of an environment: the jail that it gets, and its connection to the node, which it has from its birth.
 
-use super::Process;
-use crate::broker::{self, Request};
+use super::client::ask;
+use super::message::Request;
+use crate::config::environments::Process;
 use crate::sys::jail::{Group, Groups, Identity, Jail, Jailed, Limits, Part, Paths, Program, Starter};
 use crate::sys::seqpacket::SeqPacket;
 use std::fs::File;
@@ -44,8 +45,8 @@ pub fn start(starter: &Starter, name: &str, process: &Process) -> io::Result<Sta
 }
 
 /// Has the process of an environment started by the broker, which removes its control groups when it is told to [clear](clear).
-pub(super) fn have_started(name: &str) -> io::Result<Started> {
-    let done = broker::ask(&Request::Start { environment: name.into() }, &[])?;
+pub fn have_started(name: &str) -> io::Result<Started> {
+    let done = ask(&Request::Start { environment: name.into() }, &[])?;
     let (jail, [process, control, said, door]) = done.jail()?;
     let weaker = Part::ALL.into_iter().filter(|part| jail.weaker.iter().any(|name| name == part.name())).collect();
     let (pid, uid, control) = (jail.pid, jail.uid, SeqPacket::of(control));
@@ -55,8 +56,8 @@ pub(super) fn have_started(name: &str) -> io::Result<Started> {
 }
 
 /// What the broker has of the jail of an environment that has ended goes.
-pub(super) fn clear(process: u32) {
-    if let Err(error) = broker::ask(&Request::Clear { process }, &[]) {
+pub fn clear(process: u32) {
+    if let Err(error) = ask(&Request::Clear { process }, &[]) {
         tracing::warn!(process, %error, "something of an environment stays");
     }
 }

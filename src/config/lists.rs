@@ -1,8 +1,8 @@
 //! Lists of a configuration that could not become what they say: the node's tables would leave out what
 //! stands in them twice or beyond their limit.
 
+use super::environments::ENVIRONMENTS_MAX;
 use super::{ConfigError, NodeFile, PortFile, wrong};
-use crate::manage::management::ENVIRONMENTS_MAX;
 use crate::nodeos::domain::DOMAINS_MAX;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
 use std::collections::HashSet;
