@@ -5,13 +5,13 @@
 //! is not understood is passed over: one odd route must not hide all others. Of a route over several
 //! next hops the first whose link is up counts.
 
+mod dump;
+
 use super::netdev;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
-};
+use dump::{ANSWER, ask, dump};
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::{
@@ -20,19 +20,13 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::HashMap;
 use std::io;
 
 /// Table of routes that people and daemons set (`RT_TABLE_MAIN`).
 const MAIN: u32 = 254;
-
-/// Octets of a netlink message's header.
-const HEADER: usize = 16;
-
-/// Octets of one answer of the kernel.
-const ANSWER: usize = 64 << 10;
 
 /// Multicast groups that tell of changed links, addresses, routes and rules (`RTNLGRP_*`): link, IPv4
 /// address, IPv4 route, IPv4 rule, IPv6 address, IPv6 route, IPv6 rule.
@@ -368,144 +362,5 @@ fn address(addr: &RouteAddress) -> Option<Addr> {
     }
 }
 
-/// Asks the kernel for all objects of one kind.
-fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-    ask(request, NLM_F_DUMP | NLM_F_REQUEST)
-}
-
-fn ask(request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    let mut packet = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(request));
-    packet.header.flags = flags;
-    packet.header.sequence_number = 1;
-    packet.finalize();
-    let mut bytes = vec![0; packet.buffer_len()];
-    packet.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let (mut answer, mut buffer) = (Answer::default(), vec![0; ANSWER]);
-    while !answer.done {
-        let got = socket.recv(&mut &mut buffer[..], 0)?;
-        answer.take(&buffer[..got])?;
-    }
-    if answer.skipped > 0 {
-        tracing::warn!(messages = answer.skipped, "passed over what the kernel says and nobody here understands");
-    }
-    Ok(answer.found)
-}
-
-/// What the kernel answers, as far as it has come.
-#[derive(Default)]
-struct Answer {
-    found: Vec<RouteNetlinkMessage>,
-    /// Messages that were not understood.
-    skipped: usize,
-    done: bool,
-}
-
-impl Answer {
-    /// Takes the messages of one datagram in.
-    fn take(&mut self, datagram: &[u8]) -> io::Result<()> {
-        let mut rest = datagram;
-        while let (Some(length), Some(kind)) = (rest.first_chunk::<4>(), rest.get(4..6)) {
-            let length = u32::from_ne_bytes(*length) as usize;
-            let kind = u16::from_ne_bytes([kind[0], kind[1]]);
-            let Some(bytes) = rest.get(..length).filter(|_| length >= HEADER) else {
-                self.skipped += 1;
-                break;
-            };
-            match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).map(|message| message.payload) {
-                Ok(NetlinkPayload::Done(_)) => self.done = true,
-                Ok(NetlinkPayload::Error(error)) if error.code.is_none() => self.done = true,
-                Ok(NetlinkPayload::Error(error)) => return Err(error.to_io()),
-                Ok(NetlinkPayload::InnerMessage(inner)) => self.found.push(inner),
-                Ok(_) => {}
-                Err(error) if kind == NLMSG_DONE || kind == NLMSG_ERROR => {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, error.to_string()));
-                }
-                Err(error) => {
-                    tracing::debug!(%error, kind, "netlink message not understood");
-                    self.skipped += 1;
-                }
-            }
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_loopback_interface_is_found_with_its_address() {
-        let all = interfaces().unwrap();
-        let lo = all.iter().find(|interface| interface.name == "lo").unwrap();
-        assert!(lo.index > 0 && lo.mtu > 1500);
-        assert!(lo.addresses.iter().any(|(addr, _)| addr.to_string() == "127.0.0.1"));
-        routes().unwrap();
-        assert!(losses().unwrap().contains_key("lo"));
-    }
-    /// A route to 192.0.2.0/24 with these attributes, as the kernel writes it.
-    fn written(attributes: Vec<RouteAttribute>) -> Vec<u8> {
-        let mut route = RouteMessage::default();
-        route.header.address_family = AddressFamily::Inet;
-        route.header.destination_prefix_length = 24;
-        route.header.table = MAIN as u8;
-        route.header.kind = RouteType::Unicast;
-        route.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet([192, 0, 2, 0].into()))];
-        route.attributes.extend(attributes);
-        let payload = NetlinkPayload::from(RouteNetlinkMessage::NewRoute(route));
-        let mut message = NetlinkMessage::new(NetlinkHeader::default(), payload);
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        bytes
-    }
-
-    fn gateway(last: u8) -> RouteAttribute {
-        RouteAttribute::Gateway(RouteAddress::Inet([10, 0, 0, last].into()))
-    }
-
-    /// Gateway's last octet and interface of each route of an answer.
-    fn found(answer: &Answer) -> Vec<(u8, u32)> {
-        let mut routes = Vec::new();
-        for message in &answer.found {
-            let RouteNetlinkMessage::NewRoute(message) = message else { continue };
-            hops(message, &mut routes);
-        }
-        routes.iter().map(|route| (route.via.0[15], route.interface)).collect()
-    }
-
-    #[test]
-    fn a_message_that_is_not_understood_costs_no_other() {
-        let good = written(vec![gateway(1), RouteAttribute::Oif(3)]);
-        let mut odd = good.clone();
-        // The first attribute, a destination, is said to have no room for an address.
-        odd[28] = 5;
-        let cut = &good[..good.len() - 4];
-        let datagram: Vec<u8> = [&odd[..], &good, &odd, &good, cut].concat();
-        let mut answer = Answer::default();
-        answer.take(&datagram).unwrap();
-        assert_eq!((found(&answer), answer.skipped, answer.done), (vec![(1, 3); 2], 3, false));
-        for length in 0..datagram.len() {
-            Answer::default().take(&datagram[..length]).unwrap();
-        }
-    }
-
-    #[test]
-    fn the_first_next_hop_that_is_up_comes_first() {
-        let hop = |last: u8, flags: RouteNextHopFlags| {
-            let mut hop = netlink_packet_route::route::RouteNextHop::default();
-            (hop.flags, hop.interface_index, hop.attributes) = (flags, u32::from(last), vec![gateway(last)]);
-            hop
-        };
-        let (down, dead, up) = (RouteNextHopFlags::Linkdown, RouteNextHopFlags::Dead, RouteNextHopFlags::empty());
-        let hops = vec![hop(1, down), hop(2, dead), hop(3, up), hop(4, up)];
-        let mut answer = Answer::default();
-        answer.take(&written(vec![RouteAttribute::MultiPath(hops)])).unwrap();
-        assert_eq!(found(&answer), [(3, 3), (4, 4)]);
-    }
-}
+mod tests;
