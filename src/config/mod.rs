@@ -16,14 +16,16 @@ pub mod jail;
 mod lists;
 pub mod part;
 pub mod plan;
+mod ports;
 mod remarks;
+mod routes;
 pub mod security;
 mod written;
 
 use crate::node::{NodeConfig, Sizes};
 use crate::port::{PeerId, PortId};
 use crate::sys::netlink::{self, Interface};
-use crate::topology::{Link, Neighbour, NextHop, Port, Routes};
+use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
 use cpu::CpuFile;
@@ -32,10 +34,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Octets of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
-/// IPv6 and UDP headers.
-const OVERLAY_MTU: usize = 1452;
 
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
@@ -335,153 +333,6 @@ impl NodeFile {
         let now = |file: &PortFile| file.packet.as_ref().and_then(|_| file.plan(interfaces).ok());
         self.ports.iter().map(now).collect()
     }
-
-    /// What no kernel knows: static routes, and neighbours on overlays.
-    pub fn fixed_routes(&self, config: &NodeConfig) -> Result<Routes, ConfigError> {
-        let mut all = self.given_routes(config)?;
-        for (at, _) in config.ports.iter().enumerate().filter(|(_, port)| port.link == Link::Overlay) {
-            all.extend(on_overlay(config, PortId(at as u16)));
-        }
-        Ok(Routes::new(all))
-    }
-
-    fn given_routes(&self, config: &NodeConfig) -> Result<Vec<(Prefix, NextHop)>, ConfigError> {
-        let mut all = Vec::new();
-        for route in &self.static_routes {
-            let Some(port) = port_towards(config, route.via) else {
-                return wrong(format!(
-                    "route to {} via {}: no port has this next hop in its subnet or as a neighbour",
-                    route.to, route.via
-                ));
-            };
-            all.push((route.to, NextHop { port, via: route.via }));
-        }
-        Ok(all)
-    }
-
-    /// The routing table: static routes first, then the kernel's, then what is on the links.
-    pub fn routes(&self, config: &NodeConfig, plans: &[Plan]) -> Result<Routes, ConfigError> {
-        let mut all = self.given_routes(config)?;
-        if self.routes == RouteSource::Kernel {
-            let kernel = netlink::routes()
-                .map_err(|error| ConfigError(format!("cannot read the kernel's routes by netlink: {error}")))?;
-            let port = |interface: u32| {
-                let known = plans
-                    .iter()
-                    .position(|plan| matches!(plan.opening, Opening::Packet { interface: i, .. } if i == interface));
-                known.map(|at| PortId(at as u16))
-            };
-            all.extend(
-                kernel
-                    .iter()
-                    .filter_map(|route| Some((route.to, NextHop { port: port(route.interface)?, via: route.via }))),
-            );
-        }
-        for (at, port) in config.ports.iter().enumerate() {
-            let id = PortId(at as u16);
-            match port.link {
-                Link::Ethernet { .. } => {
-                    let hop = NextHop { port: id, via: Addr::UNSPECIFIED };
-                    all.extend(port.addresses.iter().map(|(_, subnet)| (*subnet, hop)));
-                }
-                Link::Overlay => all.extend(on_overlay(config, id)),
-            }
-        }
-        Ok(Routes::new(all))
-    }
-}
-
-/// On an overlay there is nobody but the neighbours.
-fn on_overlay(config: &NodeConfig, port: PortId) -> impl Iterator<Item = (Prefix, NextHop)> {
-    let known = config.neighbours.iter().filter(move |neighbour| neighbour.port == port);
-    known.map(move |near| (Prefix::host(near.addr), NextHop { port, via: near.addr }))
-}
-
-impl PortFile {
-    /// Its name, as people are told it.
-    fn title(&self) -> String {
-        let interface = self.name.as_ref().or(self.packet.as_ref()).cloned();
-        interface.unwrap_or_else(|| format!("udp-{}", self.udp.map_or(0, |listen| listen.port())))
-    }
-
-    fn plan(&self, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
-        match (&self.udp, &self.packet) {
-            (Some(listen), None) => self.plan_udp(*listen),
-            (None, Some(interface)) => self.plan_packet(interface, interfaces),
-            _ => wrong("a [[port]] has either udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\""),
-        }
-    }
-
-    fn plan_udp(&self, listen: SocketAddr) -> Result<(Port, Plan), ConfigError> {
-        let name = self.title();
-        let mut addresses = Vec::new();
-        for text in &self.address {
-            let (addr, _) = text.split_once('/').unwrap_or((text, ""));
-            let subnet = text.parse::<Prefix>().map_err(|why| ConfigError(format!("port {name}: {why}")))?;
-            let addr = addr.parse().map_err(|_| ConfigError(format!("port {name}: '{addr}' is no address")))?;
-            addresses.push((addr, subnet));
-        }
-        if addresses.is_empty() {
-            return wrong(format!("port {name}: an overlay port needs address = [\"10.0.0.1/24\"], the node's own"));
-        }
-        if self.xdp {
-            return wrong(format!("port {name}: xdp = true is for native ports (packet = \"INTERFACE\")"));
-        }
-        if self.kernel {
-            return wrong(format!("port {name}: kernel = true is for native ports (packet = \"INTERFACE\")"));
-        }
-        let mut peers = Vec::new();
-        for neighbour in &self.neighbours {
-            match neighbour.at {
-                Some(at) => peers.push(at),
-                None => {
-                    return wrong(format!(
-                        "port {name}: neighbour {} of an overlay port needs at = \"ADDRESS:PORT\"",
-                        neighbour.address
-                    ));
-                }
-            }
-        }
-        let port = Port {
-            name,
-            link: Link::Overlay,
-            addresses,
-            mtu: self.mtu.unwrap_or(OVERLAY_MTU),
-            bits_per_second: self.bits_per_second,
-            ceiling: self.ceiling()?,
-        };
-        Ok((port, Plan { opening: Opening::Udp(listen, peers), pcap: self.pcap.clone() }))
-    }
-
-    fn plan_packet(&self, name: &str, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
-        let Some(interface) = interfaces.iter().find(|interface| interface.name == name) else {
-            let known: Vec<_> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
-            return wrong(format!("port packet = \"{name}\": no such interface here; there are {}", known.join(", ")));
-        };
-        let Some(mac) = interface.mac else {
-            return wrong(format!("port packet = \"{name}\": not an Ethernet interface"));
-        };
-        if !self.address.is_empty() || self.neighbours.iter().any(|neighbour| neighbour.at.is_some()) {
-            return wrong(format!(
-                "port packet = \"{name}\": addresses are the interface's own; leave address and at out"
-            ));
-        }
-        let port = Port {
-            name: self.name.clone().unwrap_or_else(|| name.to_owned()),
-            link: Link::Ethernet { mac, answers: false },
-            addresses: interface.addresses.clone(),
-            mtu: self.mtu.unwrap_or(interface.mtu),
-            bits_per_second: self.bits_per_second,
-            ceiling: self.ceiling()?,
-        };
-        let opening = Opening::Packet { interface: interface.index, kernel: self.kernel, xdp: self.xdp };
-        Ok((port, Plan { opening, pcap: self.pcap.clone() }))
-    }
-}
-
-fn port_towards(config: &NodeConfig, via: Addr) -> Option<PortId> {
-    let neighbour = config.neighbours.iter().find(|neighbour| neighbour.addr == via).map(|neighbour| neighbour.port);
-    neighbour.or_else(|| config.ports.iter().position(|port| port.on_link(via)).map(|at| PortId(at as u16)))
 }
 
 /// Where the sockets of a node of this name are unless its file says otherwise.

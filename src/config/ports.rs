@@ -1,0 +1,94 @@
+//! How a `[[port]]` of the configuration becomes a port of the node.
+
+use super::{ConfigError, Opening, Plan, PortFile, wrong};
+use crate::sys::netlink::Interface;
+use crate::topology::{Link, Port};
+use crate::wire::Prefix;
+use std::net::SocketAddr;
+
+/// Octets of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
+/// IPv6 and UDP headers.
+const OVERLAY_MTU: usize = 1452;
+
+impl PortFile {
+    /// Its name, as people are told it.
+    pub(super) fn title(&self) -> String {
+        let interface = self.name.as_ref().or(self.packet.as_ref()).cloned();
+        interface.unwrap_or_else(|| format!("udp-{}", self.udp.map_or(0, |listen| listen.port())))
+    }
+
+    /// The port, as the host's interfaces are now.
+    pub(super) fn plan(&self, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
+        match (&self.udp, &self.packet) {
+            (Some(listen), None) => self.plan_udp(*listen),
+            (None, Some(interface)) => self.plan_packet(interface, interfaces),
+            _ => wrong("a [[port]] has either udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\""),
+        }
+    }
+
+    fn plan_udp(&self, listen: SocketAddr) -> Result<(Port, Plan), ConfigError> {
+        let name = self.title();
+        let mut addresses = Vec::new();
+        for text in &self.address {
+            let (addr, _) = text.split_once('/').unwrap_or((text, ""));
+            let subnet = text.parse::<Prefix>().map_err(|why| ConfigError(format!("port {name}: {why}")))?;
+            let addr = addr.parse().map_err(|_| ConfigError(format!("port {name}: '{addr}' is no address")))?;
+            addresses.push((addr, subnet));
+        }
+        if addresses.is_empty() {
+            return wrong(format!("port {name}: an overlay port needs address = [\"10.0.0.1/24\"], the node's own"));
+        }
+        if self.xdp {
+            return wrong(format!("port {name}: xdp = true is for native ports (packet = \"INTERFACE\")"));
+        }
+        if self.kernel {
+            return wrong(format!("port {name}: kernel = true is for native ports (packet = \"INTERFACE\")"));
+        }
+        let mut peers = Vec::new();
+        for neighbour in &self.neighbours {
+            match neighbour.at {
+                Some(at) => peers.push(at),
+                None => {
+                    return wrong(format!(
+                        "port {name}: neighbour {} of an overlay port needs at = \"ADDRESS:PORT\"",
+                        neighbour.address
+                    ));
+                }
+            }
+        }
+        let port = Port {
+            name,
+            link: Link::Overlay,
+            addresses,
+            mtu: self.mtu.unwrap_or(OVERLAY_MTU),
+            bits_per_second: self.bits_per_second,
+            ceiling: self.ceiling()?,
+        };
+        Ok((port, Plan { opening: Opening::Udp(listen, peers), pcap: self.pcap.clone() }))
+    }
+
+    fn plan_packet(&self, name: &str, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
+        let Some(interface) = interfaces.iter().find(|interface| interface.name == name) else {
+            let known: Vec<_> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+            return wrong(format!("port packet = \"{name}\": no such interface here; there are {}", known.join(", ")));
+        };
+        let Some(mac) = interface.mac else {
+            return wrong(format!("port packet = \"{name}\": not an Ethernet interface"));
+        };
+        if !self.address.is_empty() || self.neighbours.iter().any(|neighbour| neighbour.at.is_some()) {
+            return wrong(format!(
+                "port packet = \"{name}\": addresses are the interface's own; leave address and at out"
+            ));
+        }
+        let port = Port {
+            name: self.name.clone().unwrap_or_else(|| name.to_owned()),
+            link: Link::Ethernet { mac, answers: false },
+            addresses: interface.addresses.clone(),
+            mtu: self.mtu.unwrap_or(interface.mtu),
+            bits_per_second: self.bits_per_second,
+            ceiling: self.ceiling()?,
+        };
+        let opening = Opening::Packet { interface: interface.index, kernel: self.kernel, xdp: self.xdp };
+        Ok((port, Plan { opening, pcap: self.pcap.clone() }))
+    }
+}
