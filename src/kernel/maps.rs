@@ -1,16 +1,20 @@
 //! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
 
+mod usage;
+mod ways;
+
 use super::layout::{
-    BUDGET, BUDGET_MOST, BUDGETS, CEILINGS, CEILINGS_MAP, CODES, DEVICES, LAYOUT, NEAR, NEAR_SIZE, NODE, PORT_SIZE,
-    PROBES, PROGRAMS, RAISE, SETS_OF_LINKS, TRANSMIT, USAGE, known, layout, records,
+    BUDGETS, CODES, DEVICES, LAYOUT, NODE, PORT_SIZE, PROBES, RAISE, SETS_OF_LINKS, TRANSMIT, known, layout, records,
 };
 use super::own;
 use crate::sys::bpf::{Map, MapShape, possible_cpus};
-use crate::topology::NextHop;
 use crate::wire::ethernet::Mac;
-use crate::wire::{Addr, Digest, Prefix};
+use crate::wire::{Addr, Digest};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+pub(super) use usage::budget;
+pub use usage::{KernelCounts, KernelUsage};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
 pub(super) const VERSION: u32 = 7;
@@ -51,40 +55,6 @@ pub struct CodeEntry {
     pub made_of: [u8; 24],
 }
 
-/// What became of the packets of one code in the kernel half: `struct usage`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct KernelUsage {
-    /// Packets its program ran on.
-    pub packets: u64,
-    /// Children that left from here.
-    pub children: u64,
-    /// Their octets.
-    pub bytes: u64,
-    /// Sent on to a next hop.
-    pub forwarded: u64,
-    /// Given to the user half with a verdict.
-    pub passed_up: u64,
-    /// Dropped by the code.
-    pub dropped_by_code: u64,
-    /// Dropped for a verdict that does not exist.
-    pub dropped_for_verdict: u64,
-    /// Dropped because its domain had used up its packets or its time.
-    pub dropped_over_budget: u64,
-    /// Nanoseconds, extrapolated from one of 64 to 256 packets.
-    pub time_ns: u64,
-}
-
-/// Capsules at the ingress: `struct counts`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct KernelCounts {
-    /// Capsules seen, in the form that the kernel half handles.
-    pub received: u64,
-    /// Frames that pretended to come from the kernel half.
-    pub dropped_forged: u64,
-    /// Capsules beyond what those of their port may use of a CPU.
-    pub dropped_over_share: u64,
-}
-
 /// All maps.
 #[derive(Debug)]
 pub struct Maps {
@@ -108,9 +78,6 @@ pub(super) fn said_of_node(map: &Map) -> io::Result<SaidOfNode> {
     let (neighbours, version) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
     Ok(SaidOfNode { version, generation: word64(&value, 0), origin: word64(&value, 24), neighbours })
 }
-
-/// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
-const RATE_MAX: u64 = 100_000_000_000;
 
 impl Maps {
     /// Makes them.
@@ -316,158 +283,6 @@ impl Maps {
         remove_known(self.of("programs_map")?, slot)
     }
 
-    /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
-    pub fn set_near(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
-        let mut value = [0; NEAR_SIZE];
-        value[..16].copy_from_slice(&addr.0);
-        value[16..20].copy_from_slice(&interface.to_ne_bytes());
-        value[20..24].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
-        self.set("near_map", place(addr, interface, NEAR), &value)
-    }
-
-    /// Whether a capsule of a neighbour behind an interface has come since this was asked last.
-    pub fn take_heard(&self, addr: Addr, interface: u32) -> io::Result<bool> {
-        let (map, key) = (self.of("near_map")?, place(addr, interface, NEAR).to_ne_bytes());
-        let mut value = [0; NEAR_SIZE];
-        map.get(&key, &mut value)?;
-        let its = value[..16] == addr.0 && value[16..20] == interface.to_ne_bytes();
-        let heard = its && value[24..28] != [0; 4];
-        if heard {
-            value[24..28].fill(0);
-            map.set(&key, &value)?;
-        }
-        Ok(heard)
-    }
-
-    /// The neighbours that are known: address, interface, number.
-    pub fn near(&self) -> io::Result<Vec<(Addr, u32, u32)>> {
-        let map = self.of("near_map")?;
-        let mut found = Vec::new();
-        for place in 0..NEAR {
-            let mut value = [0; NEAR_SIZE];
-            map.get(&place.to_ne_bytes(), &mut value)?;
-            let (mut addr, end) = ([0; 16], word64(&value, 16));
-            addr.copy_from_slice(&value[..16]);
-            let (interface, number) = (end as u32, (end >> 32) as u32);
-            found.extend((number > 0).then(|| (Addr(addr), interface, number - 1)));
-        }
-        Ok(found)
-    }
-
-    /// Tells the address of the neighbour with this number.
-    pub fn set_neighbour(&self, number: u32, addr: Addr) -> io::Result<()> {
-        self.set("neighbours_map", number, &addr.0)
-    }
-
-    /// Tells of a route, or of an address of the node's own.
-    pub fn set_route(&self, to: Prefix, next: Option<NextHop>) -> io::Result<()> {
-        let mut value = [0; 24];
-        match next {
-            Some(next) => {
-                value[..16].copy_from_slice(&next.via.0);
-                value[16..20].copy_from_slice(&u32::from(next.port.0).to_ne_bytes());
-            }
-            None => value[20..].copy_from_slice(&1u32.to_ne_bytes()),
-        }
-        self.of("routes_map")?.set(&prefix(to), &value)
-    }
-
-    /// The prefixes of all routes and addresses that were told.
-    pub fn prefixes(&self) -> io::Result<Vec<Prefix>> {
-        let (map, mut found, mut last) = (self.of("routes_map")?, Vec::new(), None::<Vec<u8>>);
-        while let Some(key) = map.next_key(last.as_deref())? {
-            if let (Some(length), Some(addr)) = (key.first_chunk(), key[4..].first_chunk()) {
-                found.push(Prefix { addr: Addr(*addr), length: u32::from_ne_bytes(*length) as u8 });
-            }
-            last = Some(key);
-        }
-        Ok(found)
-    }
-
-    /// Takes a route out.
-    pub fn remove_route(&self, to: Prefix) -> io::Result<()> {
-        self.of("routes_map")?.remove(&prefix(to))
-    }
-
-    /// What became of the packets of the code in a slot.
-    pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
-        let [packets, bytes, passed_up, by_code, by_verdict, by_budget, time_ns, _] = self.usage_words(slot)?;
-        let [children] = self.sums("broods_map", slot)?;
-        // Read while packets pass: these may be newer than `packets`.
-        let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
-        Ok(KernelUsage {
-            packets,
-            children,
-            bytes,
-            forwarded,
-            passed_up,
-            dropped_by_code: by_code,
-            dropped_for_verdict: by_verdict,
-            dropped_over_budget: by_budget,
-            time_ns,
-        })
-    }
-
-    /// The words of `struct usage` of a slot, over all CPUs.
-    fn usage_words(&self, slot: u32) -> io::Result<[u64; 8]> {
-        let (map, mut sums) = (self.of(USAGE)?, [0u64; 8]);
-        for cpu in 0..possible_cpus()? as u32 {
-            let mut value = [0; 64];
-            map.get(&(cpu * PROGRAMS + slot).to_ne_bytes(), &mut value)?;
-            for (sum, word) in sums.iter_mut().zip(value.as_chunks::<8>().0) {
-                *sum += u64::from_ne_bytes(*word);
-            }
-        }
-        Ok(sums)
-    }
-
-    /// Forgets what became of the packets of the code in a slot.
-    pub fn clear_usage(&self, slot: u32) -> io::Result<()> {
-        for cpu in 0..possible_cpus()? as u32 {
-            self.set(USAGE, cpu * PROGRAMS + slot, &[0; 64])?;
-        }
-        let broods = self.of("broods_map")?;
-        broods.set(&slot.to_ne_bytes(), &vec![0; broods.value_size()])
-    }
-
-    /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
-    /// the user half has spent of them so far. One packet can take `most` nanoseconds.
-    pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2], most: u32) -> io::Result<()> {
-        let mut value = budget(rates, spent);
-        value[BUDGET_MOST].copy_from_slice(&most.to_ne_bytes());
-        self.set(BUDGETS, slot, &value)
-    }
-
-    /// Nanoseconds that one packet of the code in a slot can take.
-    pub fn most_of(&self, slot: u32) -> io::Result<u32> {
-        let mut value = [0; BUDGET];
-        self.of(BUDGETS)?.get(&slot.to_ne_bytes(), &mut value)?;
-        Ok(word64(&value, BUDGET_MOST.start) as u32)
-    }
-
-    /// Capsules at the ingress, and what came by these interfaces and pretended to come from there.
-    pub fn counts(&self, interfaces: impl Iterator<Item = u32>) -> io::Result<KernelCounts> {
-        let [received] = self.sums("current_map", 0)?;
-        let mut dropped_forged = 0;
-        for interface in interfaces {
-            let [.., forged] = self.sums::<5>("lifted_map", interface)?;
-            dropped_forged += forged;
-        }
-        let dropped_over_share = self.over_share(0..CEILINGS)?;
-        Ok(KernelCounts { received, dropped_forged, dropped_over_share })
-    }
-
-    /// Capsules dropped at the ceilings of these ports, by number, over all CPUs.
-    pub fn over_share(&self, ports: core::ops::Range<u32>) -> io::Result<u64> {
-        let (map, mut refused) = (self.of(CEILINGS_MAP)?, 0);
-        for place in (0..possible_cpus()? as u32).flat_map(|cpu| ports.clone().map(move |port| cpu * CEILINGS + port)) {
-            let mut value = [0; 64];
-            map.get(&place.to_ne_bytes(), &mut value)?;
-            refused += word64(&value, 24);
-        }
-        Ok(refused)
-    }
-
     /// The first counters of an entry, over all CPUs.
     pub(super) fn sums<const COUNT: usize>(&self, name: &str, key: u32) -> io::Result<[u64; COUNT]> {
         sums(self.of(name)?, key)
@@ -489,16 +304,6 @@ pub(super) fn sums<const COUNT: usize>(map: &Map, key: u32) -> io::Result<[u64; 
         }
     }
     Ok(sums)
-}
-
-/// A full `struct budget` of so many packets, and so many nanoseconds of time, a second.
-pub(super) fn budget(rates: [u64; 2], spent: [u64; 2]) -> [u8; BUDGET] {
-    let [packets, time] = rates.map(|rate| rate.min(RATE_MAX));
-    // The lock and parts; rates; full buckets; never looked at; what is charged.
-    let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
-    let mut value = [0; BUDGET];
-    value.copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
-    value
 }
 
 /// `struct port`, without sockets.
@@ -523,14 +328,6 @@ fn remove_known(map: &Map, key: u32) -> io::Result<()> {
 
 fn word64(value: &[u8], at: usize) -> u64 {
     value[at..].first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
-}
-
-/// `struct prefix`.
-fn prefix(to: Prefix) -> [u8; 20] {
-    let mut key = [0; 20];
-    key[..4].copy_from_slice(&u32::from(to.length).to_ne_bytes());
-    key[4..].copy_from_slice(&to.addr.0);
-    key
 }
 
 /// The places where a code can stand, best first.
@@ -563,7 +360,7 @@ fn device(interface: u32, behind: Option<BorrowedFd<'_>>) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::NEXT_HOPS;
+    use super::super::layout::{NEAR, NEXT_HOPS};
     use super::*;
 
     #[test]
