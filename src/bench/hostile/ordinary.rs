@@ -25,6 +25,9 @@ const DEAR: &str = "kernel half, dear code";
 const ORDINARY: u32 = 7_000;
 const SIZE: usize = 300;
 
+/// Bytes of a capsule's IP packet: behind its headers there is room for what the dear code looks at.
+const CAPSULE: usize = 144;
+
 /// Frames of the flood that are sent at once.
 const FLOOD: u32 = 1 << 16;
 const BATCH: u32 = 64;
@@ -92,7 +95,7 @@ fn through(
     let ordinary = frame(destination(0), NO_CAPSULES, &vec![0x5a; SIZE - super::super::line::IP_UDP]);
     pace.ask(&format!("load {}", hex::encode(ordinary)))?;
     let mut running = channel.with_router(|channel| variant.start(&channel.site))?;
-    let sent = channel.load(&Stream::plain(128, BATCH), codes)?;
+    let sent = channel.load(&Stream::plain(CAPSULE, BATCH), codes)?;
     variant.warm(&mut channel, running.as_mut(), 1, &sent)?;
     let before = channel.forwarded_by_linux();
     let done = std::sync::atomic::AtomicBool::new(false);
