@@ -192,6 +192,18 @@ impl Up {
         Ok(code.and_then(|code| code["tier"].as_str()).map(str::to_owned))
     }
 
+    /// Revokes code as the operator; gives the time until the answer.
+    pub(crate) fn revoke(&mut self, bundle: &Bundle) -> Result<Duration, Error> {
+        let ask = serde_json::json!({"do": "revoke", "what": "code", "name": bundle.name().to_string()});
+        let began = Instant::now();
+        let answer = self.control.ask(&ask).map_err(failed)?;
+        let took = began.elapsed();
+        match (answer["codes"].as_u64(), answer["remembered"].as_bool()) {
+            (Some(1), Some(true)) => Ok(took),
+            _ => Err(Error::Node(format!("code was not revoked: {answer}"))),
+        }
+    }
+
     /// Makes a cut-through channel: protocol and address of each end.
     fn cut(&mut self, from: &str, to: &str) -> Result<(), Error> {
         let end =

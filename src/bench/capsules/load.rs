@@ -1,4 +1,4 @@
-//! Getting code ready, and keeping it: compile time, the first capsule over a cold hop, the memory of an idle node.
+//! Getting code ready, keeping it and ending it: compile time, the first capsule over a cold hop, the memory of an idle node, revocations.
 
 use std::time::Duration;
 
@@ -22,16 +22,20 @@ const LOAD_NS: f64 = 5e6;
 /// Codes that cross the cold hop in a round; the round's figure is their median.
 const CROSSINGS: u32 = 15;
 
+/// Target for the end of running code that is revoked, in microseconds: it has ended, and its node remembers that over restarts.
+const REVOKED_US: f64 = 10_000.0;
+
 const LOADING: &str = "loading";
 const COMPILE: &str = "check and compile 2 kB of wasm";
 const COLD: &str = "first capsule over a cold hop";
 const WARM: &str = "later capsule over the same hop";
 
-/// Runs all three.
+/// Runs all four.
 pub(super) fn run(settings: &Settings, programs: &Programs) -> Result<Series, Error> {
     let mut series = compile(settings)?;
     series.extend(cold_hop(settings, programs)?);
     series.extend(memory(settings, programs)?);
+    series.extend(revocation(settings, programs)?);
     Ok(series)
 }
 
@@ -41,6 +45,8 @@ pub(super) fn judge(series: &Series, report: &mut Report) {
     report.targets.extend(Target::at_most(format!("load time of {MODULE} octets of wasm, ns"), compile, LOAD_NS));
     let memory = series.values(&memory_key());
     report.targets.extend(Target::at_most(format!("idle node with {CODES} codes ready, MiB"), memory, RSS_MIB));
+    let revoked = series.values(&revoked_key());
+    report.targets.extend(Target::at_most("running code that is revoked has ended, µs", revoked, REVOKED_US));
 }
 
 fn compile_key() -> Key {
@@ -50,6 +56,11 @@ fn compile_key() -> Key {
 fn memory_key() -> Key {
     let variant = format!("idle node, {CODES} codes ready");
     Key { variant, size: None, regime: "memory".into(), metric: "resident memory (VmRSS)", unit: "MiB" }
+}
+
+fn revoked_key() -> Key {
+    let metric = "time from the operator's word to the answer";
+    Key { variant: "running code is revoked".into(), size: None, regime: "ending".into(), metric, unit: "µs" }
 }
 
 /// What the loader does between the arrival of a representation and the first capsule.
@@ -101,6 +112,25 @@ fn memory(settings: &Settings, programs: &Programs) -> Result<Series, Error> {
             make_ready(&mut own, &bundle)?;
         }
         series.push(memory_key(), node.resident_mib()?);
+        Ok(())
+    })?;
+    Ok(series)
+}
+
+/// Code that has run is revoked at a node with a store on disk. The longest time of a round is its figure.
+fn revocation(settings: &Settings, programs: &Programs) -> Result<Series, Error> {
+    let mut series = Series::default();
+    settings.rounds("revocations", |round| {
+        let mut node = Process::with_store(programs)?;
+        let mut own = node.attach()?;
+        let mut longest = Duration::ZERO;
+        for number in 0..CROSSINGS {
+            let bundle = generated(100_000 + round as u32 * CROSSINGS + number)?;
+            node.add(&bundle)?;
+            make_ready(&mut own, &bundle)?;
+            longest = longest.max(node.revoke(&bundle)?);
+        }
+        series.push(revoked_key(), longest.as_secs_f64() * 1e6);
         Ok(())
     })?;
     Ok(series)

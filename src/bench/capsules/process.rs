@@ -26,14 +26,25 @@ impl Process {
     /// Two nodes that are neighbours of each other.
     pub(in crate::bench) fn pair(programs: &Programs) -> Result<[Process; 2], Error> {
         let (near, far) = ((free_port()?, "10.0.0.1"), (free_port()?, "10.0.0.2"));
-        Ok([Process::start(programs, near, far)?, Process::start(programs, far, near)?])
+        Ok([Process::start(programs, near, far, false)?, Process::start(programs, far, near, false)?])
     }
 
-    fn start(programs: &Programs, own: (SocketAddr, &str), other: (SocketAddr, &str)) -> Result<Process, Error> {
+    /// One with a store on disk, whose neighbour is not there.
+    pub(in crate::bench) fn with_store(programs: &Programs) -> Result<Process, Error> {
+        Process::start(programs, (free_port()?, "10.0.0.1"), (free_port()?, "10.0.0.2"), true)
+    }
+
+    fn start(
+        programs: &Programs,
+        own: (SocketAddr, &str),
+        other: (SocketAddr, &str),
+        has_store: bool,
+    ) -> Result<Process, Error> {
         let scratch = Scratch::new()?;
+        let store = if has_store { format!("store = {:?}\n", scratch.path().join("store")) } else { String::new() };
         let (dir, config) = (scratch.path().join("run"), scratch.path().join("node.toml"));
         let text = format!(
-            "name = \"bench\"\nrun_dir = {dir:?}\n[[port]]\nudp = \"{}\"\naddress = [\"{}/24\"]\n\
+            "name = \"bench\"\nrun_dir = {dir:?}\n{store}[[port]]\nudp = \"{}\"\naddress = [\"{}/24\"]\n\
              neighbours = [{{ address = \"{}\", at = \"{}\" }}]\n",
             own.0, own.1, other.1, other.0
         );
@@ -51,6 +62,11 @@ impl Process {
     /// Puts code into its store.
     pub(in crate::bench) fn add(&mut self, bundle: &Bundle) -> Result<(), Error> {
         self.up.add(bundle)
+    }
+
+    /// Revokes code as its operator; gives the time until the node has said that it has ended and is remembered.
+    pub(in crate::bench) fn revoke(&mut self, bundle: &Bundle) -> Result<Duration, Error> {
+        self.up.revoke(bundle)
     }
 
     /// How code of its was compiled, once it is ready.
