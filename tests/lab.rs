@@ -470,9 +470,13 @@ fn down_ends_what_runs_in_the_lab() {
     let lab = name("run");
     let up = Lab::up(&example("line", &lab)).unwrap();
     let mut daemon = up.command("r", "cat").unwrap().stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let run_dir = anode::config::default_run_dir(&format!("{lab}.r"));
+    std::fs::create_dir_all(&run_dir).unwrap();
+    std::fs::write(run_dir.join("lock"), "").unwrap();
     let down = Lab::down(&lab).unwrap();
     assert_eq!(down.ended, [daemon.id() as i32]);
     assert_eq!(daemon.wait().unwrap().signal(), Some(15));
+    assert!(!run_dir.exists(), "what a killed node has left");
     nothing_left(&lab);
 }
 

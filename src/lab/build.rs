@@ -9,6 +9,7 @@ use super::observe::Observed;
 use super::state::{self, Owner, Record};
 use super::topology::{Node, Topology};
 use super::{plan, tools};
+use crate::config::default_run_dir;
 use crate::sys::netns::{self, Namespace};
 use crate::sys::process;
 
@@ -200,7 +201,7 @@ pub struct Down {
     pub ended: Vec<i32>,
 }
 
-/// Removes the lab: processes, namespaces, record.
+/// Removes the lab: processes, namespaces, run directories of its nodes, record.
 pub(super) fn down(lab: &str) -> Result<Down, Error> {
     if !process::is_root() {
         return Err(Error::NotRoot);
@@ -223,8 +224,21 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     down.ended = end_processes(&places)?;
     let lines: Vec<String> = down.removed.iter().map(|name| format!("netns del {name}")).collect();
     run(None, &lines)?;
+    for name in &down.removed {
+        forget_node(name)?;
+    }
     state::remove(lab)?;
     Ok(down)
+}
+
+/// Removes what a node of the lab has left in its run directory; it has ended.
+fn forget_node(name: &str) -> Result<(), Error> {
+    match std::fs::remove_dir_all(default_run_dir(name)) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::System { what: "removing the run directory of a node of the lab".into(), source })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Ends what runs in the namespaces, except ourselves and whoever started us.
