@@ -3,6 +3,8 @@
 //! Each case of `compiling/worst.rs` is a module that costs a compiler most per byte, in one way. What a node did with the first of
 //! them (58 kB of unsigned wasm: 53 s, 1.3 GB, everybody's code waited 27 s) is what the others generalise.
 
+#[path = "compiling/vectors.rs"]
+mod vectors;
 #[path = "compiling/worst.rs"]
 mod worst;
 
@@ -71,6 +73,35 @@ fn what_passes_the_check_is_compiled_within_the_limits_or_ended_at_them() {
     assert!(passed > 60 && refused > 40 && compiled > 0, "{passed} passed, {refused} refused, {compiled} compiled");
 }
 
+/// Each instruction on vectors as often as the check allows.
+#[test]
+fn every_instruction_on_vectors_is_compiled_within_the_limits() {
+    let Limits { cpu_ms, memory_mib, output_mib, wall_ms } = Limits::default();
+    let mut lane = compilers(Limits { cpu_ms: 4 * cpu_ms, wall_ms: 10 * wall_ms, memory_mib, output_mib }).lane();
+    let all = vectors::all();
+    assert_eq!(all.len(), vectors::COUNT);
+    for (number, code) in all {
+        let wasm = vectors::most(&code);
+        match lane.compile(&Job { purpose: AT_ONCE, module: &wasm }) {
+            Ok(output) => println!("{number:#x}: {} us, {} kB", output.cpu_us, output.artifact.len() / 1024),
+            Err(failure) => panic!("{number:#x}, {} bytes: {failure}", wasm.len()),
+        }
+    }
+}
+
+/// The least that a node's processor has: on amd64, SSE2. What it lacks, the compiler makes of other instructions, or of calls.
+#[test]
+fn every_processor_has_what_vectors_need() {
+    let mut config = wasmtime::Config::new();
+    // With a target named, nothing is taken from the processor that is here.
+    config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH)).unwrap();
+    let engine = wasmtime::Engine::new(config.wasm_relaxed_simd(false).consume_fuel(true)).unwrap();
+    for (number, code) in vectors::all() {
+        let done = engine.precompile_module(&vectors::module(&code, 1));
+        assert!(done.is_ok(), "{number:#x}: {}", done.err().unwrap());
+    }
+}
+
 #[test]
 fn what_the_optimiser_cannot_do_in_time_it_does_not_do() {
     let mut lane = compilers(Limits::default()).lane();
@@ -117,6 +148,17 @@ fn the_compiler_refuses_in_words_what_is_no_module() {
             other => panic!("{other:?}"),
         }
     }
+    // Relaxed instructions may give other results on other processors: for capsules the check refuses them, for services both do.
+    let relaxed = worst::capsule(
+        "(func (param v128) (result v128) (f32x4.relaxed_madd (local.get 0) (local.get 0) (local.get 0)))",
+        "",
+        "i32.const 1",
+    );
+    for purpose in [AT_ONCE, Purpose::Service] {
+        let refused = lane.compile(&Job { purpose, module: &relaxed });
+        assert!(matches!(&refused, Err(Failure::Refused(why)) if why.contains("relaxed SIMD")), "{refused:?}");
+    }
+    assert!(check::bounds(&relaxed).unwrap_err().to_string().contains("relaxed SIMD"));
     let long = vec![0; 65537];
     assert!(matches!(lane.compile(&Job { purpose: Purpose::Service, module: &long }), Err(Failure::Refused(_))));
 }

@@ -335,7 +335,8 @@ fn is_integer_64(operator: &Operator<'_>) -> bool {
 /// Whether a module of whatever kind is valid and within the bounds.
 pub fn bounds(wasm: &[u8]) -> Result<(), Refusal> {
     let mut costs = Costs::default();
-    let mut validator = Validator::new_with_features(WasmFeatures::default());
+    let features = WasmFeatures::default().difference(WasmFeatures::RELAXED_SIMD);
+    let mut validator = Validator::new_with_features(features);
     let mut allocations = FuncValidatorAllocations::default();
     for payload in Parser::new(0).parse_all(wasm) {
         let payload = payload?;

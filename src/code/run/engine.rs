@@ -2,7 +2,8 @@
 //!
 //! The engine that runs code takes what was compiled elsewhere only if the two agree on everything that code depends on (features,
 //! fuel, epochs, guards); so both are made here. The tiers differ in effort alone. Fuel is counted per instruction of the module
-//! before anything is optimised, so a run takes the same steps in either tier.
+//! before anything is optimised, so a run takes the same steps in either tier. Vectors are computed with to the bit on every processor;
+//! the relaxed instructions, whose results differ, are left out.
 
 use super::Tier;
 use wasmtime::{Config, OptLevel, RegallocAlgorithm};
@@ -30,6 +31,7 @@ pub(crate) fn capsule(ticked: bool, tier: Tier) -> Config {
 /// For services of PLAN, which stay for long: optimised at once.
 pub(crate) fn service() -> Config {
     let mut config = Config::new();
+    config.wasm_relaxed_simd(false);
     config.consume_fuel(true).cranelift_nan_canonicalization(true).cranelift_opt_level(OptLevel::Speed);
     config
 }
