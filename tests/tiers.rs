@@ -28,7 +28,7 @@ fn working(title: &str, beside: &str, work: &str) -> Bundle {
 fn sized(title: &str, bytes: u32, beside: &str, work: &str) -> Bundle {
     let text = format!(
         "(module (memory (export \"memory\") {bytes} {bytes} (pagesize 1)) (global (export \"an_arena\") i32 (i32.const 0)) {beside}
-        (func (export \"capsule\") (param $ctx i32) (param $window i32) (result i32) (local $x i32) (local $i i32) (local $f f64)
+        (func (export \"capsule\") (param $ctx i32) (param $window i32) (result i32) (local $x i32) (local $i i32) (local $f f64) (local $v v128)
             (local.set $x (i32.load offset=32 (local.get $window)))
             (local.set $i (i32.const 900))
             (loop $again {work}
@@ -54,7 +54,23 @@ fn edges() -> Vec<Bundle> {
             all.push(sized(&format!("{name}-{bytes}"), bytes, "", &work));
         }
     }
+    // Vectors are loaded in other ways too, each with a width of its own.
+    for bytes in [4099, 65535] {
+        for (name, width, access) in [
+            ("load128", 16, "(drop (v128.load {}))"),
+            ("extend", 8, "(drop (v128.load8x8_u {}))"),
+            ("splat", 8, "(drop (v128.load64_splat {}))"),
+            ("zero", 4, "(drop (v128.load32_zero {}))"),
+            ("lane", 2, "(local.set $v (v128.load16_lane 3 {} (local.get $v)))"),
+            ("storelane", 4, "(v128.store32_lane 1 {} (local.get $v))"),
+        ] {
+            all.push(sized(&format!("{name}-{bytes}"), bytes, "", &access.replace("{}", &end(bytes, width))));
+        }
+    }
     // Addresses that are out of all bounds: 4 GiB and more, and below zero.
+    let wide = "(if (i32.gt_u (local.get $x) (i32.const 3))
+        (then (v128.store offset=4294967295 (local.get $x) (local.get $v))))";
+    all.push(sized("wide", 4099, "", wide));
     let beyond = "(if (i32.gt_u (local.get $x) (i32.const 3))
         (then (drop (i32.load8_u offset=4294967295 (local.get $x)))))";
     let below = "(drop (i32.load8_u (i32.sub (i32.const 3) (local.get $x))))";
@@ -68,6 +84,11 @@ fn guests() -> Vec<Bundle> {
     let mix = "(local.set $x (i32.add (i32.mul (local.get $x) (i32.const 1103515245)) (local.get $i)))";
     let float = "(local.set $f (f64.div (f64.add (local.get $f) (f64.convert_i32_s (local.get $x))) (f64.sqrt (f64.convert_i32_s (local.get $i)))))
         (local.set $x (i32.wrap_i64 (i64.reinterpret_f64 (f64.sub (local.get $f) (f64.div (local.get $f) (f64.const 0))))))";
+    let vectors = "(local.set $v (i8x16.shuffle 1 0 3 2 20 21 22 23 8 9 10 11 31 30 29 28 (local.get $v)
+            (i16x8.q15mulr_sat_s (local.get $v) (i32x4.splat (i32.mul (local.get $x) (local.get $i))))))
+        (local.set $x (i32.add (local.get $x) (i8x16.bitmask (local.get $v))))";
+    let lanes = "(local.set $v (f32x4.div (f32x4.sqrt (i32x4.splat (local.get $x))) (f32x4.pmin (local.get $v) (i32x4.splat (local.get $i)))))
+        (local.set $x (i32.add (local.get $x) (i32x4.extract_lane 1 (f64x2.min (local.get $v) (f64x2.neg (local.get $v))))))";
     let memory = "(i32.store offset=512 (i32.and (local.get $x) (i32.const 1020)) (i32.add (local.get $i) (i32.load offset=512 (i32.const 4))))
         (local.set $x (i32.xor (local.get $x) (i32.load offset=512 (i32.and (local.get $i) (i32.const 1020)))))";
     let beside = "(type $t (func (param i32) (result i32))) (table 2 funcref) (elem (i32.const 0) $a $b)
@@ -82,6 +103,8 @@ fn guests() -> Vec<Bundle> {
     vec![
         working("mix", "", mix),
         working("float", "", float),
+        working("vectors", "", vectors),
+        working("lanes", "", lanes),
         working("memory", "", memory),
         working("calls", beside, calls),
         working("trap", "", trap),

@@ -2,7 +2,7 @@
 //! applications, so that both make the same bytes of the same source.
 //!
 //! The flags leave nothing to the version of clang that would change the meaning: plain
-//! WebAssembly plus mutable globals and sign extension, BPF instructions of version 3, no debug
+//! WebAssembly plus mutable globals, sign extension and vectors, BPF instructions of version 3, no debug
 //! information, no paths in the output. Uses the standard library only.
 
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ pub(crate) const COMMON: [&str; 7] =
     ["-O2", "-std=gnu17", "-ffreestanding", "-Wall", "-Wextra", "-fno-ident", "-fno-asynchronous-unwind-tables"];
 
 /// Flags for an object file for wasm32.
-pub(crate) const WASM: [&str; 5] =
-    ["--target=wasm32", "-mcpu=mvp", "-mmutable-globals", "-msign-ext", "-fvisibility=hidden"];
+pub(crate) const WASM: [&str; 6] =
+    ["--target=wasm32", "-mcpu=mvp", "-mmutable-globals", "-msign-ext", "-msimd128", "-fvisibility=hidden"];
 
 /// Flags for an object file for bpf.
 pub(crate) const BPF: [&str; 4] = ["--target=bpfel", "-mcpu=v3", "-ffunction-sections", "-fno-jump-tables"];
