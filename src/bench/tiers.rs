@@ -1,7 +1,7 @@
 //! `anode bench tiers`: work in wasm, as it is compiled at once and as it is compiled when it is hot, beside native code.
 //!
-//! Three pieces of work that real capsules do are compiled from one C source each (`benches/guests`), for wasm and natively by the same
-//! clang -O2, and run by the run-time on a packet that stays ([`RunAlone`]): entry, window and reset are part of every variant. Then a
+//! Pieces of work that real capsules do, one of them also with vectors in its source, are compiled from one C source each (`benches/guests`),
+//! for wasm and natively by the same clang -O2, and run by the run-time on a packet that stays ([`RunAlone`]): entry, window and reset are part of every variant. Then a
 //! node process gets capsules of one of them until its status says that it is optimised: the time from the first capsule on is what it takes
 //! to find the code hot and to compile it in its jail. Last, what the jail costs when code is loaded, and how long one neighbour's code
 //! takes while another has the loader compile what costs most.
@@ -33,10 +33,11 @@ use crate::sys::poll::{Poll, Waker};
 use crate::wire::{Addr, Digest, anep, capsule};
 
 /// Pieces of work: name, source, and the most that optimised wasm may take of native code's time.
-const WORK: [(&str, &str, f64); 3] = [
+const WORK: [(&str, &str, f64); 4] = [
     ("5/3 wavelet of 1,024 samples", include_str!("../../benches/guests/wavelet.c"), 1.4),
     ("64 updates of a count-min sketch", include_str!("../../benches/guests/sketch.c"), 2.1),
     ("700 octets of 16-bit samples halved", include_str!("../../benches/guests/halve.c"), 1.6),
+    ("700 octets of 16-bit samples halved by eights", include_str!("../../benches/guests/halve_vectors.c"), 1.6),
 ];
 const FAST: &str = "wasm, compiled at once";
 const OPTIMISED: &str = "wasm, optimised";
