@@ -26,6 +26,7 @@ pub mod cli;
 pub mod code;
 pub mod config;
 pub mod ee;
+pub mod frame;
 pub mod kernel;
 pub mod lab;
 pub mod manage;

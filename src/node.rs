@@ -43,6 +43,7 @@ mod trust;
 
 use crate::code::fetch::Fetch;
 use crate::ee::capsule::env::Env;
+use crate::frame::{Frame, FramePool, PortId};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::channel::Channels;
 use crate::nodeos::channel::half::ChannelHalf;
@@ -51,7 +52,6 @@ use crate::nodeos::event::Events;
 use crate::nodeos::memory_pool::Pools;
 use crate::nodeos::reason::{Drops, Reason};
 use crate::nodeos::state_store::StateStore;
-use crate::port::{Frame, FramePool, PortId};
 use crate::topology::resolve::Resolver;
 use crate::topology::{Gauge, Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;

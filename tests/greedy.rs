@@ -6,6 +6,7 @@ mod bed;
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::frame::Frame;
 use anode::node::hosts::Environment;
 use anode::node::{Effect, KernelOrder};
 use anode::nodeos::domain::Limits;
@@ -13,7 +14,6 @@ use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, MemPoolSpec, NetSpec, NodeOs, Upcall};
 use anode::nodeos::limits::OverBudget;
 use anode::nodeos::reason::Reason;
-use anode::port::Frame;
 use anode::schedule::Policy;
 use anode::trust::{Role, Roles};
 use anode::wire::{Addr, Digest, capsule};

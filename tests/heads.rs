@@ -2,10 +2,10 @@
 
 mod bed;
 
+use anode::frame::{Frame, PortId};
 use anode::node::hosts::Environment;
 use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
-use anode::port::{Frame, PortId};
 use anode::schedule::Policy;
 use anode::topology::{NextHop, Routes};
 use anode::trust::Role;

@@ -4,14 +4,14 @@
 //! `ANODE_ROUNDS` says how many domains, 300 unless it is set; `SEED` decides what each of them has.
 
 use anode::code::run::Runtime;
+use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::hosts::Environment;
 use anode::node::os::Resources;
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, MemPoolSpec, NodeOs, OutChanId, PoolId, Upcall};
-use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
-use anode::topology::{Ceiling, Link, Port, Routes};
+use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::Role;
 use anode::wire::anep::type_id;
 use anode::wire::ethernet::{self, Mac};

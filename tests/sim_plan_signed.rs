@@ -6,8 +6,8 @@ mod net;
 
 use anode::apps::plan::Script;
 use anode::ee::plan::signed;
+use anode::frame::{PeerId, PortId};
 use anode::nodeos::reason::Reason;
-use anode::port::{PeerId, PortId};
 use anode::sim::{Change, Line, SECOND};
 use anode::topology::Ceiling;
 use anode::trust::{Credential, PrincipalKey, Restrictions, Role, Roles, Terms};

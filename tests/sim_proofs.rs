@@ -4,6 +4,7 @@
 mod guests;
 
 use anode::code::run::Runtime;
+use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::entry::FRAME_STEPS;
 use anode::node::hosts::Environment;
 use anode::node::proofs::{Demands, Guard, NeighbourKey};
@@ -11,9 +12,8 @@ use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::nodeos::reason::Reason;
-use anode::port::{Frame, PeerId, PortId};
 use anode::sim::{Carries, Line, Network, SECOND, Shape, Simulation};
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Neighbour, NextHop, Port, Routes};
 use anode::trust::Role;
 use anode::wire::proof::{CODE_IN_PACKET, PROOF};
 use anode::wire::{Addr, Prefix, anep};

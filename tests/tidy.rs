@@ -13,10 +13,11 @@ mod source;
 use source::Source;
 
 /// Modules that turn bytes into values and decisions: no I/O and no clock.
-const PURE: &[&str] = &["src/wire/", "src/classify/", "plan/src/"];
+const PURE: &[&str] = &["src/wire/", "src/frame/", "src/classify/", "plan/src/"];
 /// The state machine around them: it is told the time.
 const CLOCKLESS: &[&str] = &[
     "src/wire/",
+    "src/frame/",
     "src/classify/",
     "plan/src/",
     "src/node.rs",
@@ -29,6 +30,7 @@ const CLOCKLESS: &[&str] = &[
 const PACKET_PATH: &[&str] = &[
     "plan/src/",
     "src/wire/",
+    "src/frame/",
     "src/classify/",
     "src/graph/",
     "src/schedule/",

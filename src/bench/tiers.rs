@@ -24,11 +24,11 @@ use crate::code::bundle::{Bundle, Kind};
 use crate::code::compiler::Compilers;
 use crate::code::run::{Cause, Ingress, Prepare, Tier};
 use crate::code::store::Store;
+use crate::frame::{PeerId, PortId};
 use crate::manage::client::Attachment;
 use crate::manage::loader::{Compiling, Loaded, Loader, Policy};
 use crate::manage::revoked::Revocations;
 use crate::node::Effect;
-use crate::port::{PeerId, PortId};
 use crate::sys::poll::{Poll, Waker};
 use crate::wire::{Addr, Digest, anep, capsule};
 

@@ -6,8 +6,7 @@
 
 pub mod layers;
 
-use crate::port::Envelope;
-use crate::topology::Link;
+use crate::frame::{Envelope, Link};
 use crate::wire::ethernet::{self, ethertype};
 use crate::wire::{Addr, Error, anep, ipv4, ipv6, udp};
 use core::ops::Range;

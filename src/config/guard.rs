@@ -1,9 +1,9 @@
 //! What ports demand, and the keys of neighbours: `demand` of a `[[port]]`, `keys` of its neighbours.
 
 use super::{ConfigError, NodeFile, PortFile, wrong};
+use crate::frame::PortId;
 use crate::node::NodeConfig;
 use crate::node::proofs::{Demands, Guard, KEYS_MAX, NeighbourKey};
-use crate::port::PortId;
 use crate::trust::LinkSecret;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -22,8 +22,8 @@ mod routes;
 pub mod security;
 mod written;
 
+use crate::frame::{PeerId, PortId};
 use crate::node::{NodeConfig, Sizes};
-use crate::port::{PeerId, PortId};
 use crate::sys::netlink::{self, Interface};
 use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};

@@ -1,8 +1,9 @@
 //! How a `[[port]]` of the configuration becomes a port of the node.
 
 use super::{ConfigError, Opening, Plan, PortFile, wrong};
+use crate::frame::Link;
 use crate::sys::netlink::Interface;
-use crate::topology::{Link, Port};
+use crate::topology::Port;
 use crate::wire::Prefix;
 use std::net::SocketAddr;
 

@@ -1,10 +1,10 @@
 //! The node's routes: those of the configuration, the kernel's, and what is on the links.
 
 use super::{ConfigError, NodeFile, Opening, Plan, RouteSource, wrong};
+use crate::frame::{Link, PortId};
 use crate::node::NodeConfig;
-use crate::port::PortId;
 use crate::sys::netlink;
-use crate::topology::{Link, NextHop, Routes};
+use crate::topology::{NextHop, Routes};
 use crate::wire::{Addr, Prefix};
 
 impl NodeFile {

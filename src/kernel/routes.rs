@@ -4,7 +4,7 @@
 //! of the routing tables and waits for nothing.
 
 use super::own;
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::sys::bpf::Program;
 use crate::topology::{Flow, NextHop, Router, Routes};
 use crate::wire::{Addr, anep, udp};

@@ -206,7 +206,7 @@ impl Apps {
                 let mut frame = turn.out.pool.take();
                 if length - 1 > frame.capacity() || length - 1 < capsule::HEADER {
                     turn.out.pool.give(frame);
-                    return Err(format!("a capsule has {} to {} octets", capsule::HEADER, crate::port::frame::FRAME));
+                    return Err(format!("a capsule has {} to {} octets", capsule::HEADER, crate::frame::FRAME));
                 }
                 frame.fill(&self.buffer[1..length]);
                 self.trace += 1;

@@ -149,8 +149,8 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{PeerId, PortId};
     use crate::node::{Cause, Ingress};
-    use crate::port::{PeerId, PortId};
     use crate::trust::Role;
 
     fn name(peer: u16, number: u32) -> Digest {

@@ -7,7 +7,7 @@
 //! Connections are few, and those of one address have a share of them ([`Shares`]); one that does not attach in time is closed.
 
 use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
-use crate::nodeos::shares::Shares;
+use crate::frame::shares::Shares;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use std::io::{self, Read, Write};

@@ -6,11 +6,12 @@ pub(super) use opener::Opener;
 
 use crate::broker;
 use crate::config::{Opening, Plan};
+use crate::frame::{Frame, FramePool, PortId};
+use crate::port::SendQueue;
 use crate::port::packet::{Change, PacketPort, Taker};
 use crate::port::pcap::Tap;
 use crate::port::udp::UdpPort;
 use crate::port::xdp::{QueueSocket, XdpPort};
-use crate::port::{Frame, FramePool, PortId, SendQueue};
 use crate::sys::poll::Poll;
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -69,8 +69,8 @@ pub fn address(name: &str) -> Option<Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{PeerId, PortId};
     use crate::node::Ingress;
-    use crate::port::{PeerId, PortId};
 
     #[test]
     fn names_of_one_neighbour_displace_its_own_and_others_have_their_turn() {

@@ -10,11 +10,10 @@ use super::halves;
 use super::output::Turn;
 use crate::classify::layers::Layers;
 use crate::classify::{Class, classify};
+use crate::frame::{Frame, Link};
 use crate::nodeos::channel::Taker;
 use crate::nodeos::channel::demux::Found;
 use crate::nodeos::domain::DomainId;
-use crate::port::Frame;
-use crate::topology::Link;
 use crate::wire::Error;
 
 /// Stations of packets between [`Node::look`] and their turn.

@@ -8,7 +8,7 @@ use super::codes::Code;
 use super::output::{EventKind, Turn};
 use super::running::set_bound;
 use super::{Node, TokenBucket};
-use crate::port::{Frame, PortId};
+use crate::frame::{Frame, PortId};
 use crate::topology::Ceiling;
 use crate::trust::ANYONE;
 use crate::wire::{Addr, Digest, capsule};

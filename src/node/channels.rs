@@ -5,6 +5,7 @@ use super::hosts::Lent;
 use super::outgoing::Carried;
 use super::output::{EventKind, Turn};
 use super::paths::Work;
+use crate::frame::{BUFFER, Frame, PortId};
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::own;
 use crate::nodeos::channel::spec::Layer;
@@ -12,8 +13,6 @@ use crate::nodeos::channel::{CutChan, Taker, Target};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Ends, InChanId, Upcall};
 use crate::nodeos::reason::Reason;
-use crate::port::frame::BUFFER;
-use crate::port::{Frame, PortId};
 use crate::wire::Addr;
 use core::ops::Range;
 

@@ -13,13 +13,13 @@ use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::ee::capsule::env::{CHILDREN_MAX, LINES_MAX};
 use crate::ee::capsule::log::Line;
+use crate::frame::{Frame, Link, PortId};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
 use crate::nodeos::record::Written;
 use crate::nodeos::share::OtherHalf;
-use crate::port::{Frame, PortId};
-use crate::topology::{Link, Neighbour};
+use crate::topology::Neighbour;
 use crate::wire::{Addr, Digest, anep, capsule};
 use std::sync::Arc;
 

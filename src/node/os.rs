@@ -10,6 +10,7 @@ use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
 use crate::clean::is_clean;
+use crate::frame::{BUFFER, Frame, PortId};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
@@ -20,8 +21,6 @@ use crate::nodeos::interface::{
     OutChanId, PoolId, Upcall, Usage,
 };
 use crate::nodeos::reason::Reason;
-use crate::port::frame::BUFFER;
-use crate::port::{Frame, PortId};
 use crate::trust::Role;
 use crate::wire::anep;
 use std::sync::Arc;

@@ -4,13 +4,13 @@ use super::Node;
 use super::output::Turn;
 use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
+use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::spec::Layer;
 use crate::nodeos::interface::{Destination, Error, OutChanId};
 use crate::nodeos::reason::Reason;
-use crate::port::{Envelope, Frame, PeerId, PortId};
-use crate::topology::{Link, NextHop};
+use crate::topology::NextHop;
 use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 
 /// How a packet of an outgoing channel is sent: says by which port, or gives it back.

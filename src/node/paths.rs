@@ -11,10 +11,10 @@
 use super::output::Turn;
 use super::{Node, Reason};
 use crate::code::fetch::Source;
+use crate::frame::{Frame, Payer};
 use crate::nodeos::domain::{Domain, DomainId, Usage};
 use crate::nodeos::grants::{self, Grants};
 use crate::nodeos::interface::InChanId;
-use crate::port::{Frame, Payer};
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
 use crate::wire::capsule;

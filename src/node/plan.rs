@@ -9,11 +9,11 @@ use super::output::{Effect, Turn};
 use crate::classify::Native;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, Plan, Seat, Signature, Wish};
+use crate::frame::{Envelope, Frame, Link, Payer, PortId};
 use crate::nodeos::domain::{Domain, DomainId, Limits};
 use crate::nodeos::interface::HostId;
 use crate::nodeos::reason::Reason;
-use crate::port::{Envelope, Frame, Payer, PortId};
-use crate::topology::{Link, Neighbour, Neighbours, NextHop, Topology, Way};
+use crate::topology::{Neighbour, Neighbours, NextHop, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::proof::PROOF;
 use crate::wire::{Addr, Digest, anep, ipv4, ipv6, plan as wire, udp};
@@ -97,7 +97,7 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn way(&mut self, to: Addr) -> Way {
-        let none = Way { to, here: false, own: Addr::UNSPECIFIED, next: None, peer: crate::port::PeerId::NONE };
+        let none = Way { to, here: false, own: Addr::UNSPECIFIED, next: None, peer: crate::frame::PeerId::NONE };
         self.node.env.as_deref_mut().map_or(none, |env| *env.topology.way(to))
     }
 

@@ -11,8 +11,8 @@
 
 use super::{Node, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;
+use crate::frame::PortId;
 use crate::nodeos::reason::Reason;
-use crate::port::PortId;
 use crate::topology::reach::{Reach, Refused};
 use crate::wire::{Addr, anep, ethernet, ipv4, udp};
 

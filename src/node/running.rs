@@ -6,9 +6,9 @@ use super::{Node, paths};
 use crate::code::fetch::Source;
 use crate::code::run::{SlotId, Verdict};
 use crate::ee::capsule::env::{FLAG_HERE, FLAG_INJECTED, NONE, Packet};
+use crate::frame::{Envelope, Frame};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
-use crate::port::{Envelope, Frame};
 use crate::topology::Flow;
 use crate::wire::{Addr, capsule};
 

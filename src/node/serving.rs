@@ -15,9 +15,9 @@ use super::output::{Effect, EventKind, Turn};
 use super::rates::Rates;
 use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
+use crate::frame::shares::gives_way;
+use crate::frame::{Frame, Payer, PortId};
 use crate::nodeos::reason::Reason;
-use crate::nodeos::shares::gives_way;
-use crate::port::{Frame, Payer, PortId};
 use crate::wire::{Addr, Digest, anep, fetch};
 use std::collections::VecDeque;
 

@@ -7,9 +7,9 @@
 //! socket and shared memory. `docs/nodeos.md` is the reference.
 
 pub use super::domain::{DomainId, Usage};
+pub use crate::frame::Ends;
+use crate::frame::Frame;
 use crate::object_name;
-pub use crate::port::Ends;
-use crate::port::Frame;
 pub use libanode::error::Error;
 
 object_name! {

@@ -17,7 +17,6 @@ pub mod memory_pool;
 pub mod reason;
 pub mod record;
 pub mod share;
-pub mod shares;
 pub mod state_store;
 pub mod table;
 pub mod thread_pool;

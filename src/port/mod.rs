@@ -1,15 +1,13 @@
 //! Where frames enter and leave.
 //!
-//! [`frame`] is the buffer all ports share; [`udp`], [`packet`] and [`xdp`] are ports, [`pcap`] a tap on
+//! [`crate::frame`] has the buffer all ports share; [`udp`], [`packet`] and [`xdp`] are ports, [`pcap`] a tap on
 //! any. The ports themselves are the edge of the sans-I/O core:
 //! the node names them by index and never sees a socket.
 
-pub mod frame;
 pub mod packet;
 pub mod pcap;
 mod queue;
 pub mod udp;
 pub mod xdp;
 
-pub use frame::{Ends, Envelope, Frame, FramePool, Payer, PeerId, PortId};
 pub use queue::SendQueue;

@@ -18,7 +18,7 @@ mod taker;
 pub use taker::{Change, Sockets, Taker};
 
 use super::queue::SendQueue;
-use super::{Frame, FramePool, PeerId, PortId};
+use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
 use crate::sys::packet::PacketSocket;

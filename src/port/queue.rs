@@ -1,6 +1,6 @@
 //! The queue in front of a socket that cannot take frames as fast as they come.
 
-use super::{Frame, FramePool};
+use crate::frame::{Frame, FramePool};
 use crate::sys::mmsg::BATCH;
 use std::collections::VecDeque;
 use std::io;

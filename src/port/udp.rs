@@ -4,8 +4,8 @@
 //! drops it.
 
 use super::queue::{Asking, SendQueue};
-use super::{Frame, FramePool, PeerId, PortId};
 use crate::broker;
+use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::mmsg::{Batch, RawAddr, dropped};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

@@ -7,7 +7,7 @@
 
 use super::packet::PacketPort;
 use super::queue::SendQueue;
-use super::{Frame, FramePool, PeerId, PortId};
+use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Tickets;
 use crate::sys::mmsg::BATCH;
 use crate::sys::xsk::XskSocket;

@@ -3,9 +3,9 @@
 use super::Application;
 use super::packets::Packets;
 use super::paths::End;
+use crate::frame::Frame;
 use crate::node::proofs::Guard;
 use crate::node::{Node, NodeConfig};
-use crate::port::Frame;
 use crate::wire::Digest;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

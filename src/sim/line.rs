@@ -5,7 +5,7 @@
 //! free says how many octets wait.
 
 use super::network::{Carries, Line};
-use crate::port::{PeerId, PortId};
+use crate::frame::{PeerId, PortId};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

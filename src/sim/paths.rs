@@ -5,9 +5,9 @@
 //! same routes.
 
 use super::network::{Carries, Network};
+use crate::frame::{Link, PeerId, PortId};
 use crate::node::NodeConfig;
-use crate::port::{PeerId, PortId};
-use crate::topology::{self, Neighbour, NextHop, Port, Routes};
+use crate::topology::{Neighbour, NextHop, Port, Routes};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 use std::collections::VecDeque;
@@ -57,8 +57,8 @@ pub(super) fn configurations(network: &Network, ends: &[Vec<End>]) -> Vec<NodeCo
 fn port(network: &Network, node: usize, end: End) -> Port {
     let line = network.links[end.link].line;
     let link = match line.carries {
-        Carries::Overlay => topology::Link::Overlay,
-        Carries::Ethernet => topology::Link::Ethernet { mac: mac(end.link, node), answers: true },
+        Carries::Overlay => Link::Overlay,
+        Carries::Ethernet => Link::Ethernet { mac: mac(end.link, node), answers: true },
     };
     Port {
         name: format!("to-{}", network.names[end.node]),

@@ -8,11 +8,11 @@ pub mod resolve;
 pub mod routes;
 mod way;
 
-use crate::port::{PeerId, PortId};
+use crate::frame::{PeerId, PortId};
 use crate::wire::Addr;
 pub use ceiling::Ceiling;
 pub use gauge::Gauge;
-pub use neighbours::{Link, Neighbour, Neighbours, Port};
+pub use neighbours::{Neighbour, Neighbours, Port};
 pub use reach::Reach;
 pub use routes::{NextHop, Routes};
 use std::sync::Arc;
@@ -159,6 +159,7 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Link;
     use crate::wire::Prefix;
 
     #[test]

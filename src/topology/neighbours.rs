@@ -10,8 +10,7 @@
 //! heard for ten seconds gives way to no other name of its own port. What was configured stays.
 
 use super::Ceiling;
-use crate::port::{PeerId, PortId};
-use crate::wire::ethernet::Mac;
+use crate::frame::{Link, PeerId, PortId};
 use crate::wire::{Addr, Prefix};
 
 /// Neighbours one node knows.
@@ -25,31 +24,6 @@ pub const ESTABLISHED_AFTER: u64 = 10_000_000_000;
 
 /// When a configured neighbour was heard: it never counts as silent.
 const ALWAYS: u64 = u64::MAX;
-
-/// What kind of link a port has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Frames are Ethernet frames; IP addresses are resolved by ARP and neighbour discovery.
-    Ethernet {
-        /// The port's own hardware address.
-        mac: Mac,
-        /// Whether the node itself answers ARP and neighbour solicitations for its addresses; on an
-        /// interface of the host, the Linux stack does.
-        answers: bool,
-    },
-    /// Frames are ANEP packets between configured peers.
-    Overlay,
-}
-
-/// For people.
-impl core::fmt::Display for Link {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Link::Ethernet { mac, .. } => write!(f, "Ethernet {mac}"),
-            Link::Overlay => f.write_str("overlay"),
-        }
-    }
-}
 
 /// A port of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]

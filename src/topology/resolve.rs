@@ -5,8 +5,8 @@
 //! and given up. Only answers to questions asked (or to a known address) are believed, and each neighbour whose packets make the node ask
 //! has a share of the table ([`Shares`]), so nobody can fill it. The messages themselves are built by the node.
 
-use crate::nodeos::shares::Shares;
-use crate::port::{Frame, Payer, PortId};
+use crate::frame::shares::Shares;
+use crate::frame::{Frame, Payer, PortId};
 use crate::wire::Addr;
 use crate::wire::ethernet::Mac;
 use std::collections::{HashMap, VecDeque};

@@ -4,7 +4,7 @@
 //! (static routes, or a copy of the kernel's FIB). Look-ups go through one hash table per prefix
 //! length that occurs, longest first.
 
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::wire::{Addr, Prefix};
 use std::collections::HashMap;
 

@@ -6,7 +6,7 @@
 //! on the same place displace each other and cost what they would have cost without.
 
 use super::{NextHop, Router};
-use crate::port::{PeerId, PortId};
+use crate::frame::{PeerId, PortId};
 use crate::wire::Addr;
 use std::sync::Arc;
 

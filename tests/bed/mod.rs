@@ -3,14 +3,14 @@
 #![allow(dead_code)]
 
 use anode::code::run::Runtime;
+use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::hosts::Environment;
 use anode::node::paths::Round;
 use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::domain::Usage;
 use anode::nodeos::interface::{ChanSpec, DomainId, InChanId, NetSpec, NodeOs};
-use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
-use anode::topology::{Ceiling, Link, Port, Routes};
+use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::{Role, Roles};
 use anode::wire::ethernet::{self, Mac};
 use anode::wire::{Addr, Prefix, arp, ipv4, udp};

@@ -4,11 +4,11 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::paths::Round;
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
-use anode::port::{Frame, PeerId, PortId};
 use anode::schedule::Policy;
-use anode::topology::{Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Neighbour, NextHop, Port, Routes};
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ipv4, udp};
 use std::collections::{HashMap, VecDeque};

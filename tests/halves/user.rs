@@ -4,10 +4,10 @@
 use anode::code::bundle::Bundle;
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::frame::{Frame, PeerId, PortId};
 use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Output, Shared, Turn};
 use anode::nodeos::reason::{Drops, Reason};
 use anode::nodeos::state_store::{SharedState, Value};
-use anode::port::{Frame, PeerId, PortId};
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, arp, icmp, ipv6};
 use std::collections::HashMap;

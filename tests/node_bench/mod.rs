@@ -4,10 +4,10 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::reason::Reason;
-use anode::port::{Frame, PeerId, PortId};
-use anode::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
+use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
 use std::collections::HashMap;
 use std::sync::Arc;

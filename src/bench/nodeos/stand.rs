@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crate::bench::Error;
 use crate::code::run::Runtime;
+use crate::frame::{Frame, Link, PeerId, PortId};
 use crate::node::hosts::Environment;
 use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
 use crate::nodeos::domain::Limits;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{self, ChanSpec, DomainId, DomainSpec, NodeOs, OutChanId, Upcall};
-use crate::port::{Frame, PeerId, PortId};
 use crate::schedule::Policy;
-use crate::topology::{Ceiling, Link, Port, Routes};
+use crate::topology::{Ceiling, Port, Routes};
 use crate::trust::Role;
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{Addr, Prefix, arp, ipv4, udp};

@@ -3,10 +3,10 @@
 use super::super::Error;
 use super::super::line::{EGRESS, INGRESS};
 use crate::apps::plan::Script;
+use crate::frame::{Link, PeerId, PortId};
 use crate::node::{NodeConfig, Sizes};
 use crate::nodeos::domain::Limits;
-use crate::port::{PeerId, PortId};
-use crate::topology::{Ceiling, Link, Neighbour, NextHop, Port, Routes};
+use crate::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use crate::trust::Roles;
 use crate::wire::{Addr, Prefix, anep, plan as wire};
 use plan::name::Name;

@@ -9,8 +9,8 @@ use super::super::line::{EGRESS, INGRESS};
 use super::super::place::Way;
 use super::packets::{host, overlay_node};
 use crate::code::run::Runtime;
+use crate::frame::{Frame, PeerId, PortId};
 use crate::node::{Node, Output, Turn};
-use crate::port::{Frame, PeerId, PortId};
 use crate::sys::clock::Clock;
 use crate::sys::mmsg::deepen;
 use crate::sys::realtime;
@@ -222,7 +222,7 @@ fn upcalls(link: &LinkLayer, stopped: &dyn Fn() -> bool) {
 }
 
 fn link_in(link: &LinkLayer, received: &Queue, empty: &Queue, stopped: &dyn Fn() -> bool) {
-    let fresh = || Frame::with_capacity(crate::port::frame::FRAME);
+    let fresh = || Frame::with_capacity(crate::frame::FRAME);
     let mut spare = None;
     while !stopped() {
         let mut frame = spare.take().or_else(|| empty.try_pop()).unwrap_or_else(fresh);

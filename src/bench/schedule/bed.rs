@@ -3,6 +3,7 @@
 
 use super::super::Error;
 use crate::code::run::Runtime;
+use crate::frame::{Frame, FramePool, Link, PortId};
 use crate::node::hosts::Environment;
 use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
@@ -10,10 +11,9 @@ use crate::nodeos::domain::Limits;
 use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
 use crate::nodeos::memory_pool::POOLS_MAX;
-use crate::port::{Frame, FramePool, PortId};
 use crate::schedule::Policy;
 use crate::sys::clock::thread_cpu;
-use crate::topology::{Ceiling, Link, Port, Routes};
+use crate::topology::{Ceiling, Port, Routes};
 use crate::trust::Role;
 use crate::wire::ethernet::{self, Mac};
 use crate::wire::{Addr, Prefix, ipv4, udp};

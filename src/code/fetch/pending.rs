@@ -4,7 +4,7 @@ use super::assembly::Assembly;
 use super::nonces::Nonces;
 use super::{FAILURES_MAX, REQUESTS_MAX, RETRY, SOURCES_MAX, Source, Step, TRIES_MAX};
 use crate::code::run::Ingress;
-use crate::port::Frame;
+use crate::frame::Frame;
 use crate::wire::{Digest, fetch};
 use std::collections::VecDeque;
 

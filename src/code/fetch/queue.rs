@@ -8,7 +8,7 @@
 use super::pending::Pending;
 use super::{QUEUED_MAX, Source, WAITING_PER_CODE_MAX};
 use crate::code::run::Ingress;
-use crate::port::Frame;
+use crate::frame::Frame;
 use crate::wire::Digest;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 

@@ -1,7 +1,7 @@
 //! Sources that lie about lengths, or do not have the code.
 
 use super::*;
-use crate::port::Payer;
+use crate::frame::Payer;
 use crate::wire::fetch;
 
 const CODE: Digest = Digest([7; 32]);

@@ -6,9 +6,9 @@
 //! in its node; while code runs it belongs to the run-time.
 
 use super::log::{Line, Log};
+use crate::frame::{Frame, FramePool, PortId};
 use crate::nodeos::domain::{Domain, DomainId, Domains};
 use crate::nodeos::state_store::{StateStore, VALUE, Value};
-use crate::port::{Frame, FramePool, PortId};
 use crate::topology::{Gauge, Topology};
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;

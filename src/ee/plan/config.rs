@@ -1,6 +1,6 @@
 //! What a PLAN environment is made from.
 
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::wire::Addr;
 use plan::name::Name;
 use std::collections::BTreeMap;

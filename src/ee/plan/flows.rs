@@ -4,7 +4,7 @@
 //! at most, and no more than so many. Each holder has a share of the places ([`Shares`]); of its own the oldest gives way.
 
 use super::holders::Holder;
-use crate::nodeos::shares::Shares;
+use crate::frame::shares::Shares;
 use plan::value::Host;
 use std::collections::HashMap;
 

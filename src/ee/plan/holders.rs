@@ -1,7 +1,7 @@
-//! Who holds places in the tables that programs fill: the share of each is its own ([`crate::nodeos::shares::Shares`]).
+//! Who holds places in the tables that programs fill: the share of each is its own ([`crate::frame::shares::Shares`]).
 
 use super::ANYONE;
-use crate::port::Payer;
+use crate::frame::Payer;
 
 /// Who holds a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,8 +5,8 @@
 
 use super::holders::Holder;
 use super::{Environment, Plan, account};
-use crate::nodeos::shares::Shares;
-use crate::port::Payer;
+use crate::frame::Payer;
+use crate::frame::shares::Shares;
 use crate::wire::Addr;
 use std::collections::HashMap;
 

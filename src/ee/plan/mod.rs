@@ -43,8 +43,8 @@ pub mod status;
 mod table;
 mod waiting;
 
+use crate::frame::{Payer, PeerId, PortId};
 use crate::nodeos::reason::Reason;
-use crate::port::{Payer, PeerId, PortId};
 use crate::topology::{Neighbour, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Addr;

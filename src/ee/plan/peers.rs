@@ -4,7 +4,7 @@
 //! neighbour says what it does not hold only makes it ask. It is answered once for each time that it was
 //! sent a digest, so nobody can have codes sent to others.
 
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::wire::Addr;
 use plan::program::Digest;
 

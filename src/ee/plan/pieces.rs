@@ -4,9 +4,9 @@
 //! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one unless they prove who they
 //! are: their addresses can be forged.
 
+use crate::frame::Payer;
+use crate::frame::shares::gives_way;
 use crate::nodeos::reason::Reason;
-use crate::nodeos::shares::gives_way;
-use crate::port::Payer;
 use crate::topology::Neighbour;
 use crate::wire::plan::Piece;
 
@@ -120,7 +120,7 @@ impl Assemblies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::{PeerId, PortId};
+    use crate::frame::{PeerId, PortId};
     use crate::wire::Addr;
     use crate::wire::plan::pieces;
 

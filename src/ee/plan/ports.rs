@@ -5,7 +5,7 @@
 //! a connection, a port like the other, of which each holder has a share ([`Shares`]). Whoever has a port of this node can send to it from here and from nowhere else.
 
 use super::holders::Holder;
-use crate::nodeos::shares::Shares;
+use crate::frame::shares::Shares;
 use plan::value::{Host, Value};
 use std::collections::HashMap;
 
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_opens_all_it_can_leaves_others_room_and_what_is_idle_comes_back() {
-        let holder = |row| Holder::Behind(crate::port::Payer(row));
+        let holder = |row| Holder::Behind(crate::frame::Payer(row));
         let mut ports = Ports::default();
         ports.attach(7, Seat { port: 1, session: [0; 16] });
         (2..10_000).for_each(|port| ports.open(0, port, 1, holder(0)));

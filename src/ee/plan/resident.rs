@@ -6,7 +6,7 @@
 //! used up, putting another one raises an exception until something has expired.
 
 use super::holders::Holder;
-use crate::nodeos::shares::Shares;
+use crate::frame::shares::Shares;
 use plan::value::Value;
 use std::collections::HashMap;
 
@@ -128,7 +128,7 @@ impl Resident {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::Payer;
+    use crate::frame::Payer;
 
     const SECOND: u64 = 1_000_000_000;
 

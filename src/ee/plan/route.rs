@@ -8,8 +8,8 @@ use super::costs::frames;
 use super::loaded::Loaded;
 use super::rip::Rip;
 use super::{ANYONE, Environment, Fate, Next, Plan, State, account};
+use crate::frame::{PeerId, PortId};
 use crate::nodeos::reason::Reason;
-use crate::port::{PeerId, PortId};
 use crate::topology::{Neighbour, Topology};
 use crate::wire::Addr;
 use plan::eval::Cause;
@@ -84,7 +84,7 @@ fn by_routes(env: &mut dyn Environment, to: Addr) -> Option<Next> {
     let way = env.way(to);
     let next = way.next?;
     let via = if next.via.is_unspecified() { to } else { next.via };
-    let overlay = env.topology().port(next.port)?.link == crate::topology::Link::Overlay;
+    let overlay = env.topology().port(next.port)?.link == crate::frame::Link::Overlay;
     (!overlay || way.peer != PeerId::NONE).then_some(Next { port: next.port, peer: way.peer, via, to })
 }
 
@@ -97,7 +97,7 @@ pub(super) fn neighbour(topology: &Topology, addr: Addr, dev: Option<u32>) -> Op
     }
     let ports = topology.ports.iter().enumerate().map(|(at, port)| (PortId(at as u16), port));
     let near = |(id, port): &(PortId, &crate::topology::Port)| {
-        by(*id) && port.link != crate::topology::Link::Overlay && port.on_link(addr)
+        by(*id) && port.link != crate::frame::Link::Overlay && port.on_link(addr)
     };
     ports.filter(near).map(|(port, _)| Next { port, peer: PeerId::NONE, via: addr, to: addr }).next()
 }

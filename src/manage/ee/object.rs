@@ -8,14 +8,13 @@
 use super::calls;
 use super::files::{self, Opened};
 use crate::code::run::trusted;
+use crate::frame::{Frame, HEADROOM};
 use crate::manage::control::Handle;
 use crate::manage::worker::Order;
 use crate::node::hosts::Environment;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId, Upcall};
-use crate::port::Frame;
-use crate::port::frame::HEADROOM;
 use crate::sys::clock::Clock;
 use crate::trust::Role;
 use crate::wire::Addr;

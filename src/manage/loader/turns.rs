@@ -4,8 +4,8 @@
 //! job gives way, so that a flood displaces itself and nobody can take the last place. Lists are as long as jobs wait, so they need no other
 //! bound. Longest queue drop after Suter et al., Design considerations for supporting TCP with per-flow queueing, 1998.
 
+use crate::frame::PeerId;
 use crate::node::{Cause, Ingress};
-use crate::port::PeerId;
 use crate::trust::PrincipalId;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -169,7 +169,7 @@ fn name(ingress: &Ingress) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::PortId;
+    use crate::frame::PortId;
 
     fn from(port: u16) -> Cause {
         Cause { ingress: Ingress::Port(PortId(port), PeerId::NONE), principal: None }

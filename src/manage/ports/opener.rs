@@ -3,10 +3,10 @@
 //! The worker says what it wishes and goes on; when something is open it is handed over as an order. Wishes are carried out in their order, and so is
 //! the wish to [settle](Opener::settle): whoever waits for that knows that all before it is done.
 
+use crate::frame::PortId;
 use crate::kernel::{Setting, Settings};
 use crate::manage::worker::Order;
 use crate::nodeos::channel::spec::Filter;
-use crate::port::PortId;
 use crate::port::packet::{Change, Taker};
 use crate::sys::ethtool;
 use crate::sys::poll::Waker;

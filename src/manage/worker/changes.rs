@@ -1,7 +1,7 @@
 //! Ports whose sockets change: the worker wishes, something else opens ([`Opener`](crate::manage::ports::Opener)), the worker takes what is open.
 
 use super::{PORTS, Worker};
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::port::packet::Change;
 use crate::port::xdp::QueueSocket;
 

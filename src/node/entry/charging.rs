@@ -2,9 +2,9 @@
 
 use super::{EntryCounts, EntryLimits, FRAME_STEPS};
 use crate::code::run::Ingress;
+use crate::frame::{Payer, PeerId, PortId};
 use crate::node::Node;
 use crate::node::output::Turn;
-use crate::port::{Payer, PeerId, PortId};
 use crate::wire::Addr;
 
 impl Node {

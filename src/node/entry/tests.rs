@@ -1,7 +1,7 @@
 //! What rows there are, what each may have, and that levels are max-min shares: with times and costs that are given.
 
 use super::*;
-use crate::topology::Link;
+use crate::frame::Link;
 use crate::wire::Addr;
 
 const MS: u64 = 1_000_000;

@@ -9,8 +9,8 @@ pub use super::flows::KEYS_MAX;
 use super::flows::{Flow, Flows};
 use super::spec::{Filter, Layer};
 use crate::classify::layers::Layers;
+use crate::frame::{Ends, PortId};
 use crate::nodeos::interface::Error;
-use crate::port::{Ends, PortId};
 use core::ops::Range;
 
 /// Shapes of one node, as many as the kernel's filter has (`bpf/take.h`).

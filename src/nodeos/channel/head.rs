@@ -6,7 +6,7 @@
 //! count of changes, and asks for a look at the table of link addresses when an answer there has got old.
 
 use super::spec::Layer;
-use crate::port::{Frame, PortId};
+use crate::frame::{Frame, PortId};
 use crate::wire::checksum::{self, Sum};
 use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 

@@ -16,7 +16,7 @@ use super::domain::DomainId;
 use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
 use super::share::Bandwidth;
 use super::table::Table;
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::wire::Addr;
 use demux::Demux;
 use head::Head;

@@ -17,9 +17,9 @@ mod fragment;
 mod tests;
 mod xor;
 
+use crate::frame::{Frame, FramePool};
 use crate::nodeos::interface::Error;
 use crate::nodeos::reason::Reason;
-use crate::port::{Frame, FramePool};
 use compress::{compress, decompress};
 use fragment::Fragment;
 use lz4_flex::block::CompressTable;

@@ -13,8 +13,8 @@
 //!
 //! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`.
 
+use crate::frame::PortId;
 use crate::nodeos::interface::{Error, KeyTuple};
-use crate::port::PortId;
 use crate::wire::{Addr, Prefix};
 
 /// Comparisons of one demultiplexing key.

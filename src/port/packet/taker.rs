@@ -5,9 +5,9 @@
 
 use super::PASSED_UP;
 use crate::broker;
+use crate::frame::PortId;
 use crate::kernel::{Filters, Which};
 use crate::nodeos::channel::spec::Filter;
-use crate::port::PortId;
 use crate::sys::bpf::Link;
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::{PacketSocket, Room};

@@ -6,7 +6,7 @@ use super::super::names::Known;
 use super::super::outbox::Deed;
 use super::super::{Next, route};
 use super::{Given, bad_host, host, list, not_found, refused, tuple, wrong};
-use crate::port::PortId;
+use crate::frame::PortId;
 use crate::wire::Addr;
 use plan::eval::{Fault, State};
 use plan::name::Name;

@@ -100,7 +100,7 @@ fn garbage_is_refused_or_waits_and_never_panics() {
         let length = rng.next_u32() as usize % 24;
         let mut octets: Vec<u8> = (0..length).map(|_| (rng.next_u32() % 5) as u8).collect();
         if round % 3 == 0 {
-            octets.resize(crate::port::frame::FRAME.min(length * 90), 1);
+            octets.resize(crate::frame::FRAME.min(length * 90), 1);
         }
         for module in &mut modules {
             let mut out = Vec::new();

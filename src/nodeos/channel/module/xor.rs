@@ -1,9 +1,8 @@
 //! Forward error correction: to so many packets one by which one of them that is lost is found again.
 
 use super::{GROUPS_MAX, PATIENCE, Stage, make_room};
+use crate::frame::{FRAME, Frame};
 use crate::nodeos::reason::Reason;
-use crate::port::Frame;
-use crate::port::frame::FRAME;
 
 const XOR_HEADER: usize = 6;
 

@@ -5,6 +5,7 @@
 //! it back to the pool. Room is kept in front so that headers can be added when a capsule leaves an
 //! overlay for an Ethernet.
 
+use super::{Ends, Envelope, Payer, PeerId, PortId};
 use crate::wire::Addr;
 
 /// Bytes kept free in front of received data: Ethernet with one tag, IPv6, UDP, ANEP and a neighbour's proof fit in.
@@ -19,53 +20,6 @@ pub const BUFFER: u64 = 2048;
 
 /// Buffers a pool keeps when they come back; more are freed.
 const POOL_MAX: usize = 4096;
-
-/// Index of a port in its node's configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortId(pub u16);
-
-/// Index of a neighbour on an overlay port. Ethernet ports have [`PeerId::NONE`] only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PeerId(pub u16);
-
-impl PeerId {
-    /// No particular peer: the frame carries link addresses itself.
-    pub const NONE: PeerId = PeerId(u16::MAX);
-}
-
-/// Who pays for a packet that came in: a row of the node's table of neighbours and ports (`node::entry`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Payer(pub u16);
-
-impl Payer {
-    /// Nobody outside: the packet begins here.
-    pub const NOBODY: Payer = Payer(u16::MAX);
-}
-
-/// What the IP header around a native packet said, as far as it goes on with the packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Envelope {
-    /// Time to live, or hop limit.
-    pub hop_limit: u8,
-    /// Type of service, or traffic class.
-    pub service: u8,
-    /// ANEP right behind the IP header, without UDP.
-    pub direct: bool,
-}
-
-impl Envelope {
-    /// That of a packet which begins its way here, or comes from an overlay: it leaves with 64.
-    pub const FRESH: Envelope = Envelope { hop_limit: 65, service: 0, direct: false };
-}
-
-/// The two ends of a packet, as far as its protocols name them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
-    /// The sender's address and port.
-    pub source: Option<(Addr, u16)>,
-    /// The receiver's.
-    pub destination: Option<(Addr, u16)>,
-}
 
 /// A packet in its buffer, with the port it came from or goes to. One word moves from hand to hand, and the rest
 /// stays: a copy of fields that were just written would wait for the writes.

@@ -6,7 +6,7 @@
 //! wants it, and nothing that is held has to be thrown out. What everybody holds comes back by the table's own time-out.
 //!
 //! It counts only: the table holds what it holds. Owners must be few and dear to forge, or many of them are as bad as one;
-//! [`crate::port::Payer`] is meant, not an address that a packet claims.
+//! [`crate::frame::Payer`] is meant, not an address that a packet claims.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,0 +1,84 @@
+//! Frames, and what every station says of one: its port, its neighbour, who pays, its ends.
+//!
+//! It lies below whoever handles packets and imports [`crate::wire`] alone, so nobody has to know ports to name one.
+//! [`buffer`] is the memory that packets live in; [`shares`] says who may take a place in a bounded table.
+
+pub mod buffer;
+pub mod shares;
+
+pub use buffer::{BUFFER, FRAME, Fields, Frame, FramePool, HEADROOM};
+
+use crate::wire::Addr;
+use crate::wire::ethernet::Mac;
+
+/// Index of a port in its node's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// Index of a neighbour on an overlay port. Ethernet ports have [`PeerId::NONE`] only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerId(pub u16);
+
+impl PeerId {
+    /// No particular peer: the frame carries link addresses itself.
+    pub const NONE: PeerId = PeerId(u16::MAX);
+}
+
+/// Who pays for a packet that came in: a row of the node's table of neighbours and ports (`node::entry`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Payer(pub u16);
+
+impl Payer {
+    /// Nobody outside: the packet begins here.
+    pub const NOBODY: Payer = Payer(u16::MAX);
+}
+
+/// What the IP header around a native packet said, as far as it goes on with the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Time to live, or hop limit.
+    pub hop_limit: u8,
+    /// Type of service, or traffic class.
+    pub service: u8,
+    /// ANEP right behind the IP header, without UDP.
+    pub direct: bool,
+}
+
+impl Envelope {
+    /// That of a packet which begins its way here, or comes from an overlay: it leaves with 64.
+    pub const FRESH: Envelope = Envelope { hop_limit: 65, service: 0, direct: false };
+}
+
+/// The two ends of a packet, as far as its protocols name them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// The sender's address and port.
+    pub source: Option<(Addr, u16)>,
+    /// The receiver's.
+    pub destination: Option<(Addr, u16)>,
+}
+
+/// What kind of link a port has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Frames are Ethernet frames; IP addresses are resolved by ARP and neighbour discovery.
+    Ethernet {
+        /// The port's own hardware address.
+        mac: Mac,
+        /// Whether the node itself answers ARP and neighbour solicitations for its addresses; on an
+        /// interface of the host, the Linux stack does.
+        answers: bool,
+    },
+    /// Frames are ANEP packets between configured peers.
+    Overlay,
+}
+
+/// For people.
+impl core::fmt::Display for Link {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Link::Ethernet { mac, .. } => write!(f, "Ethernet {mac}"),
+            Link::Overlay => f.write_str("overlay"),
+        }
+    }
+}
