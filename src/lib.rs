@@ -3,9 +3,9 @@
 //! The way of a packet through this crate, station by station:
 //!
 //! ```text
-//! port ──▶ wire ──▶ classify ──▶ ee/capsule ──▶ code/run ──▶ verdict ──▶ port
-//!   │                  │              │                         │
-//!   │                  │              └─ code absent: wait, fetch from the previous hop
+//! port ──▶ wire ──▶ classify ──▶ node ──▶ code/run ──▶ verdict ──▶ port
+//!   │                  │           │
+//!   │                  │           └─ code absent: wait, fetch from the previous hop
 //!   │                  └─ code-fetch message, ARP, neighbour discovery
 //!   └─ not ours: the Linux stack never notices us
 //! ```
@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod abi;
 pub mod apps;
 pub mod bench;
 pub mod broker;

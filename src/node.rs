@@ -42,7 +42,7 @@ mod tiers;
 mod trust;
 
 use crate::code::fetch::Fetch;
-use crate::ee::capsule::env::Env;
+use crate::code::run::scope::Env;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::nodeos::bucket::TokenBucket;
 use crate::nodeos::channel::Channels;
@@ -361,7 +361,7 @@ fn environment(
         rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),
         pool: FramePool::default(),
         packet: None,
-        children: Vec::with_capacity(crate::ee::capsule::env::CHILDREN_MAX),
+        children: Vec::with_capacity(crate::abi::CHILDREN_MAX),
         next_trace: seed << 32,
     }
 }

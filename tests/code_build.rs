@@ -48,7 +48,7 @@ fn every_guest_passes_in_both_representations() {
 #[test]
 fn every_symbol_is_reachable_from_c() {
     let report = check::check(&build("symbols.c")).unwrap();
-    assert_eq!(report.bpf.unwrap().symbols.len(), check::SYMBOLS.len());
+    assert_eq!(report.bpf.unwrap().symbols.len(), anode::abi::SYMBOLS.len());
 }
 
 #[test]

@@ -13,9 +13,10 @@ mod source;
 use source::Source;
 
 /// Modules that turn bytes into values and decisions: no I/O and no clock.
-const PURE: &[&str] = &["src/wire/", "src/frame/", "src/classify/", "plan/src/"];
+const PURE: &[&str] = &["src/abi/", "src/wire/", "src/frame/", "src/classify/", "plan/src/"];
 /// The state machine around them: it is told the time.
 const CLOCKLESS: &[&str] = &[
+    "src/abi/",
     "src/wire/",
     "src/frame/",
     "src/classify/",
@@ -29,6 +30,7 @@ const CLOCKLESS: &[&str] = &[
 /// What runs for every packet.
 const PACKET_PATH: &[&str] = &[
     "plan/src/",
+    "src/abi/",
     "src/wire/",
     "src/frame/",
     "src/classify/",
@@ -385,7 +387,7 @@ fn a_panic_in_the_packet_path_is_found() {
         assert_eq!(count("src/node.rs", &bad), 1, "{bad}");
         assert_eq!(count("src/code/run/wasm.rs", &bad), 1, "{bad}");
         assert_eq!(count("src/manage/mod.rs", &bad), 0, "{bad}");
-        assert_eq!(count("src/ee/capsule/tests.rs", &bad), 0, "{bad}");
+        assert_eq!(count("src/ee/plan/tests.rs", &bad), 0, "{bad}");
         let tested = format!("#[cfg(test)]\nmod tests {{ const B: &str = \"}}\"; {bad} }}\n");
         assert_eq!(count("src/node.rs", &tested), 0, "{bad}");
         assert_eq!(count("src/node.rs", &format!("{tested}{bad}")), 1, "{bad}");

@@ -4,6 +4,8 @@
 //! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/wire.rs` runs
 //! the same checks from `reading.rs` against the crate itself.
 
+#[path = "../../src/abi/mod.rs"]
+pub mod abi;
 #[path = "../../src/broker/message.rs"]
 pub mod broker;
 #[path = "../../src/clean.rs"]

@@ -1,4 +1,3 @@
 //! Execution environments: what runs the code that packets name.
 
-pub mod capsule;
 pub mod plan;

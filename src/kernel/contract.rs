@@ -4,7 +4,7 @@ use super::layout::{
     ALLOWANCES, CHILDREN, CODES, CUT_LAYOUT, CUTS, FLOW_PLACES, FLOWS, LAYOUT, LINES, LINK_BITS, LINKS, PORTS, PROBES,
     PROGRAMS, SOCKETS,
 };
-use crate::ee::capsule::env::CONTEXT;
+use crate::abi::CONTEXT;
 
 const HEADERS: [&str; 4] = [
     include_str!("../../bpf/contract.h"),

@@ -4,8 +4,8 @@
 //! touch: here a context of 64 octets and a window of as many as the code's manifest says. That is
 //! the boundary of mobile code, so it is stated here and nowhere else.
 
+use crate::abi::CONTEXT;
 use crate::code::link::{Linked, Owner};
-use crate::ee::capsule::env::CONTEXT;
 
 /// Octets of the window before the payload: source and destination.
 const ADDRESSES: u32 = 32;

@@ -311,7 +311,7 @@ impl Handle {
             Ask::Status => self.status(),
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::ee::capsule::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
+                let line = |line: &crate::nodeos::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
                 Ok(lines.iter().map(line).collect())
             }
             Ask::AddCode { bundle } => self.add_code(&bundle),

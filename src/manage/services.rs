@@ -1,6 +1,6 @@
 //! PLAN services that the operator loads are compiled by a thread of their own: control threads can make no memory that is executed.
 
-use crate::code::run::service::WasmService;
+use crate::ee::plan::wasm::WasmService;
 use crate::sys::threads::{self, Duty};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

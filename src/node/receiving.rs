@@ -3,10 +3,10 @@
 use super::output::{EventKind, Turn};
 use super::running::set_previous;
 use super::{Node, batch, halves};
+use crate::abi::NONE;
 use crate::classify::layers::Layers;
 use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
-use crate::ee::capsule::env::NONE;
 use crate::frame::{Envelope, Frame, Payer, PeerId};
 use crate::nodeos::channel::Taker;
 use crate::nodeos::channel::demux::Found;

@@ -3,9 +3,10 @@
 use super::codes::Found;
 use super::output::{Delivery, EventKind, Turn};
 use super::{Node, paths};
+use crate::abi::{FLAG_HERE, FLAG_INJECTED, NONE};
 use crate::code::fetch::Source;
+use crate::code::run::scope::Packet;
 use crate::code::run::{SlotId, Verdict};
-use crate::ee::capsule::env::{FLAG_HERE, FLAG_INJECTED, NONE, Packet};
 use crate::frame::{Envelope, Frame};
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;

@@ -180,7 +180,7 @@ impl Node {
     }
 
     /// What mobile code has logged lately.
-    pub fn log(&self) -> Vec<crate::ee::capsule::log::Line> {
+    pub fn log(&self) -> Vec<crate::nodeos::log::Line> {
         self.env.as_deref().map(|env| env.log.lines().copied().collect()).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 //! A domain enforces those that count packets by packet ([`super::domain`]); run-times, linker and verifier those that bound code
 //! when it is loaded. No role can exceed what a node has at all: the maxima here.
 
-use crate::ee::capsule::env::CHILDREN_MAX;
+use crate::abi::CHILDREN_MAX;
 
 /// Octets of wasm memory that code can have at all.
 pub const MEMORY_BYTES_MAX: u32 = 65_536;

@@ -2,7 +2,7 @@
 //!
 //! [`interface`] is what execution environments get from it. [`domain`] holds the accounts every packet is charged to, [`state_store`] the soft state that
 //! outlives packets, [`reason`] the causes for which packets are dropped, [`bucket`] rates, [`share`] what the two halves
-//! tell each other of them, [`event`] timers. [`grants`] and [`limits`] are
+//! tell each other of them, [`event`] timers, [`log`] what code writes. [`grants`] and [`limits`] are
 //! what a role gives a domain; [`memory_pool`] and [`thread_pool`] hold it to its memory and its threads.
 
 pub mod bucket;
@@ -13,6 +13,7 @@ pub mod file;
 pub mod grants;
 pub mod interface;
 pub mod limits;
+pub mod log;
 pub mod memory_pool;
 pub mod reason;
 pub mod record;

@@ -3,7 +3,7 @@
 use super::host::Host;
 use super::run::Action;
 use super::{SendError, Simulation};
-use crate::code::run::service::WasmService;
+use crate::ee::plan::wasm::WasmService;
 use crate::ee::plan::{Seat, Signature, Wish};
 use crate::trust::Moment;
 use crate::wire::{anep, plan as wire};

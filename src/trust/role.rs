@@ -7,8 +7,8 @@
 
 use super::PrincipalId;
 use super::security::{Decisions, Table};
+use crate::abi::{SYMBOLS, symbol};
 use crate::code::bundle::{Kind, Program};
-use crate::code::check::{SYMBOLS, symbol};
 use crate::nodeos::domain::Limits;
 use crate::nodeos::grants::Grants;
 use core::fmt;

@@ -13,9 +13,9 @@
 
 use super::Error;
 use super::elf;
+use crate::abi::CONTEXT;
 use crate::code::bundle::{Insn, Kind, Lines, Program};
 use crate::code::check::disassemble;
-use crate::ee::capsule::env::CONTEXT;
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Read as _};

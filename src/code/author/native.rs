@@ -6,7 +6,7 @@
 
 use super::Error;
 use super::program::window;
-use crate::code::check;
+use crate::abi;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, elf};
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(super) fn needs(bytes: &[u8]) -> Result<Needs, Error> {
     let mut symbols = Vec::new();
     for symbol in file.symbols().filter(|symbol| symbol.is_undefined()) {
         let name = symbol.name()?;
-        match check::symbol(name) {
+        match abi::symbol(name) {
             Some(known) => symbols.push(known.name),
             // The first entry of every symbol table has no name.
             None if name.is_empty() || name == "_GLOBAL_OFFSET_TABLE_" => {}

@@ -7,8 +7,8 @@
 //! addresses of functions) is refused by the name of the symbol and its section.
 
 use super::Error;
+use crate::abi;
 use crate::code::bundle::{Insn, Program};
-use crate::code::check;
 use object::read::elf::ElfFile64;
 use object::{
     LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionFlags, SectionIndex,
@@ -130,7 +130,7 @@ impl Placed {
             return Err(Error::Relocation { symbol: name, section, offset });
         }
         let to = match symbol.section_index() {
-            None if check::symbol(&name).is_some() => Target::Symbol(name),
+            None if abi::symbol(&name).is_some() => Target::Symbol(name),
             None => return Err(Error::Undefined { symbol: name, section: section.name()?.into() }),
             Some(target) => {
                 let local = symbol.kind() == SymbolKind::Section;

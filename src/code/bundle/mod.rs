@@ -12,6 +12,7 @@ mod lines;
 mod manifest;
 mod program;
 
+pub use crate::abi::Kind;
 pub use error::Error;
 pub use lines::{LINES_MAX, Lines};
 pub use manifest::{Layer, MANIFEST_MAX, Manifest, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
@@ -19,25 +20,9 @@ pub use program::{Insn, PROGRAM_HEADER, Program};
 
 use crate::trust::{CredentialSet, Refusal};
 use crate::wire::Digest;
-use core::fmt;
 use std::sync::Arc;
 
-/// In which form a program is represented, in the order of the manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A WebAssembly core module: portable, runs in user space.
-    Wasm,
-    /// BPF instructions with symbols: runs in the kernel.
-    Bpf,
-    /// A shared object: only for principals whose role permits it.
-    Native,
-}
-
 impl Kind {
-    /// All kinds in the order of the manifest.
-    pub const ALL: [Kind; 3] = [Kind::Wasm, Kind::Bpf, Kind::Native];
-
     /// The media type in the manifest.
     pub fn media_type(self) -> &'static str {
         match self {
@@ -49,16 +34,6 @@ impl Kind {
 
     fn of_media_type(text: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.media_type() == text)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Wasm => "wasm",
-            Kind::Bpf => "bpf",
-            Kind::Native => "native",
-        })
     }
 }
 

@@ -6,7 +6,8 @@
 //! inside a function, calls of functions of the program, calls of the interface by symbol, exit
 //! (RFC 9669, groups base32 and base64, of these without byte-code for packets and helpers).
 
-use super::{BpfFault, Refusal, Symbol, symbol};
+use super::{BpfFault, Refusal};
+use crate::abi::{Symbol, symbol};
 use crate::code::bundle::{Insn, Program};
 
 /// What the check found out about a bpf representation.

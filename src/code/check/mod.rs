@@ -14,7 +14,6 @@ mod explain;
 mod native;
 mod refusal;
 mod sections;
-mod symbols;
 mod wasm;
 
 pub use bpf::{BpfFacts, bpf};
@@ -23,7 +22,6 @@ pub use disassemble::disassemble;
 pub use explain::Explanation;
 pub use native::native;
 pub use refusal::{BpfFault, Refusal};
-pub use symbols::{SYMBOLS, Symbol, Type, symbol};
 pub use wasm::{ARENA_CONTEXT, ARENA_WINDOW, MEMORY_MAX, MutableGlobal, Value, WasmFacts, wasm};
 
 use super::bundle::{self, Bundle, Kind};

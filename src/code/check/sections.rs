@@ -3,9 +3,10 @@
 //! What is refused here is what an author can change, and is named so; that the rest is valid
 //! WebAssembly is the validator's matter, and what concerns several sections is [`super::wasm`]'s.
 
+use super::Refusal;
 use super::cost::Costs;
 use super::wasm::Value;
-use super::{Refusal, SYMBOLS, Symbol, Type, symbol};
+use crate::abi::{SYMBOLS, Symbol, Type, symbol};
 use wasmparser::{
     ConstExpr, Data, DataKind, Element, ElementItems, ElementKind, ExternalKind, FromReader, FuncType, FunctionBody,
     GlobalType, Import, MemoryType, Operator, Payload, SectionLimited, TableType, TypeRef, ValType,

@@ -1,6 +1,7 @@
 //! Rules of both checks, each by a sample that breaks just that rule, and random mutations.
 
 use super::*;
+use crate::abi::SYMBOLS;
 use crate::code::bundle::{Insn, Program};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -5,8 +5,9 @@
 //! (every segment lies inside) and reset to its beginning: memory and table keep their sizes, and
 //! each mutable global is exported so that the node can restore it.
 
+use super::Refusal;
 use super::sections::{Module, describe, limit};
-use super::{Refusal, Symbol};
+use crate::abi::Symbol;
 use crate::code::bundle::{REPRESENTATION_MAX, WINDOW_MAX};
 use wasmparser::{
     BinaryReaderError, ExternalKind, FuncValidatorAllocations, GlobalType, Parser, ValType, ValidPayload, Validator,

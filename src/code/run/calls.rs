@@ -4,7 +4,8 @@
 //! the method of [`Env`] with the same meaning. A pointer outside the memory is a trap.
 
 use super::wasm::Guest;
-use crate::ee::capsule::env::{CallError, Env};
+use crate::abi::CallError;
+use crate::code::run::scope::Env;
 use crate::nodeos::state_store::VALUE;
 use crate::wire::Addr;
 use wasmtime::{Caller, Linker, Result, bail, format_err};

@@ -7,20 +7,21 @@
 mod calls;
 pub mod engine;
 mod guarded;
+pub(crate) mod jailed;
 pub mod native;
 mod native_calls;
-pub mod service;
+pub mod scope;
 mod tier;
 pub mod trusted;
 pub mod wasm;
 
 use crate::code::bundle::Kind;
 use crate::code::compiler::Lane;
-use crate::ee::capsule::env::Env;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::nodeos::reason::Reason;
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Digest;
+use scope::Env;
 use std::collections::HashMap;
 use std::sync::Arc;
 pub use tier::Tier;

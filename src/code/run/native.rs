@@ -9,8 +9,9 @@
 
 use super::native_calls::{self, Current};
 use super::{Outcome, Verdict};
+use crate::abi::{self, CONTEXT};
 use crate::code::check;
-use crate::ee::capsule::env::{CONTEXT, Env};
+use crate::code::run::scope::Env;
 use crate::nodeos::reason::Reason;
 use crate::sys::shared_object::SharedObject;
 use crate::trust::Role;
@@ -110,7 +111,7 @@ unsafe fn names_at(mut at: NonNull<u8>) -> Result<Vec<&'static str>, String> {
         if length == 1 || octets > NAMES_MAX {
             return Ok(found);
         }
-        let known = name.to_str().ok().and_then(check::symbol);
+        let known = name.to_str().ok().and_then(abi::symbol);
         let known = known.ok_or_else(|| format!("native: it calls '{}', which no node has", name.to_string_lossy()))?;
         found.push(known.name);
         // SAFETY: the caller says that another name, if only the empty one, stands behind this one.

@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::calls::status;
-use crate::ee::capsule::env::{CallError, Env, NONE, NONE64};
+use crate::abi::{CallError, NONE, NONE64};
+use crate::code::run::scope::Env;
 use crate::nodeos::state_store::{VALUE, Value};
 use crate::wire::Addr;
 use core::cell::Cell;
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_symbol_has_a_function_and_is_harmless_without_a_packet() {
-        assert!(crate::code::check::SYMBOLS.iter().all(|symbol| address(symbol.name).is_some()));
+        assert!(crate::abi::SYMBOLS.iter().all(|symbol| address(symbol.name).is_some()));
         assert_eq!((an_now(), an_load(0, 1), an_send(1)), (0, NONE64, CallError::Denied as i32));
     }
 }

@@ -12,9 +12,10 @@ use super::calls;
 use super::guarded::{self, Guarded};
 use super::{Outcome, Verdict};
 use super::{Tier, engine};
+use crate::abi::CONTEXT;
 use crate::code::check::{self, WasmFacts};
 use crate::code::compiler::{Failure, Job, Lane, Purpose};
-use crate::ee::capsule::env::{CONTEXT, Env};
+use crate::code::run::scope::Env;
 use crate::nodeos::reason::Reason;
 use crate::trust::Role;
 use crate::wire::{Addr, Digest, capsule};
@@ -357,7 +358,7 @@ impl Instance {
 
 /// Puts context and window where the code expects them.
 #[inline]
-fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate::ee::capsule::env::Packet) -> bool {
+fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate::code::run::scope::Packet) -> bool {
     let source = packet.window();
     if source.len() != window.len() {
         return false;

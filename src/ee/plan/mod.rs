@@ -42,6 +42,7 @@ mod signers;
 pub mod status;
 mod table;
 mod waiting;
+pub mod wasm;
 
 use crate::frame::{Payer, PeerId, PortId};
 use crate::nodeos::reason::Reason;

@@ -5,13 +5,11 @@
 //! for an exception. It keeps its memory from call to call: that is what it is for. It imports nothing but `an_now` and
 //! `an_random`. Every call has its fuel; the operator answers for the rest.
 
-#![allow(unsafe_code)]
-
-use super::engine;
+use super::{Brought, LoadedService, ServiceFailure, Signature};
 use crate::code::bundle::REPRESENTATION_MAX;
 use crate::code::check;
-use crate::code::compiler::{Failure, Job, Lane, Purpose};
-use crate::ee::plan::{Brought, LoadedService, ServiceFailure, Signature};
+use crate::code::compiler::{Failure, Lane};
+use crate::code::run::{engine, jailed};
 use wasmtime::{Caller, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TypedFunc};
 
 /// Octets of a module's buffer.
@@ -65,13 +63,12 @@ impl WasmService {
 
     fn load_in(lane: &mut Lane, wasm: &[u8], failed: &mut Option<Failure>) -> Result<WasmService, String> {
         WasmService::instantiate(wasm, |engine| {
-            let output = lane.compile(&Job { purpose: Purpose::Service, module: wasm }).map_err(|failure| {
+            let module = jailed::service(engine, lane, wasm).map_err(|failure| {
                 let why = failure.to_string();
                 *failed = Some(failure);
                 why
             })?;
-            // SAFETY: as in `super::wasm::Compiler::compile_in`.
-            unsafe { Module::deserialize(engine, output.artifact) }.map_err(said)
+            module.map_err(said)
         })
     }
 

@@ -5,53 +5,15 @@
 //! convention and come here, so a call means the same everywhere. Between packets an [`Env`] rests
 //! in its node; while code runs it belongs to the run-time.
 
-use super::log::{Line, Log};
+use crate::abi::{CHILDREN_MAX, CONTEXT, CallError, LINES_MAX, NONE, NONE64};
 use crate::frame::{Frame, FramePool, PortId};
 use crate::nodeos::domain::{Domain, DomainId, Domains};
+use crate::nodeos::log::{Line, Log};
 use crate::nodeos::state_store::{StateStore, VALUE, Value};
 use crate::topology::{Gauge, Topology};
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-/// Children one packet can send, whatever its domain's limit says.
-pub const CHILDREN_MAX: usize = 64;
-
-/// Lines that one packet can write into the log.
-pub const LINES_MAX: usize = 4;
-
-/// Octets of the context structure.
-pub const CONTEXT: usize = 64;
-
-/// "There is none", where a call gives 32 bits.
-pub const NONE: u32 = u32::MAX;
-
-/// "There is none", where a call gives 64 bits.
-pub const NONE64: u64 = u64::MAX;
-
-/// Why a call failed: `enum an_error` of the header file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum CallError {
-    /// No such key, neighbour or route.
-    Absent = -1,
-    /// An offset, size or number outside what there is.
-    Range = -2,
-    /// A quota is used up.
-    Full = -3,
-    /// The resource bound does not suffice.
-    Bound = -4,
-    /// The role of the code's principal does not include the call.
-    Denied = -5,
-    /// The address is this node's own.
-    Here = -6,
-}
-
-/// Bit of [`Packet::flags`]: this node is the capsule's destination.
-pub const FLAG_HERE: u32 = 1;
-
-/// Bit of [`Packet::flags`]: the capsule was injected at this node.
-pub const FLAG_INJECTED: u32 = 2;
 
 /// The packet whose code runs.
 pub struct Packet {
@@ -63,7 +25,7 @@ pub struct Packet {
     pub domain: DomainId,
     /// The node's address that the code sees.
     pub here: Addr,
-    /// [`FLAG_HERE`], [`FLAG_INJECTED`].
+    /// [`crate::abi::FLAG_HERE`], [`crate::abi::FLAG_INJECTED`].
     pub flags: u32,
     /// The port it came in by, or [`NONE`].
     pub in_port: u32,

@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_header_declares_every_symbol_with_as_many_arguments() {
-        let header = include_str!("../../../sdk/anode/capsule.h");
+        let header = include_str!("../../sdk/anode/capsule.h");
         let declared = header.matches("AN_CALL(an_").count();
         assert_eq!(declared, SYMBOLS.len(), "header and table list the same calls");
         for symbol in &SYMBOLS {

@@ -1,0 +1,76 @@
+//! What mobile code sees of a node: the numbers, names and errors of `sdk/anode/capsule.h`, as data.
+//!
+//! Both halves, the author's side and the policy of roles mean the same by them, so they lie below all of these
+//! and import nothing. [`symbols`] lists the calls; what a call does is [`crate::code::run::scope::Env`]'s.
+
+pub mod symbols;
+
+pub use symbols::{SYMBOLS, Symbol, Type, symbol};
+
+use core::fmt;
+
+/// Children one packet can send, whatever its domain's limit says.
+pub const CHILDREN_MAX: usize = 64;
+
+/// Lines that one packet can write into the log.
+pub const LINES_MAX: usize = 4;
+
+/// Octets of the context structure.
+pub const CONTEXT: usize = 64;
+
+/// "There is none", where a call gives 32 bits.
+pub const NONE: u32 = u32::MAX;
+
+/// "There is none", where a call gives 64 bits.
+pub const NONE64: u64 = u64::MAX;
+
+/// Why a call failed: `enum an_error` of the header file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum CallError {
+    /// No such key, neighbour or route.
+    Absent = -1,
+    /// An offset, size or number outside what there is.
+    Range = -2,
+    /// A quota is used up.
+    Full = -3,
+    /// The resource bound does not suffice.
+    Bound = -4,
+    /// The role of the code's principal does not include the call.
+    Denied = -5,
+    /// The address is this node's own.
+    Here = -6,
+}
+
+/// Bit of the flags in the context: this node is the capsule's destination.
+pub const FLAG_HERE: u32 = 1;
+
+/// Bit of the flags in the context: the capsule was injected at this node.
+pub const FLAG_INJECTED: u32 = 2;
+
+/// In which form a program is represented, in the order of the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A WebAssembly core module: portable, runs in user space.
+    Wasm,
+    /// BPF instructions with symbols: runs in the kernel.
+    Bpf,
+    /// A shared object: only for principals whose role permits it.
+    Native,
+}
+
+impl Kind {
+    /// All kinds in the order of the manifest.
+    pub const ALL: [Kind; 3] = [Kind::Wasm, Kind::Bpf, Kind::Native];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Wasm => "wasm",
+            Kind::Bpf => "bpf",
+            Kind::Native => "native",
+        })
+    }
+}
