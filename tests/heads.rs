@@ -4,11 +4,11 @@ mod bed;
 
 use anode::frame::{Frame, PortId};
 use anode::node::hosts::Environment;
-use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::schedule::Policy;
 use anode::topology::{NextHop, Routes};
 use anode::trust::Role;
+use anode::trust::grants::Grants;
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Prefix};
 use bed::Bed;

@@ -6,9 +6,9 @@ mod net;
 
 use anode::apps::plan::Script;
 use anode::ee::plan::Config;
-use anode::nodeos::domain::Limits;
 use anode::nodeos::reason::Reason;
 use anode::sim::{Line, SECOND, SendError};
+use anode::trust::limits::Limits;
 use anode::wire::{Addr, anep, plan as wire};
 use net::{Net, app, host, value};
 use plan::name::Name;

@@ -8,9 +8,9 @@ mod peers;
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::node::status::CodeStatus;
-use anode::nodeos::limits::{Limits, OverBudget};
 use anode::nodeos::reason::Reason;
 use anode::sim::{Line, Network, SECOND, Shape, Simulation};
+use anode::trust::limits::{Limits, OverBudget};
 use anode::trust::{Credential, CredentialSet, PrincipalKey, Restrictions, Role, Roles, Terms, object_name};
 use anode::wire::{Digest, capsule, fetch};
 use guests::*;

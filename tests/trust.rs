@@ -4,9 +4,10 @@
 //! role, and whether a refusal means that the credential is good for nobody.
 
 use anode::code::bundle::{Bundle, Kind};
+use anode::code::judge::Claim;
 use anode::trust::{
-    CREDENTIAL_MAX, CREDENTIALS_MAX, Claim, Credential, CredentialSet, PrincipalId, PrincipalKey, Restrictions, Role,
-    Roles, SET_MAX, Terms,
+    CREDENTIAL_MAX, CREDENTIALS_MAX, Credential, CredentialSet, PrincipalId, PrincipalKey, Restrictions, Role, Roles,
+    SET_MAX, Terms,
 };
 use anode::wire::Digest;
 use biscuit_auth::builder::Algorithm;

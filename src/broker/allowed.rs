@@ -3,8 +3,8 @@
 use super::message::{Helper, Place, Request};
 use crate::config::NodeFile;
 use crate::kernel::own;
-use crate::nodeos::domain::Limits;
 use crate::trust::Form;
+use crate::trust::limits::Limits;
 use std::net::SocketAddr;
 
 /// Bytes of memory for the frames of AF_XDP sockets, as `manage/sockets.rs` bounds it.

@@ -14,6 +14,7 @@ pub mod bundle;
 pub mod check;
 pub mod compiler;
 pub mod fetch;
+pub mod judge;
 pub mod link;
 pub mod run;
 pub mod store;

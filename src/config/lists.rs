@@ -3,8 +3,8 @@
 
 use super::environments::ENVIRONMENTS_MAX;
 use super::{ConfigError, NodeFile, PortFile, wrong};
-use crate::nodeos::domain::DOMAINS_MAX;
 use crate::topology::neighbours::NEIGHBOURS_MAX;
+use crate::trust::grants::DOMAINS_MAX;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::hash::Hash;

@@ -14,7 +14,7 @@
 mod account;
 mod space;
 
-use crate::nodeos::domain::{DOMAINS_MAX, DomainId};
+use crate::nodeos::domain::DomainId;
 use crate::nodeos::file::{
     Access, FileId, FileKind, FileSpec, FileStat, HANDLES_MAX, OpenFlags, Quota, Used, check_holder, check_path,
 };
@@ -22,6 +22,7 @@ use crate::nodeos::interface::Error;
 use crate::nodeos::table::Table;
 use crate::sys::dir::{self, Beneath};
 use crate::sys::own;
+use crate::trust::grants::DOMAINS_MAX;
 use rustix::fs::{FlockOperation, flock};
 use space::{Handle, Space};
 use std::collections::{BTreeMap, HashMap};

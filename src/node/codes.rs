@@ -7,10 +7,10 @@
 
 pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
+use crate::code::judge::{Claim, Grant};
 use crate::code::run::SlotId;
 use crate::nodeos::domain::DomainId;
 use crate::nodeos::reason::Reason;
-use crate::trust::{Claim, Grant};
 use crate::wire::Digest;
 use std::collections::HashMap;
 
@@ -280,9 +280,9 @@ mod tests {
     use super::*;
     use crate::code::bundle::Kind;
     use crate::code::bundle::{Layer, Manifest};
+    use crate::code::judge::{Claim, Grant};
     use crate::nodeos::domain::DomainId;
     use crate::trust::Roles;
-    use crate::trust::{Claim, Grant};
     use std::sync::Arc;
 
     const SECOND: u64 = 1_000_000_000;

@@ -20,11 +20,12 @@ use crate::nodeos::reason::Reason;
 use crate::nodeos::record::Written;
 use crate::nodeos::share::OtherHalf;
 use crate::topology::Neighbour;
+use crate::wire::ethernet::ethertype;
 use crate::wire::{Addr, Digest, anep, capsule};
 use std::sync::Arc;
 
 /// The Ethernet type of frames that come up with a verdict.
-const PASSED_UP: [u8; 2] = crate::port::packet::PASSED_UP.to_be_bytes();
+const PASSED_UP: [u8; 2] = ethertype::PASSED_UP.to_be_bytes();
 
 /// Octets of an Ethernet header, and of its two addresses.
 const ETHERNET: usize = 14;

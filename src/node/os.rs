@@ -15,13 +15,13 @@ use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::domain::Domain;
-use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall, Usage,
 };
 use crate::nodeos::reason::Reason;
 use crate::trust::Role;
+use crate::trust::grants::Grants;
 use crate::wire::anep;
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //! and effects that only the outside can have. The driver empties it after every call.
 
 use crate::code::fetch::Source;
+use crate::code::judge::Claim;
 use crate::code::run::Runtime;
 pub use crate::code::run::{Cause, Ingress, Prepare};
 use crate::ee::plan::Wish;
@@ -13,7 +14,7 @@ use crate::nodeos::reason::Reason;
 use crate::nodeos::record::SharedRecords;
 use crate::nodeos::share::SharedAccount;
 use crate::nodeos::state_store::SharedState;
-use crate::trust::{Claim, Role};
+use crate::trust::Role;
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;

@@ -9,9 +9,9 @@ use super::Node;
 use super::codes::Code;
 use super::ending::EndedBy;
 use super::output::Turn;
-use crate::nodeos::limits::{Limits, OverBudget};
 use crate::nodeos::reason::Reason;
 use crate::nodeos::state_store;
+use crate::trust::limits::{Limits, OverBudget};
 use crate::wire::Digest;
 
 /// Time between two looks, in nanoseconds. `over_budget_s` counts them.

@@ -13,10 +13,10 @@ use super::{Node, Reason};
 use crate::code::fetch::Source;
 use crate::frame::{Frame, Payer};
 use crate::nodeos::domain::{Domain, DomainId, Usage};
-use crate::nodeos::grants::{self, Grants};
 use crate::nodeos::interface::InChanId;
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
+use crate::trust::grants::{self, Grants};
 use crate::wire::capsule;
 
 /// Packets of one domain that may wait.

@@ -5,9 +5,10 @@ use super::codes::Code;
 use super::entry::EntryCounts;
 use crate::code::bundle::Kind;
 use crate::frame::{PeerId, PortId};
-use crate::nodeos::domain::{Domain, Limits, Usage};
+use crate::nodeos::domain::{Domain, Usage};
 use crate::nodeos::reason::Drops;
 use crate::topology::Gauge;
+use crate::trust::limits::Limits;
 use crate::wire::Addr;
 use serde::Serialize;
 

@@ -9,9 +9,10 @@ use super::Node;
 use super::codes::{Code, Coming, Ready};
 use super::output::{Cause, Effect, Turn};
 use crate::code::bundle::{Kind, Manifest};
+use crate::code::judge::{Claim, Grant};
 use crate::frame::Frame;
 use crate::nodeos::reason::Reason;
-use crate::trust::{Claim, CredentialSet, Grant};
+use crate::trust::CredentialSet;
 use crate::wire::{Digest, capsule};
 use std::sync::Arc;
 

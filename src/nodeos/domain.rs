@@ -7,10 +7,7 @@
 //! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
-use super::grants::Grants;
 use super::interface::HostId;
-pub use super::limits::Limits;
-use super::limits::OverBudget;
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
@@ -19,10 +16,9 @@ use super::table::Table;
 use super::thread_pool::Activations;
 use crate::object_name;
 use crate::trust::Role;
+use crate::trust::grants::{DOMAINS_MAX, Grants};
+use crate::trust::limits::{Limits, OverBudget};
 use std::sync::Arc;
-
-/// Domains one node holds at the same time.
-pub const DOMAINS_MAX: usize = 32_768;
 
 /// How deep the tree of domains may be.
 pub const DEPTH_MAX: u16 = 16;
@@ -516,7 +512,7 @@ mod tests {
     fn a_role_bounds_how_many_are_below_however_deep() {
         let mut domains = Domains::default();
         let role = |number| {
-            let grants = crate::nodeos::grants::Grants { domains: number, ..Default::default() };
+            let grants = Grants { domains: number, ..Default::default() };
             Arc::new(Role { grants, ..Role::anyone(Limits::default()) })
         };
         let add = |domains: &mut Domains, parent, most| {

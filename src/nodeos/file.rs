@@ -6,9 +6,9 @@
 //! `..`; there are no links and no devices. Here is what can be decided without a disk: names, flags, shares and quotas;
 //! `manage/files` has the edges. Loosely after POSIX, as the papers have it (Snow on Silk §2.1, PLAN on OSKit §3.3.1).
 
-use super::grants::Grants;
 use super::interface::Error;
 use crate::object_name;
+use crate::trust::grants::Grants;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -315,8 +315,9 @@ impl StateStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::domain::{Domain, Limits};
+    use super::super::domain::Domain;
     use super::*;
+    use crate::trust::limits::Limits;
 
     fn two_domains(quota: u32) -> (Domains, DomainId, DomainId) {
         let mut domains = Domains::default();

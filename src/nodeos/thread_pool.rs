@@ -11,10 +11,8 @@
 //! After PLAN on OSKit, §3.3.1; Snow on Silk, §2.4.
 
 use super::domain::DomainId;
-use super::interface::Upcall;
-
-/// Threads of one domain, at most.
-pub const THREADS_MAX: u16 = 1024;
+use super::interface::{ThreadPoolSpec, Upcall};
+use crate::trust::grants::Grants;
 
 /// How often threads were activated, by cause. Packets are counted as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -84,6 +82,15 @@ impl ThreadPool {
             }
         }
         hung
+    }
+}
+
+impl Grants {
+    /// The same with as many threads as are asked for, if they are granted, each for as long as is asked for.
+    pub fn with_threads(self, asked: &ThreadPoolSpec) -> Option<Grants> {
+        let thread_ms = if asked.hold_ms == 0 { self.thread_ms } else { asked.hold_ms };
+        let granted = asked.max_threads <= self.threads && thread_ms <= self.thread_ms;
+        granted.then_some(Grants { threads: asked.max_threads, thread_ms, ..self })
     }
 }
 

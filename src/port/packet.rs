@@ -5,7 +5,7 @@
 //! - **On its own** the port works on every interface of every kernel: a socket for frames of every type takes a copy of what an
 //!   active node looks at, and a guard in front of the stack takes capsules away from it. Both are asked about every frame.
 //! - **Behind an XDP program** of the node's, which sees every frame first and passes up what is the node's under an Ethernet type of its own
-//!   ([`PASSED_UP`]), a socket is bound to that type, and others to what address resolution needs. Frames that are not the node's meet nothing.
+//!   ([`ethertype::PASSED_UP`]), a socket is bound to that type, and others to what address resolution needs. Frames that are not the node's meet nothing.
 //!   Only while there are channels at the port, whose packets the XDP program does not know, a second pair of socket and guard takes those.
 //!
 //! All other traffic goes its way as if we were not there.
@@ -27,9 +27,6 @@ use crate::wire::{icmp, ipv6};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use taker::{Before, Channels};
-
-/// The Ethernet type of what XDP programs of the node's pass up: see `bpf/contract.h`.
-pub const PASSED_UP: u16 = 0x88b5;
 
 /// Where the Ethernet type stands, and what is behind it.
 const TYPE: usize = 12;

@@ -4,11 +4,11 @@ use super::host::{Host, Inmate, Sink};
 use super::trace::Loss;
 use super::{Arrival, Change, Sending, Simulation, shop};
 use crate::code::fetch::Source;
+use crate::code::judge::Claim;
 use crate::code::run::Tier;
 use crate::frame::{Frame, PortId};
 use crate::node::{Delivery, Effect, Event, EventKind, Node, Prepare, Turn};
-use crate::trust::Revocation;
-use crate::trust::{Claim, object_name};
+use crate::trust::{Revocation, object_name};
 use crate::wire::revocation::Repr;
 use crate::wire::{Digest, capsule};
 

@@ -11,8 +11,9 @@
 //! role. Every decision is made in [`Roles`], the security module of the node, which domains pass too. `docs/trust.md` explains them to operators.
 
 mod credential;
+pub mod grants;
 mod key;
-mod policy;
+pub mod limits;
 mod revocation;
 mod revoked;
 mod role;
@@ -24,7 +25,6 @@ mod statement;
 pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
 pub(crate) use key::read_private;
 pub use key::{KeyError, KeyKind, PrincipalError, PrincipalId, PrincipalKey, Signature};
-pub use policy::{Claim, Grant, Issued, Refused};
 pub use revocation::{Extent, Revocation, Rights, Subject};
 pub use revoked::{Kept, OPERATOR_MAX, Rank};
 pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols, check_role_name};

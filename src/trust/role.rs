@@ -6,11 +6,10 @@
 //! every node has.
 
 use super::PrincipalId;
+use super::grants::Grants;
+use super::limits::Limits;
 use super::security::{Decisions, Table};
-use crate::abi::{SYMBOLS, symbol};
-use crate::code::bundle::{Kind, Program};
-use crate::nodeos::domain::Limits;
-use crate::nodeos::grants::Grants;
+use crate::abi::{Kind, SYMBOLS, symbol};
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -90,16 +89,6 @@ impl Role {
             limits,
             grants: Grants::default(),
         }
-    }
-
-    /// Whether a program for the kernel is within the role: its calls and its size.
-    pub fn check_program(&self, program: &Program) -> Result<(), String> {
-        self.check_symbols(program.symbols.iter().map(String::as_str)).map_err(|error| format!("bpf: {error}"))?;
-        let (has, most) = (program.code.len(), self.limits.bpf_instructions);
-        if has > most as usize {
-            return Err(format!("bpf: it has {has} instructions, the role {} has {most}", self.name));
-        }
-        Ok(())
     }
 
     /// The first of these calls that the role lacks, as the error of whoever links them.

@@ -10,16 +10,15 @@
 //! domain's role comes from its own credential and not out of its parent's budget, but nobody can give more
 //! than he has: a domain is created in the creator's role, or in one that has nothing the creator's lacks.
 
+use super::grants::Grants;
 use super::key::PrincipalId;
-use super::policy::{Claim, Grant};
+use super::limits::Limits;
 use super::revocation::{Extent, Revocation, Rights, Subject};
 use super::revoked::{Kept, Rank, Revoked};
 use super::role::{Form, Kinds, NODE, Role, Roles};
-use crate::code::bundle::{self, Kind};
-use crate::nodeos::domain::Limits;
-use crate::nodeos::grants::Grants;
-use crate::nodeos::interface::Error;
+use crate::abi::Kind;
 use core::fmt;
+use libanode::error::Error;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -39,6 +38,13 @@ struct Counters {
 }
 
 impl Decisions {
+    /// Code that was loaded was given a role, or none.
+    pub(super) fn count_code(&self, granted: bool) {
+        let counters = &self.0;
+        let counter = if granted { &counters.code_granted } else { &counters.code_refused };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A signed packet was given a role, or none.
     pub(super) fn count_packet(&self, granted: bool) {
         let counters = &self.0;
@@ -129,22 +135,9 @@ impl fmt::Display for RoleRefused {
 impl core::error::Error for RoleRefused {}
 
 impl Roles {
-    /// The role of code at a node of this name, `unix_s` seconds after 1970 began. Refused is only what bears a wrong
-    /// signature.
-    pub fn authorise(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
-        let decided = self.decide(node, unix_s, claim);
-        let counters = &self.decisions.0;
-        match &decided {
-            Ok(grant) => {
-                counters.code_granted.fetch_add(1, Ordering::Relaxed);
-                tracing::debug!(node, code = %claim.code.short(), role = grant.role.name, "code has a role");
-            }
-            Err(error) => {
-                counters.code_refused.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(node, code = %claim.code.short(), %error, "code has no role");
-            }
-        }
-        decided
+    /// Whoever judges code ([`crate::code::judge`]) has given it a role, or none.
+    pub(crate) fn count_code(&self, granted: bool) {
+        self.decisions.count_code(granted);
     }
 
     /// Something is taken back: by the operator, or by a key whose signature was verified.
@@ -191,17 +184,6 @@ impl Roles {
         let mut separate = self.clone();
         separate.revoked = Table::default();
         separate
-    }
-
-    /// The role of code that nobody has signed, or by which word it was revoked.
-    pub fn unsigned(&self, node: &str, code: &crate::wire::Digest) -> Result<Grant, Box<Revocation>> {
-        if let Some((_, revocation)) = self.revoked(&Rights { code: Some(*code), ..Rights::default() }) {
-            self.decisions.0.code_refused.fetch_add(1, Ordering::Relaxed);
-            return Err(Box::new(revocation));
-        }
-        self.decisions.0.code_granted.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!(node, code = %code.short(), role = super::ANYONE, "unsigned code has a role");
-        Ok(Grant::of_anyone(self))
     }
 
     /// The role of an execution environment that the node's configuration names.

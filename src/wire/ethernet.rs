@@ -24,6 +24,8 @@ pub mod ethertype {
     pub const VLAN: u16 = 0x8100;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
+    /// What XDP programs of the node's pass up: see `bpf/contract.h`. The first type for local experiments (IEEE 802).
+    pub const PASSED_UP: u16 = 0x88b5;
 }
 
 const DESTINATION: usize = 0;

@@ -4,12 +4,12 @@
 
 use crate::recorder::Events;
 use anode::node::hosts::Environment;
-use anode::nodeos::grants::Grants;
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
-use anode::nodeos::limits::Limits;
 use anode::schedule::Policy;
 use anode::sim::{Carries, Line, MS, Network, SECOND, Shape, Simulation};
 use anode::trust::Role;
+use anode::trust::grants::Grants;
+use anode::trust::limits::Limits;
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{ipv4, udp};
 use std::cell::Cell;

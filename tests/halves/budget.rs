@@ -1,9 +1,9 @@
 //! One budget over both halves: capsules flood both, and what they admit together stays within the rate.
 
 use super::place::{Came, Place, frame, header};
-use anode::nodeos::limits::{Limits, OverBudget};
 use anode::nodeos::reason::Reason;
 use anode::sys::clock::Clock;
+use anode::trust::limits::{Limits, OverBudget};
 
 /// Packets that a CPU of the kernel half takes at once.
 const SHARE: u64 = 64;

@@ -5,9 +5,9 @@ use super::place::user::Went;
 use super::place::wires::Left;
 use super::place::{FAR, LEFT, MACS, OWN_LEFT, OWN_MACS, Place, RIGHT, frame, header, v6};
 use anode::kernel::KernelUsage;
-use anode::nodeos::limits::Limits;
 use anode::nodeos::reason::Reason;
 use anode::trust::Form as Rights;
+use anode::trust::limits::Limits;
 use anode::wire::{Addr, Digest, capsule};
 
 /// What tests/guests/sends.c is to do.

@@ -3,8 +3,8 @@
 
 use super::place::{Came, Place, frame, header};
 use anode::nodeos::bucket::TokenBucket;
-use anode::nodeos::limits::Limits;
 use anode::sys::realtime::pin;
+use anode::trust::limits::Limits;
 use anode::wire::Digest;
 use std::collections::HashSet;
 use std::io::Write;

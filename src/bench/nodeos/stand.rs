@@ -8,12 +8,12 @@ use crate::code::run::Runtime;
 use crate::frame::{Frame, Link, PeerId, PortId};
 use crate::node::hosts::Environment;
 use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
-use crate::nodeos::domain::Limits;
-use crate::nodeos::grants::Grants;
 use crate::nodeos::interface::{self, ChanSpec, DomainId, DomainSpec, NodeOs, OutChanId, Upcall};
 use crate::schedule::Policy;
 use crate::topology::{Ceiling, Port, Routes};
 use crate::trust::Role;
+use crate::trust::grants::Grants;
+use crate::trust::limits::Limits;
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{Addr, Prefix, arp, ipv4, udp};
 

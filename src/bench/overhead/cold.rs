@@ -29,8 +29,8 @@ use crate::code::bundle::{Bundle, Kind, Program};
 use crate::code::check;
 use crate::kernel::{KernelHalf, Opening};
 use crate::manage::client::Attachment;
-use crate::nodeos::domain::Limits;
 use crate::trust::Form;
+use crate::trust::limits::Limits;
 use crate::wire::{Addr, capsule};
 
 const REGIME: &str = "cold code, one hop";

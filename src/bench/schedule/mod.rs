@@ -16,8 +16,8 @@ use super::micro::{COST, Micro};
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};
-use crate::nodeos::grants::Grants;
 use crate::schedule::{PathScheduler, Policy, Share};
+use crate::trust::grants::Grants;
 use bed::{Bed, Member, weight};
 use pipeline::{Mode, Seen};
 

@@ -2,9 +2,10 @@
 
 use crate::code::bundle::{Bundle, Error, Kind};
 use crate::code::check::{self, Report};
+use crate::code::judge::Claim;
 use crate::config::NodeFile;
 use crate::manage::revoked::Revocations;
-use crate::trust::{Claim, CredentialSet, Roles};
+use crate::trust::{CredentialSet, Roles};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::PathBuf;

@@ -3,13 +3,14 @@
 use super::turns::Turns;
 use super::workshop::{self, Workshop};
 use super::{INBOX_MAX, Inbox, Job, Loaded, LoaderStatus, Policy, Request, guarded};
+use crate::code::judge::{Claim, Grant};
 use crate::code::store::Store;
 use crate::ee::plan::Wish;
 use crate::manage::archive::Archive;
 use crate::manage::resolver::Resolver;
 use crate::node::{Cause, Effect, Ingress};
 use crate::sys::poll::Waker;
-use crate::trust::{Claim, Grant, Moment, Role, Statement};
+use crate::trust::{Moment, Role, Statement};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};

@@ -3,7 +3,6 @@
 //! Whoever opens these may wait: for the kernel's verifier, for drivers, for the broker. So they are opened by a thread that moves no packets and handed to
 //! the port that receives by them.
 
-use super::PASSED_UP;
 use crate::broker;
 use crate::frame::PortId;
 use crate::kernel::{Filters, Which};
@@ -127,7 +126,7 @@ impl Taker {
         if self.behind_program {
             let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
             let discovery = broker::discovery(interface)?;
-            let main = broker::packet(interface, PASSED_UP, longest, Room::Much, None)?;
+            let main = broker::packet(interface, ethertype::PASSED_UP, longest, Room::Much, None)?;
             return Ok(Sockets { main, before: Before::Program { arp, discovery, channels: None } });
         }
         // Both are there before either takes a frame: between the two a capsule would be lost, or doubled.

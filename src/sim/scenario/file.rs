@@ -2,7 +2,7 @@
 
 use super::super::network::Family;
 use super::super::shape::Shape;
-use crate::nodeos::domain::Limits;
+use crate::trust::limits::Limits;
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]

@@ -10,11 +10,10 @@
 //! `anyone`, so whoever takes credentials away on the way gains nothing. Only a wrong signature of the bundle itself makes code
 //! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
 
-use super::credential::{Credential, Question, Refusal};
-use super::revocation::Rights;
-use super::role::{Kinds, Role, Roles};
-use super::{CredentialSet, PrincipalId};
-use crate::code::bundle::{self, Manifest};
+use super::bundle::{self, Manifest, Program};
+use crate::trust::{
+    ANYONE, Credential, CredentialSet, Kinds, PrincipalId, Question, Refusal, Revocation, Rights, Role, Roles,
+};
 use crate::wire::Digest;
 use std::sync::Arc;
 
@@ -92,8 +91,35 @@ impl Grant {
 }
 
 impl Roles {
+    /// The role of code at a node of this name, `unix_s` seconds after 1970 began. Refused is only what bears a wrong
+    /// signature.
+    pub fn authorise(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
+        let decided = self.decide(node, unix_s, claim);
+        self.count_code(decided.is_ok());
+        match &decided {
+            Ok(grant) => {
+                tracing::debug!(node, code = %claim.code.short(), role = grant.role.name, "code has a role");
+            }
+            Err(error) => {
+                tracing::warn!(node, code = %claim.code.short(), %error, "code has no role");
+            }
+        }
+        decided
+    }
+
+    /// The role of code that nobody has signed, or by which word it was revoked.
+    pub fn unsigned(&self, node: &str, code: &Digest) -> Result<Grant, Box<Revocation>> {
+        if let Some((_, revocation)) = self.revoked(&Rights { code: Some(*code), ..Rights::default() }) {
+            self.count_code(false);
+            return Err(Box::new(revocation));
+        }
+        self.count_code(true);
+        tracing::debug!(node, code = %code.short(), role = ANYONE, "unsigned code has a role");
+        Ok(Grant::of_anyone(self))
+    }
+
     /// What [`Roles::authorise`] says.
-    pub(super) fn decide(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
+    fn decide(&self, node: &str, unix_s: u64, claim: &Claim) -> Result<Grant, bundle::Error> {
         let principal = claim.manifest.principal()?;
         let rights = Rights { code: Some(claim.code), principal, ..Rights::default() };
         if let Some((_, revocation)) = self.revoked(&rights) {
@@ -162,6 +188,18 @@ impl Roles {
             }
         }
         Err(why.unwrap_or(Refusal::NoGrant { principal, root }))
+    }
+}
+
+impl Role {
+    /// Whether a program for the kernel is within the role: its calls and its size.
+    pub fn check_program(&self, program: &Program) -> Result<(), String> {
+        self.check_symbols(program.symbols.iter().map(String::as_str)).map_err(|error| format!("bpf: {error}"))?;
+        let (has, most) = (program.code.len(), self.limits.bpf_instructions);
+        if has > most as usize {
+            return Err(format!("bpf: it has {has} instructions, the role {} has {most}", self.name));
+        }
+        Ok(())
     }
 }
 

@@ -4,9 +4,6 @@
 //! what its role grants. The defaults are for code of anyone: it runs and is paid for, but owns no channel, event, file or
 //! domain; a role for an execution environment says what that gets. Each number has its unit in its name, or counts things.
 
-use super::interface::ThreadPoolSpec;
-use super::thread_pool::THREADS_MAX;
-
 /// The heaviest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
 
@@ -33,6 +30,12 @@ pub const FILES_MAX: u32 = 1 << 20;
 
 /// Octets of one name space, at most.
 pub const FILE_BYTES_MAX: u64 = 1 << 40;
+
+/// Threads of one domain, at most.
+pub const THREADS_MAX: u16 = 1024;
+
+/// Domains one node holds at the same time.
+pub const DOMAINS_MAX: usize = 32_768;
 
 /// Processes of one environment, at most.
 pub const PROCESSES_MAX: u32 = 1 << 16;
@@ -113,7 +116,7 @@ impl Grants {
             channels: CHANNELS_MAX,
             bandwidth: u64::MAX,
             events: EVENTS_MAX,
-            domains: super::domain::DOMAINS_MAX as u32,
+            domains: DOMAINS_MAX as u32,
             files: FILES_MAX,
             file_bytes: FILE_BYTES_MAX,
             kernel_programs: u16::MAX,
@@ -164,13 +167,6 @@ impl Grants {
             }
         }
         Ok(())
-    }
-
-    /// The same with as many threads as are asked for, if they are granted, each for as long as is asked for.
-    pub fn with_threads(self, asked: &ThreadPoolSpec) -> Option<Grants> {
-        let thread_ms = if asked.hold_ms == 0 { self.thread_ms } else { asked.hold_ms };
-        let granted = asked.max_threads <= self.threads && thread_ms <= self.thread_ms;
-        granted.then_some(Grants { threads: asked.max_threads, thread_ms, ..self })
     }
 
     /// The first number in which these are more than others, with both; an earlier deadline is more than a later one.
