@@ -1,13 +1,15 @@
 //! The invariants of the source tree, checked by reading it.
 //!
-//! Which module may do what (I/O, clocks, `unsafe`, panics, imports against the direction of the
-//! architecture), how long files and functions may be, what opens every file, and which words
+//! Which module may do what (I/O, clocks, `unsafe`, panics), which folder imports which
+//! (`tidy/folders.rs`), how long files and functions may be, what opens every file, and which words
 //! never stand in one. ARCHITECTURE.md has the reasons. Every check is also run on a bad sample
 //! and must complain, so that none passes by not looking.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/folders.rs"]
+mod folders;
 #[path = "tidy/source.rs"]
 mod source;
 use source::Source;
@@ -55,11 +57,6 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "src/code/run.rs",
     "libanode/",
 ];
-/// Modules that look at the packet path from outside.
-const OUTER: &[&str] = &["manage", "cli", "lab", "bench"];
-
-/// What a running node is assembled of by `src/manage`, which none of these knows.
-const BELOW_MANAGE: &[&str] = &["src/broker/", "src/config/", "src/kernel/", "src/port/", "src/sys/"];
 
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
@@ -100,30 +97,6 @@ fn no_clock_in_the_state_machine(source: &Source) -> Complaints {
         return vec![];
     }
     forbidden_paths(source, CLOCKS, NO_CLOCK, "no clock here: take the time as an argument")
-}
-
-fn packet_path_imports_nothing_outer(source: &Source) -> Complaints {
-    if !source.is_in(PACKET_PATH) {
-        return vec![];
-    }
-    let outer = |path: &&(usize, String)| {
-        let mut parts = path.1.split("::").skip_while(|part| ["crate", "super", "self", "anode"].contains(part));
-        path.1.contains("::") && !path.1.starts_with("std::") && parts.next().is_some_and(|part| OUTER.contains(&part))
-    };
-    let complain = |(line, path): &(usize, String)| source.complain(*line, &format!("packet-path code uses {path}"));
-    source.paths().iter().filter(outer).map(complain).collect()
-}
-
-fn what_manage_is_made_of_does_not_know_it(source: &Source) -> Complaints {
-    let upward = |path: &str| {
-        let of_manage = source.is_in(BELOW_MANAGE) && path.starts_with("crate::manage");
-        let to_config = source.is_in(PACKET_PATH) && path.starts_with("crate::config");
-        // The broker opens sockets for ports, and looks into none.
-        of_manage || to_config || source.is_in(&["src/broker/"]) && path.starts_with("crate::port")
-    };
-    let paths = source.paths();
-    let upward = paths.iter().filter(|path| !source.is_test() && upward(&path.1));
-    upward.map(|(line, path)| source.complain(*line, &format!("{path} is above this folder"))).collect()
 }
 
 fn no_panics_in_the_packet_path(source: &Source) -> Complaints {
@@ -249,8 +222,6 @@ fn forbidden_paths(source: &Source, forbidden: &[&str], allowed: &[&str], remedy
 const CHECKS: &[fn(&Source) -> Complaints] = &[
     no_io_in_pure_modules,
     no_clock_in_the_state_machine,
-    packet_path_imports_nothing_outer,
-    what_manage_is_made_of_does_not_know_it,
     no_panics_in_the_packet_path,
     threads_of_nodes_have_lists,
     unsafe_only_where_allowed_and_argued,
@@ -285,16 +256,19 @@ fn texts() -> Vec<(String, String)> {
     found.into_iter().filter_map(text).collect()
 }
 
-#[test]
-fn the_source_tree_keeps_its_invariants() {
-    let sources: Vec<_> = texts()
-        .into_iter()
-        .filter(|(path, _)| path.ends_with(".rs"))
-        .map(|(path, text)| Source::new(&path, &text))
-        .collect();
+/// The Rust sources of the project.
+fn sources() -> Vec<Source> {
+    let texts = texts().into_iter().filter(|(path, _)| path.ends_with(".rs"));
+    let sources: Vec<_> = texts.map(|(path, text)| Source::new(&path, &text)).collect();
     for known in ["src/wire/mod.rs", "plan/src/lib.rs"] {
         assert!(sources.iter().any(|source| source.path == known), "the tree was not found: {known}");
     }
+    sources
+}
+
+#[test]
+fn the_source_tree_keeps_its_invariants() {
+    let sources = sources();
     let complaints: Vec<_> = sources.iter().flat_map(|source| CHECKS.iter().flat_map(|check| check(source))).collect();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
@@ -353,30 +327,6 @@ fn a_clock_in_the_state_machine_is_found() {
         assert_eq!(count("src/sys/x.rs", bad), 0, "{bad}");
     }
     assert_eq!(count("src/ee/x.rs", "use std::time::Duration;"), 0);
-}
-
-#[test]
-fn an_import_against_the_direction_is_found() {
-    let count = |path: &str, text: &str| complaints(packet_path_imports_nothing_outer, path, text);
-    for bad in [
-        "use crate::manage::Config;",
-        "use crate::{wire, lab::Lab};",
-        "fn f() { crate::cli::run(); }",
-        "use super::bench::x;",
-    ] {
-        assert_eq!(count("src/ee/x.rs", bad), 1, "{bad}");
-        assert_eq!(count("src/sim/x.rs", bad), 0, "{bad}");
-    }
-    assert_eq!(count("src/node.rs", "use crate::code::manage;\nuse crate::wire::bench_name;"), 0);
-}
-
-#[test]
-fn an_import_of_what_a_folder_is_used_by_is_found() {
-    let count = |path: &str, text: &str| complaints(what_manage_is_made_of_does_not_know_it, path, text);
-    assert_eq!(count("src/broker/x.rs", "use crate::manage::x;\nuse crate::port::udp;"), 2);
-    assert_eq!(count("src/port/x.rs", "use crate::manage;\nuse crate::port::udp;"), 1);
-    assert_eq!(count("src/wire/x.rs", "use crate::config::NodeFile;\nuse super::config::Config;"), 1);
-    assert_eq!(count("src/manage/x.rs", "use crate::manage::x;\nuse crate::config::NodeFile;"), 0);
 }
 
 #[test]
