@@ -44,7 +44,7 @@ pub fn start(starter: &Starter, name: &str, process: &Process) -> io::Result<Sta
     Ok(Started { groups: jailed.groups.clone(), jailed, said: OwnedFd::from(said).into(), door })
 }
 
-/// Has the process of an environment started by the broker, which removes its control groups when it is told to [clear](clear).
+/// Has the process of an environment started by the broker, which removes its control groups when it is told to [clear].
 pub fn have_started(name: &str) -> io::Result<Started> {
     let done = ask(&Request::Start { environment: name.into() }, &[])?;
     let (jail, [process, control, said, door]) = done.jail()?;

@@ -14,7 +14,7 @@
 //! at most (`[entry] share`). Those that want more than they get divide what the content ones leave when they have twice what they use, but
 //! nobody's level is less than an equal part for each that is active. Levels are found anew ten times a second, as max-min shares are (Bertsekas and Gallager,
 //! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`; what is overdrawn is paid back, for a second at most.
-//! A level is an estimate. So while more than [`CROWDED`] packets wait, whoever wants more than its share comes after those who want no more than theirs:
+//! A level is an estimate. So while more than `CROWDED` packets wait, whoever wants more than its share comes after those who want no more than theirs:
 //! what the estimate misses is at its expense.
 //!
 //! **What is charged.** What packets of a neighbour took: those that wait their turn when they have run, of which the mean is taken beforehand, so that

@@ -55,7 +55,7 @@ pub struct Jail {
 pub enum Program {
     /// A program in a file, and its arguments; without '/' it is found in `PATH`.
     File(Vec<String>),
-    /// A function of this program, by its name; it makes itself ready, then has to call [`apply_seccomp`] itself.
+    /// A function of this program, by its name; it makes itself ready, then has to call [`super::apply_seccomp`] itself.
     Own(String),
 }
 
