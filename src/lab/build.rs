@@ -224,8 +224,9 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     down.ended = end_processes(&places)?;
     let lines: Vec<String> = down.removed.iter().map(|name| format!("netns del {name}")).collect();
     run(None, &lines)?;
-    for name in &down.removed {
-        forget_node(name)?;
+    let prefix = super::topology::namespace(lab, "");
+    for node in down.removed.iter().filter_map(|name| name.strip_prefix(&prefix)) {
+        forget_node(&format!("{lab}.{node}"))?;
     }
     state::remove(lab)?;
     Ok(down)
