@@ -42,18 +42,16 @@ mod tiers;
 mod trust;
 
 use crate::code::fetch::Fetch;
-use crate::code::run::scope::Env;
-use crate::frame::{Frame, FramePool, PortId};
-use crate::nodeos::bucket::TokenBucket;
+use crate::core::Core;
+use crate::core::bucket::TokenBucket;
+use crate::core::domain::{Domain, DomainId, Domains};
+use crate::core::reason::Reason;
+use crate::frame::{Frame, PortId};
 use crate::nodeos::channel::Channels;
 use crate::nodeos::channel::half::ChannelHalf;
-use crate::nodeos::domain::{Domain, DomainId, Domains};
 use crate::nodeos::event::Events;
-use crate::nodeos::memory_pool::Pools;
-use crate::nodeos::reason::{Drops, Reason};
-use crate::nodeos::state_store::StateStore;
 use crate::topology::resolve::Resolver;
-use crate::topology::{Gauge, Neighbours, Port, Router, Routes, Topology};
+use crate::topology::{Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;
 use crate::trust::limits::Limits;
 use crate::wire::{Addr, Digest, anep};
@@ -86,8 +84,7 @@ pub const RECENT_MAX: usize = 256;
 
 /// One active node.
 pub struct Node {
-    /// Away only while code runs.
-    env: Option<Box<Env>>,
+    core: Core,
     /// Packets that come to domains and leave them.
     channels: Channels,
     /// What looks at frames before the node does.
@@ -95,8 +92,6 @@ pub struct Node {
     /// Packets between the modules of channels: incoming, outgoing.
     payloads: [Vec<Frame>; 2],
     processed: Vec<Frame>,
-    /// Who holds how much memory.
-    pools: Pools,
     /// Whose packet an environment was handed that is not charged yet.
     in_hand: Option<DomainId>,
     /// Who runs domains.
@@ -128,15 +123,15 @@ pub struct Node {
     ingress: Vec<Option<TokenBucket>>,
     /// What neighbours may use.
     entry: entry::Entry,
-    drops: Drops,
     roles: Arc<Roles>,
     /// The domain of the management environment, above those of the environments that it starts.
     management: DomainId,
+    /// The domain of the capsule environment, above those of the codes.
+    capsules: DomainId,
     next_sweep: u64,
     next_look: u64,
     next_review: u64,
     credentials: CredentialCounts,
-    name: String,
     /// Whether a kernel half works for the node.
     kernel: bool,
     /// Changes of the neighbours that it has been told, and when it may be told of more before the next sweep.
@@ -164,20 +159,19 @@ impl Node {
             known.add(neighbour);
         }
         let ingress = ports.iter().map(|_| ingress_bucket(&sizes)).collect();
-        let mut domains = Domains::default();
-        let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut domains, title));
+        let rng = Xoshiro256PlusPlus::from_seed(secret(seed, b"random"));
+        let mut core = Core::new(name, Topology::new(ports, known, routes), sizes.state_entries, rng, seed << 32);
+        let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut core.domains, title));
         let mut channels = Channels::with_secret(secret_word(seed));
         for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH, anep::type_id::REVOCATION] {
-            own_channels(&mut channels, &mut domains, capsules, kind);
+            own_channels(&mut channels, &mut core.domains, capsules, kind);
         }
-        let env = environment(&name, (ports, known, routes), (domains, capsules), sizes.state_entries, seed);
         Node {
-            env: Some(Box::new(env)),
+            core,
             channels,
             halves: Vec::new(),
             payloads: Default::default(),
             processed: Vec::new(),
-            pools: Pools::default(),
             in_hand: None,
             hosts: hosts::Hosts::default(),
             paths: paths::Paths::default(),
@@ -197,14 +191,13 @@ impl Node {
             applications: HashSet::new(),
             ingress,
             entry,
-            drops: Drops::default(),
             roles,
             management,
             next_sweep: SWEEP,
             next_look: overrun::LOOK,
             next_review: REVIEW,
             credentials: CredentialCounts::default(),
-            name,
+            capsules,
             kernel,
             told: 0,
             next_tell: 0,
@@ -218,7 +211,7 @@ impl Node {
 
     /// The node's first address: what applications are told.
     pub fn address(&self) -> Option<Addr> {
-        let ports = &self.env.as_deref()?.topology.ports;
+        let ports = &self.core.topology.ports;
         ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr).find(|addr| !addr.is_link_local())
     }
 
@@ -234,18 +227,14 @@ impl Node {
 
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
-        if let Some(env) = self.env.as_deref_mut() {
-            env.topology.set_routes(routes, router);
-        }
+        self.core.topology.set_routes(routes, router);
     }
 
     /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.
     pub fn set_port(&mut self, id: PortId, port: Port) {
-        if let Some(env) = self.env.as_deref_mut() {
-            env.topology.set_port(id, port);
-            if let Some(proofs) = self.proofs.as_deref_mut() {
-                proofs.derive_again(id, &env.topology);
-            }
+        self.core.topology.set_port(id, port);
+        if let Some(proofs) = self.proofs.as_deref_mut() {
+            proofs.derive_again(id, &self.core.topology);
         }
         self.resolver.forget(id);
     }
@@ -257,17 +246,17 @@ impl Node {
 
     /// How many octets wait in the output queue of a port.
     pub fn set_queue(&mut self, port: PortId, bytes: u32) {
-        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(port.0)) {
             gauge.queued_bytes = bytes;
         }
     }
 
     /// The system has thrown away frames that came in by a port because nobody took them in time.
     pub fn count_missed(&mut self, port: PortId, frames: u32) {
-        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(port.0)) {
             gauge.missed += u64::from(frames);
         }
-        self.drops.count_many(Reason::Missed, frames.into());
+        self.core.drops.count_many(Reason::Missed, frames.into());
     }
 
     /// When [`Node::timer`] has something to do.
@@ -276,7 +265,7 @@ impl Node {
             return 0;
         }
         let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
-        let pools = self.pools.next_deadline().unwrap_or(u64::MAX);
+        let pools = self.core.pools.next_deadline().unwrap_or(u64::MAX);
         let pools = pools.min(self.events.next_deadline().unwrap_or(u64::MAX));
         fetch
             .min(self.resolver.deadline().unwrap_or(u64::MAX))
@@ -297,11 +286,10 @@ impl Node {
         if turn.now >= self.next_sweep {
             self.next_sweep = turn.now + SWEEP;
             self.share_out(turn.now);
-            if let Some(env) = self.env.as_deref_mut() {
-                let share = env.state.capacity().div_ceil(SWEEP_SHARE);
-                env.state.sweep(&mut env.domains, turn.now, share);
-                env.topology.neighbours.forget_silent(turn.now);
-            }
+            let core = &mut self.core;
+            let share = core.state.capacity().div_ceil(SWEEP_SHARE);
+            core.state.sweep(&mut core.domains, turn.now, share);
+            core.topology.neighbours.forget_silent(turn.now);
             self.tell_neighbours(turn);
             self.want_adopted(turn);
             self.look_for_hot_code(turn);
@@ -320,7 +308,7 @@ impl Node {
 
     /// Counts frames that the outside has dropped before the node could see them.
     pub fn count_drops(&mut self, reason: Reason, frames: u64) {
-        self.drops.count_many(reason, frames);
+        self.core.drops.count_many(reason, frames);
     }
 
     /// Counts a packet that a port or an application could not take.
@@ -329,41 +317,17 @@ impl Node {
     }
 
     fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
-        self.drops.count(reason);
+        self.core.drops.count(reason);
         turn.out.event(frame.trace, EventKind::Dropped(reason));
         turn.out.pool.give(frame);
     }
 
     /// Drops a packet that a domain pays for.
     pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
-        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+        if let Some(domain) = self.core.domains.of(domain) {
             domain.counts.drops.count(reason);
         }
         self.drop(turn, frame, reason);
-    }
-}
-
-/// What code runs in.
-fn environment(
-    name: &str,
-    (ports, known, routes): (Vec<Port>, Neighbours, Arc<Routes>),
-    (domains, capsules): (Domains, DomainId),
-    state_entries: usize,
-    seed: u64,
-) -> Env {
-    Env {
-        name: short(name),
-        gauges: vec![Gauge::default(); ports.len()],
-        topology: Topology::new(ports, known, routes),
-        domains,
-        capsules,
-        state: StateStore::new(state_entries),
-        log: Default::default(),
-        rng: Xoshiro256PlusPlus::from_seed(secret(seed, b"random")),
-        pool: FramePool::default(),
-        packet: None,
-        children: Vec::with_capacity(crate::abi::CHILDREN_MAX),
-        next_trace: seed << 32,
     }
 }
 
@@ -394,14 +358,6 @@ fn secret(seed: u64, purpose: &[u8; 6]) -> [u8; 32] {
 /// The same as one word.
 fn secret_word(seed: u64) -> u64 {
     u64::from_be_bytes(*secret(seed, b"filter").first_chunk().unwrap_or(&[0; 8]))
-}
-
-/// A name as far as it has room in 16 octets.
-fn short(name: &str) -> [u8; 16] {
-    let mut short = [0; 16];
-    let length = name.len().min(16);
-    short[..length].copy_from_slice(&name.as_bytes()[..length]);
-    short
 }
 
 /// A domain of the node's own environments.

@@ -6,9 +6,9 @@ mod node;
 #[path = "running/mod.rs"]
 mod running;
 
+use anode::core::reason::Reason;
 use anode::manage::client::Control;
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, KeyTuple};
-use anode::nodeos::reason::Reason;
 use node::{LINE, Node, PORTS};
 use running::{PATIENCE, Running};
 use std::io::{ErrorKind, Read, Write};

@@ -7,9 +7,9 @@
 #[path = "fair/worker.rs"]
 mod worker;
 
+use anode::core::reason::Reason;
 use anode::frame::{PeerId, PortId};
 use anode::node::entry::EntryLimits;
-use anode::nodeos::reason::Reason;
 use anode::schedule::Policy;
 use worker::{Code, From, INTAKE, LINK, Sender, Worker};
 

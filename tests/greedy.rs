@@ -6,11 +6,11 @@ mod bed;
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::core::reason::Reason;
 use anode::frame::Frame;
 use anode::node::hosts::Environment;
 use anode::node::{Effect, KernelOrder};
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, MemPoolSpec, NetSpec, NodeOs, Upcall};
-use anode::nodeos::reason::Reason;
 use anode::schedule::Policy;
 use anode::trust::grants::Grants;
 use anode::trust::limits::{Limits, OverBudget};

@@ -15,7 +15,7 @@ mod fair;
 #[path = "halves/place.rs"]
 mod place;
 
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::sys::clock::Clock;
 use anode::wire::{Addr, anep, capsule};
 use draft::{Draft, Form};

@@ -8,12 +8,12 @@ mod dice;
 #[path = "halves/place.rs"]
 mod place;
 
+use anode::core::reason::Reason;
 use anode::kernel::KernelChannels;
 use anode::node::hosts::Environment;
 use anode::node::{Node, Turn};
 use anode::nodeos::channel::Traffic;
 use anode::nodeos::interface::{ChanSpec, CutChanId, DomainId, InChanId, KeyTuple, NetSpec, NodeOs, OutChanId, Upcall};
-use anode::nodeos::reason::Reason;
 use anode::trust::Role;
 use anode::trust::grants::Grants;
 use anode::trust::limits::Limits;

@@ -13,7 +13,7 @@ mod sample;
 
 use anode::code::bundle::{Bundle, Kind, Manifest, Program};
 use anode::code::check;
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::wire::{anep, capsule};
 use place::{Came, Place, frame, header};
 use sample::{Body, Sample, Stage};

@@ -6,9 +6,9 @@
 #[path = "node_bench/mod.rs"]
 mod node_bench;
 
+use anode::core::reason::Reason;
 use anode::frame::{Frame, PeerId};
 use anode::node::Turn;
-use anode::nodeos::reason::Reason;
 use anode::wire::{Addr, Digest, anep, capsule};
 use node_bench::{Bench, FAR, HERE, LEFT, drops_one, header, module, packet};
 

@@ -3,9 +3,9 @@
 #[path = "node_bench/mod.rs"]
 mod node_bench;
 
+use anode::core::reason::Reason;
 use anode::frame::{PeerId, PortId};
 use anode::node::{Effect, Sizes, Turn};
-use anode::nodeos::reason::Reason;
 use anode::wire::{Addr, Digest, anep, capsule, fetch};
 use node_bench::{Bench, LEFT, RIGHT, drops_one, header, module, native, packet, request};
 

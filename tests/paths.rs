@@ -2,12 +2,12 @@
 //! environment in the node's process takes them. What each domain gets, what is dropped, and what is left when one ends.
 
 use anode::code::run::Runtime;
+use anode::core::reason::Reason;
 use anode::frame::{Frame, Link, PortId};
 use anode::node::hosts::Environment;
 use anode::node::paths::{QUEUE_MAX, WAITING_MAX};
 use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, EventId, InChanId, NetSpec, NodeOs, Upcall};
-use anode::nodeos::reason::Reason;
 use anode::schedule::Policy;
 use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::Role;

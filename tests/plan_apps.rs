@@ -4,9 +4,9 @@
 mod net;
 
 use anode::apps::plan::Local;
+use anode::core::reason::Reason;
 use anode::ee::plan::config::Principal;
 use anode::ee::plan::{Config, authenticator};
-use anode::nodeos::reason::Reason;
 use anode::sim::{Change, Line, Network, SECOND, Shape};
 use anode::topology::Ceiling;
 use net::{Net, app, host, network, value};

@@ -3,7 +3,7 @@
 #[path = "sim/guests.rs"]
 mod guests;
 
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::sim::{Carries, Change, Family, Line, MS, Network, SECOND, Shape, Simulation, Traffic};
 use guests::*;
 

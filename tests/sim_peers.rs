@@ -6,7 +6,7 @@ mod guests;
 mod peers;
 
 use anode::code::bundle::{Bundle, Kind};
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::sim::{Carries, Family, Line, MS, Network, SECOND, Shape, Simulation};
 use anode::wire::{Digest, anep, capsule, ethernet, fetch, ipv4, udp};
 use guests::*;

@@ -7,8 +7,8 @@ mod net;
 mod vectors;
 
 use anode::apps::plan::{Script, delivered, packet};
+use anode::core::reason::Reason;
 use anode::ee::plan::{Config, config::Principal, message};
-use anode::nodeos::reason::Reason;
 use anode::sim::{Actor, Carries, Line, SECOND, Shape};
 use anode::topology::Ceiling;
 use net::{Net, app, host, network, value};

@@ -5,8 +5,8 @@
 mod net;
 
 use anode::apps::plan::Script;
+use anode::core::reason::Reason;
 use anode::ee::plan::Config;
-use anode::nodeos::reason::Reason;
 use anode::sim::{Line, SECOND, SendError};
 use anode::trust::limits::Limits;
 use anode::wire::{Addr, anep, plan as wire};

@@ -5,9 +5,9 @@
 mod net;
 
 use anode::apps::plan::Script;
+use anode::core::reason::Reason;
 use anode::ee::plan::signed;
 use anode::frame::{PeerId, PortId};
-use anode::nodeos::reason::Reason;
 use anode::sim::{Change, Line, SECOND};
 use anode::topology::Ceiling;
 use anode::trust::{Credential, PrincipalKey, Restrictions, Role, Roles, Terms};

@@ -4,13 +4,13 @@
 mod guests;
 
 use anode::code::run::Runtime;
+use anode::core::reason::Reason;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::entry::FRAME_STEPS;
 use anode::node::hosts::Environment;
 use anode::node::proofs::{Demands, Guard, NeighbourKey};
 use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
-use anode::nodeos::reason::Reason;
 use anode::sim::{Carries, Line, Network, SECOND, Shape, Simulation};
 use anode::topology::{Neighbour, NextHop, Port, Routes};
 use anode::trust::Role;

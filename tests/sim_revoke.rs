@@ -7,8 +7,8 @@ mod guests;
 mod peers;
 
 use anode::code::bundle::{Bundle, Kind};
+use anode::core::reason::Reason;
 use anode::node::status::CodeStatus;
-use anode::nodeos::reason::Reason;
 use anode::sim::{Change, Line, Network, SECOND, Shape, Simulation};
 use anode::trust::{
     Credential, CredentialSet, PrincipalKey, Rank, Restrictions, Revocation, Role, Roles, Subject, Terms,

@@ -3,8 +3,8 @@
 #[path = "plan/net.rs"]
 mod net;
 
+use anode::core::reason::Reason;
 use anode::ee::plan::{Config, rip::Timers};
-use anode::nodeos::reason::Reason;
 use anode::sim::{Change, Line, SECOND};
 use anode::wire::plan::{Route, put_routes};
 use net::{Net, app, host, network, value};

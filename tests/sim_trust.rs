@@ -7,8 +7,8 @@ mod guests;
 mod peers;
 
 use anode::code::bundle::{Bundle, Kind};
+use anode::core::reason::Reason;
 use anode::node::status::CodeStatus;
-use anode::nodeos::reason::Reason;
 use anode::sim::{Line, Network, SECOND, Shape, Simulation};
 use anode::trust::limits::{Limits, OverBudget};
 use anode::trust::{Credential, CredentialSet, PrincipalKey, Restrictions, Role, Roles, Terms, object_name};

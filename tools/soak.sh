@@ -50,6 +50,9 @@ upgrades() {
     ANODE_OLD=$old cargo test --release --locked --test upgrade -- --nocapture
 }
 
+# What lends the core to code, run by an interpreter that knows the rules of references (needs a nightly toolchain with miri).
+lent() { cargo +nightly miri test --locked --lib --target-dir target/miri code::run::lent; }
+
 generated() {
     PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire &&
         PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
@@ -85,6 +88,7 @@ run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run restarts "50 restarts each under load, without and with kernel half and sockets; 100 starts killed at random" restarts
 run upgrades "the last version, this one, and back, under traffic" upgrades
 run cases "$cases cases of every generated test" generated
+run lent "the core as it is lent to code, under Miri" lent
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
 run domains "10,000 domains that end, twice: everything counted before and after" domains
 run jails "10,000 environments started and ended" jails

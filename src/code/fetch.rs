@@ -19,8 +19,8 @@ mod queue;
 mod tests;
 
 use crate::code::run::Ingress;
+use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId, PortId};
-use crate::nodeos::reason::Reason;
 use crate::wire::{Addr, Digest, fetch as wire};
 pub use assembly::Part;
 use nonces::Nonces;

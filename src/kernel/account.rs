@@ -2,7 +2,7 @@
 
 use super::layout::{ACCOUNTS, PROGRAMS};
 use super::maps::Maps;
-use crate::nodeos::share::{SharedAccount, Spent};
+use crate::core::share::{SharedAccount, Spent};
 use crate::sys::mapping::SharedWords;
 use std::io;
 use std::sync::Arc;

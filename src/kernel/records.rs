@@ -2,7 +2,7 @@
 
 use super::layout::{LINE, LINES, RECORD, SEND, SENDS, records};
 use super::maps::Maps;
-use crate::nodeos::record::{SharedRecords, Written};
+use crate::core::record::{SharedRecords, Written};
 use crate::sys::bpf::possible_cpus;
 use crate::sys::mapping::SharedWords;
 use std::io;

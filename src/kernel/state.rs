@@ -5,7 +5,7 @@
 //! same instant may miss one.
 
 use super::own;
-use crate::nodeos::state_store::{SharedState, VALUE, Value};
+use crate::core::state_store::{SharedState, VALUE, Value};
 use crate::sys::bpf::{Map, MapKind, MapShape};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -11,7 +11,7 @@ pub struct Status {
     pub codes: Vec<CodeStatus>,
     /// Capsules at the ingress.
     pub counts: KernelCounts,
-    /// Frames that were redirected and did not arrive, as far as this host can tell: [`crate::nodeos::reason::Reason::Undelivered`].
+    /// Frames that were redirected and did not arrive, as far as this host can tell: [`crate::core::reason::Reason::Undelivered`].
     pub undelivered: u64,
     /// Whether it outlives the node's process.
     pub pinned: bool,

@@ -3,9 +3,9 @@
 //! Each half counts for itself, so that no packet waits for the other's counters; whoever asks gets the sums. A step of
 //! the user half and a nanosecond of the kernel half count alike, as they do for the budget.
 
+use crate::core::reason::{Drops, Reason};
 use crate::kernel;
 use crate::node::status::{CodeStatus, Status};
-use crate::nodeos::reason::{Drops, Reason};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

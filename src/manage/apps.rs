@@ -22,8 +22,8 @@
 //! One connection, one port; it is free again when the connection ends. An application that does not
 //! read loses what comes for it, counted; it never holds the node up.
 
+use crate::core::reason::Reason;
 use crate::node::{Delivery, Node, Turn};
-use crate::nodeos::reason::Reason;
 use crate::sys::poll::Poll;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, capsule};

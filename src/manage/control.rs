@@ -18,11 +18,11 @@ use super::sockets::Report;
 use super::worker::Order;
 use crate::clean;
 use crate::code::bundle::Bundle;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::ee::plan::Signature;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
-use crate::nodeos::domain::DomainId;
-use crate::nodeos::reason::Reason;
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
 use crate::trust::Revocation;
@@ -311,7 +311,7 @@ impl Handle {
             Ask::Status => self.status(),
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::nodeos::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
+                let line = |line: &crate::core::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
                 Ok(lines.iter().map(line).collect())
             }
             Ask::AddCode { bundle } => self.add_code(&bundle),

@@ -1,8 +1,8 @@
 //! What operators see of domains, and how they end one: the node's account, the kernel half's, files and processes put together.
 
 use super::control::Handle;
+use crate::core::domain::DomainId;
 use crate::node::EndedBy;
-use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{ChanSpec, NetSpec, NodeOs};
 use serde_json::{Value, json};
 

@@ -14,12 +14,12 @@
 mod account;
 mod space;
 
-use crate::nodeos::domain::DomainId;
+use crate::core::domain::DomainId;
+use crate::core::table::Table;
 use crate::nodeos::file::{
     Access, FileId, FileKind, FileSpec, FileStat, HANDLES_MAX, OpenFlags, Quota, Used, check_holder, check_path,
 };
 use crate::nodeos::interface::Error;
-use crate::nodeos::table::Table;
 use crate::sys::dir::{self, Beneath};
 use crate::sys::own;
 use crate::trust::grants::DOMAINS_MAX;

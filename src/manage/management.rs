@@ -22,8 +22,8 @@ pub use supervisor::{BACK_OFF_MAX, State};
 
 use super::ee::ObjectHost;
 use crate::config::environments::{Environment, Program, Restart};
+use crate::core::domain::DomainId;
 use crate::node::EndedBy;
-use crate::nodeos::domain::DomainId;
 use crate::sys::jail::{Groups, Part, Starter};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;

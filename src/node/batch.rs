@@ -10,10 +10,10 @@ use super::halves;
 use super::output::Turn;
 use crate::classify::layers::Layers;
 use crate::classify::{Class, classify};
+use crate::core::domain::DomainId;
 use crate::frame::{Frame, Link};
 use crate::nodeos::channel::Taker;
 use crate::nodeos::channel::demux::Found;
-use crate::nodeos::domain::DomainId;
 use crate::wire::Error;
 
 /// Stations of packets between [`Node::look`] and their turn.
@@ -81,7 +81,7 @@ impl Node {
     /// What a frame is, as far as the frame alone says.
     #[inline(always)]
     fn look(&self, frame: &Frame, seen: &mut Seen) {
-        let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
+        let port = self.core.topology.port(frame.port);
         *seen = match port.map(|port| port.link) {
             None => Seen::Nowhere,
             Some(link) if self.kernel && halves::is_passed_up(frame, link) => Seen::PassedUp(link),
@@ -107,9 +107,7 @@ impl Node {
         let found = self.channels.demux.find(frame.port, layers, frame.bytes())?;
         let Taker { channel, domain } = found.owner;
         self.channels.ins.foresee(channel.index());
-        if let Some(env) = self.env.as_deref() {
-            env.domains.foresee(domain, self.paths.is_queueing());
-        }
+        self.core.domains.foresee(domain, self.paths.is_queueing());
         self.paths.foresee(domain);
         found.tell_ends(layers, &mut frame.ends);
         Some(found)
@@ -118,7 +116,7 @@ impl Node {
     /// Where a packet of a domain will lead.
     #[inline(always)]
     pub(super) fn approach(&self, domain: DomainId) {
-        if let Some(domain) = self.env.as_deref().and_then(|env| env.domains.by_id(domain)) {
+        if let Some(domain) = self.core.domains.by_id(domain) {
             self.channels.outs.foresee(usize::from(domain.last_out));
         }
     }

@@ -51,7 +51,7 @@ impl Node {
     /// The ceilings of a port.
     #[inline]
     pub(super) fn ceiling(&self, port: PortId) -> Ceiling {
-        let port = self.env.as_deref().and_then(|env| env.topology.port(port));
+        let port = self.core.topology.port(port);
         port.map_or(Ceiling::all(0), |port| port.ceiling)
     }
 
@@ -86,13 +86,13 @@ impl Node {
         (bound, most): (u32, u32),
     ) {
         let (port, addr) = source;
-        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(port.0))) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(port.0)) {
             gauge.clamped += 1;
         }
         turn.out.event(trace, EventKind::Clamped(port, bound));
         if self.clamps.is_news(turn.now, source) {
-            let name = self.env.as_deref().and_then(|env| env.topology.port(port)).map_or("", |port| &port.name);
-            tracing::warn!(node = self.name, port = name, from = %addr, bound, most, "a resource bound is cut to bound_max");
+            let name = self.core.topology.port(port).map_or("", |port| &port.name);
+            tracing::warn!(node = self.core.name, port = name, from = %addr, bound, most, "a resource bound is cut to bound_max");
         }
     }
 }

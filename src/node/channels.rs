@@ -5,14 +5,14 @@ use super::hosts::Lent;
 use super::outgoing::Carried;
 use super::output::{EventKind, Turn};
 use super::paths::Work;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, PortId};
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::own;
 use crate::nodeos::channel::spec::Layer;
 use crate::nodeos::channel::{CutChan, Taker, Target};
-use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Ends, InChanId, Upcall};
-use crate::nodeos::reason::Reason;
 use crate::wire::Addr;
 use core::ops::Range;
 
@@ -51,11 +51,11 @@ impl Node {
         end: usize,
     ) {
         let Taker { channel: id, domain } = owner;
-        let Some((channel, env)) = self.channels.ins.get_mut(id).zip(self.env.as_deref_mut()) else {
+        let Some(channel) = self.channels.ins.get_mut(id) else {
             return self.drop(turn, frame, Reason::NoApplication);
         };
         channel.traffic.count(end - start);
-        let admitted = match env.domains.of(domain) {
+        let admitted = match self.core.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::Budget),
         };
@@ -75,7 +75,7 @@ impl Node {
     #[cold]
     fn throttle(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
         self.paths.count_came(domain);
-        let known = self.env.as_deref_mut().and_then(|env| env.domains.of(domain));
+        let known = self.core.domains.of(domain);
         if known.is_some_and(|known| known.strike(turn.now)) && !self.overdue.contains(&domain) {
             self.overdue.push(domain);
         }
@@ -122,7 +122,7 @@ impl Node {
                 let mut stage = Stage { now: turn.now, from, pool: &mut turn.out.pool, out: &mut out };
                 if let Err((frame, reason)) = module.receive(&mut stage, frame) {
                     dropped += 1;
-                    self.drops.count(reason);
+                    self.core.drops.count(reason);
                     turn.out.pool.give(frame);
                 }
             }
@@ -203,8 +203,8 @@ impl Node {
 
     /// Tells whoever runs a domain what has happened to it, but for packets.
     pub(super) fn upcall(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        let Some(found) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) else { return };
-        found.counts.activations.count(&upcall);
+        let Some(found) = self.core.domains.of(domain) else { return };
+        upcall.count_in(&mut found.counts.activations);
         let host = found.host;
         match self.hosts.lend(host) {
             Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
@@ -229,7 +229,7 @@ impl Node {
 
     /// Hands a packet to whoever runs a domain.
     pub(super) fn upcall_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, channel: InChanId, frame: Frame) {
-        let Some(host) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)).map(|found| found.host) else {
+        let Some(host) = self.core.domains.of(domain).map(|found| found.host) else {
             return self.drop(turn, frame, Reason::NoApplication);
         };
         match self.hosts.lend(host) {
@@ -257,11 +257,11 @@ impl Node {
     /// As long as no pool is over its limit that is safe: each has room for a buffer beyond it.
     #[inline]
     fn hand(&mut self, domain: DomainId) -> bool {
-        if self.pools.is_quiet() {
+        if self.core.pools.is_quiet() {
             self.in_hand = Some(domain);
             return true;
         }
-        self.pools.charge(domain, BUFFER).is_ok()
+        self.core.pools.charge(domain, BUFFER).is_ok()
     }
 
     /// The packet in hand is charged now, if there is one that its domain has not let go of.
@@ -269,7 +269,7 @@ impl Node {
     pub(super) fn settle_hand(&mut self) {
         if let Some(domain) = self.in_hand.take() {
             // There is room, or the domain has ended meanwhile and holds nothing.
-            let _ = self.pools.charge(domain, BUFFER);
+            let _ = self.core.pools.charge(domain, BUFFER);
         }
     }
 
@@ -279,7 +279,7 @@ impl Node {
         if self.in_hand == Some(domain) {
             self.in_hand = None;
         } else {
-            self.pools.free(domain, BUFFER);
+            self.core.pools.free(domain, BUFFER);
         }
     }
 

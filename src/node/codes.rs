@@ -9,8 +9,8 @@ pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
 use crate::code::judge::{Claim, Grant};
 use crate::code::run::SlotId;
-use crate::nodeos::domain::DomainId;
-use crate::nodeos::reason::Reason;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::wire::Digest;
 use std::collections::HashMap;
 
@@ -281,7 +281,7 @@ mod tests {
     use crate::code::bundle::Kind;
     use crate::code::bundle::{Layer, Manifest};
     use crate::code::judge::{Claim, Grant};
-    use crate::nodeos::domain::DomainId;
+    use crate::core::domain::DomainId;
     use crate::trust::Roles;
     use std::sync::Arc;
 

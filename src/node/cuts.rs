@@ -2,12 +2,12 @@
 //! of this one.
 
 use super::Node;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Whose};
 use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::channel::{CutChan, OutChan};
-use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::{CutChanId, Error, OutChanId};
-use crate::nodeos::reason::Reason;
 
 impl Node {
     /// What looks at frames before this node does.
@@ -19,7 +19,7 @@ impl Node {
     pub(super) fn announce_filter(&mut self, filter: &Filter) -> Result<(), Error> {
         for at in 0..self.halves.len() {
             if let Err(error) = self.halves[at].change(filter, true) {
-                tracing::error!(node = self.name, %error, "an incoming channel cannot be told to the kernel");
+                tracing::error!(node = self.core.name, %error, "an incoming channel cannot be told to the kernel");
                 withdraw(&mut self.halves[..at], filter);
                 return Err(Error::Full);
             }
@@ -31,8 +31,9 @@ impl Node {
     pub(super) fn begin_cut(&mut self, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get_mut(id) else { return };
         let ends = self.channels.ins.get(cut.from).zip(self.channels.outs.get_mut(cut.to));
-        let Some(((from, to), env)) = ends.zip(self.env.as_deref_mut()) else { return };
-        let Some(domain) = env.domains.of(cut.domain).filter(|_| CutChan::joins(from, to).is_some()) else { return };
+        let Some((from, to)) = ends else { return };
+        let core = &mut self.core;
+        let Some(domain) = core.domains.of(cut.domain).filter(|_| CutChan::joins(from, to).is_some()) else { return };
         let wanted = Cut {
             filter: &from.filter,
             target: &to.target,
@@ -53,7 +54,7 @@ impl Node {
                     return;
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(node = self.name, %error, "a cut-through channel stays in user space"),
+                Err(error) => tracing::warn!(node = core.name, %error, "a cut-through channel stays in user space"),
             }
         }
     }
@@ -65,7 +66,7 @@ impl Node {
         if let Some(((shared, _), filter)) = cut.half.as_ref().zip(filter) {
             for half in &mut self.halves {
                 if let Err(error) = half.end(shared.number, filter) {
-                    tracing::error!(node = self.name, %error, "a cut-through channel does not end in the kernel");
+                    tracing::error!(node = self.core.name, %error, "a cut-through channel does not end in the kernel");
                 }
             }
         }
@@ -118,9 +119,9 @@ impl Node {
             to.traffic.bytes += more.sent_bytes;
             to.traffic.dropped += more.over_channel;
         }
-        self.drops.count_many(Reason::Budget, more.over_budget);
-        self.drops.count_many(Reason::Bandwidth, over);
-        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(cut.domain)) {
+        self.core.drops.count_many(Reason::Budget, more.over_budget);
+        self.core.drops.count_many(Reason::Bandwidth, over);
+        if let Some(domain) = self.core.domains.of(cut.domain) {
             domain.add(more.packets + more.over_budget, more.frame_bytes);
             domain.cpu_ns += more.time_ns;
             domain.counts.drops.count_many(Reason::Budget, more.over_budget);

@@ -10,11 +10,11 @@ use super::ending::EndedBy;
 use super::hosts::Environment;
 use super::os::title_of;
 use super::output::Turn;
+use crate::core::domain::{DomainId, Usage};
+use crate::core::memory_pool::PoolStatus;
 use crate::frame::PortId;
 use crate::nodeos::channel::Traffic;
-use crate::nodeos::domain::{DomainId, Usage};
 use crate::nodeos::interface::{DomainSpec, Error, HostId};
-use crate::nodeos::memory_pool::PoolStatus;
 use crate::trust::SecurityCounts;
 use crate::trust::grants::Grants;
 use crate::wire::Digest;
@@ -85,7 +85,7 @@ impl Node {
 
     /// A domain for an execution environment of the configuration, in the role of that name, below the management environment's.
     pub fn add_environment(&mut self, title: &str, role: &str) -> Result<DomainId, String> {
-        let role = self.roles.environment(&self.name, title, role).map_err(|why| why.to_string())?;
+        let role = self.roles.environment(&self.core.name, title, role).map_err(|why| why.to_string())?;
         let what = (&role, role.grants);
         let created = self.add_domain(self.management, title.to_owned(), HostId::NODE, what, None);
         created.map_err(|error| error.help().to_owned())
@@ -105,8 +105,8 @@ impl Node {
         here: Option<Box<dyn Environment>>,
     ) -> Result<(HostId, DomainId), Error> {
         let title = title_of(&spec.title)?;
-        let env = self.env.as_deref_mut().ok_or(Error::Stale)?;
-        let domain = env.domains.of(top).ok_or(Error::Ended)?;
+        let core = &mut self.core;
+        let domain = core.domains.of(top).ok_or(Error::Ended)?;
         let role = domain.role.clone();
         let granted = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
         if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
@@ -115,9 +115,11 @@ impl Node {
             domain.grants = granted;
             return Ok((host, top));
         }
-        let room = env.domains.has_room(top);
-        let role =
-            self.roles.domain(&self.name, &title, &role, spec.role.as_deref()).map_err(|refused| refused.error())?;
+        let room = core.domains.has_room(top);
+        let role = self
+            .roles
+            .domain(&self.core.name, &title, &role, spec.role.as_deref())
+            .map_err(|refused| refused.error())?;
         let grants = role.grants.with_threads(&spec.threads).filter(|_| room).ok_or(Error::Limit)?;
         let host = self.hosts.enter(here).ok_or(Error::Full)?;
         let added = self.add_domain(top, title, host, (&role, grants), None);
@@ -129,16 +131,16 @@ impl Node {
 
     /// For how long a thread of a process may work at a time for a domain, in nanoseconds; nothing if the domain is not within `top`.
     pub fn thread_limit(&self, top: DomainId, domain: DomainId) -> Option<u64> {
-        let domains = &self.env.as_deref()?.domains;
+        let domains = &self.core.domains;
         let found = domains.by_id(domain).filter(|_| domains.is_within(domain, top))?;
         Some(u64::from(found.grants.thread_ms) * 1_000_000)
     }
 
     /// Ends a domain one of whose threads has worked for too long at a time: no call ends a thread.
     pub fn end_hung(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
-        let title = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|found| found.title.as_str());
+        let title = self.core.domains.by_id(domain).map(|found| found.title.as_str());
         tracing::warn!(
-            node = self.name,
+            node = self.core.name,
             domain = domain.0,
             title,
             "domain ended: a thread has worked for too long at a time"
@@ -149,26 +151,25 @@ impl Node {
 
     /// Those of these domains that there still are.
     pub fn living(&self, mut domains: Vec<DomainId>) -> Vec<DomainId> {
-        let env = self.env.as_deref();
-        domains.retain(|domain| env.is_some_and(|env| env.domains.by_id(*domain).is_some()));
+        domains.retain(|domain| self.core.domains.by_id(*domain).is_some());
         domains
     }
 
     /// The domains that end if an operator ends one: it and all below it; not the node's own.
     pub fn killable(&self, domain: DomainId) -> Result<Vec<DomainId>, String> {
-        let env = self.env.as_deref().ok_or("the node is busy")?;
-        let found = env.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
-        if [env.domains.root(), env.capsules, self.management].contains(&domain) {
+        let core = &self.core;
+        let found = core.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
+        if [core.domains.root(), self.capsules, self.management].contains(&domain) {
             return Err(format!("{} is the node's own and ends with it", found.title));
         }
-        tracing::warn!(node = self.name, domain = domain.0, title = found.title, "an operator ends a domain");
+        tracing::warn!(node = self.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
         Ok(self.domains_within(domain))
     }
 
     /// A domain and all below it.
     pub fn domains_within(&self, top: DomainId) -> Vec<DomainId> {
-        let Some(env) = self.env.as_deref() else { return Vec::new() };
-        env.domains.iter().map(|(id, _)| id).filter(|id| env.domains.is_within(*id, top)).collect()
+        let core = &self.core;
+        core.domains.iter().map(|(id, _)| id).filter(|id| core.domains.is_within(*id, top)).collect()
     }
 
     /// What the security module has decided.
@@ -178,15 +179,15 @@ impl Node {
 
     /// All domains, each behind the one above it.
     pub fn domain_tree(&self) -> Vec<DomainStatus> {
-        let Some(env) = self.env.as_deref() else { return Vec::new() };
+        let core = &self.core;
         let ready = self.codes.iter().filter_map(|(name, code)| match code {
             Code::Ready(ready) => Some((ready.domain, name)),
             _ => None,
         });
         let codes: HashMap<DomainId, &Digest> = ready.collect();
-        let (mut all, mut open) = (Vec::new(), vec![env.domains.root()]);
+        let (mut all, mut open) = (Vec::new(), vec![core.domains.root()]);
         while let Some(id) = open.pop() {
-            let Some(domain) = env.domains.by_id(id) else { continue };
+            let Some(domain) = core.domains.by_id(id) else { continue };
             // The first child is to be looked at next.
             open.extend(domain.children().iter().rev());
             all.push(DomainStatus {
@@ -196,8 +197,8 @@ impl Node {
                 role: domain.role.name.clone(),
                 host: domain.host.0,
                 grants: domain.grants,
-                memory: self.pools.of_domain(id).and_then(|pool| self.pools.status(pool)),
-                memory_bytes: self.pools.held_by(id),
+                memory: self.core.pools.of_domain(id).and_then(|pool| self.core.pools.status(pool)),
+                memory_bytes: self.core.pools.held_by(id),
                 usage: domain.usage(),
                 channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),
@@ -209,13 +210,13 @@ impl Node {
     /// All channels.
     pub fn channel_list(&mut self) -> Vec<ChannelStatus> {
         self.settle_cuts();
-        let Some(env) = self.env.as_deref() else { return Vec::new() };
-        let port = |id: Option<PortId>| Some(env.topology.port(id?)?.name.clone());
+        let core = &self.core;
+        let port = |id: Option<PortId>| Some(core.topology.port(id?)?.name.clone());
         let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {
             id,
             kind,
             domain: domain.0,
-            title: env.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default(),
+            title: core.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default(),
             protocol: String::new(),
             address: String::new(),
             port: None,

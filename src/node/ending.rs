@@ -80,17 +80,17 @@ impl Node {
         self.settle_hand();
         let codes = self.withdraw_codes_of(turn, top);
         self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
-        let Some(env) = self.env.as_deref_mut() else { return Ended::default() };
-        let gone = env.domains.end(top);
+        let core = &mut self.core;
+        let gone = core.domains.end(top);
         let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
         for (id, _) in &gone {
-            env.state.forget(&mut env.domains, *id);
+            core.state.forget(&mut core.domains, *id);
             let (ins, outs) = self.channels.remove_all(*id);
             ended.channels += ins.len() + outs;
             ins.iter().for_each(|channel| withdraw(&mut self.halves, &channel.filter));
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
-            ended.bytes += self.pools.end(*id);
+            ended.bytes += core.pools.end(*id);
             ended.events += self.events.cancel_all(*id);
         }
         for (id, domain) in gone {
@@ -124,8 +124,8 @@ impl Node {
 
     /// A host is gone: with it all its domains.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
-        let Some(env) = self.env.as_deref() else { return Ended::default() };
-        let own: Vec<_> = env.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
+        let core = &self.core;
+        let own: Vec<_> = core.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
         let mut ended = Ended::default();
         for domain in own {
             let more = self.end_domain(turn, domain, false);
@@ -140,22 +140,22 @@ impl Node {
     }
 
     pub(super) fn runs_any(&self, host: HostId) -> bool {
-        self.env.as_deref().is_some_and(|env| env.domains.iter().any(|(_, domain)| domain.host == host))
+        self.core.domains.iter().any(|(_, domain)| domain.host == host)
     }
 
     /// What exists in the node: so much there is before something is made and after it has ended.
     pub fn resources(&self) -> Resources {
-        let Some(env) = self.env.as_deref() else { return Resources::default() };
+        let core = &self.core;
         Resources {
-            domains: env.domains.iter().count(),
+            domains: core.domains.iter().count(),
             hosts: self.hosts.len(),
             channels: self.channels.ins.len() + self.channels.outs.len(),
             cuts: self.channels.cuts.len(),
             filters: !self.channels.demux.is_empty(),
-            pools: self.pools.len(),
+            pools: self.core.pools.len(),
             events: self.events.len(),
-            waiting: self.packets_waiting(),
-            state_entries: env.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
+            waiting: self.paths.waiting(),
+            state_entries: core.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
             codes: self.codes.iter().count(),
         }
     }

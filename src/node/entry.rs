@@ -25,8 +25,8 @@
 mod charging;
 
 use crate::code::run::Ingress;
+use crate::core::bucket::TokenBucket;
 use crate::frame::{Frame, Payer, PeerId, PortId};
-use crate::nodeos::bucket::TokenBucket;
 use crate::topology::{Neighbour, Port};
 use crate::wire::Addr;
 

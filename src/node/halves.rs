@@ -12,13 +12,13 @@ use super::running::Done;
 use crate::abi::{CHILDREN_MAX, LINES_MAX};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
+use crate::core::bucket::TokenBucket;
+use crate::core::domain::DomainId;
+use crate::core::log::Line;
+use crate::core::reason::Reason;
+use crate::core::record::Written;
+use crate::core::share::OtherHalf;
 use crate::frame::{Frame, Link, PortId};
-use crate::nodeos::bucket::TokenBucket;
-use crate::nodeos::domain::DomainId;
-use crate::nodeos::log::Line;
-use crate::nodeos::reason::Reason;
-use crate::nodeos::record::Written;
-use crate::nodeos::share::OtherHalf;
 use crate::topology::Neighbour;
 use crate::wire::ethernet::ethertype;
 use crate::wire::{Addr, Digest, anep, capsule};
@@ -136,8 +136,8 @@ impl Node {
         domain: DomainId,
         window: usize,
     ) -> bool {
-        let Some(env) = self.env.as_deref_mut() else { return false };
-        let Some(owner) = env.domains.of(domain) else { return false };
+        let core = &mut self.core;
+        let Some(owner) = core.domains.of(domain) else { return false };
         let Some(records) = owner.records.clone() else { return false };
         let mut lines = [(0, 0); LINES_MAX];
         let Some(lines) = lines.get_mut(..up.lines) else { return false };
@@ -150,18 +150,18 @@ impl Node {
             let place = child.bytes_mut().get_mut(capsule::LOCKED..capsule::HEADER + window);
             let bound = place.and_then(|place| records.send(up.written, at, place));
             all &= bound.is_some();
-            env.add_child(child, bound.unwrap_or(0));
+            core.add_child(child, bound.unwrap_or(0));
         }
         if !all {
-            env.children.drain(..).for_each(|child| turn.out.pool.give(child));
+            core.children.drain(..).for_each(|child| turn.out.pool.give(child));
             return false;
         }
         records.done(up.written);
-        let Some(owner) = env.domains.of(domain) else { return false };
+        let Some(owner) = core.domains.of(domain) else { return false };
         owner.counts.children += up.children as u64;
         for (tag, value) in lines.iter().copied() {
             if owner.may_log(turn.now) {
-                env.log.write(Line { at: turn.now, code: up.code, tag, value });
+                core.log.write(Line { at: turn.now, code: up.code, tag, value });
             }
         }
         if up.links != 0 && self.links_wanted.take(turn.now, 1) {
@@ -173,12 +173,10 @@ impl Node {
     /// The kernel half has been at work since a process that has gone: the node learns the neighbours that it knows,
     /// and prepares the codes that run there, which come from the store.
     pub fn take_over(&mut self, turn: &mut Turn<'_>, neighbours: Vec<Neighbour>, codes: Vec<Digest>) {
-        if let Some(env) = self.env.as_deref_mut() {
-            let known = &mut env.topology.neighbours;
-            for neighbour in neighbours.into_iter().filter(|near| usize::from(near.port.0) < env.gauges.len()) {
-                if known.index(neighbour.port, neighbour.addr).is_none() {
-                    known.learn(neighbour, turn.now);
-                }
+        let (known, ports) = (&mut self.core.topology.neighbours, self.core.gauges.len());
+        for neighbour in neighbours.into_iter().filter(|near| usize::from(near.port.0) < ports) {
+            if known.index(neighbour.port, neighbour.addr).is_none() {
+                known.learn(neighbour, turn.now);
             }
         }
         self.adopted = codes;
@@ -203,8 +201,8 @@ impl Node {
 
     /// The kernel half hears these neighbours, each behind a port: they are as little silent as if they were heard here.
     pub fn heard(&mut self, now: u64, list: &[(PortId, Addr)]) {
-        let Some(env) = self.env.as_deref_mut() else { return };
-        let known = &mut env.topology.neighbours;
+        let core = &mut self.core;
+        let known = &mut core.topology.neighbours;
         for (port, addr) in list {
             if let Some(index) = known.index(*port, *addr) {
                 known.hear(index, now);
@@ -260,21 +258,19 @@ impl Node {
         };
         match &result {
             Ok(shared) => {
-                tracing::info!(node = self.name, code = %code.short(), "code runs in the kernel");
-                if let Some(env) = self.env.as_deref_mut() {
-                    let now = turn.now;
-                    env.state.hand_over(&mut env.domains, ready.domain, now, |key, value, keep_ms| {
-                        shared.state.put(key, value, keep_ms, now);
-                    });
-                    if let Some(domain) = env.domains.of(ready.domain) {
-                        domain.shared = Some(shared.state.clone());
-                        domain.share_budget(shared.account.clone().map(OtherHalf::new));
-                        domain.records = shared.records.clone();
-                    }
+                tracing::info!(node = self.core.name, code = %code.short(), "code runs in the kernel");
+                let (core, now) = (&mut self.core, turn.now);
+                core.state.hand_over(&mut core.domains, ready.domain, now, |key, value, keep_ms| {
+                    shared.state.put(key, value, keep_ms, now);
+                });
+                if let Some(domain) = core.domains.of(ready.domain) {
+                    domain.shared = Some(shared.state.clone());
+                    domain.share_budget(shared.account.clone().map(OtherHalf::new));
+                    domain.records = shared.records.clone();
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
             }
-            Err(why) => tracing::info!(node = self.name, code = %code.short(), why, "code stays in user space"),
+            Err(why) => tracing::info!(node = self.core.name, code = %code.short(), why, "code stays in user space"),
         }
         self.codes.set_kernel(&code, result.map(drop));
     }
@@ -282,7 +278,7 @@ impl Node {
     /// Tells the kernel half of a new neighbour at once, since its capsules wait for that; of many together in the next sweep.
     #[inline]
     pub(super) fn tell_new_neighbours(&mut self, turn: &mut Turn<'_>) {
-        let changed = |told| self.env.as_deref().is_some_and(|env| env.topology.neighbours.changes() != told);
+        let changed = |told| self.core.topology.neighbours.changes() != told;
         if self.kernel && turn.now >= self.next_tell && changed(self.told) {
             self.next_tell = turn.now + super::SWEEP;
             self.tell_neighbours(turn);
@@ -291,11 +287,14 @@ impl Node {
 
     /// Tells the kernel half who the neighbours are, if that has changed.
     pub(super) fn tell_neighbours(&mut self, turn: &mut Turn<'_>) {
-        let Some(env) = self.env.as_deref().filter(|_| self.kernel) else { return };
-        let changes = env.topology.neighbours.changes();
+        if !self.kernel {
+            return;
+        }
+        let core = &self.core;
+        let changes = core.topology.neighbours.changes();
         if changes != self.told {
             self.told = changes;
-            let list = env.topology.neighbours.iter().map(|known| (known.port, known.addr)).collect();
+            let list = core.topology.neighbours.iter().map(|known| (known.port, known.addr)).collect();
             turn.out.effects.push(Effect::Kernel(KernelOrder::Neighbours(list)));
         }
     }

@@ -12,10 +12,10 @@ use crate::clean::shown;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
 use crate::code::run::{Program, Tier};
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer};
-use crate::nodeos::domain::DomainId;
 use crate::nodeos::interface::HostId;
-use crate::nodeos::reason::Reason;
 use crate::trust::grants::Grants;
 use crate::trust::{CredentialSet, PrincipalId, object_name};
 use crate::wire::{Addr, Digest, capsule, fetch};
@@ -59,7 +59,7 @@ impl Node {
                     if self.may_originate(turn.now, source.addr, Some(source.port), message.len()) {
                         self.send_fetch(turn, source, &message);
                     } else {
-                        self.drops.count(Reason::Unanswered);
+                        self.core.drops.count(Reason::Unanswered);
                     }
                 }
                 Step::Without { code } => self.take_credentials(turn, code, None),
@@ -81,7 +81,7 @@ impl Node {
     }
 
     fn address_on(&self, source: Source) -> Addr {
-        let port = self.env.as_deref().and_then(|env| env.topology.port(source.port));
+        let port = self.core.topology.port(source.port);
         port.map_or(Addr::UNSPECIFIED, |port| port.address_towards(source.addr))
     }
 
@@ -152,18 +152,16 @@ impl Node {
             Err(why) => return self.refuse(turn, code, why),
         };
         let title = coming.claim.manifest.title().to_owned();
-        let capsules = self.env.as_deref().map(|env| env.capsules);
         // Its pool has room for what its limits let it hold besides.
         let besides = held_by_code(&grant.role.limits, grant.role.limits.state_entries);
         let memory_bytes = grant.role.grants.memory_bytes.saturating_add(besides);
         let what = (&grant.role, Grants { memory_bytes, ..grant.role.grants });
-        let created = capsules.and_then(|above| self.add_domain(above, title, HostId::NODE, what, None).ok());
-        let Some(domain) = created else {
+        let Ok(domain) = self.add_domain(self.capsules, title, HostId::NODE, what, None) else {
             return self.refuse(turn, code, "the node has no room for another domain".into());
         };
         let grant_of = grant.principal;
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
-        tracing::info!(node = self.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
+        tracing::info!(node = self.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
         turn.out.event(0, EventKind::Ready(code));
         if let Some(result) = linked {
@@ -185,9 +183,7 @@ impl Node {
             (None, Some(payer)) => payer.0.into(),
             (None, None) => Payer::NOBODY.0.into(),
         };
-        if let Some(env) = self.env.as_deref_mut() {
-            env.state.join(domain, group);
-        }
+        self.core.state.join(domain, group);
     }
 
     /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
@@ -247,8 +243,8 @@ impl Node {
 
     /// Takes out of service all code whose domain is this one or below it; says how much that is.
     pub(super) fn withdraw_codes_of(&mut self, turn: &mut Turn<'_>, top: DomainId) -> usize {
-        let Some(env) = self.env.as_deref() else { return 0 };
-        let of_it = |code: &Code| matches!(code, Code::Ready(ready) if env.domains.is_within(ready.domain, top));
+        let core = &self.core;
+        let of_it = |code: &Code| matches!(code, Code::Ready(ready) if core.domains.is_within(ready.domain, top));
         let names: Vec<Digest> = self.codes.iter().filter(|(_, code)| of_it(code)).map(|(name, _)| *name).collect();
         names.iter().filter(|name| self.withdraw(turn, name)).count()
     }
@@ -285,7 +281,7 @@ impl Node {
     pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
         // Linkers, verifiers and compilers quote what the code says of itself.
         let why = shown(&why).to_string();
-        tracing::warn!(node = self.name, code = %code.short(), why, "code refused");
+        tracing::warn!(node = self.core.name, code = %code.short(), why, "code refused");
         let reason = Reason::CodeRefused;
         self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
         self.fetch.end_beside(&code);
@@ -306,10 +302,11 @@ impl Node {
             turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
             self.fetch.end_beside(name);
         }
-        if let (Code::Ready(ready), Some(env)) = (code, self.env.as_deref_mut()) {
-            env.state.forget(&mut env.domains, ready.domain);
-            env.domains.end(ready.domain);
-            self.pools.end(ready.domain);
+        if let Code::Ready(ready) = code {
+            let core = &mut self.core;
+            core.state.forget(&mut core.domains, ready.domain);
+            core.domains.end(ready.domain);
+            self.core.pools.end(ready.domain);
             turn.runtime.release(ready.slot);
             self.leave_path(turn, ready.domain);
         }

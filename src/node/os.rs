@@ -10,16 +10,16 @@ use super::hosts::Environment;
 use super::output::{Effect, Turn};
 use super::{Node, channels};
 use crate::clean::is_clean;
+use crate::core::domain::Domain;
+use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, PortId};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
 use crate::nodeos::channel::spec::{Filter, Layer};
-use crate::nodeos::domain::Domain;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall, Usage,
 };
-use crate::nodeos::reason::Reason;
 use crate::trust::Role;
 use crate::trust::grants::Grants;
 use crate::wire::anep;
@@ -45,8 +45,8 @@ impl Node {
     }
 
     /// The root of the node's domains.
-    pub fn root_domain(&self) -> Option<DomainId> {
-        self.env.as_deref().map(|env| env.domains.root())
+    pub fn root_domain(&self) -> DomainId {
+        self.core.domains.root()
     }
 
     /// A new host in a process of its own, and the domain that is its, below the root.
@@ -68,12 +68,12 @@ impl Node {
 
     /// Puts another environment in the place of the one that runs a domain; false if that is none of this process.
     pub fn replace_environment(&mut self, domain: DomainId, environment: Box<dyn Environment>) -> bool {
-        let host = self.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|domain| domain.host);
+        let host = self.core.domains.by_id(domain).map(|domain| domain.host);
         host.is_some_and(|host| self.hosts.replace(host, environment))
     }
 
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
-        let root = self.root_domain().ok_or(Error::Full)?;
+        let root = self.root_domain();
         let role = Arc::new(role.clone());
         match title_of(title).and_then(|title| self.add_domain(root, title, host, (&role, role.grants), None)) {
             Ok(domain) => Ok((host, domain)),
@@ -93,18 +93,18 @@ impl Node {
         (role, grants): (&Arc<Role>, Grants),
         pool: Option<PoolId>,
     ) -> Result<DomainId, Error> {
-        let env = self.env.as_deref_mut().ok_or(Error::Full)?;
+        let core = &mut self.core;
         let mut domain = Domain::in_role(title, role).with_grants(grants);
         domain.host = host;
-        let id = env.domains.create(parent, domain).ok_or(Error::Full)?;
+        let id = core.domains.create(parent, domain).ok_or(Error::Full)?;
         let own = MemPoolSpec { parent: None, limit_bytes: grants.memory_bytes, deadline_ms: DEADLINE_MS };
         let attached = match pool {
-            Some(pool) => self.pools.attach(id, pool),
-            None => self.pools.create(id, &own).and_then(|pool| self.pools.attach(id, pool)),
+            Some(pool) => core.pools.attach(id, pool),
+            None => core.pools.create(id, &own).and_then(|pool| core.pools.attach(id, pool)),
         };
         if let Err(error) = attached {
-            self.pools.end(id);
-            env.domains.end(id);
+            core.pools.end(id);
+            core.domains.end(id);
             return Err(error);
         }
         Ok(id)
@@ -112,16 +112,16 @@ impl Node {
 
     /// Tells domains whose pools are over their limits, and ends those that have not obeyed in time.
     pub(super) fn look_after_pools(&mut self, turn: &mut Turn<'_>) {
-        if self.pools.is_quiet() {
+        if self.core.pools.is_quiet() {
             return;
         }
         let mut told = Vec::new();
-        self.pools.tell(turn.now, |domain, pool, deadline| told.push((domain, pool, deadline)));
+        self.core.pools.tell(turn.now, |domain, pool, deadline| told.push((domain, pool, deadline)));
         for (domain, pool, deadline) in told {
             self.upcall(turn, domain, Upcall::Overrun { pool, deadline });
         }
-        for domain in self.pools.due(turn.now) {
-            tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its memory for too long");
+        for domain in self.core.pools.due(turn.now) {
+            tracing::warn!(node = self.core.name, domain = domain.0, "domain ended: over its memory for too long");
             self.fell(domain, EndedBy::Node);
             self.end_domain(turn, domain, true);
         }
@@ -136,7 +136,7 @@ impl Node {
         self.events.expire(turn.now, &mut |domain, event, argument| due.push((domain, event, argument)));
         for (domain, event, argument) in due.drain(..) {
             // An event of the same moment may have ended it.
-            if self.env.as_deref().is_some_and(|env| env.domains.by_id(domain).is_some()) {
+            if self.core.domains.by_id(domain).is_some() {
                 self.upcall(turn, domain, Upcall::Event { event, argument });
             }
         }
@@ -144,7 +144,7 @@ impl Node {
     }
 
     fn count_channel(&mut self, domain: DomainId, change: i32) {
-        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+        if let Some(domain) = self.core.domains.of(domain) {
             domain.channels = domain.channels.saturating_add_signed(change);
         }
     }
@@ -160,11 +160,11 @@ impl Os<'_, '_> {
     /// Whether the caller may use what is this domain's.
     #[inline]
     fn may(&self, domain: DomainId) -> Result<(), Error> {
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        if env.domains.by_id(domain).is_none() {
+        let core = &self.node.core;
+        if core.domains.by_id(domain).is_none() {
             return Err(Error::Stale);
         }
-        if domain == self.caller || env.domains.is_within(domain, self.caller) { Ok(()) } else { Err(Error::Denied) }
+        if domain == self.caller || core.domains.is_within(domain, self.caller) { Ok(()) } else { Err(Error::Denied) }
     }
 
     fn owner_of_in(&self, channel: InChanId) -> Result<DomainId, Error> {
@@ -183,7 +183,7 @@ impl Os<'_, '_> {
     pub fn charge(&mut self, domain: DomainId, bytes: u64) -> Result<(), Error> {
         self.may(domain)?;
         self.node.settle_hand();
-        self.node.pools.charge(domain, bytes)
+        self.node.core.pools.charge(domain, bytes)
     }
 
     /// Takes a packet of a domain's away that goes nowhere.
@@ -194,12 +194,12 @@ impl Os<'_, '_> {
 
     fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Filter, Vec<Module>), Error> {
         self.may(domain)?;
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let owner = env.domains.by_id(domain).ok_or(Error::Stale)?;
+        let core = &self.node.core;
+        let owner = core.domains.by_id(domain).ok_or(Error::Stale)?;
         if owner.channels >= u32::from(owner.grants.channels) {
             return Err(Error::Limit);
         }
-        let ports = &env.topology.ports;
+        let ports = &core.topology.ports;
         let (protocol, modules) = module::split(&spec.protocol)?;
         let filter = Filter::parse(protocol, &spec.address, &spec.key, |name| {
             let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
@@ -213,25 +213,25 @@ impl Os<'_, '_> {
 impl Os<'_, '_> {
     /// Who runs a new domain, and what the security module lets it have, with as many threads as were asked for.
     fn granted(&self, parent: DomainId, title: &str, spec: &DomainSpec) -> Result<(HostId, Arc<Role>, Grants), Error> {
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let host = env.domains.by_id(parent).ok_or(Error::Stale)?.host;
-        let creator = &env.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
-        let role = self.node.roles.domain(&self.node.name, title, creator, spec.role.as_deref());
+        let core = &self.node.core;
+        let host = core.domains.by_id(parent).ok_or(Error::Stale)?.host;
+        let creator = &core.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
+        let role = self.node.roles.domain(&self.node.core.name, title, creator, spec.role.as_deref());
         let role = role.map_err(|refused| refused.error())?;
-        let grants = role.grants.with_threads(&spec.threads).filter(|_| env.domains.has_room(parent));
+        let grants = role.grants.with_threads(&spec.threads).filter(|_| core.domains.has_room(parent));
         let grants = grants.ok_or(Error::Limit)?;
         Ok((host, role, grants))
     }
 
     /// Whether a pool is a domain's, or one's above it.
     fn owned_above(&self, pool: PoolId, domain: DomainId) -> Result<(), Error> {
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let owner = self.node.pools.owner(pool).ok_or(Error::Stale)?;
-        if env.domains.is_within(domain, owner) { Ok(()) } else { Err(Error::Denied) }
+        let core = &self.node.core;
+        let owner = self.node.core.pools.owner(pool).ok_or(Error::Stale)?;
+        if core.domains.is_within(domain, owner) { Ok(()) } else { Err(Error::Denied) }
     }
 
     fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
-        self.may(self.node.pools.owner(pool).ok_or(Error::Stale)?)
+        self.may(self.node.core.pools.owner(pool).ok_or(Error::Stale)?)
     }
 }
 
@@ -257,7 +257,7 @@ impl NodeOs for Os<'_, '_> {
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
         self.may(domain)?;
-        if Some(domain) == self.node.root_domain() {
+        if domain == self.node.root_domain() {
             return Err(Error::Denied);
         }
         self.node.end_domain(self.turn, domain, domain != self.caller);
@@ -267,9 +267,9 @@ impl NodeOs for Os<'_, '_> {
     fn domain_usage(&mut self, domain: DomainId) -> Result<(Usage, u64), Error> {
         self.may(domain)?;
         self.node.settle_hand();
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let usage = env.domains.by_id(domain).ok_or(Error::Stale)?.usage();
-        Ok((usage, self.node.pools.held_by(domain)))
+        let core = &self.node.core;
+        let usage = core.domains.by_id(domain).ok_or(Error::Stale)?.usage();
+        Ok((usage, self.node.core.pools.held_by(domain)))
     }
 
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
@@ -277,26 +277,26 @@ impl NodeOs for Os<'_, '_> {
             self.may_pool(parent)?;
             self.owned_above(parent, self.caller)?;
         }
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        let caller = env.domains.by_id(self.caller).ok_or(Error::Stale)?;
+        let core = &self.node.core;
+        let caller = core.domains.by_id(self.caller).ok_or(Error::Stale)?;
         if spec.limit_bytes > caller.grants.memory_bytes {
             return Err(Error::Limit);
         }
         // What is not part of a pool that the caller has is part of the caller's own, so that it is granted but once.
-        let parent = spec.parent.or(self.node.pools.of_domain(self.caller));
-        self.node.pools.create(self.caller, &MemPoolSpec { parent, ..*spec })
+        let parent = spec.parent.or(self.node.core.pools.of_domain(self.caller));
+        self.node.core.pools.create(self.caller, &MemPoolSpec { parent, ..*spec })
     }
 
     fn mempool_destroy(&mut self, pool: PoolId) -> Result<(), Error> {
         self.may_pool(pool)?;
         self.node.settle_hand();
-        self.node.pools.destroy(pool)
+        self.node.core.pools.destroy(pool)
     }
 
     fn mempool_charge(&mut self, pool: PoolId, bytes: i64) -> Result<(), Error> {
         self.may_pool(pool)?;
         self.node.settle_hand();
-        let charged = self.node.pools.charge_direct(pool, bytes);
+        let charged = self.node.core.pools.charge_direct(pool, bytes);
         self.node.look_after_pools(self.turn);
         charged
     }
@@ -346,11 +346,11 @@ impl NodeOs for Os<'_, '_> {
             return Err(Error::Exists);
         }
         let target = Target::of(&filter)?;
-        let env = self.node.env.as_deref().ok_or(Error::Stale)?;
-        if target.source.is_some_and(|source| !env.topology.is_own(source)) {
+        let core = &self.node.core;
+        if target.source.is_some_and(|source| !core.topology.is_own(source)) {
             return Err(Error::Denied);
         }
-        if env.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
+        if core.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
             return Err(Error::Limit);
         }
         let channel = self.node.channels.add_out(domain, (target, modules), spec)?;
@@ -397,7 +397,7 @@ impl NodeOs for Os<'_, '_> {
 
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {
         self.may(domain)?;
-        let granted = self.node.env.as_deref().and_then(|env| env.domains.by_id(domain)).map(|it| it.grants.events);
+        let granted = self.node.core.domains.by_id(domain).map(|it| it.grants.events);
         if self.node.events.count(domain) >= granted.unwrap_or(0) {
             return Err(Error::Limit);
         }
@@ -417,7 +417,7 @@ impl NodeOs for Os<'_, '_> {
     fn packet_alloc(&mut self, domain: DomainId) -> Result<Frame, Error> {
         self.may(domain)?;
         self.node.settle_hand();
-        self.node.pools.charge(domain, BUFFER)?;
+        self.node.core.pools.charge(domain, BUFFER)?;
         Ok(self.turn.out.pool.take())
     }
 

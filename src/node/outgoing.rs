@@ -4,12 +4,12 @@ use super::Node;
 use super::output::Turn;
 use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
+use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::channel::spec::Layer;
 use crate::nodeos::interface::{Destination, Error, OutChanId};
-use crate::nodeos::reason::Reason;
 use crate::topology::NextHop;
 use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 
@@ -46,7 +46,7 @@ impl Node {
             Some(next) => next,
             None => return Err((frame, Reason::NoRoute)),
         };
-        let Some(port) = self.env.as_deref().and_then(|env| env.topology.port(next.0.port)) else {
+        let Some(port) = self.core.topology.port(next.0.port) else {
             return Err((frame, Reason::NoRoute));
         };
         let source = target.source.filter(|addr| !addr.is_unspecified()).unwrap_or(port.address_towards(destination));
@@ -85,7 +85,7 @@ impl Node {
         frame: Frame,
         target: &Target,
     ) -> Result<PortId, (Frame, Reason)> {
-        let port = target.port.and_then(|port| self.env.as_deref()?.topology.port(port).map(|config| (port, config)));
+        let port = target.port.and_then(|port| self.core.topology.port(port).map(|config| (port, config)));
         let Some((id, port)) = port else { return Err((frame, Reason::NoRoute)) };
         if port.link == Link::Overlay {
             return Err((frame, Reason::NoNeighbour));
@@ -123,7 +123,7 @@ impl Node {
         // An address of the channel's own is the next hop.
         let towards = target.destination.unwrap_or(ip.destination);
         let Some((next, _)) = self.next_of(target.port, towards) else { return Err((frame, Reason::NoRoute)) };
-        let port = self.env.as_deref().and_then(|env| env.topology.port(next.port));
+        let port = self.core.topology.port(next.port);
         match port.map(|port| (port.link, port.mtu)) {
             Some((Link::Ethernet { .. }, mtu)) if frame.len() > mtu => Err((frame, Reason::TooBig)),
             Some((Link::Ethernet { mac, .. }, _)) => {
@@ -137,17 +137,17 @@ impl Node {
 
     /// The next hop to an address, by this port if one is given.
     pub(super) fn next_of(&mut self, port: Option<PortId>, to: Addr) -> Option<(NextHop, PeerId)> {
-        let env = self.env.as_deref_mut()?;
+        let core = &mut self.core;
         if to.is_unspecified() {
             return None;
         }
         if let Some(id) = port
-            && env.topology.port(id).is_some_and(|port| port.on_link(to))
+            && core.topology.port(id).is_some_and(|port| port.on_link(to))
         {
             let next = NextHop { port: id, via: to };
-            return Some((next, env.topology.peer(next, to)));
+            return Some((next, core.topology.peer(next, to)));
         }
-        let way = *env.topology.way(to);
+        let way = *core.topology.way(to);
         let next = way.next.filter(|next| port.is_none_or(|port| port == next.port))?;
         Some((next, way.peer))
     }
@@ -177,7 +177,7 @@ impl Node {
             },
         );
         if sent.is_ok()
-            && let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain))
+            && let Some(domain) = self.core.domains.of(domain)
         {
             domain.forwarded += 1;
             domain.last_out = channel.index() as u16;
@@ -196,14 +196,15 @@ impl Node {
         channel: OutChanId,
         mut frame: Frame,
     ) -> Result<Result<(), Frame>, Frame> {
-        let Some((out, env)) = self.channels.outs.get_mut(channel).zip(self.env.as_deref_mut()) else {
+        let core = &mut self.core;
+        let Some(out) = self.channels.outs.get_mut(channel) else {
             return Err(frame);
         };
-        let (length, changes) = (frame.len(), env.topology.changes().wrapping_add(self.resolver.changes()));
+        let (length, changes) = (frame.len(), core.topology.changes().wrapping_add(self.resolver.changes()));
         if !out.head.holds(turn.now, changes, length) {
             return Err(frame);
         }
-        let Some(domain) = env.domains.of(out.domain) else { return Err(frame) };
+        let Some(domain) = core.domains.of(out.domain) else { return Err(frame) };
         if !domain.may_send(turn.now, length) {
             return Ok(Err(frame));
         }
@@ -225,9 +226,10 @@ impl Node {
         let via = if next.via.is_unspecified() { to } else { next.via };
         let Some(until) = self.resolver.fresh_until(turn.now, next.port, via) else { return };
         let Some(ip) = Layers::of(frame.bytes()).and_then(|layers| layers.ip) else { return };
-        let (Some(env), Some(out)) = (self.env.as_deref(), self.channels.outs.get_mut(channel)) else { return };
-        let Some(port) = env.topology.port(next.port).filter(|_| frame.port == next.port) else { return };
-        let changes = env.topology.changes().wrapping_add(self.resolver.changes());
+        let core = &self.core;
+        let Some(out) = self.channels.outs.get_mut(channel) else { return };
+        let Some(port) = core.topology.port(next.port).filter(|_| frame.port == next.port) else { return };
+        let changes = core.topology.changes().wrapping_add(self.resolver.changes());
         out.head.keep(frame, target.layer, (ip.source, ip.destination), port.mtu, (until, changes));
     }
 
@@ -240,11 +242,12 @@ impl Node {
         frame: Frame,
         send: Sending<'_>,
     ) -> Result<PortId, (Frame, Reason)> {
-        let Some((out, env)) = self.channels.outs.get_mut(channel).zip(self.env.as_deref_mut()) else {
+        let core = &mut self.core;
+        let Some(out) = self.channels.outs.get_mut(channel) else {
             return Err((frame, Reason::NoApplication));
         };
         let (length, target) = (frame.len(), out.target);
-        let granted = env.domains.of(out.domain).is_some_and(|owner| owner.may_send(turn.now, length));
+        let granted = core.domains.of(out.domain).is_some_and(|owner| owner.may_send(turn.now, length));
         if !granted || out.admit(turn.now, length).is_err() {
             return Err((frame, Reason::Bandwidth));
         }

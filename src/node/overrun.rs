@@ -9,8 +9,8 @@ use super::Node;
 use super::codes::Code;
 use super::ending::EndedBy;
 use super::output::Turn;
-use crate::nodeos::reason::Reason;
-use crate::nodeos::state_store;
+use crate::core::reason::Reason;
+use crate::core::state_store;
 use crate::trust::limits::{Limits, OverBudget};
 use crate::wire::Digest;
 
@@ -27,12 +27,12 @@ pub(super) fn held_by_code(limits: &Limits, state_entries: u32) -> u64 {
 impl Node {
     /// Looks at what all codes have used, and charges their domains what they hold: their memory, and their soft state as it is.
     pub(super) fn look_at_budgets(&mut self, turn: &mut Turn<'_>) {
-        let Some(env) = self.env.as_deref_mut() else { return };
+        let core = &mut self.core;
         let mut over: Vec<(Digest, u32)> = Vec::new();
         for (name, ready) in self.codes.ready() {
-            let Some(domain) = env.domains.of(ready.domain) else { continue };
+            let Some(domain) = core.domains.of(ready.domain) else { continue };
             // It fits: the pool was made for as much as the role's limits let there be.
-            let _ = self.pools.set_held(ready.domain, held_by_code(&domain.limits, domain.counts.state_entries));
+            let _ = core.pools.set_held(ready.domain, held_by_code(&domain.limits, domain.counts.state_entries));
             let (kernel, strikes) = domain.look();
             ready.ran_in_kernel(kernel.packets, turn.now);
             let limits = &domain.limits;
@@ -48,14 +48,14 @@ impl Node {
     /// Ends domains whose roles have them end, between two packets.
     pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
         for domain in core::mem::take(&mut self.overdue) {
-            tracing::warn!(node = self.name, domain = domain.0, "domain ended: over its budget for too long");
+            tracing::warn!(node = self.core.name, domain = domain.0, "domain ended: over its budget for too long");
             self.fell(domain, EndedBy::Node);
             self.end_domain(turn, domain, true);
         }
     }
 
     fn remove_for_budget(&mut self, turn: &mut Turn<'_>, code: Digest, removed_s: u32) {
-        tracing::warn!(node = self.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
+        tracing::warn!(node = self.core.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
         self.withdraw(turn, &code);
         let until = turn.now + u64::from(removed_s) * SECOND;
         let why = format!("it stayed over its budget and was removed for {removed_s} s");

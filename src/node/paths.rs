@@ -11,8 +11,8 @@
 use super::output::Turn;
 use super::{Node, Reason};
 use crate::code::fetch::Source;
+use crate::core::domain::{Domain, DomainId, Usage};
 use crate::frame::{Frame, Payer};
-use crate::nodeos::domain::{Domain, DomainId, Usage};
 use crate::nodeos::interface::InChanId;
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
@@ -255,14 +255,9 @@ impl Node {
         self.paths.waiting > 0
     }
 
-    /// How many packets wait.
-    pub(super) fn packets_waiting(&self) -> usize {
-        self.paths.waiting
-    }
-
     /// What a domain has used.
     pub fn usage(&self, domain: DomainId) -> Option<Usage> {
-        Some(self.env.as_deref()?.domains.by_id(domain)?.usage())
+        Some(self.core.domains.by_id(domain)?.usage())
     }
 
     /// Packets of a domain that were done after their deadline.
@@ -341,7 +336,7 @@ impl Node {
         if let Some(scheduler) = &mut self.paths.scheduler {
             scheduler.charge(flow, cost, more, now);
         }
-        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(ran.domain)) {
+        if let Some(domain) = self.core.domains.of(ran.domain) {
             domain.cpu_ns += cost;
         }
     }
@@ -398,14 +393,14 @@ impl Node {
     }
 
     fn steps_of(&self, domain: DomainId) -> u64 {
-        let domain = self.env.as_deref().and_then(|env| env.domains.by_id(domain));
+        let domain = self.core.domains.by_id(domain);
         domain.map_or(0, Domain::steps_taken)
     }
 
     /// A domain's first packet: from now on it has a queue.
     #[cold]
     fn enter_path(&mut self, domain: DomainId, now: u64) {
-        let known = self.env.as_deref().and_then(|env| env.domains.by_id(domain));
+        let known = self.core.domains.by_id(domain);
         let share = share_of(&known.map_or(Grants::default(), |known| known.grants));
         let flow = domain.index();
         if self.paths.queues.len() <= flow {

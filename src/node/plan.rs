@@ -7,19 +7,18 @@ use super::Node;
 use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
 use crate::classify::Native;
+use crate::core::domain::{Domain, DomainId};
+use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, Plan, Seat, Signature, Wish};
 use crate::frame::{Envelope, Frame, Link, Payer, PortId};
-use crate::nodeos::domain::{Domain, DomainId};
 use crate::nodeos::interface::HostId;
-use crate::nodeos::reason::Reason;
-use crate::topology::{Neighbour, Neighbours, NextHop, Topology, Way};
-use crate::trust::limits::Limits;
+use crate::topology::{Neighbour, NextHop, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::proof::PROOF;
 use crate::wire::{Addr, Digest, anep, ipv4, ipv6, plan as wire, udp};
 use rand_core::Rng;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// The node's PLAN environment, and who pays for it.
 pub(super) struct Speaker {
@@ -54,9 +53,6 @@ struct Os<'a, 'b, 'c> {
     members: &'c mut Vec<Member>,
 }
 
-/// What a node without a topology would have; there is none.
-static NOWHERE: LazyLock<Topology> = LazyLock::new(|| Topology::new(Vec::new(), Neighbours::default(), Arc::default()));
-
 impl Node {
     /// Ends the domain of a principal who has signed packets, if there is one; says how many that are.
     pub(super) fn end_plan_principal(&mut self, turn: &mut Turn<'_>, name: &str) -> usize {
@@ -72,7 +68,7 @@ impl Os<'_, '_, '_> {
     fn domain(&mut self, principal: usize) -> Option<&mut Domain> {
         let Member { name, role, domain } = self.members.get_mut(principal)?;
         // One that was ended begins anew with the next packet.
-        *domain = domain.filter(|id| self.node.env.as_deref().is_some_and(|env| env.domains.by_id(*id).is_some()));
+        *domain = domain.filter(|id| self.node.core.domains.by_id(*id).is_some());
         if domain.is_none() {
             let roles = &self.node.roles;
             let role = match role {
@@ -84,7 +80,7 @@ impl Os<'_, '_, '_> {
             *domain = created.ok();
         }
         let id = (*domain)?;
-        self.node.env.as_deref_mut()?.domains.of(id)
+        self.node.core.domains.of(id)
     }
 }
 
@@ -94,12 +90,11 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn topology(&self) -> &Topology {
-        self.node.env.as_deref().map_or(&NOWHERE, |env| &env.topology)
+        &self.node.core.topology
     }
 
     fn way(&mut self, to: Addr) -> Way {
-        let none = Way { to, here: false, own: Addr::UNSPECIFIED, next: None, peer: crate::frame::PeerId::NONE };
-        self.node.env.as_deref_mut().map_or(none, |env| *env.topology.way(to))
+        *self.node.core.topology.way(to)
     }
 
     fn demands_signature(&self, port: PortId) -> bool {
@@ -111,7 +106,7 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn random(&mut self) -> u64 {
-        self.node.env.as_deref_mut().map_or(0, |env| env.rng.next_u64())
+        self.node.core.rng.next_u64()
     }
 
     fn nonce(&mut self) -> u64 {
@@ -200,7 +195,7 @@ impl Environment for Os<'_, '_, '_> {
         if let Some(domain) = self.domain(principal) {
             domain.counts.drops.count(reason);
         }
-        self.node.drops.count(reason);
+        self.node.core.drops.count(reason);
         self.turn.out.event(0, super::EventKind::Dropped(reason));
     }
 
@@ -252,12 +247,8 @@ impl Node {
         if config.enabled {
             let plan = Plan::new(config);
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
-            let top = self.env.as_deref_mut().map_or(DomainId(0), |env| {
-                let root = env.domains.root();
-                let top = env.domains.create(root, Domain::new("plan".into(), Limits::default())).unwrap_or(root);
-                super::own_channels(&mut self.channels, &mut env.domains, top, anep::type_id::PLAN);
-                top
-            });
+            let top = super::below_root(&mut self.core.domains, "plan");
+            super::own_channels(&mut self.channels, &mut self.core.domains, top, anep::type_id::PLAN);
             let mut speaker = Box::new(Speaker { plan, top, members });
             speaker.plan.sweep(0);
             self.plan = Some(speaker);
@@ -304,7 +295,7 @@ impl Node {
     /// Why a native message is not for this node, if it is not: packets and their pieces are taken on their way, the
     /// others are from neighbour to neighbour.
     fn is_astray(&self, frame: &Frame, from: &Neighbour, native: &Native) -> Option<Reason> {
-        let own = self.env.as_deref().is_some_and(|env| env.topology.is_own(native.destination));
+        let own = self.core.topology.is_own(native.destination);
         if native.source.is_unspecified() {
             return Some(Reason::Malformed);
         }
@@ -327,7 +318,7 @@ impl Node {
 
     /// Sends a PLAN message.
     fn send_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, next: &Next) {
-        let port = self.env.as_deref().and_then(|env| env.topology.port(next.port));
+        let port = self.core.topology.port(next.port);
         let Some(own) = port.map(|port| port.address_towards(next.via)) else {
             return self.drop(turn, frame, Reason::NoRoute);
         };
@@ -401,8 +392,7 @@ impl Node {
 
     /// The node's addresses: what applications are told.
     pub fn addresses(&self) -> Vec<Addr> {
-        let ports = self.env.as_deref().map(|env| &env.topology.ports);
-        let all = ports.into_iter().flatten().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
+        let all = self.core.topology.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
         let mut all: Vec<Addr> = all.filter(|addr| !addr.is_link_local()).collect();
         let mut seen = std::collections::HashSet::new();
         all.retain(|addr| seen.insert(*addr));

@@ -14,8 +14,8 @@ use super::Node;
 use super::ceilings::Said;
 use super::output::Turn;
 use super::replay::Window;
+use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
-use crate::nodeos::reason::Reason;
 use crate::topology::Topology;
 use crate::trust::PrincipalId;
 use crate::wire::anep;
@@ -239,14 +239,13 @@ impl Proofs {
 impl Node {
     /// What ports demand, and keys of neighbours, from now on.
     pub fn set_guard(&mut self, now: u64, guard: Guard) {
-        let topology = self.env.as_deref().map(|env| &env.topology);
-        let mut proofs = topology.map(|topology| Box::new(Proofs::new(guard, topology, now)));
-        for held in proofs.iter_mut().flat_map(|proofs| &mut proofs.held) {
-            let rate =
-                topology.and_then(|topology| topology.port(held.key.port)).map_or(0, |port| port.bits_per_second);
+        let topology = &self.core.topology;
+        let mut proofs = Box::new(Proofs::new(guard, topology, now));
+        for held in &mut proofs.held {
+            let rate = topology.port(held.key.port).map_or(0, |port| port.bits_per_second);
             held.payer = self.entry.know(held.key.port, held.peer, held.key.addr, rate);
         }
-        self.proofs = proofs;
+        self.proofs = Some(proofs);
         self.disown();
     }
 
@@ -302,8 +301,8 @@ impl Node {
     fn note_unproved(&mut self, now: u64, frame: &Frame) {
         let key =
             anep::Packet::new_checked(frame.bytes()).ok().and_then(|packet| Repr::of(&packet)).map(|proof| proof.key);
-        let env = self.env.as_deref();
-        let Some((proofs, topology)) = self.proofs.as_deref_mut().zip(env.map(|env| &env.topology)) else { return };
+        let topology = &self.core.topology;
+        let Some(proofs) = self.proofs.as_deref_mut() else { return };
         let peer = topology.neighbours.of_peer(frame.port, frame.peer).map(|(_, known)| known.addr);
         // On a link everybody may say anything; there a key is a source.
         let source = peer.unwrap_or_else(|| Addr(u128::from(key.unwrap_or(0)).to_be_bytes()));
@@ -313,9 +312,14 @@ impl Node {
         let port = topology.port(frame.port).map_or("?", |port| &port.name);
         let neighbour = peer.map_or_else(|| "somebody on the link".to_owned(), |addr| format!("neighbour {addr}"));
         match key {
-            Some(key) => tracing::warn!(node = self.name, "{neighbour}: key {key:08x} is not one of port {port}'s"),
+            Some(key) => {
+                tracing::warn!(node = self.core.name, "{neighbour}: key {key:08x} is not one of port {port}'s")
+            }
             None => {
-                tracing::warn!(node = self.name, "{neighbour}: what it sends has no proof, which port {port} demands")
+                tracing::warn!(
+                    node = self.core.name,
+                    "{neighbour}: what it sends has no proof, which port {port} demands"
+                )
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What each neighbour may ask of a node a second.
 
-use crate::nodeos::bucket::TokenBucket;
+use crate::core::bucket::TokenBucket;
 use std::collections::HashMap;
 use std::hash::Hash;
 

@@ -11,8 +11,8 @@
 
 use super::{Node, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;
+use crate::core::reason::Reason;
 use crate::frame::PortId;
-use crate::nodeos::reason::Reason;
 use crate::topology::reach::{Reach, Refused};
 use crate::wire::{Addr, anep, ethernet, ipv4, udp};
 
@@ -60,7 +60,7 @@ impl Node {
 
     /// Whether somebody has said that a neighbour wants to hear of this node: by its address, or by a key that it has.
     pub(super) fn expects(&self, addr: Addr, port: PortId) -> bool {
-        let known = self.env.as_deref().is_some_and(|env| env.topology.neighbours.is_configured(port, addr));
+        let known = self.core.topology.neighbours.is_configured(port, addr);
         known || self.has_key(port, addr)
     }
 }

@@ -7,10 +7,10 @@ use crate::abi::NONE;
 use crate::classify::layers::Layers;
 use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
+use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Payer, PeerId};
 use crate::nodeos::channel::Taker;
 use crate::nodeos::channel::demux::Found;
-use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
 use crate::wire::{Addr, anep, capsule};
 use core::ops::Range;
@@ -18,7 +18,7 @@ use core::ops::Range;
 impl Node {
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let port = self.env.as_deref().and_then(|env| env.topology.port(frame.port));
+        let port = self.core.topology.port(frame.port);
         let Some(link) = port.map(|port| port.link) else { return };
         self.count_received(&frame);
         if self.kernel && halves::is_passed_up(&frame, link) {
@@ -68,7 +68,7 @@ impl Node {
 
     #[inline(always)]
     fn count_received(&mut self, frame: &Frame) {
-        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(frame.port.0))) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
             gauge.received += 1;
             gauge.received_bytes += frame.len() as u64;
         }
@@ -144,7 +144,7 @@ impl Node {
 
     /// A frame is the Linux stack's, which has it already.
     pub(super) fn leave_alone(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        if let Some(gauge) = self.env.as_deref_mut().and_then(|env| env.gauges.get_mut(usize::from(frame.port.0))) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
             gauge.not_ours += 1;
         }
         turn.out.pool.give(frame);
@@ -264,10 +264,10 @@ impl Node {
     /// previous node of a native capsule. Nothing if that is a stranger.
     #[inline(always)]
     pub(super) fn source_of(&mut self, now: u64, frame: &Frame, previous: Addr, native: bool) -> Option<(Source, u32)> {
-        let env = self.env.as_deref_mut()?;
+        let core = &mut self.core;
         let port = frame.port;
         if !native {
-            let (index, known) = env.topology.neighbours.of_peer(port, frame.peer)?;
+            let (index, known) = core.topology.neighbours.of_peer(port, frame.peer)?;
             return Some((Source { port, peer: frame.peer, addr: known.addr }, index));
         }
         if frame.authenticated && frame.sender != previous {
@@ -275,13 +275,13 @@ impl Node {
         }
         // A native previous hop is learned when it is on the link: only then can it be asked.
         let source = Source { port, peer: PeerId::NONE, addr: previous };
-        let known = match env.topology.neighbours.index(port, previous) {
+        let known = match core.topology.neighbours.index(port, previous) {
             Some(index) => {
-                env.topology.neighbours.hear(index, now);
+                core.topology.neighbours.hear(index, now);
                 Some(index)
             }
-            None if env.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
-                env.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
+            None if core.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
+                core.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
             }
             None => None,
         };

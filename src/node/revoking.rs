@@ -17,9 +17,9 @@ use super::rates::Rates;
 use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::code::judge::Grant;
+use crate::core::bucket::TokenBucket;
+use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::nodeos::bucket::TokenBucket;
-use crate::nodeos::reason::Reason;
 use crate::trust::{Extent, Kept, Revocation, Rights, Subject};
 use crate::wire::revocation::{Key, LENGTH, Repr, View};
 use crate::wire::{Addr, Digest, anep};
@@ -166,8 +166,8 @@ impl Node {
     /// The answer to [`Effect::Revoke`]: what the security module has made of it; nothing if its signature is wrong.
     pub fn revocation_judged(&mut self, turn: &mut Turn<'_>, repr: &Repr, from: Source, judged: Option<Kept>) {
         match judged {
-            None => self.drops.count(Reason::RevocationForged),
-            Some(Kept::Full) => self.drops.count(Reason::RevocationFull),
+            None => self.core.drops.count(Reason::RevocationForged),
+            Some(Kept::Full) => self.core.drops.count(Reason::RevocationFull),
             Some(Kept::Known) => {
                 self.revoking.counts.repeated += 1;
                 self.revoking.remember(*repr);
@@ -181,9 +181,9 @@ impl Node {
                 let ended = self.revoke(turn, &revocation, false, Some(from));
                 // Keys cost nothing, and so would lines of the log.
                 if ended.codes + ended.domains > 0 {
-                    tracing::warn!(node = self.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
+                    tracing::warn!(node = self.core.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
                 } else {
-                    tracing::debug!(node = self.name, %revocation, told = ended.told, "revoked, which concerns nothing here");
+                    tracing::debug!(node = self.core.name, %revocation, told = ended.told, "revoked, which concerns nothing here");
                 }
             }
         }
@@ -319,15 +319,14 @@ impl Node {
     }
 
     fn neighbours_to_tell(&self) -> Vec<Source> {
-        let env = self.env.as_deref();
-        let all = env.into_iter().flat_map(|env| env.topology.neighbours.iter());
+        let all = self.core.topology.neighbours.iter();
         all.map(|known| Source { port: known.port, peer: known.peer, addr: known.addr }).collect()
     }
 
     /// Tells one neighbour, if it may be sent so much: a name on a link may be of nobody, or of somebody who never asked.
     fn send_revocation(&mut self, turn: &mut Turn<'_>, to: Source, repr: &Repr) -> bool {
         if !self.may_originate(turn.now, to.addr, Some(to.port), LENGTH) {
-            self.drops.count(Reason::Unanswered);
+            self.core.drops.count(Reason::Unanswered);
             return false;
         }
         let mut frame = turn.out.pool.take();

@@ -5,11 +5,11 @@ use super::output::{Delivery, EventKind, Turn};
 use super::{Node, paths};
 use crate::abi::{FLAG_HERE, FLAG_INJECTED, NONE};
 use crate::code::fetch::Source;
-use crate::code::run::scope::Packet;
+use crate::code::run::scope::{Packet, Scope};
 use crate::code::run::{SlotId, Verdict};
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame};
-use crate::nodeos::domain::DomainId;
-use crate::nodeos::reason::Reason;
 use crate::topology::Flow;
 use crate::wire::{Addr, capsule};
 
@@ -75,8 +75,8 @@ impl Node {
     }
 
     pub(super) fn neighbour_index(&self, source: Option<Source>) -> u32 {
-        let Some((source, env)) = source.zip(self.env.as_deref()) else { return NONE };
-        env.topology.neighbours.index(source.port, source.addr).unwrap_or(NONE)
+        let Some(source) = source else { return NONE };
+        self.core.topology.neighbours.index(source.port, source.addr).unwrap_or(NONE)
     }
 
     /// The capsule's code runs on it, and the verdict is carried out.
@@ -89,20 +89,19 @@ impl Node {
         source: Option<Source>,
         from: u32,
     ) {
-        let Some(mut env) = self.env.take() else { return };
-        let admitted = match env.domains.of(code.domain) {
+        let core = &mut self.core;
+        let admitted = match core.domains.of(code.domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::CodeRefused),
         };
         let fits = frame.len() >= capsule::HEADER + code.window;
         if let Err(reason) = admitted.and(if fits { Ok(()) } else { Err(Reason::Window) }) {
-            self.env = Some(env);
             return self.drop_in(turn, frame, reason, code.domain);
         }
-        let way = env.topology.way_of(&flow_of(&frame, source.is_none(), header));
+        let way = core.topology.way_of(&flow_of(&frame, source.is_none(), header));
         let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
-        env.packet = Some(Packet {
+        let mut packet = Packet {
             now: turn.now,
             domain: code.domain,
             here,
@@ -111,26 +110,20 @@ impl Node {
             from,
             bound: header.bound,
             app_port: header.app_port,
-            neighbours: env.topology.neighbours.len() as u32,
+            neighbours: core.topology.neighbours.len() as u32,
             window: code.window,
             lines: 0,
             frame,
-        });
-        core::mem::swap(&mut env.pool, &mut turn.out.pool);
-        let (mut env, outcome) = turn.runtime.run(code.slot, env, code.steps);
-        core::mem::swap(&mut env.pool, &mut turn.out.pool);
-        if let Some(domain) = env.domains.of(code.domain) {
+        };
+        let mut scope = Scope { core, pool: &mut turn.out.pool, packet: &mut packet };
+        let outcome = turn.runtime.run(code.slot, &mut scope, code.steps);
+        let Packet { frame, bound, .. } = packet;
+        if let Some(domain) = core.domains.of(code.domain) {
             domain.charge_steps(turn.now, outcome.steps);
         }
         self.count_steps(outcome.steps);
         turn.out.event(trace, EventKind::Ran(outcome.steps));
-        // What goes on of the packet; the rest of it is not worth a copy.
-        let left = env.packet.take().map(|packet| (packet.frame, packet.bound));
-        self.env = Some(env);
-        if let Some((frame, bound)) = left {
-            let done = Done { frame, bound, here, domain: code.domain };
-            self.conclude(turn, done, header, outcome.verdict);
-        }
+        self.conclude(turn, Done { frame, bound, here, domain: code.domain }, header, outcome.verdict);
     }
 
     /// Acts on a verdict: children first, then the packet itself.
@@ -141,8 +134,7 @@ impl Node {
         before: &capsule::Header,
         verdict: Result<Verdict, Reason>,
     ) {
-        let Some(env) = self.env.as_deref_mut() else { return };
-        if !env.children.is_empty() {
+        if !self.core.children.is_empty() {
             self.conclude_children(turn, &done, before, verdict.is_ok());
         }
         let Done { mut frame, bound, here, domain } = done;
@@ -174,8 +166,7 @@ impl Node {
         before: &capsule::Header,
         ran: bool,
     ) {
-        let Some(env) = self.env.as_deref_mut() else { return };
-        let mut children = core::mem::take(&mut env.children);
+        let mut children = core::mem::take(&mut self.core.children);
         for child in children.drain(..) {
             if ran {
                 turn.out.event(parent.frame.trace, EventKind::Child(child.trace));
@@ -185,9 +176,7 @@ impl Node {
                 turn.out.pool.give(child);
             }
         }
-        if let Some(env) = self.env.as_deref_mut() {
-            env.children = children;
-        }
+        self.core.children = children;
     }
 
     /// A packet without bound can still end where it is.
@@ -203,7 +192,7 @@ impl Node {
         let to = address(&frame, capsule::DESTINATION);
         if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
             self.drop_in(turn, frame, Reason::Source, domain);
-        } else if self.env.as_deref().is_some_and(|env| env.topology.is_own(to)) {
+        } else if self.core.topology.is_own(to) {
             self.deliver(turn, frame, before.app_port, domain);
         } else {
             self.drop_in(turn, frame, Reason::Bound, domain);
@@ -213,7 +202,7 @@ impl Node {
     /// Whether code left a source that may be there: the packet's own, or this node's.
     #[inline]
     pub(super) fn is_honest(&self, source: Addr, before: &capsule::Header, here: Addr) -> bool {
-        let own = || self.env.as_deref().is_some_and(|env| env.topology.is_own(source));
+        let own = || self.core.topology.is_own(source);
         source == before.source || source == here || own()
     }
 
@@ -232,14 +221,14 @@ impl Node {
         if !self.is_honest(after.source, before, here) {
             return self.drop_in(turn, frame, Reason::Source, domain);
         }
-        let Some(env) = self.env.as_deref_mut() else { return };
-        let way = env.topology.way_of(&flow_of(&frame, before.previous.is_unspecified(), &after));
+        let core = &mut self.core;
+        let way = core.topology.way_of(&flow_of(&frame, before.previous.is_unspecified(), &after));
         if way.here {
             return self.deliver(turn, frame, after.app_port, domain);
         }
         let (next, peer) = (way.next, way.peer);
         set_previous(&mut frame, way.own);
-        if let Some(domain) = env.domains.of(domain) {
+        if let Some(domain) = core.domains.of(domain) {
             domain.forwarded += 1;
         }
         let ends = (after.source, after.destination);
@@ -251,7 +240,7 @@ impl Node {
         if !self.applications.contains(&port) {
             return self.drop_in(turn, frame, Reason::NoApplication, domain);
         }
-        if let Some(domain) = self.env.as_deref_mut().and_then(|env| env.domains.of(domain)) {
+        if let Some(domain) = self.core.domains.of(domain) {
             domain.counts.delivered += 1;
         }
         turn.out.event(frame.trace, EventKind::Delivered(port));
@@ -265,10 +254,10 @@ impl Node {
             turn.out.pool.give(frame);
             return Err(Reason::Malformed);
         };
-        let Some(env) = self.env.as_deref() else { return Err(Reason::Malformed) };
+        let core = &self.core;
         if header.source.is_unspecified() {
-            header.source = env.topology.address_towards(header.destination);
-        } else if !env.topology.is_own(header.source) {
+            header.source = core.topology.address_towards(header.destination);
+        } else if !core.topology.is_own(header.source) {
             turn.out.pool.give(frame);
             return Err(Reason::Source);
         }

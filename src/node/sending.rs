@@ -9,9 +9,9 @@ use super::Node;
 use super::output::{EventKind, Turn};
 use crate::classify::Native;
 use crate::code::fetch::Source;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
-use crate::nodeos::domain::DomainId;
-use crate::nodeos::reason::Reason;
 use crate::topology::resolve::Waiting;
 use crate::topology::{Flow, NextHop, Port};
 use crate::wire::ethernet::{self, Mac, ethertype};
@@ -47,18 +47,15 @@ impl Node {
 
     /// Sends a message of this node (an ANEP payload in the frame) to a neighbour.
     pub(super) fn send_to_neighbour(&mut self, turn: &mut Turn<'_>, mut frame: Frame, type_id: u16, to: Source) {
-        let Some(port) = self.env.as_deref().and_then(|env| env.topology.port(to.port)) else {
+        let Some(port) = self.core.topology.port(to.port) else {
             return self.drop(turn, frame, Reason::NoNeighbour);
         };
         let own = port.address_towards(to.addr);
         frame.envelope = Envelope { hop_limit: 64, ..Envelope::FRESH };
         // A native neighbour may be behind routers that are not active.
         let near = port.link == Link::Overlay || port.on_link(to.addr);
-        let next = if near {
-            Some(NextHop { port: to.port, via: to.addr })
-        } else {
-            self.env.as_deref_mut().and_then(|env| env.topology.way(to.addr).next)
-        };
+        let next =
+            if near { Some(NextHop { port: to.port, via: to.addr }) } else { self.core.topology.way(to.addr).next };
         let Some(next) = next else {
             return self.drop(turn, frame, Reason::NoRoute);
         };
@@ -79,10 +76,10 @@ impl Node {
                 None => return self.drop(turn, frame, Reason::UnknownType),
             },
         };
-        let Some(env) = self.env.as_deref_mut() else { return };
+        let core = &mut self.core;
         let Envelope { service, direct, .. } = envelope;
         let way =
-            *env.topology.way_of(&Flow { to: destination, from: source, port: Some(frame.port), service, direct });
+            *core.topology.way_of(&Flow { to: destination, from: source, port: Some(frame.port), service, direct });
         if way.here {
             return self.drop(turn, frame, Reason::UnknownType);
         }
@@ -138,8 +135,8 @@ impl Node {
         if let Err(reason) = self.prove(turn.now, &mut frame, next.port, via) {
             return Err((frame, reason));
         }
-        let Some(env) = self.env.as_deref_mut() else { return Err((frame, Reason::NoRoute)) };
-        let Some(port) = env.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
+        let core = &mut self.core;
+        let Some(port) = core.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
         match port.link {
             Link::Overlay => {
                 if peer == PeerId::NONE {
@@ -194,10 +191,8 @@ impl Node {
 
     /// Gives a frame to its port.
     pub(super) fn hand_over(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, peer: PeerId) {
-        if let Some(env) = self.env.as_deref_mut() {
-            let rate = env.topology.ports[usize::from(port.0)].bits_per_second;
-            env.gauges[usize::from(port.0)].count_sent(turn.now, frame.len(), rate);
-        }
+        let rate = self.core.topology.ports[usize::from(port.0)].bits_per_second;
+        self.core.gauges[usize::from(port.0)].count_sent(turn.now, frame.len(), rate);
         frame.port = port;
         frame.peer = peer;
         turn.out.frames.push(frame);
@@ -205,7 +200,7 @@ impl Node {
 
     /// Asks who has `addr`.
     fn ask(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
-        let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
+        let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac, .. } = config.link else { return };
         let own = config.address_towards(addr);
         let mut frame = turn.out.pool.take();
@@ -249,8 +244,8 @@ impl Node {
         let port = frame.port;
         let message = arp::Repr::parse(&frame.bytes()[range]);
         turn.out.pool.give(frame);
-        let Some(env) = self.env.as_deref() else { return };
-        let (Ok(message), Some(config)) = (message, env.topology.port(port)) else { return };
+        let core = &self.core;
+        let (Ok(message), Some(config)) = (message, core.topology.port(port)) else { return };
         let Link::Ethernet { mac, answers } = config.link else { return };
         let wanted = Addr::v4(message.target_ip);
         let ours = config.addresses.iter().any(|(addr, _)| *addr == wanted);
@@ -273,7 +268,7 @@ impl Node {
         ends: (Addr, Addr),
     ) {
         let port = frame.port;
-        let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
+        let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac, answers } = config.link else { return };
         let (from, to) = ends;
         match icmp::V6::parse(&frame.bytes()[range], from, to, icmp::NEIGHBOUR_HOP_LIMIT) {
@@ -308,7 +303,7 @@ impl Node {
 
     /// A next hop's link address has become known: what waited for it goes.
     fn learn(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr, mac: Mac) {
-        let Some(config) = self.env.as_deref().and_then(|env| env.topology.port(port)) else { return };
+        let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac: own, .. } = config.link else { return };
         self.tell_next_hop(turn, port, addr);
         for frame in self.resolver.learn(turn.now, port, addr, mac) {

@@ -15,9 +15,9 @@ use super::output::{Effect, EventKind, Turn};
 use super::rates::Rates;
 use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
+use crate::core::reason::Reason;
 use crate::frame::shares::gives_way;
 use crate::frame::{Frame, Payer, PortId};
-use crate::nodeos::reason::Reason;
 use crate::wire::{Addr, Digest, anep, fetch};
 use std::collections::VecDeque;
 
@@ -96,16 +96,16 @@ impl Node {
 
     /// The neighbour a fetch message comes from, or nothing if it is none.
     pub(super) fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<&Native>) -> Option<Source> {
-        let env = self.env.as_deref()?;
+        let core = &self.core;
         let (port, peer) = (frame.port, frame.peer);
         let Some(native) = native else {
-            let (_, known) = env.topology.neighbours.of_peer(port, peer)?;
+            let (_, known) = core.topology.neighbours.of_peer(port, peer)?;
             return Some(Source { port, peer, addr: known.addr });
         };
         if frame.authenticated && frame.sender != claimed {
             return None;
         }
-        if claimed != native.source || !env.topology.is_own(native.destination) {
+        if claimed != native.source || !core.topology.is_own(native.destination) {
             return None;
         }
         self.is_near(port, claimed).then_some(Source { port, peer, addr: claimed })
@@ -113,9 +113,9 @@ impl Node {
 
     /// Whether code may be asked of a node, or served to it: a known neighbour, or one on the link.
     pub(super) fn is_near(&self, port: PortId, addr: Addr) -> bool {
-        let Some(env) = self.env.as_deref() else { return false };
-        let known = env.topology.neighbours.index(port, addr).is_some();
-        known || env.topology.port(port).is_some_and(|port| port.on_link(addr))
+        let core = &self.core;
+        let known = core.topology.neighbours.index(port, addr).is_some();
+        known || core.topology.port(port).is_some_and(|port| port.on_link(addr))
     }
 
     fn serve(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
@@ -128,7 +128,7 @@ impl Node {
         if self.serving.asked.len() == ASKED_MAX {
             let worst = gives_way(self.serving.asked.iter(), |asked| asked.payer);
             worst.and_then(|worst| self.serving.asked.remove(worst));
-            self.drops.count(Reason::FetchRate);
+            self.core.drops.count(Reason::FetchRate);
         }
         self.serving.asked.push_back(request);
         turn.out.effects.push(Effect::LookUp(request.digest));
@@ -143,7 +143,7 @@ impl Node {
             if request.digest != digest {
                 self.serving.asked.push_back(request);
             } else if let Err(reason) = self.answer(turn, request) {
-                self.drops.count(reason);
+                self.core.drops.count(reason);
             }
         }
     }

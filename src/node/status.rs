@@ -4,9 +4,9 @@ use super::Node;
 use super::codes::Code;
 use super::entry::EntryCounts;
 use crate::code::bundle::Kind;
+use crate::core::domain::{Domain, Usage};
+use crate::core::reason::Drops;
 use crate::frame::{PeerId, PortId};
-use crate::nodeos::domain::{Domain, Usage};
-use crate::nodeos::reason::Drops;
 use crate::topology::Gauge;
 use crate::trust::limits::Limits;
 use crate::wire::Addr;
@@ -141,12 +141,12 @@ pub struct NeighbourStatus {
 impl Node {
     /// All counters as they are now.
     pub fn status(&self) -> Status {
-        let env = self.env.as_deref();
-        let ports = env.map(|env| env.topology.ports.iter().zip(&env.gauges)).into_iter().flatten().zip(0..);
+        let core = &self.core;
+        let ports = core.topology.ports.iter().zip(&core.gauges).zip(0..);
         let mut applications: Vec<u16> = self.applications.iter().copied().collect();
         applications.sort_unstable();
         Status {
-            node: self.name.clone(),
+            node: self.core.name.clone(),
             ports: ports
                 .map(|((port, gauge), at)| PortStatus {
                     name: port.name.clone(),
@@ -158,7 +158,7 @@ impl Node {
                     strangers: self.entry_counts(PortId(at), PeerId::NONE),
                 })
                 .collect(),
-            drops: self.drops.clone(),
+            drops: self.core.drops.clone(),
             codes: self.codes.iter().map(|(name, code)| self.code_status(name.to_string(), code)).collect(),
             credentials: self.credentials,
             revocations: self.revocations(),
@@ -169,7 +169,7 @@ impl Node {
                 object_bytes: self.objects.bytes(),
             },
             neighbours: self.neighbour_status(),
-            routes: env.map_or(0, |env| env.topology.routes().len()),
+            routes: core.topology.routes().len(),
             applications,
             plan: self.plan_status(),
         }
@@ -177,12 +177,12 @@ impl Node {
 
     /// Packets dropped so far, by reason.
     pub fn drops(&self) -> &Drops {
-        &self.drops
+        &self.core.drops
     }
 
     /// What mobile code has logged lately.
-    pub fn log(&self) -> Vec<crate::nodeos::log::Line> {
-        self.env.as_deref().map(|env| env.log.lines().copied().collect()).unwrap_or_default()
+    pub fn log(&self) -> Vec<crate::core::log::Line> {
+        self.core.log.lines().copied().collect()
     }
 
     fn code_status(&self, name: String, code: &Code) -> CodeStatus {
@@ -209,7 +209,7 @@ impl Node {
             }
             Code::Refused { why, .. } => CodeStatus { state: "refused", why: Some(why.clone()), ..blank },
             Code::Ready(ready) => {
-                let domain = self.env.as_deref().and_then(|env| env.domains.by_id(ready.domain));
+                let domain = self.core.domains.by_id(ready.domain);
                 CodeStatus {
                     title: ready.claim.manifest.title().into(),
                     state: "ready",
@@ -229,9 +229,9 @@ impl Node {
     }
 
     fn neighbour_status(&self) -> Vec<NeighbourStatus> {
-        let Some(env) = self.env.as_deref() else { return Vec::new() };
-        let name = |port| env.topology.port(port).map(|port| port.name.clone()).unwrap_or_default();
-        env.topology
+        let core = &self.core;
+        let name = |port| core.topology.port(port).map(|port| port.name.clone()).unwrap_or_default();
+        core.topology
             .neighbours
             .iter()
             .map(|known| NeighbourStatus {

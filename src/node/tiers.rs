@@ -49,11 +49,11 @@ impl core::fmt::Display for Effort {
 impl Node {
     /// Has code compiled again that has become hot since the last sweep.
     pub(super) fn look_for_hot_code(&mut self, turn: &mut Turn<'_>) {
-        let Some(env) = self.env.as_deref_mut() else { return };
+        let core = &mut self.core;
         let mut hot: Vec<Digest> = Vec::new();
         for (name, ready) in self.codes.ready() {
             let Ready { kind: Kind::Wasm, effort: Effort::Fast | Effort::Sought, .. } = ready else { continue };
-            let Some(domain) = env.domains.by_id(ready.domain) else { continue };
+            let Some(domain) = core.domains.by_id(ready.domain) else { continue };
             let taken = domain.steps_taken();
             let steps = taken.wrapping_sub(std::mem::replace(&mut ready.steps_seen, taken));
             ready.pause.0 = ready.pause.0.saturating_sub(1);
@@ -99,7 +99,7 @@ impl Node {
             Ok(()) => Effort::Optimised,
             Err(why) => Effort::Stays(why),
         };
-        tracing::info!(node = self.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
+        tracing::info!(node = self.core.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
     }
 
     /// Code that runs could not be compiled again now: if it stays hot, it is tried again, later each time.

@@ -10,8 +10,8 @@ use super::codes::{Code, Coming, Ready};
 use super::output::{Cause, Effect, Turn};
 use crate::code::bundle::{Kind, Manifest};
 use crate::code::judge::{Claim, Grant};
+use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::nodeos::reason::Reason;
 use crate::trust::CredentialSet;
 use crate::wire::{Digest, capsule};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Node {
         } else if self.turn_away_unsigned(turn, code) {
             self.withdraw(turn, &code);
         } else {
-            match self.roles.unsigned(&self.name, &code) {
+            match self.roles.unsigned(&self.core.name, &code) {
                 Ok(grant) => self.choose(turn, code, grant),
                 Err(revocation) => self.refuse(turn, code, revocation.to_string()),
             }
@@ -101,7 +101,7 @@ impl Node {
             Some(Code::Ready(ready)) => {
                 let stays = result.as_ref().is_ok_and(|grant| ready.grant.is_alike(grant));
                 if !stays {
-                    tracing::warn!(node = self.name, code = %code.short(), "code has another role now: it is taken out");
+                    tracing::warn!(node = self.core.name, code = %code.short(), "code has another role now: it is taken out");
                     self.withdraw(turn, &code);
                 }
             }
@@ -118,7 +118,7 @@ impl Node {
             None => self.credentials.accepted += 1,
             Some(refused) => {
                 self.credentials.refused += 1;
-                tracing::warn!(node = self.name, code = %code.short(), why = refused.why, "credential refused");
+                tracing::warn!(node = self.core.name, code = %code.short(), why = refused.why, "credential refused");
             }
         }
         if grant.refused.as_ref().is_some_and(|refused| refused.forged) {

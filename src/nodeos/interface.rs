@@ -6,16 +6,13 @@
 //! one call. [`NodeOs`] is the binding for environments in the node's process; `sdk/anode/nodeos.h` is the same for C, through a
 //! socket and shared memory. `docs/nodeos.md` is the reference.
 
-pub use super::domain::{DomainId, Usage};
+pub use crate::core::domain::{DomainId, HostId, Usage};
+pub use crate::core::memory_pool::{MemPoolSpec, PoolId};
 pub use crate::frame::Ends;
 use crate::frame::Frame;
 use crate::object_name;
 pub use libanode::error::Error;
 
-object_name! {
-    /// Names a memory pool.
-    PoolId
-}
 object_name! {
     /// Names an incoming channel.
     InChanId
@@ -27,15 +24,6 @@ object_name! {
 object_name! {
     /// Names a cut-through channel.
     CutChanId
-}
-
-/// Who runs the code of a domain: an environment in the node's process or in one of its own. Domains inherit it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostId(pub u32);
-
-impl HostId {
-    /// The node itself.
-    pub const NODE: HostId = HostId(0);
 }
 
 /// Names an event that has been scheduled and not come yet.
@@ -71,17 +59,6 @@ pub struct DomainSpec {
     pub pool: Option<PoolId>,
     /// The role whose limits it gets, as far as the creator's credential reaches; the creator's own if there is none.
     pub role: Option<String>,
-}
-
-/// A memory pool to be created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemPoolSpec {
-    /// The pool that it is part of: what it holds counts there too.
-    pub parent: Option<PoolId>,
-    /// Octets that may be held.
-    pub limit_bytes: u64,
-    /// How long the domains may stay over the limit after they have been told, in milliseconds.
-    pub deadline_ms: u32,
 }
 
 /// One comparison of a demultiplexing key with the payload of the channel's last protocol.

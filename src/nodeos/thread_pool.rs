@@ -10,27 +10,18 @@
 //! nobody from anything but its own threads from being seen.
 //! After PLAN on OSKit, §3.3.1; Snow on Silk, §2.4.
 
-use super::domain::DomainId;
 use super::interface::{ThreadPoolSpec, Upcall};
+use crate::core::domain::{Activations, DomainId};
 use crate::trust::grants::Grants;
 
-/// How often threads were activated, by cause. Packets are counted as they come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Activations {
-    /// By events.
-    pub events: u64,
-    /// By exceptions: memory over its limit, an end.
-    pub exceptions: u64,
-}
-
-impl Activations {
-    /// One more.
+impl Upcall {
+    /// Counts the thread that it activates.
     #[inline]
-    pub fn count(&mut self, upcall: &Upcall) {
-        match upcall {
+    pub fn count_in(&self, activations: &mut Activations) {
+        match self {
             Upcall::Packet { .. } => {}
-            Upcall::Event { .. } => self.events += 1,
-            Upcall::Overrun { .. } | Upcall::Ended => self.exceptions += 1,
+            Upcall::Event { .. } => activations.events += 1,
+            Upcall::Overrun { .. } | Upcall::Ended => activations.exceptions += 1,
         }
     }
 }
@@ -135,8 +126,8 @@ mod tests {
     #[test]
     fn activations_are_counted_by_their_cause() {
         let mut activations = Activations::default();
-        activations.count(&Upcall::Ended);
-        activations.count(&Upcall::Event { event: crate::nodeos::interface::EventId(1), argument: 2 });
+        Upcall::Ended.count_in(&mut activations);
+        Upcall::Event { event: crate::nodeos::interface::EventId(1), argument: 2 }.count_in(&mut activations);
         assert_eq!(activations, Activations { events: 1, exceptions: 1 });
     }
 }

@@ -5,7 +5,7 @@
 //! read twice, so it may be larger than memory.
 
 use super::trace::{Carried, Entry, Loss, What};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use core::fmt;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, BufRead};

@@ -7,9 +7,9 @@ use super::run::Action;
 use super::simulation::FRAMES_MAX;
 use super::trace::{Carried, Loss, What};
 use crate::classify::{Class, classify};
+use crate::core::reason::Reason;
 use crate::frame::{Frame, PortId};
 use crate::node::Turn;
-use crate::nodeos::reason::Reason;
 use crate::wire::anep;
 use crate::wire::fetch::Message;
 

@@ -6,8 +6,8 @@
 use super::Simulation;
 use super::histogram::Summary;
 use super::trace::Loss;
-use crate::nodeos::domain::{Counts, Usage};
-use crate::nodeos::reason::Drops;
+use crate::core::domain::{Counts, Usage};
+use crate::core::reason::Drops;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

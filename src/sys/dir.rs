@@ -47,7 +47,7 @@ impl From<Stat> for Facts {
             _ => Kind::Other,
         };
         let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-        let modified_ns = seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec);
+        let modified_ns = seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as _);
         let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
         Facts { kind, inode: stat.st_ino, size, modified_ns }
     }

@@ -1,6 +1,6 @@
 //! What code may use: the numbers of a role, each with its unit in its name.
 //!
-//! A domain enforces those that count packets by packet ([`crate::nodeos::domain`]); run-times, linker and verifier those that bound code
+//! A domain enforces those that count packets by packet ([`crate::core::domain`]); run-times, linker and verifier those that bound code
 //! when it is loaded. No role can exceed what a node has at all: the maxima here.
 
 use crate::abi::CHILDREN_MAX;

@@ -167,5 +167,5 @@ fn an_origin_that_is_not_there_gives_no_answer_and_a_count() {
     client.origin_port = 9;
     client.tries = 1;
     assert_eq!(client.get(&mut node, Key::of("a")).unwrap(), Answer::Lost);
-    assert_eq!(net.borrow().drops(2, anode::nodeos::reason::Reason::NoApplication), 1);
+    assert_eq!(net.borrow().drops(2, anode::core::reason::Reason::NoApplication), 1);
 }

@@ -3,7 +3,7 @@
 use crate::net::{Shared, addr, attach, attach_again, net};
 use anode::apps::heavy::{Answer, query, send};
 use anode::apps::{Attached, HEAVY};
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::wire::Digest;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::net::{Attachment, Shared, attach, net};
 use anode::apps::multicast::{Event, Group, Publisher, Subscriber};
 use anode::apps::{Attached, MULTICAST};
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::wire::Digest;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use crate::net::{DELAY, addr, attach, net};
 use crate::{DIAMOND, LINE};
 use anode::apps::{Attached, PING, ping};
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use std::time::Duration;
 
 fn options() -> ping::Options {

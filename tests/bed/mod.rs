@@ -3,11 +3,11 @@
 #![allow(dead_code)]
 
 use anode::code::run::Runtime;
+use anode::core::domain::Usage;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::hosts::Environment;
 use anode::node::paths::Round;
 use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
-use anode::nodeos::domain::Usage;
 use anode::nodeos::interface::{ChanSpec, DomainId, InChanId, NetSpec, NodeOs};
 use anode::schedule::Policy;
 use anode::topology::{Ceiling, Port, Routes};

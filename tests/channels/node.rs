@@ -2,12 +2,12 @@
 
 use super::running::{PATIENCE, Running};
 use anode::config::NodeFile;
+use anode::core::reason::Reason;
 use anode::manage::assemble;
 use anode::manage::control::Handle;
 use anode::manage::worker::Order;
 use anode::node::hosts::Environment;
 use anode::nodeos::interface::{ChanSpec, CutChanId, DomainId, Error, InChanId, NetSpec, NodeOs, OutChanId, Upcall};
-use anode::nodeos::reason::Reason;
 use anode::trust::Role;
 use anode::trust::grants::Grants;
 use std::net::UdpSocket;

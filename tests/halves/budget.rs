@@ -1,7 +1,7 @@
 //! One budget over both halves: capsules flood both, and what they admit together stays within the rate.
 
 use super::place::{Came, Place, frame, header};
-use anode::nodeos::reason::Reason;
+use anode::core::reason::Reason;
 use anode::sys::clock::Clock;
 use anode::trust::limits::{Limits, OverBudget};
 

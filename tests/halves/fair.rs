@@ -2,7 +2,7 @@
 //! user half.
 
 use super::place::{Came, Place, frame, header};
-use anode::nodeos::bucket::TokenBucket;
+use anode::core::bucket::TokenBucket;
 use anode::sys::realtime::pin;
 use anode::trust::limits::Limits;
 use anode::wire::Digest;

@@ -9,8 +9,8 @@
 use super::generator::{Case, Kind, Subject};
 use super::place::user::Went;
 use super::place::{Came, MACS, OWN_MACS, Place};
+use anode::core::reason::Reason;
 use anode::kernel::KernelUsage;
-use anode::nodeos::reason::Reason;
 use anode::wire::{Addr, ethernet, udp};
 use std::collections::BTreeMap;
 

@@ -4,10 +4,10 @@
 use anode::code::bundle::Bundle;
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::core::reason::{Drops, Reason};
+use anode::core::state_store::{SharedState, Value};
 use anode::frame::{Frame, PeerId, PortId};
 use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Output, Shared, Turn};
-use anode::nodeos::reason::{Drops, Reason};
-use anode::nodeos::state_store::{SharedState, Value};
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, arp, icmp, ipv6};
 use std::collections::HashMap;
@@ -163,7 +163,7 @@ impl User {
     }
 
     /// What the domain of a code has used.
-    pub fn usage(&self, code: Digest) -> Option<anode::nodeos::domain::Usage> {
+    pub fn usage(&self, code: Digest) -> Option<anode::core::domain::Usage> {
         let name = code.to_string();
         self.node.status().codes.into_iter().find(|known| known.name == name)?.usage
     }

@@ -4,9 +4,9 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::core::reason::Reason;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
-use anode::nodeos::reason::Reason;
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
 use std::collections::HashMap;

@@ -18,14 +18,15 @@ use super::super::{Error, Settings};
 use crate::abi::NONE;
 use crate::classify::classify;
 use crate::code::bundle::{Bundle, Kind};
-use crate::code::run::scope::{Env, Packet};
+use crate::code::run::scope::{Packet, Scope};
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::run::{Cause, Prepare, Runtime, SlotId, Tier};
-use crate::frame::{Frame, Link, PeerId, PortId};
+use crate::core::Core;
+use crate::core::domain::Domain;
+use crate::frame::{Frame, FramePool, Link, PeerId, PortId};
 use crate::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
-use crate::nodeos::domain::{Domain, Domains};
 use crate::sys::mmsg::BATCH;
-use crate::topology::{Ceiling, Gauge, Neighbour, NextHop, Port, Routes, Topology};
+use crate::topology::{Ceiling, Neighbour, NextHop, Port, Routes, Topology};
 use crate::trust::limits::Limits;
 use crate::trust::{Kinds, Role, Roles, object_name};
 use crate::wire::{Addr, Prefix, anep, capsule};
@@ -210,7 +211,9 @@ const STEPS: u64 = 1_000_000;
 pub(in crate::bench) struct RunAlone {
     runtime: Runtime,
     slot: SlotId,
-    env: Option<Box<Env>>,
+    core: Core,
+    pool: FramePool,
+    packet: Packet,
 }
 
 impl RunAlone {
@@ -222,8 +225,10 @@ impl RunAlone {
         let mut runtime = Runtime::default();
         let slot = runtime.install(prepare.carry_out(&compiler()?).map_err(Error::Guest)?);
         let NodeConfig { ports, routes, .. } = config();
-        let mut domains = Domains::default();
-        let Some(domain) = domains.create(domains.root(), Domain::new("bench".into(), Limits::default())) else {
+        let rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);
+        let mut core = Core::new("bench".into(), Topology::new(ports, Default::default(), routes), 1, rng, 0);
+        let root = core.domains.root();
+        let Some(domain) = core.domains.create(root, Domain::new("bench".into(), Limits::default())) else {
             return Err(Error::Node("no domain".into()));
         };
         let mut frame = Frame::from_bytes(packet);
@@ -242,30 +247,14 @@ impl RunAlone {
             lines: 0,
             window: bundle.manifest().window() as usize,
         };
-        let env = Env {
-            name: [0; 16],
-            gauges: vec![Gauge::default()],
-            topology: Topology::new(ports, Default::default(), routes),
-            domains,
-            capsules: domain,
-            state: crate::nodeos::state_store::StateStore::new(1),
-            log: Default::default(),
-            rng: rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0),
-            pool: Default::default(),
-            packet: Some(packet),
-            children: Vec::new(),
-            next_trace: 0,
-        };
-        Ok(RunAlone { runtime, slot, env: Some(Box::new(env)) })
+        Ok(RunAlone { runtime, slot, core, pool: FramePool::default(), packet })
     }
 
     /// Runs it once; gives the steps it took.
     #[inline]
     pub(in crate::bench) fn run(&mut self) -> u64 {
-        let Some(env) = self.env.take() else { return 0 };
-        let (env, outcome) = self.runtime.run(self.slot, env, STEPS);
-        self.env = Some(env);
-        outcome.steps
+        let RunAlone { runtime, slot, core, pool, packet } = self;
+        runtime.run(*slot, &mut Scope { core, pool, packet }, STEPS).steps
     }
 }
 

@@ -3,12 +3,12 @@
 
 use super::super::Error;
 use crate::code::run::Runtime;
+use crate::core::memory_pool::POOLS_MAX;
 use crate::frame::{Frame, FramePool, Link, PortId};
 use crate::node::hosts::Environment;
 use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
 use crate::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
-use crate::nodeos::memory_pool::POOLS_MAX;
 use crate::schedule::Policy;
 use crate::sys::clock::thread_cpu;
 use crate::topology::{Ceiling, Port, Routes};

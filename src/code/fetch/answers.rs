@@ -6,7 +6,7 @@
 use super::assembly::{Assembly, Part};
 use super::pending::{Pending, Stage};
 use super::{Fetch, Given, RETRY, Source, Step};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::trust::object_name;
 use crate::wire::Digest;
 use std::collections::VecDeque;

@@ -4,7 +4,7 @@
 //! the digest of the whole is right.
 
 use super::Source;
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::wire::{Digest, fetch};
 
 /// Parts one burst of requests asks for.

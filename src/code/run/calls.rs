@@ -1,12 +1,13 @@
 //! The calls of `sdk/anode/capsule.h`, bound for wasm.
 //!
 //! Each takes its arguments from the guest, checks pointers against the guest's memory, and goes to
-//! the method of [`Env`] with the same meaning. A pointer outside the memory is a trap.
+//! the method of [`Scope`] with the same meaning. A pointer outside the memory is a trap.
 
+use super::lent;
+use super::scope::Scope;
 use super::wasm::Guest;
 use crate::abi::CallError;
-use crate::code::run::scope::Env;
-use crate::nodeos::state_store::VALUE;
+use crate::core::state_store::VALUE;
 use crate::wire::Addr;
 use wasmtime::{Caller, Linker, Result, bail, format_err};
 
@@ -17,53 +18,46 @@ type Call<'a> = Caller<'a, Guest>;
 
 /// Binds every call of the interface.
 pub(super) fn link(linker: &mut Linker<Guest>) -> Result<()> {
-    linker.func_wrap(MODULE, "an_now", |call: Call<'_>| env(&call).map(Env::now))?;
-    linker.func_wrap(MODULE, "an_random", |mut call: Call<'_>| env_mut(&mut call).map(Env::random))?;
+    linker.func_wrap(MODULE, "an_now", || scope(|scope| scope.now()))?;
+    linker.func_wrap(MODULE, "an_random", || scope(|scope| scope.random()))?;
     linker.func_wrap(MODULE, "an_node_name", |mut call: Call<'_>, to: u32| {
-        let name = env(&call)?.name;
+        let name = scope(|scope| scope.core.short_name())?;
         write(&mut call, to, &name)?;
         Ok(0)
     })?;
-    linker.func_wrap(MODULE, "an_neighbours", |call: Call<'_>| {
-        env(&call).map(|env| env.topology.neighbours.len() as u32)
-    })?;
+    linker.func_wrap(MODULE, "an_neighbours", || scope(|scope| scope.core.topology.neighbours.len() as u32))?;
     linker.func_wrap(MODULE, "an_neighbour", |mut call: Call<'_>, index: u32, to: u32| {
-        let found = env(&call)?.topology.neighbours.of(index).map(|neighbour| neighbour.addr);
+        let found = scope(|scope| scope.core.topology.neighbours.of(index).map(|neighbour| neighbour.addr))?;
         write(&mut call, to, &found.unwrap_or(Addr::UNSPECIFIED).0)?;
         Ok(if found.is_some() { 0 } else { CallError::Absent as i32 })
     })?;
     linker.func_wrap(MODULE, "an_route", route)?;
-    linker.func_wrap(MODULE, "an_link_load", |mut call: Call<'_>, port: u32| {
-        env_mut(&mut call).map(|env| env.link_load(port))
-    })?;
-    linker
-        .func_wrap(MODULE, "an_link_queue", |call: Call<'_>, port: u32| env(&call).map(|env| env.link_queue(port)))?;
-    linker.func_wrap(MODULE, "an_log", |mut call: Call<'_>, tag: u32, value: u64| {
-        env_mut(&mut call).map(|env| status(env.write_log(tag, value)))
-    })?;
+    linker.func_wrap(MODULE, "an_link_load", |port: u32| scope(|scope| scope.link_load(port)))?;
+    linker.func_wrap(MODULE, "an_link_queue", |port: u32| scope(|scope| scope.link_queue(port)))?;
+    linker.func_wrap(MODULE, "an_log", |tag: u32, value: u64| scope(|scope| status(scope.write_log(tag, value))))?;
     linker.func_wrap(MODULE, "an_load", |mut call: Call<'_>, offset: u32, size: u32| {
-        with_window(&mut call, |env, window| env.load(window, offset, size))
+        with_window(&mut call, |scope, window| scope.load(window, offset, size))
     })?;
     linker.func_wrap(MODULE, "an_store", |mut call: Call<'_>, offset: u32, value: u64, size: u32| {
-        with_window(&mut call, |env, window| status(env.store(window, offset, value, size)))
+        with_window(&mut call, |scope, window| status(scope.store(window, offset, value, size)))
     })?;
     linker.func_wrap(MODULE, "an_send", |mut call: Call<'_>, bound: u32| {
-        with_window(&mut call, |env, window| status(env.send(window, bound)))
+        with_window(&mut call, |scope, window| status(scope.send(window, bound)))
     })?;
     linker.func_wrap(MODULE, "an_state_get", state_get)?;
-    linker.func_wrap(MODULE, "an_state_put", |mut call: Call<'_>, key: u64, from: u32, keep_ms: u32| {
+    linker.func_wrap(MODULE, "an_state_put", |call: Call<'_>, key: u64, from: u32, keep_ms: u32| {
         let value = read::<VALUE>(&call, from)?;
-        env_mut(&mut call).map(|env| status(env.state_put(key, &value, keep_ms)))
+        scope(|scope| status(scope.state_put(key, &value, keep_ms)))
     })?;
-    linker.func_wrap(MODULE, "an_state_add", |mut call: Call<'_>, key: u64, delta: u64, keep_ms: u32| {
-        env_mut(&mut call).map(|env| env.state_add(key, delta, keep_ms))
+    linker.func_wrap(MODULE, "an_state_add", |key: u64, delta: u64, keep_ms: u32| {
+        scope(|scope| scope.state_add(key, delta, keep_ms))
     })?;
     Ok(())
 }
 
 fn route(mut call: Call<'_>, to: u32, next: u32) -> Result<i32> {
     let to = Addr(read::<16>(&call, to)?);
-    let (found, via) = match env(&call)?.route(to) {
+    let (found, via) = match scope(|scope| scope.route(to))? {
         Ok((port, via)) => (i32::from(port.0), via),
         Err(error) => (error as i32, Addr::UNSPECIFIED),
     };
@@ -72,7 +66,7 @@ fn route(mut call: Call<'_>, to: u32, next: u32) -> Result<i32> {
 }
 
 fn state_get(mut call: Call<'_>, key: u64, to: u32) -> Result<i32> {
-    let found = env(&call)?.state_get(key);
+    let found = scope(|scope| scope.state_get(key))?;
     write(&mut call, to, &found.unwrap_or([0; VALUE]))?;
     Ok(if found.is_some() { 0 } else { CallError::Absent as i32 })
 }
@@ -84,23 +78,17 @@ pub(super) fn status(result: Result<(), CallError>) -> i32 {
     }
 }
 
-fn env<'a>(call: &'a Call<'_>) -> Result<&'a Env> {
-    call.data().env.as_deref().ok_or_else(|| format_err!("no packet"))
+/// Runs `work` with the scope of the code that calls.
+fn scope<R>(work: impl FnOnce(&mut Scope<'_>) -> R) -> Result<R> {
+    lent::with(|scope, _| work(scope)).ok_or_else(|| format_err!("no packet"))
 }
 
-fn env_mut<'a>(call: &'a mut Call<'_>) -> Result<&'a mut Env> {
-    call.data_mut().env.as_deref_mut().ok_or_else(|| format_err!("no packet"))
-}
-
-/// Runs `work` with the environment and the window as the guest has it now.
-fn with_window<R>(call: &mut Call<'_>, work: impl FnOnce(&mut Env, &mut [u8]) -> R) -> Result<R> {
+/// Runs `work` with the scope, and the window as the guest has it now.
+fn with_window<R>(call: &mut Call<'_>, work: impl FnOnce(&mut Scope<'_>, &mut [u8]) -> R) -> Result<R> {
     let Some(memory) = call.data().memory else { bail!("no memory") };
     let (bytes, guest) = memory.data_and_store_mut(call);
-    let window = guest.window.clone();
-    match (guest.env.as_deref_mut(), bytes.get_mut(window)) {
-        (Some(env), Some(window)) => Ok(work(env, window)),
-        _ => bail!("no packet"),
-    }
+    let Some(window) = bytes.get_mut(guest.window.clone()) else { bail!("no window") };
+    scope(|scope| work(scope, window))
 }
 
 fn read<const N: usize>(call: &Call<'_>, from: u32) -> Result<[u8; N]> {

@@ -1,13 +1,14 @@
 //! Run-times: representations of code, ready to be called with a packet.
 //!
-//! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet in an
-//! [`Env`] and gives the verdict. It keeps nothing of a packet: the same slot serves all nodes of a
+//! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet of a
+//! [`Scope`] and gives the verdict. It keeps nothing of a packet: the same slot serves all nodes of a
 //! simulation. Preparing (compiling, loading) happens elsewhere, in [`Prepare::carry_out`], off the data path.
 
 mod calls;
 pub mod engine;
 mod guarded;
 pub(crate) mod jailed;
+mod lent;
 pub mod native;
 mod native_calls;
 pub mod scope;
@@ -17,11 +18,11 @@ pub mod wasm;
 
 use crate::code::bundle::Kind;
 use crate::code::compiler::Lane;
+use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
-use crate::nodeos::reason::Reason;
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Digest;
-use scope::Env;
+use scope::Scope;
 use std::collections::HashMap;
 use std::sync::Arc;
 pub use tier::Tier;
@@ -125,10 +126,10 @@ enum Instance {
 
 impl Instance {
     #[inline(always)]
-    fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+    fn run(&mut self, scope: &mut Scope<'_>, steps: u64) -> Outcome {
         match self {
-            Instance::Wasm(instance) => instance.run(env, steps),
-            Instance::Native(instance) => instance.run(env),
+            Instance::Wasm(instance) => instance.run(scope, steps),
+            Instance::Native(instance) => instance.run(scope),
         }
     }
 }
@@ -262,10 +263,10 @@ impl Runtime {
         }
     }
 
-    /// Runs the code on the packet in `env`, with at most `steps` steps. What comes of it stays in registers only if this is part of
+    /// Runs the code on the packet of `scope`, with at most `steps` steps. What comes of it stays in registers only if this is part of
     /// its caller: written to memory and read at another width, it is waited for.
     #[inline(always)]
-    pub fn run(&mut self, id: SlotId, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
+    pub fn run(&mut self, id: SlotId, scope: &mut Scope<'_>, steps: u64) -> Outcome {
         self.clock += 1;
         if !matches!(self.slots.get(id.0), Some(Some(Slot { instance: Some(_), .. }))) {
             self.make_ready(id);
@@ -273,9 +274,9 @@ impl Runtime {
         match self.slots.get_mut(id.0) {
             Some(Some(Slot { instance: Some(instance), used, .. })) => {
                 *used = self.clock;
-                instance.run(env, steps)
+                instance.run(scope, steps)
             }
-            _ => (env, Outcome { verdict: Err(Reason::CodeRefused), steps: 0 }),
+            _ => Outcome { verdict: Err(Reason::CodeRefused), steps: 0 },
         }
     }
 

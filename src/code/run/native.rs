@@ -7,12 +7,13 @@
 
 #![allow(unsafe_code)]
 
-use super::native_calls::{self, Current};
+use super::lent::Lent;
+use super::native_calls;
+use super::scope::Scope;
 use super::{Outcome, Verdict};
 use crate::abi::{self, CONTEXT};
 use crate::code::check;
-use crate::code::run::scope::Env;
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::sys::shared_object::SharedObject;
 use crate::trust::Role;
 use crate::wire::{Digest, capsule};
@@ -136,29 +137,27 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Runs the code on the packet in `env`.
-    pub(super) fn run(&mut self, mut env: Box<Env>) -> (Box<Env>, Outcome) {
+    /// Runs the code on the packet of `scope`.
+    pub(super) fn run(&mut self, scope: &mut Scope<'_>) -> Outcome {
         let Area { context, window } = &mut *self.area;
         let window = &mut window[..self.length];
-        let source = env.packet.as_ref().filter(|packet| packet.window().len() == window.len());
-        let Some(packet) = source else { return (env, Outcome { verdict: Err(Reason::Window), steps: 0 }) };
+        let packet = &*scope.packet;
+        if packet.window().len() != window.len() {
+            return Outcome { verdict: Err(Reason::Window), steps: 0 };
+        }
         packet.write_context(context);
         window.copy_from_slice(packet.window());
-        let window: NonNull<[u8]> = NonNull::from(window);
-        let current = Current::enter(NonNull::from(&mut *env), window);
-        // SAFETY: `entry` is what the trusted signer says it is, and its object is held by `self`. Context and window
-        // live in `self.area`, the environment in its box; until the call returns they are reached through these
-        // addresses only.
-        let code = unsafe { (self.entry)(context, window.as_ptr().cast()) };
-        drop(current);
+        let lent = Lent::new(scope, window);
+        // SAFETY: `entry` is what the trusted signer says it is, and its object is held by `self`. Context and window live in `self.area`;
+        // until the call returns they are reached through these addresses only, by the code and by its calls.
+        let code = unsafe { (self.entry)(context, lent.window()) };
+        drop(lent);
         let verdict = Verdict::from_code(code);
-        if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
-            && let Some(packet) = &mut env.packet
-        {
+        if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_))) {
             let end = capsule::LOCKED + self.length;
-            packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&self.area.window[..self.length]);
+            scope.packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&self.area.window[..self.length]);
         }
         // Nobody counts the steps of the processor's own code.
-        (env, Outcome { verdict, steps: 0 })
+        Outcome { verdict, steps: 0 }
     }
 }

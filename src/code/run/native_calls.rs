@@ -1,51 +1,16 @@
 //! The calls of `sdk/anode/capsule.h`, for native code: functions with the processor's own calling convention.
 //!
-//! Each goes to the method of [`Env`] with the same meaning as for wasm ([`super::calls`]). Pointers are the
-//! code's, which is trusted with them. Which packet a call belongs to is the thread's: code runs to its end on the thread that
-//! called it.
+//! Each goes to the method of [`super::scope::Scope`] with the same meaning as for wasm ([`super::calls`]). Pointers are the code's, which is
+//! trusted with them.
 
 #![allow(unsafe_code)]
 
 use super::calls::status;
+use super::lent::with;
 use crate::abi::{CallError, NONE, NONE64};
-use crate::code::run::scope::Env;
-use crate::nodeos::state_store::{VALUE, Value};
+use crate::core::state_store::{VALUE, Value};
 use crate::wire::Addr;
-use core::cell::Cell;
 use core::ffi::c_void;
-use core::ptr::NonNull;
-
-/// What runs on this thread: environment and window.
-type Running = Option<(NonNull<Env>, NonNull<[u8]>)>;
-
-thread_local! {
-    static RUNNING: Cell<Running> = const { Cell::new(None) };
-}
-
-/// As long as it lives, calls on this thread belong to one packet.
-pub(super) struct Current(Running);
-
-impl Current {
-    /// From now on calls on this thread go to this environment, and see this window. Both must be reached in no other way
-    /// while code runs.
-    pub(super) fn enter(env: NonNull<Env>, window: NonNull<[u8]>) -> Current {
-        Current(RUNNING.replace(Some((env, window))))
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        RUNNING.set(self.0);
-    }
-}
-
-/// Does `work` for the code that runs; nothing if none does.
-fn with<R>(work: impl FnOnce(&mut Env, &mut [u8]) -> R) -> Option<R> {
-    let (mut env, mut window) = RUNNING.get()?;
-    // SAFETY: `Instance::run` has entered both and reaches neither until the code has returned; it is the
-    // code on this very thread that calls, and `work` calls no code, so there is no other reference to either.
-    Some(unsafe { work(env.as_mut(), window.as_mut()) })
-}
 
 fn result(done: Option<Result<(), CallError>>) -> i32 {
     done.map_or(CallError::Denied as i32, status)
@@ -61,34 +26,34 @@ unsafe fn write<const N: usize>(to: *mut [u8; N], octets: [u8; N]) {
 }
 
 extern "C" fn an_now() -> u64 {
-    with(|env, _| env.now()).unwrap_or(0)
+    with(|scope, _| scope.now()).unwrap_or(0)
 }
 
 extern "C" fn an_random() -> u64 {
-    with(|env, _| env.random()).unwrap_or(0)
+    with(|scope, _| scope.random()).unwrap_or(0)
 }
 
 /// # Safety
 /// `to` points to 16 octets.
 unsafe extern "C" fn an_node_name(to: *mut [u8; 16]) -> i32 {
-    let name = with(|env, _| env.name).unwrap_or_default();
+    let name = with(|scope, _| scope.core.short_name()).unwrap_or_default();
     // SAFETY: the caller's.
     unsafe { write(to, name) };
     0
 }
 
 extern "C" fn an_load(offset: u32, size: u32) -> u64 {
-    with(|env, window| env.load(window, offset, size)).unwrap_or(NONE64)
+    with(|scope, window| scope.load(window, offset, size)).unwrap_or(NONE64)
 }
 
 extern "C" fn an_store(offset: u32, value: u64, size: u32) -> i32 {
-    result(with(|env, window| env.store(window, offset, value, size)))
+    result(with(|scope, window| scope.store(window, offset, value, size)))
 }
 
 /// # Safety
 /// `to` points to a value.
 unsafe extern "C" fn an_state_get(key: u64, to: *mut Value) -> i32 {
-    let found = with(|env, _| env.state_get(key)).flatten();
+    let found = with(|scope, _| scope.state_get(key)).flatten();
     // SAFETY: the caller's.
     unsafe { write(to, found.unwrap_or([0; VALUE])) };
     if found.is_some() { 0 } else { CallError::Absent as i32 }
@@ -99,21 +64,21 @@ unsafe extern "C" fn an_state_get(key: u64, to: *mut Value) -> i32 {
 unsafe extern "C" fn an_state_put(key: u64, from: *const Value, keep_ms: u32) -> i32 {
     // SAFETY: the caller's.
     let value = unsafe { from.read_unaligned() };
-    result(with(|env, _| env.state_put(key, &value, keep_ms)))
+    result(with(|scope, _| scope.state_put(key, &value, keep_ms)))
 }
 
 extern "C" fn an_state_add(key: u64, delta: u64, keep_ms: u32) -> u64 {
-    with(|env, _| env.state_add(key, delta, keep_ms)).unwrap_or(NONE64)
+    with(|scope, _| scope.state_add(key, delta, keep_ms)).unwrap_or(NONE64)
 }
 
 extern "C" fn an_neighbours() -> u32 {
-    with(|env, _| env.topology.neighbours.len() as u32).unwrap_or(0)
+    with(|scope, _| scope.core.topology.neighbours.len() as u32).unwrap_or(0)
 }
 
 /// # Safety
 /// `to` points to an address.
 unsafe extern "C" fn an_neighbour(index: u32, to: *mut [u8; 16]) -> i32 {
-    let found = with(|env, _| env.topology.neighbours.of(index).map(|neighbour| neighbour.addr)).flatten();
+    let found = with(|scope, _| scope.core.topology.neighbours.of(index).map(|neighbour| neighbour.addr)).flatten();
     // SAFETY: the caller's.
     unsafe { write(to, found.unwrap_or(Addr::UNSPECIFIED).0) };
     if found.is_some() { 0 } else { CallError::Absent as i32 }
@@ -124,7 +89,7 @@ unsafe extern "C" fn an_neighbour(index: u32, to: *mut [u8; 16]) -> i32 {
 unsafe extern "C" fn an_route(to: *const [u8; 16], next: *mut [u8; 16]) -> i32 {
     // SAFETY: the caller's.
     let to = Addr(unsafe { to.read_unaligned() });
-    let (found, via) = match with(|env, _| env.route(to)).unwrap_or(Err(CallError::Denied)) {
+    let (found, via) = match with(|scope, _| scope.route(to)).unwrap_or(Err(CallError::Denied)) {
         Ok((port, via)) => (i32::from(port.0), via),
         Err(error) => (error as i32, Addr::UNSPECIFIED),
     };
@@ -134,19 +99,19 @@ unsafe extern "C" fn an_route(to: *const [u8; 16], next: *mut [u8; 16]) -> i32 {
 }
 
 extern "C" fn an_link_load(port: u32) -> u32 {
-    with(|env, _| env.link_load(port)).unwrap_or(NONE)
+    with(|scope, _| scope.link_load(port)).unwrap_or(NONE)
 }
 
 extern "C" fn an_link_queue(port: u32) -> u32 {
-    with(|env, _| env.link_queue(port)).unwrap_or(NONE)
+    with(|scope, _| scope.link_queue(port)).unwrap_or(NONE)
 }
 
 extern "C" fn an_send(bound: u32) -> i32 {
-    result(with(|env, window| env.send(window, bound)))
+    result(with(|scope, window| scope.send(window, bound)))
 }
 
 extern "C" fn an_log(tag: u32, value: u64) -> i32 {
-    result(with(|env, _| env.write_log(tag, value)))
+    result(with(|scope, _| scope.write_log(tag, value)))
 }
 
 /// The address of the function behind a symbol.

@@ -1,19 +1,17 @@
-//! All that the code of a capsule can reach of its node.
+//! What the code of one capsule can reach while it runs: its packet, and the core of the node.
 //!
-//! The methods here are the calls of `sdk/anode/capsule.h` (`an_now`, `an_send` …) without the
-//! details of a representation: the wasm run-time and every other one translate their calling
-//! convention and come here, so a call means the same everywhere. Between packets an [`Env`] rests
-//! in its node; while code runs it belongs to the run-time.
+//! The methods of [`Scope`] are the calls of `sdk/anode/capsule.h` (`an_now`, `an_send` …) without the details of a representation. The
+//! wasm run-time and the native one translate their calling conventions and come here, so a call means the same in both. A scope lives for one
+//! run; [`super::lent`] brings it to the calls.
 
 use crate::abi::{CHILDREN_MAX, CONTEXT, CallError, LINES_MAX, NONE, NONE64};
+use crate::core::Core;
+use crate::core::domain::{Domain, DomainId};
+use crate::core::log::Line;
+use crate::core::state_store::{VALUE, Value};
 use crate::frame::{Frame, FramePool, PortId};
-use crate::nodeos::domain::{Domain, DomainId, Domains};
-use crate::nodeos::log::{Line, Log};
-use crate::nodeos::state_store::{StateStore, VALUE, Value};
-use crate::topology::{Gauge, Topology};
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// The packet whose code runs.
 pub struct Packet {
@@ -83,50 +81,32 @@ impl Packet {
     }
 }
 
-/// What code can reach.
-pub struct Env {
-    /// The node's name, zero padded.
-    pub name: [u8; 16],
-    /// Ports, neighbours, routes.
-    pub topology: Topology,
-    /// What the ports carry, by port.
-    pub gauges: Vec<Gauge>,
-    /// Accounts.
-    pub domains: Domains,
-    /// The domain of the capsule environment, above those of the codes.
-    pub capsules: DomainId,
-    /// Soft state.
-    pub state: StateStore,
-    /// What code wrote.
-    pub log: Log,
-    /// The node's source of random numbers.
-    pub rng: Xoshiro256PlusPlus,
+/// The packet whose code runs, and what its calls reach.
+pub struct Scope<'a> {
+    /// What is there whether code runs or not.
+    pub core: &'a mut Core,
     /// Frames for children.
-    pub pool: FramePool,
-    /// The packet whose code runs; absent between packets.
-    pub packet: Option<Packet>,
-    /// Children its code has sent so far, with their resource bounds already in their headers.
-    pub children: Vec<Frame>,
-    /// Identity for the next child.
-    pub next_trace: u64,
+    pub pool: &'a mut FramePool,
+    /// The packet.
+    pub packet: &'a mut Packet,
 }
 
-impl Env {
+impl Scope<'_> {
     /// `an_now`.
     #[inline]
     pub fn now(&self) -> u64 {
-        self.packet.as_ref().map_or(0, |packet| packet.now)
+        self.packet.now
     }
 
     /// `an_random`.
     pub fn random(&mut self) -> u64 {
-        self.rng.next_u64()
+        self.core.rng.next_u64()
     }
 
     /// `an_load`; `window` is the window as the code has it now.
     pub fn load(&self, window: &[u8], offset: u32, size: u32) -> u64 {
         let Some(range) = self.payload_range(offset, size) else { return NONE64 };
-        let Some(packet) = &self.packet else { return NONE64 };
+        let packet = &*self.packet;
         let split = capsule::HEADER + packet.window;
         range.fold(0, |value, at| {
             let octet = if at < split { window.get(at - capsule::LOCKED) } else { packet.frame.bytes().get(at) };
@@ -137,7 +117,7 @@ impl Env {
     /// `an_store`; `window` is the window as the code has it now.
     pub fn store(&mut self, window: &mut [u8], offset: u32, value: u64, size: u32) -> Result<(), CallError> {
         let range = self.payload_range(offset, size).ok_or(CallError::Range)?;
-        let packet = self.packet.as_mut().ok_or(CallError::Range)?;
+        let packet = &mut *self.packet;
         let split = capsule::HEADER + packet.window;
         for (at, octet) in range.zip(value.to_be_bytes().into_iter().skip(8 - size as usize)) {
             let place =
@@ -151,7 +131,7 @@ impl Env {
 
     /// Where `size` octets at payload `offset` are in the capsule, if all of them are there.
     fn payload_range(&self, offset: u32, size: u32) -> Option<core::ops::Range<usize>> {
-        let packet = self.packet.as_ref()?;
+        let packet = &*self.packet;
         let start = capsule::HEADER + offset as usize;
         let end = start + size as usize;
         (matches!(size, 1 | 2 | 4 | 8) && end <= packet.frame.len()).then_some(start..end)
@@ -160,20 +140,23 @@ impl Env {
     /// `an_state_get`.
     #[inline]
     pub fn state_get(&self, key: u64) -> Option<Value> {
-        let packet = self.packet.as_ref()?;
-        match self.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
+        let packet = &*self.packet;
+        match self.core.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
             Some(shared) => shared.value(key, packet.now),
-            None => self.state.value(packet.domain, key, packet.now).copied(),
+            None => self.core.state.value(packet.domain, key, packet.now).copied(),
         }
     }
 
     /// `an_state_put`.
     pub fn state_put(&mut self, key: u64, value: &Value, keep_ms: u32) -> Result<(), CallError> {
-        let packet = self.packet.as_ref().ok_or(CallError::Denied)?;
-        if let Some(shared) = self.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
+        let packet = &*self.packet;
+        if let Some(shared) = self.core.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
             return if shared.put(key, value, keep_ms, packet.now) { Ok(()) } else { Err(CallError::Full) };
         }
-        self.state.put(&mut self.domains, packet.domain, key, value, keep_ms, packet.now).map_err(|_| CallError::Full)
+        self.core
+            .state
+            .put(&mut self.core.domains, packet.domain, key, value, keep_ms, packet.now)
+            .map_err(|_| CallError::Full)
     }
 
     /// `an_state_add`.
@@ -189,17 +172,17 @@ impl Env {
 
     /// `an_route`: the outgoing port and the next hop (the destination itself when it is on link).
     pub fn route(&self, to: Addr) -> Result<(PortId, Addr), CallError> {
-        if self.topology.is_own(to) {
+        if self.core.topology.is_own(to) {
             return Err(CallError::Here);
         }
-        let next = self.topology.routes().next_hop(to).ok_or(CallError::Absent)?;
+        let next = self.core.topology.routes().next_hop(to).ok_or(CallError::Absent)?;
         Ok((next.port, if next.via.is_unspecified() { to } else { next.via }))
     }
 
     /// `an_link_load`.
     pub fn link_load(&mut self, port: u32) -> u32 {
         let now = self.now();
-        match (self.topology.ports.get(port as usize), self.gauges.get_mut(port as usize)) {
+        match (self.core.topology.ports.get(port as usize), self.core.gauges.get_mut(port as usize)) {
             (Some(port), Some(gauge)) if port.bits_per_second > 0 => gauge.load(now, port.bits_per_second),
             _ => NONE,
         }
@@ -207,17 +190,17 @@ impl Env {
 
     /// `an_link_queue`.
     pub fn link_queue(&self, port: u32) -> u32 {
-        self.gauges.get(port as usize).map_or(NONE, |gauge| gauge.queued_bytes)
+        self.core.gauges.get(port as usize).map_or(NONE, |gauge| gauge.queued_bytes)
     }
 
     /// `an_send`: a copy of the capsule with `window` as it is now, paid from this packet's bound.
     pub fn send(&mut self, window: &[u8], bound: u32) -> Result<(), CallError> {
-        let packet = self.packet.as_mut().ok_or(CallError::Denied)?;
+        let packet = &mut *self.packet;
         if bound == 0 || bound > packet.bound {
             return Err(CallError::Bound);
         }
-        let domain = self.domains.of(packet.domain).ok_or(CallError::Denied)?;
-        if self.children.len() >= CHILDREN_MAX.min(domain.limits.children_per_packet as usize) {
+        let domain = self.core.domains.of(packet.domain).ok_or(CallError::Denied)?;
+        if self.core.children.len() >= CHILDREN_MAX.min(domain.limits.children_per_packet as usize) {
             return Err(CallError::Full);
         }
         let mut child = self.pool.take();
@@ -229,35 +212,55 @@ impl Env {
         }
         packet.bound -= bound;
         domain.counts.children += 1;
-        self.add_child(child, bound);
+        self.core.add_child(child, bound);
         Ok(())
-    }
-
-    /// One more child, with so much of its packet's bound.
-    pub fn add_child(&mut self, mut child: Frame, bound: u32) {
-        child.trace = self.next_trace;
-        self.next_trace += 1;
-        // The hop to come is paid here, so that the sum over parent and child never grows.
-        if let Some(place) = child.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
-            place.copy_from_slice(&bound.saturating_sub(1).to_be_bytes());
-        }
-        self.children.push(child);
     }
 
     /// `an_log`.
     pub fn write_log(&mut self, tag: u32, value: u64) -> Result<(), CallError> {
-        let packet = self.packet.as_mut().ok_or(CallError::Denied)?;
+        let packet = &mut *self.packet;
         if packet.lines >= LINES_MAX {
             return Err(CallError::Full);
         }
         packet.lines += 1;
         let at = packet.now;
-        if !self.domains.of(packet.domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
+        if !self.core.domains.of(packet.domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
             return Err(CallError::Full);
         }
         let name = packet.frame.bytes().get(capsule::CODE..).and_then(|rest| rest.first_chunk());
         let code = name.map_or(Digest([0; Digest::LENGTH]), |octets| Digest(*octets));
-        self.log.write(Line { at, code, tag, value });
+        self.core.log.write(Line { at, code, tag, value });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::topology::Topology;
+    use rand_core::SeedableRng;
+
+    /// A scope with a packet whose bound is 9, of a node that has nothing.
+    pub(crate) fn with_scope(work: impl FnOnce(&mut Scope<'_>)) {
+        let rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(0);
+        let mut core =
+            Core::new("test".into(), Topology::new(Vec::new(), Default::default(), Default::default()), 1, rng, 0);
+        let domain = core.domains.root();
+        let frame = Frame::from_bytes(&[0; capsule::HEADER]);
+        let mut packet = Packet {
+            now: 1,
+            frame,
+            domain,
+            here: Addr::UNSPECIFIED,
+            flags: 0,
+            in_port: NONE,
+            from: NONE,
+            bound: 9,
+            app_port: 7,
+            neighbours: 0,
+            window: 0,
+            lines: 0,
+        };
+        work(&mut Scope { core: &mut core, pool: &mut FramePool::default(), packet: &mut packet });
     }
 }

@@ -10,13 +10,13 @@
 
 use super::calls;
 use super::guarded::{self, Guarded};
-use super::{Outcome, Verdict};
-use super::{Tier, engine};
+use super::lent::Lent;
+use super::scope::{Packet, Scope};
+use super::{Outcome, Tier, Verdict, engine};
 use crate::abi::CONTEXT;
 use crate::code::check::{self, WasmFacts};
 use crate::code::compiler::{Failure, Job, Lane, Purpose};
-use crate::code::run::scope::Env;
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::trust::Role;
 use crate::wire::{Addr, Digest, capsule};
 use core::fmt;
@@ -117,7 +117,6 @@ pub struct Compiled {
 /// What a call finds of the packet it belongs to.
 #[derive(Default)]
 pub(super) struct Guest {
-    pub(super) env: Option<Box<Env>>,
     pub(super) memory: Option<Memory>,
     pub(super) window: Range<usize>,
 }
@@ -256,7 +255,7 @@ impl Compiled {
         if window.end > image.len() {
             return None;
         }
-        *store.data_mut() = Guest { env: None, memory: Some(memory), window: window.clone() };
+        *store.data_mut() = Guest { memory: Some(memory), window: window.clone() };
         let memory = FixedMemory::of(memory, self.memory_bytes as usize, &store)?;
         let (writes, ticked) = (self.writes, self.ticked);
         Some(Instance { store, entry, memory, globals, image, arena, window, writes, ticked })
@@ -304,24 +303,21 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Runs the code on the packet in `env`.
+    /// Runs the code on the packet of `scope`.
     #[inline(always)]
-    pub(super) fn run(&mut self, env: Box<Env>, steps: u64) -> (Box<Env>, Outcome) {
-        let placed = match &env.packet {
-            Some(packet) => place(self.memory.bytes(&mut self.store), self.arena, &self.window, packet),
-            None => false,
-        };
-        if !placed {
-            return (env, Outcome { verdict: Err(Reason::Window), steps: 0 });
+    pub(super) fn run(&mut self, scope: &mut Scope<'_>, steps: u64) -> Outcome {
+        if !place(self.memory.bytes(&mut self.store), self.arena, &self.window, scope.packet) {
+            return Outcome { verdict: Err(Reason::Window), steps: 0 };
         }
-        self.store.data_mut().env = Some(env);
         let fuelled = self.store.set_fuel(steps).is_ok();
         debug_assert!(fuelled);
         if self.ticked {
             self.store.set_epoch_deadline(EPOCHS_MAX);
         }
         let arguments = (self.arena as u32, self.window.start as u32);
+        let lent = Lent::new(scope, &mut []);
         let returned = self.entry.call(&mut self.store, arguments);
+        drop(lent);
         let taken = steps - self.store.get_fuel().unwrap_or(0).min(steps);
         let (verdict, taken) = match returned {
             Ok(code) => (Verdict::from_code(code), taken),
@@ -329,19 +325,15 @@ impl Instance {
             Err(error) if is_stack(&error) => (Err(Reason::Fuel), steps + TRAP_STEPS),
             Err(error) => (Err(failure(&error)), taken + TRAP_STEPS),
         };
-        let env = self.store.data_mut().env.take();
-        let mut env = env.unwrap_or_else(|| unreachable!("calls borrow the environment and never take it"));
         if self.writes {
             let memory = self.memory.bytes(&mut self.store);
-            if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_)))
-                && let Some(packet) = &mut env.packet
-            {
+            if matches!(verdict, Ok(Verdict::Forward | Verdict::Deliver(_))) {
                 let end = capsule::LOCKED + self.window.len();
-                packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&memory[self.window.clone()]);
+                scope.packet.frame.bytes_mut()[capsule::LOCKED..end].copy_from_slice(&memory[self.window.clone()]);
             }
             self.reset();
         }
-        (env, Outcome { verdict, steps: taken })
+        Outcome { verdict, steps: taken }
     }
 
     /// Gives memory and globals their first contents back: nothing of a packet stays. (Code that writes to neither sees context and window of
@@ -358,7 +350,7 @@ impl Instance {
 
 /// Puts context and window where the code expects them.
 #[inline]
-fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &crate::code::run::scope::Packet) -> bool {
+fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &Packet) -> bool {
     let source = packet.window();
     if source.len() != window.len() {
         return false;

@@ -9,7 +9,7 @@ use super::layers::statement;
 use super::library::Shelf;
 use super::waiting::On;
 use super::{ANYONE, Environment, Fate, Plan, Wish};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::topology::{Ceiling, Neighbour};
 use plan::packet::{Header, Packet, View, ViewMut};
 

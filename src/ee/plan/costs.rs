@@ -8,7 +8,7 @@
 use super::evaluate::{At, raise};
 use super::waiting::ASKS;
 use super::{Environment, Next, Plan, State, account};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::wire::{Addr, anep, ipv6, plan as wire, udp};
 use core::ops::Range;
 use plan::eval;

@@ -8,7 +8,7 @@ use super::outbox::{Deed, Outbox, Outgoing};
 use super::route::Guide;
 use super::table::{Service, Table};
 use super::{ANYONE, Environment, Fate, Next, Plan, State, account, layers, route};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::topology::Neighbour;
 use crate::wire::Addr;
 use plan::eval::{self, Cause, Fault, Limits, NewPacket, Run, Stop, Way};

@@ -44,8 +44,8 @@ mod table;
 mod waiting;
 pub mod wasm;
 
+use crate::core::reason::Reason;
 use crate::frame::{Payer, PeerId, PortId};
-use crate::nodeos::reason::Reason;
 use crate::topology::{Neighbour, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Addr;

@@ -4,9 +4,9 @@
 //! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one unless they prove who they
 //! are: their addresses can be forged.
 
+use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::frame::shares::gives_way;
-use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
 use crate::wire::plan::Piece;
 

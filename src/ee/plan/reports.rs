@@ -5,7 +5,7 @@
 //! few in a second ([`crate::topology::reach`]). Reports of packets of the node's own applications go nowhere and are free.
 
 use super::{ANYONE, Environment, Fate, Plan};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::wire::Addr;
 use plan::eval::Cause;
 use plan::packet::Packet;

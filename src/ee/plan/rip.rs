@@ -10,8 +10,8 @@
 //! told together, by one message to everybody on the link (4.3), however many they are, and each by itself only what it has asked and paid for.
 
 use super::{Environment, Next};
+use crate::core::reason::Reason;
 use crate::frame::{Link, PeerId, PortId};
-use crate::nodeos::reason::Reason;
 use crate::topology::Neighbour;
 use crate::wire::Addr;
 use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, Routes};

@@ -1,7 +1,7 @@
 //! What an environment has done and keeps, as values to print; and the ways in for applications.
 
 use super::{ANYONE, Account, Environment, Fate, Plan, Seat, account};
-use crate::nodeos::reason::Reason;
+use crate::core::reason::Reason;
 use crate::wire::Addr;
 use plan::packet::{View, ViewMut};
 use plan::value::Host;

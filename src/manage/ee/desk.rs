@@ -2,10 +2,10 @@
 //! in batches.
 
 use super::half::{Half, Sent, Taken};
+use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::{DomainId, Error, HostId, NodeOs, Upcall};
-use crate::nodeos::reason::Reason;
 use crate::sys::poll::Poll;
 use std::io;
 

@@ -5,9 +5,9 @@
 //! shows counters which cannot be, or takes nothing for [`HANG`] while packets come, is [`Half::broken`]: its
 //! connection is shut, and what follows is the session's business.
 
+use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::nodeos::interface::{Destination, DomainId, OutChanId, Upcall};
-use crate::nodeos::reason::Reason;
 use crate::nodeos::thread_pool::ThreadPool;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;

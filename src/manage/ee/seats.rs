@@ -4,8 +4,8 @@
 //! Connections that have not said hello have fewer places, and a time ([`super::GREETING`]). Entries are there as long as somebody
 //! has a place, so there are no more of them than places.
 
+use crate::core::domain::DomainId;
 use crate::frame::shares::Shares;
-use crate::nodeos::domain::DomainId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sessions of all processes that operators connect; half of them are there for one user alone.

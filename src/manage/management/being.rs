@@ -3,7 +3,7 @@
 use super::object::Object;
 use super::{Domains, Environment, Member, Program};
 use crate::broker::process::{self, Started};
-use crate::nodeos::domain::DomainId;
+use crate::core::domain::DomainId;
 use crate::sys::jail::{Jailed, Part, Starter};
 use std::fs::File;
 use std::io;

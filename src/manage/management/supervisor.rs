@@ -3,9 +3,9 @@
 use super::being::{Being, End};
 use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
 use crate::clean::shown;
+use crate::core::bucket::TokenBucket;
+use crate::core::domain::DomainId;
 use crate::node::EndedBy;
-use crate::nodeos::bucket::TokenBucket;
-use crate::nodeos::domain::DomainId;
 use crate::sys::jail::Starter;
 use crate::sys::poll::{Poll, Ready, Waker};
 use serde::Serialize;

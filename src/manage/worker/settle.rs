@@ -1,11 +1,11 @@
 //! What the node wants done: packets to applications, processes and ports, and whatever the loader does.
 
 use super::Worker;
+use crate::core::reason::Reason;
 use crate::frame::PortId;
 use crate::manage::ports::OpenPort;
 use crate::manage::worker::PORTS;
 use crate::node::{Effect, Output, Turn};
-use crate::nodeos::reason::Reason;
 use std::io;
 
 impl Worker {

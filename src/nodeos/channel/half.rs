@@ -2,13 +2,13 @@
 //!
 //! The node tells it of every incoming channel and of every cut-through channel that it could carry, and it does as the node would or leaves
 //! a packet to the node. Calls take effect before they return. What a domain may use is one budget over both halves
-//! ([`crate::nodeos::share`]); what passed there is added to the node's own accounts once in a while, so that there is one account.
+//! ([`crate::core::share`]); what passed there is added to the node's own accounts once in a while, so that there is one account.
 
 use super::Target;
 use super::spec::Filter;
-use crate::nodeos::domain::DomainId;
+use crate::core::domain::DomainId;
+use crate::core::share::{SharedAccount, SharedOctets};
 use crate::nodeos::interface::OutChanId;
-use crate::nodeos::share::{SharedAccount, SharedOctets};
 use core::fmt::Debug;
 use std::io;
 use std::sync::Arc;

@@ -12,10 +12,10 @@ pub mod module;
 pub mod own;
 pub mod spec;
 
-use super::domain::DomainId;
 use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
-use super::share::Bandwidth;
-use super::table::Table;
+use crate::core::domain::DomainId;
+use crate::core::share::Bandwidth;
+use crate::core::table::Table;
 use crate::frame::PortId;
 use crate::wire::Addr;
 use demux::Demux;

@@ -17,9 +17,9 @@ mod fragment;
 mod tests;
 mod xor;
 
+use crate::core::reason::Reason;
 use crate::frame::{Frame, FramePool};
 use crate::nodeos::interface::Error;
-use crate::nodeos::reason::Reason;
 use compress::{compress, decompress};
 use fragment::Fragment;
 use lz4_flex::block::CompressTable;

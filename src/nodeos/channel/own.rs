@@ -6,7 +6,7 @@
 use super::module::Module;
 use super::spec::Filter;
 use super::{Channels, InChan, Target, Traffic};
-use crate::nodeos::domain::DomainId;
+use crate::core::domain::DomainId;
 use crate::nodeos::interface::{ChanSpec, Error, InChanId, OutChanId};
 use crate::wire::anep::type_id;
 

@@ -1,8 +1,8 @@
 //! Compression: LZ4, a packet by itself; what does not get shorter goes as it is.
 
 use super::Stage;
+use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::nodeos::reason::Reason;
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
 
 pub(super) fn compress(

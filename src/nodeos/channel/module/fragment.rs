@@ -1,8 +1,8 @@
 //! Fragments: what is too long goes in pieces, and is put together again within a second.
 
 use super::{GROUPS_MAX, PATIENCE, Stage, make_room};
+use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::nodeos::reason::Reason;
 
 const PIECE_HEADER: usize = 4;
 

@@ -1,8 +1,8 @@
 //! Forward error correction: to so many packets one by which one of them that is lost is found again.
 
 use super::{GROUPS_MAX, PATIENCE, Stage, make_room};
+use crate::core::reason::Reason;
 use crate::frame::{FRAME, Frame};
-use crate::nodeos::reason::Reason;
 
 const XOR_HEADER: usize = 6;
 

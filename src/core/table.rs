@@ -34,7 +34,7 @@ macro_rules! object_name {
             }
         }
 
-        impl $crate::nodeos::table::Name for $name {
+        impl $crate::core::table::Name for $name {
             #[inline]
             fn of_bits(bits: u32) -> $name {
                 $name(bits)

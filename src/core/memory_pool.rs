@@ -9,9 +9,26 @@
 //! After Snow on Silk, table 1; PLAN on OSKit, §3.3.1.
 
 use super::domain::DomainId;
-use super::interface::{Error, MemPoolSpec, PoolId};
 use super::table::Table;
+use crate::object_name;
 use crate::sys::cache;
+use libanode::error::Error;
+
+object_name! {
+    /// Names a memory pool.
+    PoolId
+}
+
+/// A memory pool to be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemPoolSpec {
+    /// The pool that it is part of: what it holds counts there too.
+    pub parent: Option<PoolId>,
+    /// Octets that may be held.
+    pub limit_bytes: u64,
+    /// How long the domains may stay over the limit after they have been told, in milliseconds.
+    pub deadline_ms: u32,
+}
 
 /// Pools one node holds at the same time.
 pub const POOLS_MAX: usize = 32_768;

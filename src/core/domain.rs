@@ -7,13 +7,11 @@
 //! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
-use super::interface::HostId;
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
-use super::thread_pool::Activations;
 use crate::object_name;
 use crate::trust::Role;
 use crate::trust::grants::{DOMAINS_MAX, Grants};
@@ -26,6 +24,15 @@ pub const DEPTH_MAX: u16 = 16;
 object_name! {
     /// Names a domain.
     DomainId
+}
+
+/// Who runs the code of a domain: an environment in the node's process or in one of its own. Domains inherit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostId(pub u32);
+
+impl HostId {
+    /// The node itself.
+    pub const NODE: HostId = HostId(0);
 }
 
 /// What a domain has used so far.
@@ -44,6 +51,15 @@ pub struct Usage {
     /// What is counted more seldom.
     #[serde(flatten)]
     pub counts: Counts,
+}
+
+/// How often threads were activated, by cause. Packets are counted as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Activations {
+    /// By events.
+    pub events: u64,
+    /// By exceptions: memory over its limit, an end.
+    pub exceptions: u64,
 }
 
 /// What is not counted for every packet.

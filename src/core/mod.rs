@@ -1,0 +1,100 @@
+//! What every environment of a node is called with, and what is there whether code runs or not.
+//!
+//! [`Core`] has the ports and routes, the ledger of [`domain`]s, their memory ([`memory_pool`]) and soft state ([`state_store`]), counters
+//! ([`reason`]) and the log. Packets are charged here, whoever runs them. Nothing in this folder runs packets.
+
+pub mod bucket;
+pub mod domain;
+pub mod log;
+pub mod memory_pool;
+pub mod reason;
+pub mod record;
+pub mod share;
+pub mod state_store;
+pub mod table;
+
+use crate::frame::{Frame, PortId};
+use crate::topology::{Gauge, Topology};
+use crate::wire::capsule;
+use domain::{DomainId, Domains};
+use log::Log;
+use memory_pool::Pools;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use reason::{Drops, Reason};
+use state_store::StateStore;
+
+/// What is there for all packets of a node.
+pub struct Core {
+    /// The node's name.
+    pub name: String,
+    /// Ports, neighbours, routes.
+    pub topology: Topology,
+    /// What the ports carry, by port.
+    pub gauges: Vec<Gauge>,
+    /// Accounts.
+    pub domains: Domains,
+    /// Who holds how much memory.
+    pub pools: Pools,
+    /// Soft state.
+    pub state: StateStore,
+    /// What code wrote.
+    pub log: Log,
+    /// Frames that were dropped, by cause.
+    pub drops: Drops,
+    /// The node's source of random numbers.
+    pub rng: Xoshiro256PlusPlus,
+    /// Children of the packet whose code runs or has just run, with their resource bounds in their headers; empty between packets.
+    pub children: Vec<Frame>,
+    /// Identity for the next child.
+    next_trace: u64,
+}
+
+impl Core {
+    /// A core at rest. Frames that are made here get identities from `trace` on.
+    pub fn new(name: String, topology: Topology, state_entries: usize, rng: Xoshiro256PlusPlus, trace: u64) -> Core {
+        Core {
+            name,
+            gauges: vec![Gauge::default(); topology.ports.len()],
+            topology,
+            domains: Domains::default(),
+            pools: Pools::default(),
+            state: StateStore::new(state_entries),
+            log: Log::default(),
+            drops: Drops::default(),
+            rng,
+            children: Vec::with_capacity(crate::abi::CHILDREN_MAX),
+            next_trace: trace,
+        }
+    }
+
+    /// The node's name as code sees it: as far as it has room, padded with zeros.
+    pub fn short_name(&self) -> [u8; 16] {
+        let mut short = [0; 16];
+        short.iter_mut().zip(self.name.bytes()).for_each(|(place, byte)| *place = byte);
+        short
+    }
+
+    /// What a port carries.
+    pub fn gauge(&mut self, port: PortId) -> Option<&mut Gauge> {
+        self.gauges.get_mut(usize::from(port.0))
+    }
+
+    /// Counts a drop that a domain pays for.
+    pub fn count_drop_in(&mut self, domain: DomainId, reason: Reason) {
+        if let Some(domain) = self.domains.of(domain) {
+            domain.counts.drops.count(reason);
+        }
+        self.drops.count(reason);
+    }
+
+    /// One more child of the packet whose code runs, with so much of that packet's bound.
+    pub fn add_child(&mut self, mut child: Frame, bound: u32) {
+        child.trace = self.next_trace;
+        self.next_trace += 1;
+        // The hop to come is paid here, so that the sum over parent and child never grows.
+        if let Some(place) = child.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
+            place.copy_from_slice(&bound.saturating_sub(1).to_be_bytes());
+        }
+        self.children.push(child);
+    }
+}
