@@ -1,14 +1,18 @@
 //! The node: frames in, frames out.
 //!
-//! [`Node`] is the state machine of the user half. A driver (a real worker, a simulator, a test)
-//! hands it frames, timers and commands together with the time, and carries out what it finds in
-//! the [`Output`]. The node itself opens nothing, waits for nothing and reads no clock.
+//! [`Node`] is the state machine of the user half. A driver (a real worker, a simulator, a test) hands it frames, timers and commands together
+//! with the time, and carries out what it finds in the [`Output`]. The node itself opens nothing, waits for nothing and reads no clock.
+//!
+//! A node is `Environments`, which run packets of domains, and `Cx`, with which each of them is called: the core, channels, the order in which
+//! packets run, and what the operator has set. Calls do not nest: what an environment ends or has others told of is left in `Cx`, and done when the
+//! call has returned (`Environments::settle`), endings first.
 //!
 //! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds whose it is, `running` looks its code up, runs it and
 //! acts on the verdict; `channels` and `outgoing` do the same for packets of channels. What is off that way is in a module
 //! of its own: [`codes`] knows what each code name means, `loading` brings absent code here, `serving` answers neighbours that
 //! ask for code, `sending` finds next hops and puts headers on.
 
+mod api;
 mod batch;
 mod ceilings;
 mod channels;
@@ -50,7 +54,6 @@ use crate::frame::{Frame, PortId};
 use crate::nodeos::channel::Channels;
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::nodeos::event::Events;
-use crate::topology::resolve::Resolver;
 use crate::topology::{Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;
 use crate::trust::limits::Limits;
@@ -67,7 +70,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rates::Rates;
 use serving::Serving;
 pub use status::CredentialCounts;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Time between two sweeps of soft state, in nanoseconds.
@@ -84,69 +87,99 @@ pub const RECENT_MAX: usize = 256;
 
 /// One active node.
 pub struct Node {
+    cx: Cx,
+    environments: Environments,
+}
+
+/// Who runs packets of domains.
+struct Environments {
+    capsules: Capsules,
+    plan: Option<Box<plan::Speaker>>,
+    /// Environments of others in this process, and those in processes of their own.
+    hosts: hosts::Hosts,
+}
+
+/// What every environment is called with.
+struct Cx {
     core: Core,
-    /// Packets that come to domains and leave them.
+    graphs: Graphs,
+    order: Order,
+    control: Control,
+}
+
+/// Packets that come to domains and leave them by channels.
+struct Graphs {
     channels: Channels,
     /// What looks at frames before the node does.
     halves: Vec<Box<dyn ChannelHalf>>,
     /// Packets between the modules of channels: incoming, outgoing.
     payloads: [Vec<Frame>; 2],
     processed: Vec<Frame>,
-    /// Whose packet an environment was handed that is not charged yet.
-    in_hand: Option<DomainId>,
-    /// Who runs domains.
-    hosts: hosts::Hosts,
+}
+
+/// Whose packet is next.
+struct Order {
     /// Packets that wait for the CPU.
     paths: paths::Paths,
+    /// What neighbours may use.
+    entry: entry::Entry,
+}
+
+/// What the node's operator and its timers see to.
+struct Control {
+    roles: Arc<Roles>,
+    /// The domain of the management environment, above those of the environments that it starts.
+    management: DomainId,
+    /// What was taken back, and who was told.
+    revoking: revoking::Revoking,
+    /// Keys of neighbours, and what ports demand.
+    proofs: Option<Box<proofs::Proofs>>,
     /// What domains want to be told at a time.
     events: Events,
     /// Those that are due now.
     due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
-    /// Domains that their roles have end, for their budgets.
-    overdue: Vec<DomainId>,
-    /// What environments of this process are told when the function has returned that they are in.
+    /// Domains that have ended, of which environments are to be told.
+    ended: VecDeque<ending::Gone>,
+    /// What else environments are told when the call that is under way has returned.
     untold: Vec<(DomainId, crate::nodeos::interface::Upcall)>,
     /// Domains that the node has ended against their will.
     felled: ending::Felled,
+    /// What it may send of its own accord, by address.
+    originate: reach::Originate,
+    /// Whose bounds were cut.
+    clamps: ceilings::Said,
+    mirror: Mirror,
+    next_sweep: u64,
+}
+
+/// What the kernel half was told.
+struct Mirror {
+    /// Whether one works for the node.
+    on: bool,
+    /// Changes of the neighbours that it has been told, and when it may be told of more before the next sweep.
+    told: u64,
+    next_tell: u64,
+}
+
+/// The environment of capsules: codes, from the name in a packet to the slot where it runs.
+struct Capsules {
+    /// Its domain, above those of the codes.
+    domain: DomainId,
     codes: Codes,
     fetch: Fetch,
     objects: Objects,
     serving: Serving,
     /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
     look_ups: Rates<Ingress>,
-    /// What it may send of its own accord, by address.
-    originate: reach::Originate,
-    /// Whose bounds were cut.
-    clamps: ceilings::Said,
-    resolver: Resolver,
+    /// Ports at which somebody takes capsules.
     applications: HashSet<u16>,
-    ingress: Vec<Option<TokenBucket>>,
-    /// What neighbours may use.
-    entry: entry::Entry,
-    roles: Arc<Roles>,
-    /// The domain of the management environment, above those of the environments that it starts.
-    management: DomainId,
-    /// The domain of the capsule environment, above those of the codes.
-    capsules: DomainId,
-    next_sweep: u64,
+    credentials: CredentialCounts,
+    /// Codes that run in the kernel half and are to be prepared here.
+    adopted: Vec<Digest>,
+    /// How often the kernel half is asked to let copies leave by other links.
+    links_wanted: TokenBucket,
     next_look: u64,
     next_review: u64,
-    credentials: CredentialCounts,
-    /// Whether a kernel half works for the node.
-    kernel: bool,
-    /// Changes of the neighbours that it has been told, and when it may be told of more before the next sweep.
-    told: u64,
-    next_tell: u64,
-    /// Codes that run there and are to be prepared here.
-    adopted: Vec<Digest>,
-    /// How often it is asked to let copies leave by other links.
-    links_wanted: TokenBucket,
-    /// What was taken back, and who was told.
-    revoking: revoking::Revoking,
-    /// Keys of neighbours, and what ports demand.
-    proofs: Option<Box<proofs::Proofs>>,
-    /// Away only while it is called.
-    plan: Option<Box<plan::Speaker>>,
 }
 
 impl Node {
@@ -161,161 +194,126 @@ impl Node {
         let ingress = ports.iter().map(|_| ingress_bucket(&sizes)).collect();
         let rng = Xoshiro256PlusPlus::from_seed(secret(seed, b"random"));
         let mut core = Core::new(name, Topology::new(ports, known, routes), sizes.state_entries, rng, seed << 32);
+        core.ingress = ingress;
         let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut core.domains, title));
         let mut channels = Channels::with_secret(secret_word(seed));
         for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH, anep::type_id::REVOCATION] {
             own_channels(&mut channels, &mut core.domains, capsules, kind);
         }
         Node {
-            core,
-            channels,
-            halves: Vec::new(),
-            payloads: Default::default(),
-            processed: Vec::new(),
-            in_hand: None,
-            hosts: hosts::Hosts::default(),
-            paths: paths::Paths::default(),
-            events: Events::default(),
-            due: Vec::new(),
-            overdue: Vec::new(),
-            untold: Vec::new(),
-            felled: ending::Felled::default(),
-            codes: Codes::new(sizes.codes),
-            fetch: Fetch::new(secret(seed, b"nonces")),
-            objects: Objects::new(sizes.object_bytes),
-            serving: Serving::new(sizes.fetch_bytes_per_second),
-            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
-            originate: reach::Originate::new(seed),
-            clamps: Default::default(),
-            resolver: Resolver::default(),
-            applications: HashSet::new(),
-            ingress,
-            entry,
-            roles,
-            management,
-            next_sweep: SWEEP,
-            next_look: overrun::LOOK,
-            next_review: REVIEW,
-            credentials: CredentialCounts::default(),
-            capsules,
-            kernel,
-            told: 0,
-            next_tell: 0,
-            adopted: Vec::new(),
-            links_wanted: halves::links_wanted(),
-            revoking: revoking::Revoking::default(),
-            proofs: None,
-            plan: None,
+            cx: Cx {
+                core,
+                graphs: Graphs { channels, halves: Vec::new(), payloads: Default::default(), processed: Vec::new() },
+                order: Order { paths: paths::Paths::default(), entry },
+                control: Control::new(roles, management, seed, kernel),
+            },
+            environments: Environments {
+                capsules: Capsules::new(capsules, &sizes, seed),
+                plan: None,
+                hosts: hosts::Hosts::default(),
+            },
         }
     }
 
     /// The node's first address: what applications are told.
     pub fn address(&self) -> Option<Addr> {
-        let ports = &self.core.topology.ports;
+        let ports = &self.cx.core.topology.ports;
         ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr).find(|addr| !addr.is_link_local())
-    }
-
-    /// An application has opened a port; false if another one has it.
-    pub fn open(&mut self, port: u16) -> bool {
-        self.applications.insert(port)
-    }
-
-    /// An application has closed its port.
-    pub fn close(&mut self, port: u16) {
-        self.applications.remove(&port);
     }
 
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
-        self.core.topology.set_routes(routes, router);
+        self.cx.core.topology.set_routes(routes, router);
     }
 
     /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.
     pub fn set_port(&mut self, id: PortId, port: Port) {
-        self.core.topology.set_port(id, port);
-        if let Some(proofs) = self.proofs.as_deref_mut() {
-            proofs.derive_again(id, &self.core.topology);
+        self.cx.core.topology.set_port(id, port);
+        if let Some(proofs) = self.cx.control.proofs.as_deref_mut() {
+            proofs.derive_again(id, &self.cx.core.topology);
         }
-        self.resolver.forget(id);
+        self.cx.core.resolver.forget(id);
     }
 
     /// The link of a port was down: link addresses behind it are asked for anew, so that the kernel half gets them again too.
     pub fn link_was_down(&mut self, id: PortId) {
-        self.resolver.forget(id);
+        self.cx.core.resolver.forget(id);
     }
 
     /// How many octets wait in the output queue of a port.
     pub fn set_queue(&mut self, port: PortId, bytes: u32) {
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(port.0)) {
+        if let Some(gauge) = self.cx.core.gauges.get_mut(usize::from(port.0)) {
             gauge.queued_bytes = bytes;
         }
     }
 
     /// The system has thrown away frames that came in by a port because nobody took them in time.
     pub fn count_missed(&mut self, port: PortId, frames: u32) {
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(port.0)) {
+        if let Some(gauge) = self.cx.core.gauges.get_mut(usize::from(port.0)) {
             gauge.missed += u64::from(frames);
         }
-        self.core.drops.count_many(Reason::Missed, frames.into());
+        self.cx.core.drops.count_many(Reason::Missed, frames.into());
     }
 
     /// When [`Node::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
-        if !self.overdue.is_empty() || !self.untold.is_empty() {
+        if !self.cx.core.overdue.is_empty() || !self.cx.control.untold.is_empty() {
             return 0;
         }
-        let fetch = self.fetch.deadline().unwrap_or(u64::MAX);
-        let pools = self.core.pools.next_deadline().unwrap_or(u64::MAX);
-        let pools = pools.min(self.events.next_deadline().unwrap_or(u64::MAX));
+        let fetch = self.environments.capsules.fetch.deadline().unwrap_or(u64::MAX);
+        let pools = self.cx.core.pools.next_deadline().unwrap_or(u64::MAX);
+        let pools = pools.min(self.cx.control.events.next_deadline().unwrap_or(u64::MAX));
         fetch
-            .min(self.resolver.deadline().unwrap_or(u64::MAX))
-            .min(self.next_sweep)
+            .min(self.cx.core.resolver.deadline().unwrap_or(u64::MAX))
+            .min(self.cx.control.next_sweep)
             .min(pools)
             .min(self.next_plan_timer())
     }
 
     /// Does what is due.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
-        self.expire_fetches(turn);
-        self.expire_resolutions(turn);
-        self.look_after_pools(turn);
-        self.tell_untold(turn);
+        self.environments.capsules.expire_fetches(&mut self.cx, turn);
+        self.cx.expire_resolutions(turn);
+        self.cx.look_after_pools(turn);
+        self.environments.settle(&mut self.cx, turn);
         self.expire_events(turn);
         self.end_overdue(turn);
-        self.run_plan(turn, turn.now >= self.next_sweep);
-        if turn.now >= self.next_sweep {
-            self.next_sweep = turn.now + SWEEP;
-            self.share_out(turn.now);
-            let core = &mut self.core;
+        self.run_plan(turn, turn.now >= self.cx.control.next_sweep);
+        if turn.now >= self.cx.control.next_sweep {
+            self.cx.control.next_sweep = turn.now + SWEEP;
+            self.cx.share_out(turn.now);
+            let core = &mut self.cx.core;
             let share = core.state.capacity().div_ceil(SWEEP_SHARE);
             core.state.sweep(&mut core.domains, turn.now, share);
             core.topology.neighbours.forget_silent(turn.now);
-            self.tell_neighbours(turn);
-            self.want_adopted(turn);
-            self.look_for_hot_code(turn);
-            self.tell_revocations_again(turn);
-            if turn.now >= self.next_look {
-                self.next_look = turn.now + overrun::LOOK;
-                self.look_at_budgets(turn);
-                self.settle_cuts();
+            self.cx.tell_neighbours(turn);
+            self.environments.capsules.want_adopted(&mut self.cx, turn);
+            self.environments.capsules.look_for_hot_code(&mut self.cx, turn);
+            self.cx.tell_revocations_again(turn);
+            if turn.now >= self.environments.capsules.next_look {
+                self.environments.capsules.next_look = turn.now + overrun::LOOK;
+                self.environments.capsules.look_at_budgets(&mut self.cx, turn);
+                self.cx.settle_cuts();
             }
-            if turn.now >= self.next_review {
-                self.next_review = turn.now + REVIEW;
-                self.review_grants(turn);
+            if turn.now >= self.environments.capsules.next_review {
+                self.environments.capsules.next_review = turn.now + REVIEW;
+                self.environments.capsules.review_grants(turn);
             }
         }
     }
 
     /// Counts frames that the outside has dropped before the node could see them.
     pub fn count_drops(&mut self, reason: Reason, frames: u64) {
-        self.core.drops.count_many(reason, frames);
+        self.cx.core.drops.count_many(reason, frames);
     }
 
     /// Counts a packet that a port or an application could not take.
     pub fn refused_outside(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
-        self.drop(turn, frame, reason);
+        self.cx.drop(turn, frame, reason);
     }
+}
 
+impl Cx {
     fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         self.core.drops.count(reason);
         turn.out.event(frame.trace, EventKind::Dropped(reason));
@@ -328,6 +326,57 @@ impl Node {
             domain.counts.drops.count(reason);
         }
         self.drop(turn, frame, reason);
+    }
+}
+
+impl Capsules {
+    /// An application has opened a port; false if another one has it.
+    pub fn open(&mut self, port: u16) -> bool {
+        self.applications.insert(port)
+    }
+
+    /// An application has closed its port.
+    pub fn close(&mut self, port: u16) {
+        self.applications.remove(&port);
+    }
+}
+
+impl Control {
+    fn new(roles: Arc<Roles>, management: DomainId, seed: u64, kernel: bool) -> Control {
+        Control {
+            roles,
+            management,
+            revoking: revoking::Revoking::default(),
+            proofs: None,
+            events: Events::default(),
+            due: Vec::new(),
+            ended: VecDeque::new(),
+            untold: Vec::new(),
+            felled: ending::Felled::default(),
+            originate: reach::Originate::new(seed),
+            clamps: Default::default(),
+            mirror: Mirror { on: kernel, told: 0, next_tell: 0 },
+            next_sweep: SWEEP,
+        }
+    }
+}
+
+impl Capsules {
+    fn new(domain: DomainId, sizes: &Sizes, seed: u64) -> Capsules {
+        Capsules {
+            domain,
+            codes: Codes::new(sizes.codes),
+            fetch: Fetch::new(secret(seed, b"nonces")),
+            objects: Objects::new(sizes.object_bytes),
+            serving: Serving::new(sizes.fetch_bytes_per_second),
+            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
+            applications: HashSet::new(),
+            credentials: CredentialCounts::default(),
+            adopted: Vec::new(),
+            links_wanted: halves::links_wanted(),
+            next_look: overrun::LOOK,
+            next_review: REVIEW,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What mobile code sees of a node: the numbers, names and errors of `sdk/anode/capsule.h`, as data.
 //!
 //! Both halves, the author's side and the policy of roles mean the same by them, so they lie below all of these
-//! and import nothing. [`symbols`] lists the calls; what a call does is [`crate::code::run::scope::Env`]'s.
+//! and import nothing. [`symbols`] lists the calls; what a call does is [`crate::code::run::scope::Scope`]'s.
 
 pub mod symbols;
 

@@ -14,8 +14,10 @@ pub mod state_store;
 pub mod table;
 
 use crate::frame::{Frame, PortId};
+use crate::topology::resolve::Resolver;
 use crate::topology::{Gauge, Topology};
 use crate::wire::capsule;
+use bucket::TokenBucket;
 use domain::{DomainId, Domains};
 use log::Log;
 use memory_pool::Pools;
@@ -31,12 +33,20 @@ pub struct Core {
     pub topology: Topology,
     /// What the ports carry, by port.
     pub gauges: Vec<Gauge>,
+    /// What each port may bring in, where there is a ceiling.
+    pub ingress: Vec<Option<TokenBucket>>,
+    /// Link addresses of neighbours, and packets that wait for them.
+    pub resolver: Resolver,
     /// Accounts.
     pub domains: Domains,
     /// Who holds how much memory.
     pub pools: Pools,
     /// Soft state.
     pub state: StateStore,
+    /// The domain whose packet is in an upcall and not yet charged to its memory pool.
+    pub in_hand: Option<DomainId>,
+    /// Domains that their roles have end, for their budgets.
+    pub overdue: Vec<DomainId>,
     /// What code wrote.
     pub log: Log,
     /// Frames that were dropped, by cause.
@@ -56,9 +66,13 @@ impl Core {
             name,
             gauges: vec![Gauge::default(); topology.ports.len()],
             topology,
+            ingress: Vec::new(),
+            resolver: Resolver::default(),
             domains: Domains::default(),
             pools: Pools::default(),
             state: StateStore::new(state_entries),
+            in_hand: None,
+            overdue: Vec::new(),
             log: Log::default(),
             drops: Drops::default(),
             rng,

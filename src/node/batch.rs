@@ -5,9 +5,9 @@
 //! filter), whose ([`Node::find`]: channel, domain, queue), and what that leads to ([`Node::approach`]: the way out). None of them changes
 //! anything but the packet. A channel that appears between is not seen by packets that have come already; one that goes away is noticed when their turn comes.
 
-use super::Node;
 use super::halves;
 use super::output::Turn;
+use super::{Cx, Node};
 use crate::classify::layers::Layers;
 use crate::classify::{Class, classify};
 use crate::core::domain::DomainId;
@@ -44,7 +44,7 @@ pub(super) enum Seen {
 impl Node {
     /// Frames have come in by their ports, in this order. They are taken out of the list.
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
-        if self.channels.ins.len() <= NEAR {
+        if self.cx.graphs.channels.ins.len() <= NEAR {
             // What packets look at is near, and looking ahead is not for nothing.
             return frames.drain(..).for_each(|frame| self.receive(turn, frame));
         }
@@ -54,13 +54,13 @@ impl Node {
         frames.reverse();
         for at in 0..count + TURN {
             if let Some(frame) = at_place(frames, count, at) {
-                self.look(frame, &mut seen[at % AHEAD]);
-                self.foresee(frame, &seen[at % AHEAD]);
+                self.cx.look(frame, &mut seen[at % AHEAD]);
+                self.cx.foresee(frame, &seen[at % AHEAD]);
             }
             if let Some(frame) = at.checked_sub(FIND).and_then(|at| at_place(frames, count, at)) {
                 let seen = &mut seen[(at - FIND) % AHEAD];
                 if let Seen::Other(Some(layers)) = seen
-                    && let Some(found) = self.find(frame, layers)
+                    && let Some(found) = self.cx.find(frame, layers)
                 {
                     *seen = Seen::Channel(found);
                 }
@@ -68,7 +68,7 @@ impl Node {
             if at.checked_sub(APPROACH).is_some_and(|at| at < count)
                 && let Seen::Channel(found) = &seen[(at - APPROACH) % AHEAD]
             {
-                self.approach(found.owner.domain);
+                self.cx.approach(found.owner.domain);
             }
             if at >= TURN
                 && let Some(frame) = frames.pop()
@@ -77,16 +77,18 @@ impl Node {
             }
         }
     }
+}
 
+impl Cx {
     /// What a frame is, as far as the frame alone says.
     #[inline(always)]
     fn look(&self, frame: &Frame, seen: &mut Seen) {
         let port = self.core.topology.port(frame.port);
         *seen = match port.map(|port| port.link) {
             None => Seen::Nowhere,
-            Some(link) if self.kernel && halves::is_passed_up(frame, link) => Seen::PassedUp(link),
+            Some(link) if self.control.mirror.on && halves::is_passed_up(frame, link) => Seen::PassedUp(link),
             Some(link) => match classify(link, frame.bytes()) {
-                Ok(Class::NotOurs) if self.channels.demux.is_empty() => Seen::Other(None),
+                Ok(Class::NotOurs) if self.graphs.channels.demux.is_empty() => Seen::Other(None),
                 Ok(Class::NotOurs) => Seen::Other(Layers::of(frame.bytes())),
                 class => Seen::Class(class),
             },
@@ -97,18 +99,18 @@ impl Node {
     #[inline(always)]
     fn foresee(&self, frame: &Frame, seen: &Seen) {
         if let Seen::Other(Some(layers)) = seen {
-            self.channels.demux.foresee(frame.port, layers, frame.bytes());
+            self.graphs.channels.demux.foresee(frame.port, layers, frame.bytes());
         }
     }
 
     /// Whose a frame is. What its turn will look at is asked for.
     #[inline(always)]
     pub(super) fn find(&self, frame: &mut Frame, layers: &Layers) -> Option<Found<Taker>> {
-        let found = self.channels.demux.find(frame.port, layers, frame.bytes())?;
+        let found = self.graphs.channels.demux.find(frame.port, layers, frame.bytes())?;
         let Taker { channel, domain } = found.owner;
-        self.channels.ins.foresee(channel.index());
-        self.core.domains.foresee(domain, self.paths.is_queueing());
-        self.paths.foresee(domain);
+        self.graphs.channels.ins.foresee(channel.index());
+        self.core.domains.foresee(domain, self.order.paths.is_queueing());
+        self.order.paths.foresee(domain);
         found.tell_ends(layers, &mut frame.ends);
         Some(found)
     }
@@ -117,7 +119,7 @@ impl Node {
     #[inline(always)]
     pub(super) fn approach(&self, domain: DomainId) {
         if let Some(domain) = self.core.domains.by_id(domain) {
-            self.channels.outs.foresee(usize::from(domain.last_out));
+            self.graphs.channels.outs.foresee(usize::from(domain.last_out));
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::codes::Code;
 use super::output::{EventKind, Turn};
 use super::running::set_bound;
-use super::{Node, TokenBucket};
+use super::{Capsules, Cx, TokenBucket};
 use crate::frame::{Frame, PortId};
 use crate::topology::Ceiling;
 use crate::trust::ANYONE;
@@ -47,34 +47,12 @@ impl Said {
     }
 }
 
-impl Node {
+impl Cx {
     /// The ceilings of a port.
     #[inline]
     pub(super) fn ceiling(&self, port: PortId) -> Ceiling {
         let port = self.core.topology.port(port);
         port.map_or(Ceiling::all(0), |port| port.ceiling)
-    }
-
-    /// Cuts the bound of a capsule from `previous` that is above what anybody may have. If its code is not known yet, this is
-    /// asked again when it is.
-    #[cold]
-    pub(super) fn clamp_capsule(&mut self, turn: &mut Turn<'_>, frame: &mut Frame, header: &mut capsule::Header) {
-        let Some(signed) = self.is_signed(&header.code) else { return };
-        let ceiling = self.ceiling(frame.port);
-        let most = if signed { ceiling.signed } else { ceiling.unsigned };
-        if header.bound > most {
-            self.note_clamped(turn, (frame.port, header.previous), frame.trace, (header.bound, most));
-            header.bound = most;
-            set_bound(frame, most);
-        }
-    }
-
-    /// Whether code acts in a role of its own; nothing if that is not known yet.
-    fn is_signed(&self, code: &Digest) -> Option<bool> {
-        match self.codes.of(code) {
-            Some(Code::Ready(ready)) => Some(ready.grant.role.name != ANYONE),
-            _ => None,
-        }
     }
 
     /// Counts a packet from a source whose bound was cut from one number to another, and says so.
@@ -90,9 +68,39 @@ impl Node {
             gauge.clamped += 1;
         }
         turn.out.event(trace, EventKind::Clamped(port, bound));
-        if self.clamps.is_news(turn.now, source) {
+        if self.control.clamps.is_news(turn.now, source) {
             let name = self.core.topology.port(port).map_or("", |port| &port.name);
             tracing::warn!(node = self.core.name, port = name, from = %addr, bound, most, "a resource bound is cut to bound_max");
+        }
+    }
+}
+
+impl Capsules {
+    /// Cuts the bound of a capsule from `previous` that is above what anybody may have. If its code is not known yet, this is
+    /// asked again when it is.
+    #[cold]
+    pub(super) fn clamp_capsule(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        frame: &mut Frame,
+        header: &mut capsule::Header,
+    ) {
+        let Some(signed) = self.is_signed(&header.code) else { return };
+        let ceiling = cx.ceiling(frame.port);
+        let most = if signed { ceiling.signed } else { ceiling.unsigned };
+        if header.bound > most {
+            cx.note_clamped(turn, (frame.port, header.previous), frame.trace, (header.bound, most));
+            header.bound = most;
+            set_bound(frame, most);
+        }
+    }
+
+    /// Whether code acts in a role of its own; nothing if that is not known yet.
+    fn is_signed(&self, code: &Digest) -> Option<bool> {
+        match self.codes.of(code) {
+            Some(Code::Ready(ready)) => Some(ready.grant.role.name != ANYONE),
+            _ => None,
         }
     }
 }

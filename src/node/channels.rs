@@ -1,10 +1,11 @@
 //! Packets of channels: to the domain that has them. From there on: `outgoing`.
 
-use super::Node;
-use super::hosts::Lent;
+use super::hosts::Reached;
+use super::os::Os;
 use super::outgoing::Carried;
 use super::output::{EventKind, Turn};
 use super::paths::Work;
+use super::{Cx, Environments, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, PortId};
@@ -16,9 +17,6 @@ use crate::nodeos::interface::{CutChanId, Ends, InChanId, Upcall};
 use crate::wire::Addr;
 use core::ops::Range;
 
-/// What waits for environments of this process to return from the function that has caused it: one overrun for each pool.
-const UNTOLD_MAX: usize = 1024;
-
 impl Node {
     /// An ANEP packet of a type that no environment of the node's own speaks: its payload is a channel's, or it is given back.
     pub(super) fn receive_anep_channel(
@@ -28,12 +26,14 @@ impl Node {
         kind: u16,
         header: usize,
     ) -> Option<Frame> {
-        if self.channels.demux.is_empty() {
+        if self.cx.graphs.channels.demux.is_empty() {
             return Some(frame);
         }
         let payload = header..frame.len();
-        let owner =
-            frame.bytes().get(payload.clone()).and_then(|it| self.channels.demux.find_anep(frame.port, kind, it));
+        let owner = frame
+            .bytes()
+            .get(payload.clone())
+            .and_then(|it| self.cx.graphs.channels.demux.find_anep(frame.port, kind, it));
         let Some(owner) = owner else { return Some(frame) };
         frame.ends = Ends::default();
         self.enter_channel(turn, frame, owner, payload.start, payload.end);
@@ -51,17 +51,17 @@ impl Node {
         end: usize,
     ) {
         let Taker { channel: id, domain } = owner;
-        let Some(channel) = self.channels.ins.get_mut(id) else {
-            return self.drop(turn, frame, Reason::NoApplication);
+        let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
+            return self.cx.drop(turn, frame, Reason::NoApplication);
         };
         channel.traffic.count(end - start);
-        let admitted = match self.core.domains.of(domain) {
+        let admitted = match self.cx.core.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::Budget),
         };
         if let Err(reason) = admitted {
             channel.traffic.dropped += 1;
-            return self.throttle(turn, frame, reason, domain);
+            return self.cx.throttle(turn, frame, reason, domain);
         }
         if channel.is_plain() {
             frame.truncate(end);
@@ -71,30 +71,19 @@ impl Node {
         self.enter_worked(turn, frame, owner, start..end);
     }
 
-    /// A packet is over its domain's budget.
-    #[cold]
-    fn throttle(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
-        self.paths.count_came(domain);
-        let known = self.core.domains.of(domain);
-        if known.is_some_and(|known| known.strike(turn.now)) && !self.overdue.contains(&domain) {
-            self.overdue.push(domain);
-        }
-        self.drop_in(turn, frame, reason, domain);
-    }
-
     /// A packet has been admitted by a channel that does not give it to its domain as it is.
     fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, owner: Taker, payload: Range<usize>) {
         let (Taker { channel: owner, domain }, ends) = (owner, frame.ends);
-        let Some(channel) = self.channels.ins.get_mut(owner) else {
-            return self.drop(turn, frame, Reason::NoApplication);
+        let Some(channel) = self.cx.graphs.channels.ins.get_mut(owner) else {
+            return self.cx.drop(turn, frame, Reason::NoApplication);
         };
         let (cut, length) = (channel.cut, payload.len());
         let mut carried = None;
-        match cut.and_then(|cut| Some((cut, self.joined(cut)?))) {
+        match cut.and_then(|cut| Some((cut, self.cx.joined(cut)?))) {
             Some((cut, Layer::Ip)) => {
-                return self.cut_through(turn, frame, length, cut, |node, turn, frame, target| {
-                    node.route_ip(turn, frame, target)
-                });
+                return self
+                    .cx
+                    .cut_through(turn, frame, length, cut, |cx, turn, frame, target| cx.route_ip(turn, frame, target));
             }
             // The last two octets of the UDP header.
             Some(_) => {
@@ -107,33 +96,34 @@ impl Node {
         frame.truncate(payload.end);
         frame.strip(payload.start);
         if let (Some(cut), Some(_)) = (cut, carried) {
-            return self.pass_on_payload(turn, frame, cut, carried);
+            return self.cx.pass_on_payload(turn, frame, cut, carried);
         }
-        let Some(channel) = self.channels.ins.get_mut(owner).filter(|channel| !channel.modules.is_empty()) else {
+        let Some(channel) = self.cx.graphs.channels.ins.get_mut(owner).filter(|channel| !channel.modules.is_empty())
+        else {
             return self.hand_up(turn, frame, (owner, domain, cut));
         };
-        let mut all = core::mem::take(&mut self.payloads[0]);
+        let mut all = core::mem::take(&mut self.cx.graphs.payloads[0]);
         all.push(frame);
         let from = ends.source.map_or(0, |(addr, port)| spread(addr, port));
         let mut dropped = 0;
         for module in &mut channel.modules {
-            let mut out = core::mem::take(&mut self.processed);
+            let mut out = core::mem::take(&mut self.cx.graphs.processed);
             for frame in all.drain(..) {
                 let mut stage = Stage { now: turn.now, from, pool: &mut turn.out.pool, out: &mut out };
                 if let Err((frame, reason)) = module.receive(&mut stage, frame) {
                     dropped += 1;
-                    self.core.drops.count(reason);
+                    self.cx.core.drops.count(reason);
                     turn.out.pool.give(frame);
                 }
             }
-            self.processed = core::mem::replace(&mut all, out);
+            self.cx.graphs.processed = core::mem::replace(&mut all, out);
         }
         channel.traffic.dropped += dropped;
         for mut frame in all.drain(..) {
             frame.ends = ends;
             self.hand_up(turn, frame, (owner, domain, cut));
         }
-        self.payloads[0] = all;
+        self.cx.graphs.payloads[0] = all;
     }
 
     /// The payload of a channel goes to whoever has it: the other half of a cut-through channel, or its domain.
@@ -145,24 +135,84 @@ impl Node {
     ) {
         match cut {
             None => self.hand_to_domain(turn, frame, channel, domain),
-            Some(cut) => self.pass_on_payload(turn, frame, cut, None),
+            Some(cut) => self.cx.pass_on_payload(turn, frame, cut, None),
         }
     }
 
     /// The payload of a channel is its domain's: now, or when that has its turn.
     #[inline]
     fn hand_to_domain(&mut self, turn: &mut Turn<'_>, frame: Frame, channel: InChanId, domain: DomainId) {
-        if self.paths.is_queueing() {
-            self.enqueue(turn, domain, frame, Work::Channel(channel));
+        if self.cx.order.paths.is_queueing() {
+            self.cx.enqueue(turn, domain, frame, Work::Channel(channel));
         } else {
-            self.upcall_packet(turn, domain, channel, frame);
+            self.environments.upcall_packet(&mut self.cx, turn, domain, channel, frame);
         }
+    }
+}
+
+impl Environments {
+    /// Tells whoever runs a domain what has happened to it, but for packets.
+    pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
+        let Some(found) = cx.core.domains.of(domain) else { return };
+        upcall.count_in(&mut found.counts.activations);
+        let host = found.host;
+        match self.hosts.reach(host) {
+            Reached::Remote => turn.out.upcalls.push((host, domain, upcall)),
+            Reached::Local(environment) => {
+                let caller = environment.acts_for(domain);
+                environment.upcall(&mut Os::within(cx, turn, caller), domain, upcall);
+                cx.settle_hand();
+            }
+            Reached::Nobody => {}
+        }
+    }
+
+    /// Hands a packet to whoever runs a domain.
+    pub(super) fn upcall_packet(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        domain: DomainId,
+        channel: InChanId,
+        frame: Frame,
+    ) {
+        let Some(host) = cx.core.domains.of(domain).map(|found| found.host) else {
+            return cx.drop(turn, frame, Reason::NoApplication);
+        };
+        match self.hosts.reach(host) {
+            Reached::Remote => turn.out.upcalls.push((host, domain, Upcall::Packet { channel, frame })),
+            Reached::Local(environment) if cx.hand(domain) => {
+                let caller = environment.acts_for(domain);
+                // Made where it is handed over: a copy would wait for its parts to be written.
+                environment.upcall(&mut Os::within(cx, turn, caller), domain, Upcall::Packet { channel, frame });
+                cx.settle_hand();
+            }
+            Reached::Local(_) => {
+                cx.look_after_pools(turn);
+                cx.refuse_packet(turn, domain, channel, frame);
+            }
+            Reached::Nobody => cx.drop(turn, frame, Reason::NoApplication),
+        }
+        self.settle(cx, turn);
+    }
+}
+
+impl Cx {
+    /// A packet is over its domain's budget.
+    #[cold]
+    fn throttle(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+        self.order.paths.count_came(domain);
+        let known = self.core.domains.of(domain);
+        if known.is_some_and(|known| known.strike(turn.now)) && !self.core.overdue.contains(&domain) {
+            self.core.overdue.push(domain);
+        }
+        self.drop_in(turn, frame, reason, domain);
     }
 
     /// The payload of a channel goes into headers of an outgoing one's, with the checksum of its UDP header before, if it had one.
     fn pass_on_payload(&mut self, turn: &mut Turn<'_>, frame: Frame, cut: CutChanId, checksum: Option<u16>) {
         let (length, ends) = (frame.len(), frame.ends);
-        self.cut_through(turn, frame, length, cut, |node, turn, frame, target| {
+        self.cut_through(turn, frame, length, cut, |cx, turn, frame, target| {
             let kept = |end: Option<(Addr, u16)>| end.unwrap_or_default();
             let (source, destination) = (kept(ends.source), kept(ends.destination));
             let carried = checksum.map(|checksum| Carried { checksum, ends: [source, destination] });
@@ -172,14 +222,14 @@ impl Node {
                 destination_port: target.destination_port.or(Some(destination.1)),
                 ..*target
             };
-            node.send_target(turn, frame, &whole, None, carried)
+            cx.send_target(turn, frame, &whole, None, carried)
         });
     }
 
     /// The protocol that both ends of a cut-through channel speak without anything else, if they do.
     fn joined(&self, cut: CutChanId) -> Option<Layer> {
-        let cut = self.channels.cuts.get(cut)?;
-        CutChan::joins(self.channels.ins.get(cut.from)?, self.channels.outs.get(cut.to)?)
+        let cut = self.graphs.channels.cuts.get(cut)?;
+        CutChan::joins(self.graphs.channels.ins.get(cut.from)?, self.graphs.channels.outs.get(cut.to)?)
     }
 
     /// A packet of so many octets goes from an incoming to an outgoing channel.
@@ -189,65 +239,17 @@ impl Node {
         frame: Frame,
         length: usize,
         cut: CutChanId,
-        mut send: impl FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>,
+        mut send: impl FnMut(&mut Cx, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>,
     ) {
-        let Some(cut) = self.channels.cuts.get_mut(cut) else { return self.drop(turn, frame, Reason::NoApplication) };
+        let Some(cut) = self.graphs.channels.cuts.get_mut(cut) else {
+            return self.drop(turn, frame, Reason::NoApplication);
+        };
         let (domain, to) = (cut.domain, cut.to);
         cut.traffic.count(length);
         let trace = frame.trace;
         match self.through_modules(turn, to, frame, &mut send) {
             Ok(port) => turn.out.event(trace, EventKind::Forwarded(port, Addr::UNSPECIFIED)),
             Err((frame, reason)) => self.drop_in(turn, frame, reason, domain),
-        }
-    }
-
-    /// Tells whoever runs a domain what has happened to it, but for packets.
-    pub(super) fn upcall(&mut self, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        let Some(found) = self.core.domains.of(domain) else { return };
-        upcall.count_in(&mut found.counts.activations);
-        let host = found.host;
-        match self.hosts.lend(host) {
-            Lent::Remote => turn.out.upcalls.push((host, domain, upcall)),
-            Lent::Local(mut environment) => {
-                let caller = environment.acts_for(domain);
-                environment.upcall(&mut self.os(turn, caller), domain, upcall);
-                self.settle_hand();
-                self.hosts.give_back(host, environment);
-            }
-            // Its function has caused this: it is told when that has returned.
-            Lent::Called if self.untold.len() < UNTOLD_MAX => self.untold.push((domain, upcall)),
-            Lent::Called | Lent::Nobody => {}
-        }
-    }
-
-    /// Tells environments of this process what has happened to them while they were called.
-    pub(super) fn tell_untold(&mut self, turn: &mut Turn<'_>) {
-        for (domain, upcall) in core::mem::take(&mut self.untold) {
-            self.upcall(turn, domain, upcall);
-        }
-    }
-
-    /// Hands a packet to whoever runs a domain.
-    pub(super) fn upcall_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, channel: InChanId, frame: Frame) {
-        let Some(host) = self.core.domains.of(domain).map(|found| found.host) else {
-            return self.drop(turn, frame, Reason::NoApplication);
-        };
-        match self.hosts.lend(host) {
-            Lent::Remote => turn.out.upcalls.push((host, domain, Upcall::Packet { channel, frame })),
-            Lent::Local(mut environment) => {
-                if !self.hand(domain) {
-                    self.hosts.give_back(host, environment);
-                    self.look_after_pools(turn);
-                    return self.refuse_packet(turn, domain, channel, frame);
-                }
-                let caller = environment.acts_for(domain);
-                // Made where it is handed over: a copy would wait for its parts to be written.
-                environment.upcall(&mut self.os(turn, caller), domain, Upcall::Packet { channel, frame });
-                self.settle_hand();
-                self.hosts.give_back(host, environment);
-            }
-            // It is being called already, or gone: its own packets do not call it again.
-            Lent::Called | Lent::Nobody => self.drop(turn, frame, Reason::NoApplication),
         }
     }
 
@@ -258,7 +260,7 @@ impl Node {
     #[inline]
     fn hand(&mut self, domain: DomainId) -> bool {
         if self.core.pools.is_quiet() {
-            self.in_hand = Some(domain);
+            self.core.in_hand = Some(domain);
             return true;
         }
         self.core.pools.charge(domain, BUFFER).is_ok()
@@ -267,7 +269,7 @@ impl Node {
     /// The packet in hand is charged now, if there is one that its domain has not let go of.
     #[inline]
     pub(super) fn settle_hand(&mut self) {
-        if let Some(domain) = self.in_hand.take() {
+        if let Some(domain) = self.core.in_hand.take() {
             // There is room, or the domain has ended meanwhile and holds nothing.
             let _ = self.core.pools.charge(domain, BUFFER);
         }
@@ -276,8 +278,8 @@ impl Node {
     /// A domain lets go of a packet.
     #[inline]
     pub(super) fn let_go(&mut self, domain: DomainId) {
-        if self.in_hand == Some(domain) {
-            self.in_hand = None;
+        if self.core.in_hand == Some(domain) {
+            self.core.in_hand = None;
         } else {
             self.core.pools.free(domain, BUFFER);
         }
@@ -286,7 +288,7 @@ impl Node {
     /// A packet finds no memory of its domain.
     #[cold]
     fn refuse_packet(&mut self, turn: &mut Turn<'_>, domain: DomainId, channel: InChanId, frame: Frame) {
-        if let Some(channel) = self.channels.ins.get_mut(channel) {
+        if let Some(channel) = self.graphs.channels.ins.get_mut(channel) {
             channel.traffic.dropped += 1;
         }
         self.drop_in(turn, frame, Reason::ChannelFull, domain);

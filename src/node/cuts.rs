@@ -1,7 +1,7 @@
 //! Cut-through channels over both halves: the other half is told which there are, and what passes there is added to the accounts
 //! of this one.
 
-use super::Node;
+use super::{Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Whose};
@@ -12,15 +12,17 @@ use crate::nodeos::interface::{CutChanId, Error, OutChanId};
 impl Node {
     /// What looks at frames before this node does.
     pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
-        self.halves = halves;
+        self.cx.graphs.halves = halves;
     }
+}
 
+impl Cx {
     /// Packets of a filter are an incoming channel's from now on: whoever looks at them first has to know.
     pub(super) fn announce_filter(&mut self, filter: &Filter) -> Result<(), Error> {
-        for at in 0..self.halves.len() {
-            if let Err(error) = self.halves[at].change(filter, true) {
+        for at in 0..self.graphs.halves.len() {
+            if let Err(error) = self.graphs.halves[at].change(filter, true) {
                 tracing::error!(node = self.core.name, %error, "an incoming channel cannot be told to the kernel");
-                withdraw(&mut self.halves[..at], filter);
+                withdraw(&mut self.graphs.halves[..at], filter);
                 return Err(Error::Full);
             }
         }
@@ -29,8 +31,8 @@ impl Node {
 
     /// Lets the other half carry a cut-through channel, if it can.
     pub(super) fn begin_cut(&mut self, id: CutChanId) {
-        let Some(cut) = self.channels.cuts.get_mut(id) else { return };
-        let ends = self.channels.ins.get(cut.from).zip(self.channels.outs.get_mut(cut.to));
+        let Some(cut) = self.graphs.channels.cuts.get_mut(id) else { return };
+        let ends = self.graphs.channels.ins.get(cut.from).zip(self.graphs.channels.outs.get_mut(cut.to));
         let Some((from, to)) = ends else { return };
         let core = &mut self.core;
         let Some(domain) = core.domains.of(cut.domain).filter(|_| CutChan::joins(from, to).is_some()) else { return };
@@ -43,7 +45,7 @@ impl Node {
             channel: cut.to,
             of_channel: Some(to.spec.net.bandwidth).filter(|rate| *rate > 0),
         };
-        for half in &mut self.halves {
+        for half in &mut self.graphs.halves {
             match half.begin(&wanted) {
                 Ok(Some(shared)) => {
                     domain.share(&shared.account, shared.of_domain.as_ref());
@@ -61,26 +63,27 @@ impl Node {
 
     /// Nothing passes by a cut-through channel in the other half from now on.
     pub(super) fn end_cut(&mut self, id: CutChanId) {
-        let Some(cut) = self.channels.cuts.get(id) else { return };
-        let filter = self.channels.ins.get(cut.from).map(|from| &from.filter);
+        let Some(cut) = self.graphs.channels.cuts.get(id) else { return };
+        let filter = self.graphs.channels.ins.get(cut.from).map(|from| &from.filter);
         if let Some(((shared, _), filter)) = cut.half.as_ref().zip(filter) {
-            for half in &mut self.halves {
+            for half in &mut self.graphs.halves {
                 if let Err(error) = half.end(shared.number, filter) {
                     tracing::error!(node = self.core.name, %error, "a cut-through channel does not end in the kernel");
                 }
             }
         }
         self.settle_cut(id);
-        if let Some(cut) = self.channels.cuts.get_mut(id) {
+        if let Some(cut) = self.graphs.channels.cuts.get_mut(id) {
             cut.half = None;
         }
     }
 
     /// Ends those that lead to an outgoing channel, which is about to go.
     pub(super) fn end_cuts_to(&mut self, channel: OutChanId) {
-        let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.to == channel).map(|(id, _)| id).collect();
+        let cuts: Vec<_> =
+            self.graphs.channels.cuts.iter().filter(|(_, cut)| cut.to == channel).map(|(id, _)| id).collect();
         cuts.into_iter().for_each(|id| self.end_cut(id));
-        self.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(channel)));
+        self.graphs.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(channel)));
     }
 
     /// Ends those of a domain, which is about to go.
@@ -88,19 +91,20 @@ impl Node {
         let of = |outs: &mut dyn Iterator<Item = (OutChanId, &OutChan)>| {
             outs.filter(|(_, out)| out.domain == domain).map(|(id, _)| id).collect::<Vec<_>>()
         };
-        let outs = of(&mut self.channels.outs.iter());
+        let outs = of(&mut self.graphs.channels.outs.iter());
         outs.into_iter().for_each(|channel| self.end_cuts_to(channel));
-        self.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
+        self.graphs.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
     }
 
     /// Adds what has passed by the other half to the accounts of this one.
     pub fn settle_cuts(&mut self) {
-        let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.half.is_some()).map(|(id, _)| id).collect();
+        let cuts: Vec<_> =
+            self.graphs.channels.cuts.iter().filter(|(_, cut)| cut.half.is_some()).map(|(id, _)| id).collect();
         cuts.into_iter().for_each(|id| self.settle_cut(id));
     }
 
     fn settle_cut(&mut self, id: CutChanId) {
-        let Some(cut) = self.channels.cuts.get_mut(id) else { return };
+        let Some(cut) = self.graphs.channels.cuts.get_mut(id) else { return };
         let Some((shared, seen)) = &mut cut.half else { return };
         let now = shared.passed.counts();
         let more = now.since(seen);
@@ -109,12 +113,12 @@ impl Node {
         cut.traffic.packets += more.packets;
         cut.traffic.bytes += more.bytes;
         let over = more.over_domain + more.over_channel;
-        if let Some(from) = self.channels.ins.get_mut(cut.from) {
+        if let Some(from) = self.graphs.channels.ins.get_mut(cut.from) {
             from.traffic.packets += more.packets + more.over_budget;
             from.traffic.bytes += more.bytes + more.over_budget_bytes;
             from.traffic.dropped += more.over_budget;
         }
-        if let Some(to) = self.channels.outs.get_mut(cut.to) {
+        if let Some(to) = self.graphs.channels.outs.get_mut(cut.to) {
             to.traffic.packets += more.packets.saturating_sub(over);
             to.traffic.bytes += more.sent_bytes;
             to.traffic.dropped += more.over_channel;

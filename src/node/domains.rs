@@ -3,13 +3,13 @@
 //! The management environment's domain is the first below the root, and the environments that the node runs in processes of
 //! their own have theirs below it, each in its role. Operators look at all of them and may end any but the node's own.
 
-use super::Node;
 use super::codes::Code;
 use super::ending::Ended;
 use super::ending::EndedBy;
 use super::hosts::Environment;
 use super::os::title_of;
 use super::output::Turn;
+use super::{Capsules, Cx, Node};
 use crate::core::domain::{DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
 use crate::frame::PortId;
@@ -80,14 +80,14 @@ pub struct ChannelStatus {
 impl Node {
     /// The domain of the management environment.
     pub fn management(&self) -> DomainId {
-        self.management
+        self.cx.control.management
     }
 
     /// A domain for an execution environment of the configuration, in the role of that name, below the management environment's.
     pub fn add_environment(&mut self, title: &str, role: &str) -> Result<DomainId, String> {
-        let role = self.roles.environment(&self.core.name, title, role).map_err(|why| why.to_string())?;
+        let role = self.cx.control.roles.environment(&self.cx.core.name, title, role).map_err(|why| why.to_string())?;
         let what = (&role, role.grants);
-        let created = self.add_domain(self.management, title.to_owned(), HostId::NODE, what, None);
+        let created = self.cx.add_domain(self.cx.control.management, title.to_owned(), HostId::NODE, what, None);
         created.map_err(|error| error.help().to_owned())
     }
 
@@ -105,81 +105,123 @@ impl Node {
         here: Option<Box<dyn Environment>>,
     ) -> Result<(HostId, DomainId), Error> {
         let title = title_of(&spec.title)?;
-        let core = &mut self.core;
+        let core = &mut self.cx.core;
         let domain = core.domains.of(top).ok_or(Error::Ended)?;
         let role = domain.role.clone();
         let granted = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
         if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
-            let host = self.hosts.enter(here).ok_or(Error::Full)?;
+            let host = self.environments.hosts.enter(here).ok_or(Error::Full)?;
             domain.host = host;
             domain.grants = granted;
             return Ok((host, top));
         }
         let room = core.domains.has_room(top);
         let role = self
+            .cx
+            .control
             .roles
-            .domain(&self.core.name, &title, &role, spec.role.as_deref())
+            .domain(&self.cx.core.name, &title, &role, spec.role.as_deref())
             .map_err(|refused| refused.error())?;
         let grants = role.grants.with_threads(&spec.threads).filter(|_| room).ok_or(Error::Limit)?;
-        let host = self.hosts.enter(here).ok_or(Error::Full)?;
-        let added = self.add_domain(top, title, host, (&role, grants), None);
+        let host = self.environments.hosts.enter(here).ok_or(Error::Full)?;
+        let added = self.cx.add_domain(top, title, host, (&role, grants), None);
         if added.is_err() {
-            self.hosts.remove(host);
+            self.environments.hosts.remove(host);
         }
         added.map(|domain| (host, domain))
     }
 
     /// For how long a thread of a process may work at a time for a domain, in nanoseconds; nothing if the domain is not within `top`.
     pub fn thread_limit(&self, top: DomainId, domain: DomainId) -> Option<u64> {
-        let domains = &self.core.domains;
+        let domains = &self.cx.core.domains;
         let found = domains.by_id(domain).filter(|_| domains.is_within(domain, top))?;
         Some(u64::from(found.grants.thread_ms) * 1_000_000)
     }
 
     /// Ends a domain one of whose threads has worked for too long at a time: no call ends a thread.
     pub fn end_hung(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
-        let title = self.core.domains.by_id(domain).map(|found| found.title.as_str());
+        let title = self.cx.core.domains.by_id(domain).map(|found| found.title.as_str());
         tracing::warn!(
-            node = self.core.name,
+            node = self.cx.core.name,
             domain = domain.0,
             title,
             "domain ended: a thread has worked for too long at a time"
         );
-        self.fell(domain, EndedBy::Node);
+        self.cx.fell(domain, EndedBy::Node);
         self.end_domain(turn, domain, true)
     }
 
     /// Those of these domains that there still are.
     pub fn living(&self, mut domains: Vec<DomainId>) -> Vec<DomainId> {
-        domains.retain(|domain| self.core.domains.by_id(*domain).is_some());
+        domains.retain(|domain| self.cx.core.domains.by_id(*domain).is_some());
         domains
     }
 
-    /// The domains that end if an operator ends one: it and all below it; not the node's own.
-    pub fn killable(&self, domain: DomainId) -> Result<Vec<DomainId>, String> {
-        let core = &self.core;
-        let found = core.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
-        if [core.domains.root(), self.capsules, self.management].contains(&domain) {
-            return Err(format!("{} is the node's own and ends with it", found.title));
-        }
-        tracing::warn!(node = self.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
-        Ok(self.domains_within(domain))
+    /// What the security module has decided.
+    pub fn security(&self) -> SecurityCounts {
+        self.cx.control.roles.decided()
     }
 
+    /// All channels.
+    pub fn channel_list(&mut self) -> Vec<ChannelStatus> {
+        self.cx.settle_cuts();
+        let core = &self.cx.core;
+        let port = |id: Option<PortId>| Some(core.topology.port(id?)?.name.clone());
+        let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {
+            id,
+            kind,
+            domain: domain.0,
+            title: core.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default(),
+            protocol: String::new(),
+            address: String::new(),
+            port: None,
+            traffic,
+            in_kernel: None,
+        };
+        let ins = self.cx.graphs.channels.ins.iter().map(|(id, channel)| ChannelStatus {
+            protocol: channel.spec.protocol.clone(),
+            address: channel.spec.address.clone(),
+            port: port(channel.filter.port),
+            ..status(id.0, "in", channel.domain, self.cx.graphs.channels.traffic_in(id, channel))
+        });
+        let outs = self.cx.graphs.channels.outs.iter().map(|(id, channel)| ChannelStatus {
+            protocol: channel.spec.protocol.clone(),
+            address: channel.spec.address.clone(),
+            port: port(channel.target.port),
+            ..status(id.0, "out", channel.domain, self.cx.graphs.channels.traffic_out(id, channel.traffic))
+        });
+        let cuts = self.cx.graphs.channels.cuts.iter().map(|(id, channel)| ChannelStatus {
+            protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),
+            in_kernel: Some(channel.in_kernel),
+            ..status(id.0, "cut", channel.domain, channel.traffic)
+        });
+        ins.chain(outs).chain(cuts).collect()
+    }
+}
+
+impl Cx {
     /// A domain and all below it.
     pub fn domains_within(&self, top: DomainId) -> Vec<DomainId> {
         let core = &self.core;
         core.domains.iter().map(|(id, _)| id).filter(|id| core.domains.is_within(*id, top)).collect()
     }
+}
 
-    /// What the security module has decided.
-    pub fn security(&self) -> SecurityCounts {
-        self.roles.decided()
+impl Capsules {
+    /// The domains that end if an operator ends one: it and all below it; not the node's own.
+    pub fn killable(&self, cx: &Cx, domain: DomainId) -> Result<Vec<DomainId>, String> {
+        let core = &cx.core;
+        let found = core.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
+        if [core.domains.root(), self.domain, cx.control.management].contains(&domain) {
+            return Err(format!("{} is the node's own and ends with it", found.title));
+        }
+        tracing::warn!(node = cx.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
+        Ok(cx.domains_within(domain))
     }
 
     /// All domains, each behind the one above it.
-    pub fn domain_tree(&self) -> Vec<DomainStatus> {
-        let core = &self.core;
+    pub fn domain_tree(&self, cx: &Cx) -> Vec<DomainStatus> {
+        let core = &cx.core;
         let ready = self.codes.iter().filter_map(|(name, code)| match code {
             Code::Ready(ready) => Some((ready.domain, name)),
             _ => None,
@@ -197,49 +239,13 @@ impl Node {
                 role: domain.role.name.clone(),
                 host: domain.host.0,
                 grants: domain.grants,
-                memory: self.core.pools.of_domain(id).and_then(|pool| self.core.pools.status(pool)),
-                memory_bytes: self.core.pools.held_by(id),
+                memory: cx.core.pools.of_domain(id).and_then(|pool| cx.core.pools.status(pool)),
+                memory_bytes: cx.core.pools.held_by(id),
                 usage: domain.usage(),
                 channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),
             });
         }
         all
-    }
-
-    /// All channels.
-    pub fn channel_list(&mut self) -> Vec<ChannelStatus> {
-        self.settle_cuts();
-        let core = &self.core;
-        let port = |id: Option<PortId>| Some(core.topology.port(id?)?.name.clone());
-        let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {
-            id,
-            kind,
-            domain: domain.0,
-            title: core.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default(),
-            protocol: String::new(),
-            address: String::new(),
-            port: None,
-            traffic,
-            in_kernel: None,
-        };
-        let ins = self.channels.ins.iter().map(|(id, channel)| ChannelStatus {
-            protocol: channel.spec.protocol.clone(),
-            address: channel.spec.address.clone(),
-            port: port(channel.filter.port),
-            ..status(id.0, "in", channel.domain, self.channels.traffic_in(id, channel))
-        });
-        let outs = self.channels.outs.iter().map(|(id, channel)| ChannelStatus {
-            protocol: channel.spec.protocol.clone(),
-            address: channel.spec.address.clone(),
-            port: port(channel.target.port),
-            ..status(id.0, "out", channel.domain, self.channels.traffic_out(id, channel.traffic))
-        });
-        let cuts = self.channels.cuts.iter().map(|(id, channel)| ChannelStatus {
-            protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),
-            in_kernel: Some(channel.in_kernel),
-            ..status(id.0, "cut", channel.domain, channel.traffic)
-        });
-        ins.chain(outs).chain(cuts).collect()
     }
 }

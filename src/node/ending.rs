@@ -1,8 +1,9 @@
 //! The end of domains and hosts, with all that they own, and what there is in a node: so much before something is made and after it has ended.
 
-use super::Node;
 use super::cuts::withdraw;
+use super::hosts::Reached;
 use super::output::{Effect, Turn};
+use super::{Cx, Environments, Node};
 use crate::nodeos::channel::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
 use std::collections::VecDeque;
@@ -74,57 +75,103 @@ pub struct ChannelCounts {
     pub cut: u64,
 }
 
-impl Node {
-    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
-    pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
+/// A domain that has ended, and whose environments are to be told of it.
+pub(super) struct Gone {
+    domain: DomainId,
+    host: HostId,
+    /// Whether its host is told: who has ended it knows.
+    tell: bool,
+}
+
+impl Cx {
+    /// A domain is ended against its will, or whoever runs it is given up.
+    pub(super) fn fell(&mut self, domain: DomainId, by: EndedBy) {
+        if self.control.felled.0.len() == FELLED_MAX {
+            self.control.felled.0.pop_front();
+        }
+        self.control.felled.0.push_back((domain, by));
+    }
+
+    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. Environments are told when the call that is under
+    /// way has returned ([`Environments::settle`]); `tell` says of which hosts.
+    pub(super) fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: impl Fn(HostId) -> bool) -> Ended {
         self.settle_hand();
-        let codes = self.withdraw_codes_of(turn, top);
         self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
         let core = &mut self.core;
         let gone = core.domains.end(top);
-        let mut ended = Ended { domains: gone.len(), codes, ..Ended::default() };
-        for (id, _) in &gone {
-            core.state.forget(&mut core.domains, *id);
-            let (ins, outs) = self.channels.remove_all(*id);
+        let mut ended = Ended { domains: gone.len(), ..Ended::default() };
+        for (id, domain) in gone {
+            core.state.forget(&mut core.domains, id);
+            let (ins, outs) = self.graphs.channels.remove_all(id);
             ended.channels += ins.len() + outs;
-            ins.iter().for_each(|channel| withdraw(&mut self.halves, &channel.filter));
+            ins.iter().for_each(|channel| withdraw(&mut self.graphs.halves, &channel.filter));
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
-            ended.bytes += core.pools.end(*id);
-            ended.events += self.events.cancel_all(*id);
+            ended.bytes += core.pools.end(id);
+            ended.events += self.control.events.cancel_all(id);
+            self.control.ended.push_back(Gone { domain: id, host: domain.host, tell: tell(domain.host) });
         }
-        for (id, domain) in gone {
-            self.leave_path(turn, id);
-            if self.hosts.is_remote(domain.host) {
-                if tell {
-                    turn.out.upcalls.push((domain.host, id, Upcall::Ended));
-                }
-            } else if !self.runs_any(domain.host) {
-                self.hosts.remove(domain.host);
-            } else if tell {
-                self.hosts.tell_end(domain.host, id);
-            }
+        for at in self.control.ended.len() - ended.domains..self.control.ended.len() {
+            self.leave_path(turn, self.control.ended[at].domain);
         }
         ended
     }
+}
 
+impl Environments {
+    /// Does what calls have left to be done with environments: those whose domains have ended are told, then others of what has happened to
+    /// them. Says how much code went out of service.
+    #[inline]
+    pub(super) fn settle(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) -> usize {
+        if cx.control.ended.is_empty() && cx.control.untold.is_empty() {
+            return 0;
+        }
+        self.settle_all(cx, turn)
+    }
+
+    #[cold]
+    fn settle_all(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) -> usize {
+        let mut codes = 0;
+        while let Some(Gone { domain, host, tell }) = cx.control.ended.pop_front() {
+            codes += self.capsules.ended(cx, turn, domain);
+            let runs_any = cx.runs_any(host);
+            match self.hosts.reach(host) {
+                Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
+                Reached::Local(_) if !runs_any => self.hosts.remove(host),
+                Reached::Local(environment) if tell => environment.ended(domain),
+                _ => {}
+            }
+        }
+        // What these cause is told the next time, so that nobody keeps the node here.
+        for (domain, upcall) in core::mem::take(&mut cx.control.untold) {
+            self.upcall(cx, turn, domain, upcall);
+        }
+        codes
+    }
+}
+
+impl Node {
     /// A domain is ended against its will, or whoever runs it is given up.
     pub fn fell(&mut self, domain: DomainId, by: EndedBy) {
-        if self.felled.0.len() == FELLED_MAX {
-            self.felled.0.pop_front();
-        }
-        self.felled.0.push_back((domain, by));
+        self.cx.fell(domain, by);
+    }
+
+    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. `tell`: their hosts are told.
+    pub fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: bool) -> Ended {
+        let ended = self.cx.end_domain(turn, top, |_| tell);
+        let codes = self.environments.settle(&mut self.cx, turn);
+        Ended { codes, ..ended }
     }
 
     /// Who has ended this domain against its will; asked once.
     pub fn felled_by(&mut self, domain: DomainId) -> Option<EndedBy> {
-        let at = self.felled.0.iter().position(|(felled, _)| *felled == domain)?;
-        self.felled.0.remove(at).map(|(_, by)| by)
+        let at = self.cx.control.felled.0.iter().position(|(felled, _)| *felled == domain)?;
+        self.cx.control.felled.0.remove(at).map(|(_, by)| by)
     }
 
     /// A host is gone: with it all its domains.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
-        let core = &self.core;
+        let core = &self.cx.core;
         let own: Vec<_> = core.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
         let mut ended = Ended::default();
         for domain in own {
@@ -135,39 +182,41 @@ impl Node {
             ended.bytes += more.bytes;
             ended.events += more.events;
         }
-        self.hosts.remove(host);
+        self.environments.hosts.remove(host);
         ended
-    }
-
-    pub(super) fn runs_any(&self, host: HostId) -> bool {
-        self.core.domains.iter().any(|(_, domain)| domain.host == host)
     }
 
     /// What exists in the node: so much there is before something is made and after it has ended.
     pub fn resources(&self) -> Resources {
-        let core = &self.core;
+        let core = &self.cx.core;
         Resources {
             domains: core.domains.iter().count(),
-            hosts: self.hosts.len(),
-            channels: self.channels.ins.len() + self.channels.outs.len(),
-            cuts: self.channels.cuts.len(),
-            filters: !self.channels.demux.is_empty(),
-            pools: self.core.pools.len(),
-            events: self.events.len(),
-            waiting: self.paths.waiting(),
+            hosts: self.environments.hosts.len(),
+            channels: self.cx.graphs.channels.ins.len() + self.cx.graphs.channels.outs.len(),
+            cuts: self.cx.graphs.channels.cuts.len(),
+            filters: !self.cx.graphs.channels.demux.is_empty(),
+            pools: self.cx.core.pools.len(),
+            events: self.cx.control.events.len(),
+            waiting: self.cx.order.paths.waiting(),
             state_entries: core.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
-            codes: self.codes.iter().count(),
+            codes: self.environments.capsules.codes.iter().count(),
         }
     }
 
     /// How many packets have gone through channels.
     pub fn channel_counts(&mut self) -> ChannelCounts {
-        self.settle_cuts();
+        self.cx.settle_cuts();
         let sum = |traffic: &mut dyn Iterator<Item = u64>| traffic.sum();
         ChannelCounts {
-            received: sum(&mut self.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),
-            sent: sum(&mut self.channels.outs.iter().map(|(_, channel)| channel.traffic.packets)),
-            cut: sum(&mut self.channels.cuts.iter().map(|(_, channel)| channel.traffic.packets)),
+            received: sum(&mut self.cx.graphs.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),
+            sent: sum(&mut self.cx.graphs.channels.outs.iter().map(|(_, channel)| channel.traffic.packets)),
+            cut: sum(&mut self.cx.graphs.channels.cuts.iter().map(|(_, channel)| channel.traffic.packets)),
         }
+    }
+}
+
+impl Cx {
+    pub(super) fn runs_any(&self, host: HostId) -> bool {
+        self.core.domains.iter().any(|(_, domain)| domain.host == host)
     }
 }

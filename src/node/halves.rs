@@ -5,10 +5,10 @@
 //! as they came, or with the verdict of code that has run ([`Node::resume`]). The contract is
 //! `bpf/contract.h`.
 
-use super::Node;
 use super::codes::Code;
 use super::output::{Cause, Effect, Ingress, KernelOrder, Linked, Turn};
 use super::running::Done;
+use super::{Capsules, Cx, Node};
 use crate::abi::{CHILDREN_MAX, LINES_MAX};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
@@ -97,46 +97,100 @@ pub(super) fn is_passed_up(frame: &Frame, link: Link) -> bool {
 }
 
 impl Node {
+    /// The kernel half hears these neighbours, each behind a port: they are as little silent as if they were heard here.
+    pub fn heard(&mut self, now: u64, list: &[(PortId, Addr)]) {
+        let core = &mut self.cx.core;
+        let known = &mut core.topology.neighbours;
+        for (port, addr) in list {
+            if let Some(index) = known.index(*port, *addr) {
+                known.hear(index, now);
+            }
+        }
+    }
+}
+
+impl Cx {
+    /// Code does not run here: it must not run in the kernel half either, whoever put it there.
+    pub(super) fn unlink(&self, turn: &mut Turn<'_>, code: Digest) {
+        if self.control.mirror.on {
+            turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(code)));
+        }
+    }
+
+    /// Tells the kernel half of a new neighbour at once, since its capsules wait for that; of many together in the next sweep.
+    #[inline]
+    pub(super) fn tell_new_neighbours(&mut self, turn: &mut Turn<'_>) {
+        let changed = |told| self.core.topology.neighbours.changes() != told;
+        if self.control.mirror.on && turn.now >= self.control.mirror.next_tell && changed(self.control.mirror.told) {
+            self.control.mirror.next_tell = turn.now + super::SWEEP;
+            self.tell_neighbours(turn);
+        }
+    }
+
+    /// Tells the kernel half who the neighbours are, if that has changed.
+    pub(super) fn tell_neighbours(&mut self, turn: &mut Turn<'_>) {
+        if !self.control.mirror.on {
+            return;
+        }
+        let core = &self.core;
+        let changes = core.topology.neighbours.changes();
+        if changes != self.control.mirror.told {
+            self.control.mirror.told = changes;
+            let list = core.topology.neighbours.iter().map(|known| (known.port, known.addr)).collect();
+            turn.out.effects.push(Effect::Kernel(KernelOrder::Neighbours(list)));
+        }
+    }
+
+    /// Lets the system learn a link address that the node has learned: the kernel half asks it.
+    pub(super) fn tell_next_hop(&self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        if self.control.mirror.on {
+            turn.out.effects.push(Effect::Kernel(KernelOrder::NextHop { port, addr }));
+        }
+    }
+}
+
+impl Capsules {
     /// Goes on with a capsule whose code has run in the kernel half.
     #[cold]
-    pub(super) fn resume(&mut self, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
-        let Some(up) = PassedUp::take(&mut frame) else { return self.drop(turn, frame, Reason::Malformed) };
+    pub(super) fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
+        let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::Malformed) };
         let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::Malformed);
         };
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::Malformed);
         };
         let (header, length) = (packet.header_len(), packet.bytes().len());
         frame.truncate(range.start + length);
         frame.strip(range.start + header);
         frame.envelope = native.envelope;
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::Malformed);
         };
         let Some(Code::Ready(ready)) = self.codes.of(&up.code) else {
-            return self.drop(turn, frame, Reason::CodeRefused);
+            return cx.drop(turn, frame, Reason::CodeRefused);
         };
         let (domain, window) = (ready.domain, ready.window);
-        if up.children + up.lines > 0 && !self.take_written(turn, &frame, &up, domain, window) {
-            return self.drop_in(turn, frame, Reason::Forgotten, domain);
+        if up.children + up.lines > 0 && !self.take_written(cx, turn, &frame, &up, domain, window) {
+            return cx.drop_in(turn, frame, Reason::Forgotten, domain);
         }
         let done = Done { frame, bound: up.bound, here: up.here, domain };
         let before = capsule::Header { source: up.source, ..after };
-        self.conclude(turn, done, &before, up.verdict);
+        self.conclude(cx, turn, done, &before, up.verdict);
     }
 
     /// Takes over what code has done in the kernel half beside its verdict: lines go into the log, children to those that wait
     /// for the verdict. False if that is not known any more: then nothing has been done.
     fn take_written(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         parent: &Frame,
         up: &PassedUp,
         domain: DomainId,
         window: usize,
     ) -> bool {
-        let core = &mut self.core;
+        let core = &mut cx.core;
         let Some(owner) = core.domains.of(domain) else { return false };
         let Some(records) = owner.records.clone() else { return false };
         let mut lines = [(0, 0); LINES_MAX];
@@ -172,15 +226,15 @@ impl Node {
 
     /// The kernel half has been at work since a process that has gone: the node learns the neighbours that it knows,
     /// and prepares the codes that run there, which come from the store.
-    pub fn take_over(&mut self, turn: &mut Turn<'_>, neighbours: Vec<Neighbour>, codes: Vec<Digest>) {
-        let (known, ports) = (&mut self.core.topology.neighbours, self.core.gauges.len());
+    pub fn take_over(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, neighbours: Vec<Neighbour>, codes: Vec<Digest>) {
+        let (known, ports) = (&mut cx.core.topology.neighbours, cx.core.gauges.len());
         for neighbour in neighbours.into_iter().filter(|near| usize::from(near.port.0) < ports) {
             if known.index(neighbour.port, neighbour.addr).is_none() {
                 known.learn(neighbour, turn.now);
             }
         }
         self.adopted = codes;
-        self.want_adopted(turn);
+        self.want_adopted(cx, turn);
     }
 
     /// Whether no code is on its way, nor one that ran before still to be prepared.
@@ -199,33 +253,15 @@ impl Node {
         self.codes.recent(super::RECENT_MAX)
     }
 
-    /// The kernel half hears these neighbours, each behind a port: they are as little silent as if they were heard here.
-    pub fn heard(&mut self, now: u64, list: &[(PortId, Addr)]) {
-        let core = &mut self.core;
-        let known = &mut core.topology.neighbours;
-        for (port, addr) in list {
-            if let Some(index) = known.index(*port, *addr) {
-                known.hear(index, now);
-            }
-        }
-    }
-
     /// Prepares the next codes that run in the kernel half and not here, a few at a time.
-    pub(super) fn want_adopted(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn want_adopted(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         while self.fetch.len() < ADOPTED_AT_ONCE
             && let Some(code) = self.adopted.pop()
         {
             if self.codes.of(&code).is_none() {
                 let (steps, _) = self.fetch.wait(turn.now, code, None, None);
-                self.take_steps(turn, steps);
+                self.take_steps(cx, turn, steps);
             }
-        }
-    }
-
-    /// Code does not run here: it must not run in the kernel half either, whoever put it there.
-    pub(super) fn unlink(&self, turn: &mut Turn<'_>, code: Digest) {
-        if self.kernel {
-            turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(code)));
         }
     }
 
@@ -246,7 +282,7 @@ impl Node {
 
     /// The answer to [`KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its
     /// capsules may run there.
-    pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Linked) {
+    pub fn linked(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Linked) {
         let ready = match self.codes.of_mut(&code) {
             Some(Code::Ready(ready)) => ready,
             // When it is ready here too.
@@ -254,12 +290,12 @@ impl Node {
                 coming.linked = Some(result);
                 return;
             }
-            _ => return self.unlink(turn, code),
+            _ => return cx.unlink(turn, code),
         };
         match &result {
             Ok(shared) => {
-                tracing::info!(node = self.core.name, code = %code.short(), "code runs in the kernel");
-                let (core, now) = (&mut self.core, turn.now);
+                tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
+                let (core, now) = (&mut cx.core, turn.now);
                 core.state.hand_over(&mut core.domains, ready.domain, now, |key, value, keep_ms| {
                     shared.state.put(key, value, keep_ms, now);
                 });
@@ -270,39 +306,8 @@ impl Node {
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
             }
-            Err(why) => tracing::info!(node = self.core.name, code = %code.short(), why, "code stays in user space"),
+            Err(why) => tracing::info!(node = cx.core.name, code = %code.short(), why, "code stays in user space"),
         }
         self.codes.set_kernel(&code, result.map(drop));
-    }
-
-    /// Tells the kernel half of a new neighbour at once, since its capsules wait for that; of many together in the next sweep.
-    #[inline]
-    pub(super) fn tell_new_neighbours(&mut self, turn: &mut Turn<'_>) {
-        let changed = |told| self.core.topology.neighbours.changes() != told;
-        if self.kernel && turn.now >= self.next_tell && changed(self.told) {
-            self.next_tell = turn.now + super::SWEEP;
-            self.tell_neighbours(turn);
-        }
-    }
-
-    /// Tells the kernel half who the neighbours are, if that has changed.
-    pub(super) fn tell_neighbours(&mut self, turn: &mut Turn<'_>) {
-        if !self.kernel {
-            return;
-        }
-        let core = &self.core;
-        let changes = core.topology.neighbours.changes();
-        if changes != self.told {
-            self.told = changes;
-            let list = core.topology.neighbours.iter().map(|known| (known.port, known.addr)).collect();
-            turn.out.effects.push(Effect::Kernel(KernelOrder::Neighbours(list)));
-        }
-    }
-
-    /// Lets the system learn a link address that the node has learned: the kernel half asks it.
-    pub(super) fn tell_next_hop(&self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
-        if self.kernel {
-            turn.out.effects.push(Effect::Kernel(KernelOrder::NextHop { port, addr }));
-        }
     }
 }

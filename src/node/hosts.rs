@@ -23,16 +23,15 @@ pub trait Environment: Send {
 
 enum Host {
     Free,
-    Remote,
-    Local(Option<Box<dyn Environment>>),
-}
-
-/// The environment of a host while it is called.
-pub(super) enum Lent {
+    Node,
     Remote,
     Local(Box<dyn Environment>),
-    /// It is being called.
-    Called,
+}
+
+/// Where a host is reached.
+pub(super) enum Reached<'a> {
+    Remote,
+    Local(&'a mut dyn Environment),
     /// It is gone, or the node itself.
     Nobody,
 }
@@ -42,7 +41,7 @@ pub(super) struct Hosts(Vec<Host>);
 
 impl Default for Hosts {
     fn default() -> Hosts {
-        Hosts(vec![Host::Local(None)])
+        Hosts(vec![Host::Node])
     }
 }
 
@@ -68,7 +67,7 @@ impl Hosts {
 
     /// One in the node's process.
     pub fn add_local(&mut self, environment: Box<dyn Environment>) -> Option<HostId> {
-        self.add(Host::Local(Some(environment)))
+        self.add(Host::Local(environment))
     }
 
     /// One in the node's process, or in one of its own.
@@ -82,8 +81,8 @@ impl Hosts {
     /// Another environment in the place of one of this process.
     pub fn replace(&mut self, host: HostId, environment: Box<dyn Environment>) -> bool {
         match self.0.get_mut(host.0 as usize) {
-            Some(Host::Local(place @ Some(_))) => {
-                *place = Some(environment);
+            Some(Host::Local(place)) => {
+                *place = environment;
                 true
             }
             _ => false,
@@ -104,35 +103,13 @@ impl Hosts {
         self.0.iter().filter(|host| !matches!(host, Host::Free)).count()
     }
 
-    /// Whether it is in a process of its own.
-    pub fn is_remote(&self, host: HostId) -> bool {
-        matches!(self.0.get(host.0 as usize), Some(Host::Remote))
-    }
-
-    /// Tells one of this process that a domain has ended, unless it is being called: then it knows.
-    pub fn tell_end(&mut self, host: HostId, domain: DomainId) {
-        if let Some(Host::Local(Some(environment))) = self.0.get_mut(host.0 as usize) {
-            environment.ended(domain);
-        }
-    }
-
+    /// Where a host is.
     #[inline]
-    pub fn lend(&mut self, host: HostId) -> Lent {
+    pub fn reach(&mut self, host: HostId) -> Reached<'_> {
         match self.0.get_mut(host.0 as usize) {
-            Some(Host::Remote) => Lent::Remote,
-            Some(Host::Local(environment)) => match environment.take() {
-                Some(environment) => Lent::Local(environment),
-                None if host == HostId::NODE => Lent::Nobody,
-                None => Lent::Called,
-            },
-            _ => Lent::Nobody,
-        }
-    }
-
-    #[inline(always)]
-    pub fn give_back(&mut self, host: HostId, environment: Box<dyn Environment>) {
-        if let Some(Host::Local(place)) = self.0.get_mut(host.0 as usize) {
-            *place = Some(environment);
+            Some(Host::Remote) => Reached::Remote,
+            Some(Host::Local(environment)) => Reached::Local(&mut **environment),
+            _ => Reached::Nobody,
         }
     }
 }

@@ -4,10 +4,11 @@
 //! object that has arrived means. Nothing is stored or served before its digest has been checked and a
 //! manifest names it, and nothing is run before the rules of representations have been checked too.
 
-use super::Node;
 use super::codes::{Code, REFUSED_FOR, Ready};
 use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Prepare, Turn};
 use super::overrun::held_by_code;
+use super::running::Sender;
+use super::{Capsules, Cx};
 use crate::clean::shown;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
@@ -21,21 +22,45 @@ use crate::trust::{CredentialSet, PrincipalId, object_name};
 use crate::wire::{Addr, Digest, capsule, fetch};
 use std::sync::Arc;
 
-impl Node {
+impl Cx {
+    fn address_on(&self, source: Source) -> Addr {
+        let port = self.core.topology.port(source.port);
+        port.map_or(Addr::UNSPECIFIED, |port| port.address_towards(source.addr))
+    }
+
+    /// Soft state of codes is shared among principals, and where nobody has signed among those who brought them.
+    fn share_state(&mut self, domain: DomainId, principal: Option<PrincipalId>, brought: Option<Payer>) {
+        let group = match (principal, brought) {
+            (Some(principal), _) => Digest::of(&principal.0).0.first_chunk().map_or(0, |it| u64::from_be_bytes(*it)),
+            (None, Some(payer)) => payer.0.into(),
+            (None, None) => Payer::NOBODY.0.into(),
+        };
+        self.core.state.join(domain, group);
+    }
+}
+
+impl Capsules {
     /// A capsule waits for its code.
-    pub(super) fn wait_for_code(&mut self, turn: &mut Turn<'_>, frame: Frame, code: Digest, source: Option<Source>) {
+    pub(super) fn wait_for_code(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        code: Digest,
+        source: Option<Source>,
+    ) {
         if !self.fetch.is_pending(&code) && source.is_some() && !self.look_ups.charge(turn.now, Ingress::of(&frame), 1)
         {
-            return self.drop(turn, frame, Reason::LookUpRate);
+            return cx.drop(turn, frame, Reason::LookUpRate);
         }
         turn.out.event(frame.trace, EventKind::Waiting(code));
-        let near = source.filter(|source| self.is_near(source.port, source.addr));
+        let near = source.filter(|source| cx.is_near(source.port, source.addr));
         if let Some(Source { addr, .. }) = near {
-            self.note_heard(turn.now, addr, frame.len());
+            cx.note_heard(turn.now, addr, frame.len());
         }
         let (steps, given) = self.fetch.wait(turn.now, code, Some(frame), near);
-        self.give_up(turn, given);
-        self.take_steps(turn, steps);
+        self.give_up(cx, turn, given);
+        self.take_steps(cx, turn, steps);
     }
 
     /// For whom the node looks for a code on its way: for who has waited for longest.
@@ -44,70 +69,70 @@ impl Node {
     }
 
     /// Carries steps of the fetcher out.
-    pub(super) fn take_steps(&mut self, turn: &mut Turn<'_>, steps: impl IntoIterator<Item = Step>) {
+    pub(super) fn take_steps(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, steps: impl IntoIterator<Item = Step>) {
         for step in steps {
             match step {
                 Step::LookUp(digest) => match self.objects.of(&digest) {
-                    Some(bytes) => self.looked_up(turn, digest, Some(&bytes)),
+                    Some(bytes) => self.looked_up(cx, turn, digest, Some(&bytes)),
                     None => turn.out.effects.push(Effect::LookUp(digest)),
                 },
                 Step::Request { source, nonce, digest, missing } => {
                     turn.out.event(0, EventKind::Requested(digest, missing));
-                    let requester = self.address_on(source);
+                    let requester = cx.address_on(source);
                     let message = fetch::Message::Request { nonce, digest, missing, requester };
                     // One that may not go is as one that was lost.
-                    if self.may_originate(turn.now, source.addr, Some(source.port), message.len()) {
-                        self.send_fetch(turn, source, &message);
+                    if cx.may_originate(turn.now, source.addr, Some(source.port), message.len()) {
+                        cx.send_fetch(turn, source, &message);
                     } else {
-                        self.core.drops.count(Reason::Unanswered);
+                        cx.core.drops.count(Reason::Unanswered);
                     }
                 }
-                Step::Without { code } => self.take_credentials(turn, code, None),
+                Step::Without { code } => self.take_credentials(cx, turn, code, None),
                 // A process before this one may have let it run in the kernel half.
                 Step::Alone(code) => {
-                    self.linked(turn, code, Err("nobody has its bpf representation: it runs in the user half".into()));
-                    self.unlink(turn, code);
+                    self.linked(
+                        cx,
+                        turn,
+                        code,
+                        Err("nobody has its bpf representation: it runs in the user half".into()),
+                    );
+                    cx.unlink(turn, code);
                 }
                 Step::Abandon(code) => {
-                    self.forget_coming(turn);
-                    self.unlink(turn, code);
+                    self.forget_coming(cx, turn);
+                    cx.unlink(turn, code);
                 }
                 Step::Object { code, digest, bytes } => {
                     turn.out.event(0, EventKind::Arrived(digest));
-                    self.take_object(turn, code, digest, bytes.into());
+                    self.take_object(cx, turn, code, digest, bytes.into());
                 }
             }
         }
     }
 
-    fn address_on(&self, source: Source) -> Addr {
-        let port = self.core.topology.port(source.port);
-        port.map_or(Addr::UNSPECIFIED, |port| port.address_towards(source.addr))
-    }
-
     /// The persistent store's answer to [`Effect::LookUp`].
-    pub fn found(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
+    pub fn found(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
         let bytes = bytes.filter(|bytes| object_name(bytes) == digest);
         if let Some(bytes) = &bytes {
             self.objects.keep(digest, bytes.clone());
         }
-        self.answer_waiting(turn, digest);
-        self.looked_up(turn, digest, bytes.as_deref());
+        self.answer_waiting(cx, turn, digest);
+        self.looked_up(cx, turn, digest, bytes.as_deref());
     }
 
-    fn looked_up(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<&[u8]>) {
+    fn looked_up(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, digest: Digest, bytes: Option<&[u8]>) {
         let (steps, given) = self.fetch.looked_up(turn.now, digest, bytes);
-        self.give_up(turn, given);
-        self.take_steps(turn, steps);
+        self.give_up(cx, turn, given);
+        self.take_steps(cx, turn, steps);
     }
 
     /// An object of `code` is here and is what it is named.
-    fn take_object(&mut self, turn: &mut Turn<'_>, code: Digest, digest: Digest, bytes: Arc<[u8]>) {
+    fn take_object(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, digest: Digest, bytes: Arc<[u8]>) {
         if digest == code {
-            return self.take_manifest(turn, code, bytes);
+            return self.take_manifest(cx, turn, code, bytes);
         }
         if digest == CredentialSet::name_for(&code) {
-            return self.take_credentials(turn, code, Some(bytes));
+            return self.take_credentials(cx, turn, code, Some(bytes));
         }
         match self.codes.of(&code) {
             Some(Code::Coming(coming)) if coming.representation.is_some_and(|(_, wanted)| wanted == digest) => {
@@ -126,7 +151,7 @@ impl Node {
                 self.fetch.end_beside(&code);
                 self.take_bpf(turn, code, bytes, ingress);
             }
-            _ => self.refuse(turn, code, "its manifest was forgotten while it came".into()),
+            _ => self.refuse(cx, turn, code, "its manifest was forgotten while it came".into()),
         }
     }
 
@@ -138,76 +163,66 @@ impl Node {
     }
 
     /// The answer to [`Effect::Prepare`]: the code runs from now on, or is refused.
-    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+    pub fn prepared(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
         let Some(Code::Coming(coming)) = self.codes.of(&code) else {
-            return self.forgotten(turn, code);
+            return self.forgotten(cx, turn, code);
         };
         let coming = (**coming).clone();
         let Some(((kind, _), grant)) = coming.representation.zip(coming.grant.clone()) else {
-            return self.forgotten(turn, code);
+            return self.forgotten(cx, turn, code);
         };
         let suits = |program: Program| program.suits(&grant.role).map(|()| program);
         let program = match result.and_then(suits) {
             Ok(program) => program,
-            Err(why) => return self.refuse(turn, code, why),
+            Err(why) => return self.refuse(cx, turn, code, why),
         };
         let title = coming.claim.manifest.title().to_owned();
         // Its pool has room for what its limits let it hold besides.
         let besides = held_by_code(&grant.role.limits, grant.role.limits.state_entries);
         let memory_bytes = grant.role.grants.memory_bytes.saturating_add(besides);
         let what = (&grant.role, Grants { memory_bytes, ..grant.role.grants });
-        let Ok(domain) = self.add_domain(self.capsules, title, HostId::NODE, what, None) else {
-            return self.refuse(turn, code, "the node has no room for another domain".into());
+        let Ok(domain) = cx.add_domain(self.domain, title, HostId::NODE, what, None) else {
+            return self.refuse(cx, turn, code, "the node has no room for another domain".into());
         };
         let grant_of = grant.principal;
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
-        tracing::info!(node = self.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
-        self.enter(turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
+        tracing::info!(node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
+        self.enter(cx, turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
         turn.out.event(0, EventKind::Ready(code));
         if let Some(result) = linked {
-            self.linked(turn, code, result);
+            self.linked(cx, turn, code, result);
         }
         let mut waited = self.fetch.settle(code).peekable();
         let brought = waited.peek().map(|frame| frame.payer);
-        self.share_state(domain, grant_of, brought);
+        cx.share_state(domain, grant_of, brought);
         for frame in waited {
-            self.process_again(turn, frame);
+            self.process_again(cx, turn, frame);
         }
-        self.want_adopted(turn);
-    }
-
-    /// Soft state of codes is shared among principals, and where nobody has signed among those who brought them.
-    fn share_state(&mut self, domain: DomainId, principal: Option<PrincipalId>, brought: Option<Payer>) {
-        let group = match (principal, brought) {
-            (Some(principal), _) => Digest::of(&principal.0).0.first_chunk().map_or(0, |it| u64::from_be_bytes(*it)),
-            (None, Some(payer)) => payer.0.into(),
-            (None, None) => Payer::NOBODY.0.into(),
-        };
-        self.core.state.join(domain, group);
+        self.want_adopted(cx, turn);
     }
 
     /// [`Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
     /// against it; the next capsule begins anew.
-    pub fn unprepared(&mut self, turn: &mut Turn<'_>, code: Digest) {
+    pub fn unprepared(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) {
         self.not_optimised_yet(&code);
-        self.forgotten(turn, code);
-        self.forget_coming(turn);
+        self.forgotten(cx, turn, code);
+        self.forget_coming(cx, turn);
     }
 
     /// Forgets codes that nobody waits for any more, in both halves.
-    fn forget_coming(&mut self, turn: &mut Turn<'_>) {
+    fn forget_coming(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         let fetch = &self.fetch;
         for code in self.codes.forget_coming(|code| fetch.is_pending(code)) {
             self.fetch.end_beside(&code);
-            self.unlink(turn, code);
+            cx.unlink(turn, code);
         }
     }
 
     /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.
-    pub(super) fn forgotten(&mut self, turn: &mut Turn<'_>, code: Digest) {
+    pub(super) fn forgotten(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) {
         if self.fetch.is_preparing(&code) {
             for frame in self.fetch.settle(code) {
-                self.drop(turn, frame, Reason::FetchFull);
+                cx.drop(turn, frame, Reason::FetchFull);
             }
         }
     }
@@ -226,34 +241,33 @@ impl Node {
     }
 
     /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
-    pub fn look_again(&mut self, turn: &mut Turn<'_>, code: &Digest) {
+    pub fn look_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest) {
         self.forget_refusal(code);
         self.objects.remove(&CredentialSet::name_for(code));
         if matches!(self.codes.of(code), Some(Code::Ready(_))) {
-            self.withdraw(turn, code);
+            self.withdraw(cx, turn, code);
         }
     }
 
     /// Takes code out, with its domain and all it owns.
-    pub fn remove_code(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
+    pub fn remove_code(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest) -> bool {
         self.objects.remove(code);
         self.objects.remove(&CredentialSet::name_for(code));
-        self.withdraw(turn, code)
+        self.withdraw(cx, turn, code)
     }
 
-    /// Takes out of service all code whose domain is this one or below it; says how much that is.
-    pub(super) fn withdraw_codes_of(&mut self, turn: &mut Turn<'_>, top: DomainId) -> usize {
-        let core = &self.core;
-        let of_it = |code: &Code| matches!(code, Code::Ready(ready) if core.domains.is_within(ready.domain, top));
+    /// A domain has ended: its code goes out of service; says how much that is.
+    pub(super) fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId) -> usize {
+        let of_it = |code: &Code| matches!(code, Code::Ready(ready) if ready.domain == domain);
         let names: Vec<Digest> = self.codes.iter().filter(|(_, code)| of_it(code)).map(|(name, _)| *name).collect();
-        names.iter().filter(|name| self.withdraw(turn, name)).count()
+        names.iter().filter(|name| self.withdraw(cx, turn, name)).count()
     }
 
     /// Takes code out of service; the next capsule finds it anew.
-    pub(super) fn withdraw(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
+    pub(super) fn withdraw(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest) -> bool {
         match self.codes.remove(code) {
             Some(gone) => {
-                self.end(turn, code, gone);
+                self.end(cx, turn, code, gone);
                 true
             }
             None => false,
@@ -261,69 +275,69 @@ impl Node {
     }
 
     /// Repeats requests that were not answered, and gives up.
-    pub(super) fn expire_fetches(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn expire_fetches(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         let (steps, given) = self.fetch.expire(turn.now);
-        self.give_up(turn, given);
-        self.take_steps(turn, steps);
+        self.give_up(cx, turn, given);
+        self.take_steps(cx, turn, steps);
     }
 
-    pub(super) fn give_up(&mut self, turn: &mut Turn<'_>, given: impl IntoIterator<Item = Given>) {
+    pub(super) fn give_up(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, given: impl IntoIterator<Item = Given>) {
         let mut any = false;
         for Given { frame, reason } in given {
-            self.drop(turn, frame, reason);
+            cx.drop(turn, frame, reason);
             any = true;
         }
         if any {
-            self.forget_coming(turn);
+            self.forget_coming(cx, turn);
         }
     }
 
-    pub(super) fn refuse(&mut self, turn: &mut Turn<'_>, code: Digest, why: String) {
+    pub(super) fn refuse(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, why: String) {
         // Linkers, verifiers and compilers quote what the code says of itself.
         let why = shown(&why).to_string();
-        tracing::warn!(node = self.core.name, code = %code.short(), why, "code refused");
+        tracing::warn!(node = cx.core.name, code = %code.short(), why, "code refused");
         let reason = Reason::CodeRefused;
-        self.enter(turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
+        self.enter(cx, turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
         self.fetch.end_beside(&code);
-        self.unlink(turn, code);
+        cx.unlink(turn, code);
         for frame in self.fetch.settle(code) {
-            self.drop(turn, frame, Reason::CodeRefused);
+            cx.drop(turn, frame, Reason::CodeRefused);
         }
     }
 
-    pub(super) fn enter(&mut self, turn: &mut Turn<'_>, name: Digest, code: Code) {
+    pub(super) fn enter(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, name: Digest, code: Code) {
         if let Some((name, gone)) = self.codes.enter(name, code, turn.now) {
-            self.end(turn, &name, gone);
+            self.end(cx, turn, &name, gone);
         }
     }
 
-    fn end(&mut self, turn: &mut Turn<'_>, name: &Digest, code: Code) {
+    fn end(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, name: &Digest, code: Code) {
         if code.bpf().is_some() {
             turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
             self.fetch.end_beside(name);
         }
         if let Code::Ready(ready) = code {
-            let core = &mut self.core;
+            let core = &mut cx.core;
             core.state.forget(&mut core.domains, ready.domain);
             core.domains.end(ready.domain);
-            self.core.pools.end(ready.domain);
+            cx.core.pools.end(ready.domain);
             turn.runtime.release(ready.slot);
-            self.leave_path(turn, ready.domain);
+            cx.leave_path(turn, ready.domain);
         }
     }
 
     /// A capsule that waited goes its way.
-    fn process_again(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
+    fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame) {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::Malformed);
         };
         let injected = header.previous.is_unspecified();
         let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
         let source = (!injected).then_some(source);
-        if !injected && header.bound > self.ceiling(frame.port).unsigned {
-            self.clamp_capsule(turn, &mut frame, &mut header);
+        if !injected && header.bound > cx.ceiling(frame.port).unsigned {
+            self.clamp_capsule(cx, turn, &mut frame, &mut header);
         }
-        let from = self.neighbour_index(source);
-        self.process(turn, frame, &header, source, from);
+        let from = Sender { source, index: cx.neighbour_index(source) };
+        self.process(cx, turn, frame, &header, from);
     }
 }

@@ -1,6 +1,6 @@
 //! The NodeOS interface, bound to a domain of this node.
 //!
-//! [`Os`] is what [`NodeOs`] is for environments of the node: a node, a turn, and in whose name. Every call
+//! [`Os`] is what [`NodeOs`] is for environments of the node: what they are called with, a turn, and in whose name. Every call
 //! first sees to it that what it is given exists and is of the caller's subtree of domains.
 
 use super::cuts::withdraw;
@@ -8,7 +8,7 @@ use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};
 use super::hosts::Environment;
 use super::output::{Effect, Turn};
-use super::{Node, channels};
+use super::{Cx, Environments, Node, channels};
 use crate::clean::is_clean;
 use crate::core::domain::Domain;
 use crate::core::reason::Reason;
@@ -31,27 +31,32 @@ const TITLE_MAX: usize = 64;
 /// How long the domains of a pool that a domain got at its creation may stay over its limit, in milliseconds.
 const DEADLINE_MS: u32 = 100;
 
+/// What has happened to domains and waits for their environments to be told: one overrun for each pool.
+const UNTOLD_MAX: usize = 1024;
+
 /// The NodeOS interface in the name of a domain.
 pub struct Os<'a, 't> {
-    node: &'a mut Node,
+    cx: &'a mut Cx,
     turn: &'a mut Turn<'t>,
     caller: DomainId,
+    /// Away while one of them is being called: what a call leaves to be done with them is done when that has returned.
+    environments: Option<&'a mut Environments>,
 }
 
 impl Node {
     /// The interface in the name of `caller`.
     pub fn os<'a, 't>(&'a mut self, turn: &'a mut Turn<'t>, caller: DomainId) -> Os<'a, 't> {
-        Os { node: self, turn, caller }
+        Os { cx: &mut self.cx, turn, caller, environments: Some(&mut self.environments) }
     }
 
     /// The root of the node's domains.
     pub fn root_domain(&self) -> DomainId {
-        self.core.domains.root()
+        self.cx.core.domains.root()
     }
 
     /// A new host in a process of its own, and the domain that is its, below the root.
     pub fn connect(&mut self, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
-        let host = self.hosts.add_remote().ok_or(Error::Full)?;
+        let host = self.environments.hosts.add_remote().ok_or(Error::Full)?;
         self.found_host(host, title, role)
     }
 
@@ -62,25 +67,62 @@ impl Node {
         role: &Role,
         environment: Box<dyn Environment>,
     ) -> Result<(HostId, DomainId), Error> {
-        let host = self.hosts.add_local(environment).ok_or(Error::Full)?;
+        let host = self.environments.hosts.add_local(environment).ok_or(Error::Full)?;
         self.found_host(host, title, role)
     }
 
     /// Puts another environment in the place of the one that runs a domain; false if that is none of this process.
     pub fn replace_environment(&mut self, domain: DomainId, environment: Box<dyn Environment>) -> bool {
-        let host = self.core.domains.by_id(domain).map(|domain| domain.host);
-        host.is_some_and(|host| self.hosts.replace(host, environment))
+        let host = self.cx.core.domains.by_id(domain).map(|domain| domain.host);
+        host.is_some_and(|host| self.environments.hosts.replace(host, environment))
     }
 
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
         let root = self.root_domain();
         let role = Arc::new(role.clone());
-        match title_of(title).and_then(|title| self.add_domain(root, title, host, (&role, role.grants), None)) {
+        match title_of(title).and_then(|title| self.cx.add_domain(root, title, host, (&role, role.grants), None)) {
             Ok(domain) => Ok((host, domain)),
             Err(error) => {
-                self.hosts.remove(host);
+                self.environments.hosts.remove(host);
                 Err(error)
             }
+        }
+    }
+
+    /// Tells domains of their events that are due.
+    pub(super) fn expire_events(&mut self, turn: &mut Turn<'_>) {
+        if self.cx.control.events.is_empty() {
+            return;
+        }
+        let mut due = core::mem::take(&mut self.cx.control.due);
+        self.cx.control.events.expire(turn.now, &mut |domain, event, argument| due.push((domain, event, argument)));
+        for (domain, event, argument) in due.drain(..) {
+            // An event of the same moment may have ended it.
+            if self.cx.core.domains.by_id(domain).is_some() {
+                self.environments.upcall(&mut self.cx, turn, domain, Upcall::Event { event, argument });
+                self.environments.settle(&mut self.cx, turn);
+            }
+        }
+        self.cx.control.due = due;
+    }
+}
+
+impl Cx {
+    /// Domains whose pools are over their limits are to be told, and those end that have not obeyed in time.
+    pub(super) fn look_after_pools(&mut self, turn: &mut Turn<'_>) {
+        if self.core.pools.is_quiet() {
+            return;
+        }
+        let untold = &mut self.control.untold;
+        self.core.pools.tell(turn.now, |domain, pool, deadline| {
+            if untold.len() < UNTOLD_MAX {
+                untold.push((domain, Upcall::Overrun { pool, deadline }));
+            }
+        });
+        for domain in self.core.pools.due(turn.now) {
+            tracing::warn!(node = self.core.name, domain = domain.0, "domain ended: over its memory for too long");
+            self.fell(domain, EndedBy::Node);
+            self.end_domain(turn, domain, |_| true);
         }
     }
 
@@ -110,39 +152,6 @@ impl Node {
         Ok(id)
     }
 
-    /// Tells domains whose pools are over their limits, and ends those that have not obeyed in time.
-    pub(super) fn look_after_pools(&mut self, turn: &mut Turn<'_>) {
-        if self.core.pools.is_quiet() {
-            return;
-        }
-        let mut told = Vec::new();
-        self.core.pools.tell(turn.now, |domain, pool, deadline| told.push((domain, pool, deadline)));
-        for (domain, pool, deadline) in told {
-            self.upcall(turn, domain, Upcall::Overrun { pool, deadline });
-        }
-        for domain in self.core.pools.due(turn.now) {
-            tracing::warn!(node = self.core.name, domain = domain.0, "domain ended: over its memory for too long");
-            self.fell(domain, EndedBy::Node);
-            self.end_domain(turn, domain, true);
-        }
-    }
-
-    /// Tells domains of their events that are due.
-    pub(super) fn expire_events(&mut self, turn: &mut Turn<'_>) {
-        if self.events.is_empty() {
-            return;
-        }
-        let mut due = core::mem::take(&mut self.due);
-        self.events.expire(turn.now, &mut |domain, event, argument| due.push((domain, event, argument)));
-        for (domain, event, argument) in due.drain(..) {
-            // An event of the same moment may have ended it.
-            if self.core.domains.by_id(domain).is_some() {
-                self.upcall(turn, domain, Upcall::Event { event, argument });
-            }
-        }
-        self.due = due;
-    }
-
     fn count_channel(&mut self, domain: DomainId, change: i32) {
         if let Some(domain) = self.core.domains.of(domain) {
             domain.channels = domain.channels.saturating_add_signed(change);
@@ -156,11 +165,22 @@ pub(super) fn title_of(title: &str) -> Result<String, Error> {
     if fits { Ok(title.to_owned()) } else { Err(Error::Invalid) }
 }
 
-impl Os<'_, '_> {
+impl<'a, 't> Os<'a, 't> {
+    /// For an environment that is being called.
+    pub(super) fn within(cx: &'a mut Cx, turn: &'a mut Turn<'t>, caller: DomainId) -> Os<'a, 't> {
+        Os { cx, turn, caller, environments: None }
+    }
+
+    fn settle(&mut self) {
+        if let Some(environments) = &mut self.environments {
+            environments.settle(self.cx, self.turn);
+        }
+    }
+
     /// Whether the caller may use what is this domain's.
     #[inline]
     fn may(&self, domain: DomainId) -> Result<(), Error> {
-        let core = &self.node.core;
+        let core = &self.cx.core;
         if core.domains.by_id(domain).is_none() {
             return Err(Error::Stale);
         }
@@ -168,33 +188,33 @@ impl Os<'_, '_> {
     }
 
     fn owner_of_in(&self, channel: InChanId) -> Result<DomainId, Error> {
-        let domain = self.node.channels.ins.get(channel).ok_or(Error::Stale)?.domain;
+        let domain = self.cx.graphs.channels.ins.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain).map(|()| domain)
     }
 
     /// The domain that an outgoing channel is of, if the caller may use it.
     #[inline]
     pub fn owner_of_out(&self, channel: OutChanId) -> Result<DomainId, Error> {
-        let domain = self.node.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
+        let domain = self.cx.graphs.channels.outs.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain).map(|()| domain)
     }
 
     /// Charges memory that the node holds for a domain, until that ends.
     pub fn charge(&mut self, domain: DomainId, bytes: u64) -> Result<(), Error> {
         self.may(domain)?;
-        self.node.settle_hand();
-        self.node.core.pools.charge(domain, bytes)
+        self.cx.settle_hand();
+        self.cx.core.pools.charge(domain, bytes)
     }
 
     /// Takes a packet of a domain's away that goes nowhere.
     pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
-        self.node.let_go(domain);
-        self.node.drop_in(self.turn, frame, reason, domain);
+        self.cx.let_go(domain);
+        self.cx.drop_in(self.turn, frame, reason, domain);
     }
 
     fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Filter, Vec<Module>), Error> {
         self.may(domain)?;
-        let core = &self.node.core;
+        let core = &self.cx.core;
         let owner = core.domains.by_id(domain).ok_or(Error::Stale)?;
         if owner.channels >= u32::from(owner.grants.channels) {
             return Err(Error::Limit);
@@ -213,10 +233,10 @@ impl Os<'_, '_> {
 impl Os<'_, '_> {
     /// Who runs a new domain, and what the security module lets it have, with as many threads as were asked for.
     fn granted(&self, parent: DomainId, title: &str, spec: &DomainSpec) -> Result<(HostId, Arc<Role>, Grants), Error> {
-        let core = &self.node.core;
+        let core = &self.cx.core;
         let host = core.domains.by_id(parent).ok_or(Error::Stale)?.host;
         let creator = &core.domains.by_id(self.caller).ok_or(Error::Stale)?.role;
-        let role = self.node.roles.domain(&self.node.core.name, title, creator, spec.role.as_deref());
+        let role = self.cx.control.roles.domain(&self.cx.core.name, title, creator, spec.role.as_deref());
         let role = role.map_err(|refused| refused.error())?;
         let grants = role.grants.with_threads(&spec.threads).filter(|_| core.domains.has_room(parent));
         let grants = grants.ok_or(Error::Limit)?;
@@ -225,13 +245,13 @@ impl Os<'_, '_> {
 
     /// Whether a pool is a domain's, or one's above it.
     fn owned_above(&self, pool: PoolId, domain: DomainId) -> Result<(), Error> {
-        let core = &self.node.core;
-        let owner = self.node.core.pools.owner(pool).ok_or(Error::Stale)?;
+        let core = &self.cx.core;
+        let owner = self.cx.core.pools.owner(pool).ok_or(Error::Stale)?;
         if core.domains.is_within(domain, owner) { Ok(()) } else { Err(Error::Denied) }
     }
 
     fn may_pool(&self, pool: PoolId) -> Result<(), Error> {
-        self.may(self.node.core.pools.owner(pool).ok_or(Error::Stale)?)
+        self.may(self.cx.core.pools.owner(pool).ok_or(Error::Stale)?)
     }
 }
 
@@ -252,24 +272,29 @@ impl NodeOs for Os<'_, '_> {
             // Its users end before its owner: so a pool is never left behind.
             self.owned_above(pool, parent)?;
         }
-        self.node.add_domain(parent, title, host, (&role, grants), spec.pool)
+        self.cx.add_domain(parent, title, host, (&role, grants), spec.pool)
     }
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
         self.may(domain)?;
-        if domain == self.node.root_domain() {
+        if domain == self.cx.core.domains.root() {
             return Err(Error::Denied);
         }
-        self.node.end_domain(self.turn, domain, domain != self.caller);
+        // Who ends a domain of its own knows.
+        let within = self.environments.is_none();
+        let own = self.cx.core.domains.by_id(self.caller).map(|caller| caller.host).filter(|_| within);
+        let tell = domain != self.caller;
+        self.cx.end_domain(self.turn, domain, |host| tell && Some(host) != own);
+        self.settle();
         Ok(())
     }
 
     fn domain_usage(&mut self, domain: DomainId) -> Result<(Usage, u64), Error> {
         self.may(domain)?;
-        self.node.settle_hand();
-        let core = &self.node.core;
+        self.cx.settle_hand();
+        let core = &self.cx.core;
         let usage = core.domains.by_id(domain).ok_or(Error::Stale)?.usage();
-        Ok((usage, self.node.core.pools.held_by(domain)))
+        Ok((usage, self.cx.core.pools.held_by(domain)))
     }
 
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error> {
@@ -277,27 +302,28 @@ impl NodeOs for Os<'_, '_> {
             self.may_pool(parent)?;
             self.owned_above(parent, self.caller)?;
         }
-        let core = &self.node.core;
+        let core = &self.cx.core;
         let caller = core.domains.by_id(self.caller).ok_or(Error::Stale)?;
         if spec.limit_bytes > caller.grants.memory_bytes {
             return Err(Error::Limit);
         }
         // What is not part of a pool that the caller has is part of the caller's own, so that it is granted but once.
-        let parent = spec.parent.or(self.node.core.pools.of_domain(self.caller));
-        self.node.core.pools.create(self.caller, &MemPoolSpec { parent, ..*spec })
+        let parent = spec.parent.or(self.cx.core.pools.of_domain(self.caller));
+        self.cx.core.pools.create(self.caller, &MemPoolSpec { parent, ..*spec })
     }
 
     fn mempool_destroy(&mut self, pool: PoolId) -> Result<(), Error> {
         self.may_pool(pool)?;
-        self.node.settle_hand();
-        self.node.core.pools.destroy(pool)
+        self.cx.settle_hand();
+        self.cx.core.pools.destroy(pool)
     }
 
     fn mempool_charge(&mut self, pool: PoolId, bytes: i64) -> Result<(), Error> {
         self.may_pool(pool)?;
-        self.node.settle_hand();
-        let charged = self.node.core.pools.charge_direct(pool, bytes);
-        self.node.look_after_pools(self.turn);
+        self.cx.settle_hand();
+        let charged = self.cx.core.pools.charge_direct(pool, bytes);
+        self.cx.look_after_pools(self.turn);
+        self.settle();
         charged
     }
 
@@ -313,26 +339,26 @@ impl NodeOs for Os<'_, '_> {
         }
         let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
         let told = filter.clone();
-        let channel = self.node.channels.add_in(domain, (filter, modules), spec)?;
-        if let Err(error) = self.node.announce_filter(&told) {
-            self.node.channels.remove_in(channel);
+        let channel = self.cx.graphs.channels.add_in(domain, (filter, modules), spec)?;
+        if let Err(error) = self.cx.announce_filter(&told) {
+            self.cx.graphs.channels.remove_in(channel);
             return Err(error);
         }
         self.turn.out.effects.push(effect);
-        self.node.count_channel(domain, 1);
+        self.cx.count_channel(domain, 1);
         Ok(channel)
     }
 
     fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
         let domain = self.owner_of_in(channel)?;
-        if let Some(cut) = self.node.channels.ins.get(channel).and_then(|channel| channel.cut) {
-            self.node.end_cut(cut);
+        if let Some(cut) = self.cx.graphs.channels.ins.get(channel).and_then(|channel| channel.cut) {
+            self.cx.end_cut(cut);
         }
-        if let Some(gone) = self.node.channels.remove_in(channel) {
-            withdraw(&mut self.node.halves, &gone.filter);
+        if let Some(gone) = self.cx.graphs.channels.remove_in(channel) {
+            withdraw(&mut self.cx.graphs.halves, &gone.filter);
             let filter = Box::new(gone.into_filter());
             self.turn.out.effects.push(Effect::Channel { filter, exists: false });
-            self.node.count_channel(domain, -1);
+            self.cx.count_channel(domain, -1);
         }
         Ok(())
     }
@@ -346,32 +372,32 @@ impl NodeOs for Os<'_, '_> {
             return Err(Error::Exists);
         }
         let target = Target::of(&filter)?;
-        let core = &self.node.core;
+        let core = &self.cx.core;
         if target.source.is_some_and(|source| !core.topology.is_own(source)) {
             return Err(Error::Denied);
         }
         if core.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
             return Err(Error::Limit);
         }
-        let channel = self.node.channels.add_out(domain, (target, modules), spec)?;
-        self.node.count_channel(domain, 1);
+        let channel = self.cx.graphs.channels.add_out(domain, (target, modules), spec)?;
+        self.cx.count_channel(domain, 1);
         Ok(channel)
     }
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
         let domain = self.owner_of_out(channel)?;
-        self.node.end_cuts_to(channel);
-        self.node.channels.remove_out(channel);
-        self.node.count_channel(domain, -1);
+        self.cx.end_cuts_to(channel);
+        self.cx.graphs.channels.remove_out(channel);
+        self.cx.count_channel(domain, -1);
         Ok(())
     }
 
     fn outchan_send(&mut self, channel: OutChanId, to: Destination, frame: Frame) -> Result<(), (Frame, Error)> {
         match self.owner_of_out(channel) {
             Ok(domain) => {
-                let sent = self.node.send_out(self.turn, channel, to, frame);
+                let sent = self.cx.send_out(self.turn, channel, to, frame);
                 if sent.is_ok() {
-                    self.node.let_go(domain);
+                    self.cx.let_go(domain);
                 }
                 sent
             }
@@ -382,32 +408,32 @@ impl NodeOs for Os<'_, '_> {
     fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error> {
         self.owner_of_in(from)?;
         self.owner_of_out(to)?;
-        let cut = self.node.channels.add_cut(from, to)?;
-        self.node.begin_cut(cut);
+        let cut = self.cx.graphs.channels.add_cut(from, to)?;
+        self.cx.begin_cut(cut);
         Ok(cut)
     }
 
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error> {
-        let domain = self.node.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
+        let domain = self.cx.graphs.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain)?;
-        self.node.end_cut(channel);
-        self.node.channels.remove_cut(channel);
+        self.cx.end_cut(channel);
+        self.cx.graphs.channels.remove_cut(channel);
         Ok(())
     }
 
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {
         self.may(domain)?;
-        let granted = self.node.core.domains.by_id(domain).map(|it| it.grants.events);
-        if self.node.events.count(domain) >= granted.unwrap_or(0) {
+        let granted = self.cx.core.domains.by_id(domain).map(|it| it.grants.events);
+        if self.cx.control.events.count(domain) >= granted.unwrap_or(0) {
             return Err(Error::Limit);
         }
         let due = self.turn.now.saturating_add(delay_ms.saturating_mul(1_000_000));
-        self.node.events.schedule(domain, due, argument)
+        self.cx.control.events.schedule(domain, due, argument)
     }
 
     fn event_cancel(&mut self, event: EventId) -> Result<(), Error> {
-        self.may(self.node.events.owner(event).ok_or(Error::Stale)?)?;
-        self.node.events.cancel(event).map(drop).ok_or(Error::Stale)
+        self.may(self.cx.control.events.owner(event).ok_or(Error::Stale)?)?;
+        self.cx.control.events.cancel(event).map(drop).ok_or(Error::Stale)
     }
 
     fn time_now(&self) -> u64 {
@@ -416,13 +442,13 @@ impl NodeOs for Os<'_, '_> {
 
     fn packet_alloc(&mut self, domain: DomainId) -> Result<Frame, Error> {
         self.may(domain)?;
-        self.node.settle_hand();
-        self.node.core.pools.charge(domain, BUFFER)?;
+        self.cx.settle_hand();
+        self.cx.core.pools.charge(domain, BUFFER)?;
         Ok(self.turn.out.pool.take())
     }
 
     fn packet_free(&mut self, domain: DomainId, frame: Frame) {
-        self.node.let_go(domain);
+        self.cx.let_go(domain);
         self.turn.out.pool.give(frame);
     }
 }

@@ -1,6 +1,6 @@
 //! The way out of channels: headers, next hops, modules, bandwidth.
 
-use super::Node;
+use super::Cx;
 use super::output::Turn;
 use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
@@ -14,7 +14,7 @@ use crate::topology::NextHop;
 use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 
 /// How a packet of an outgoing channel is sent: says by which port, or gives it back.
-type Sending<'a> = &'a mut dyn FnMut(&mut Node, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>;
+type Sending<'a> = &'a mut dyn FnMut(&mut Cx, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>;
 
 /// Hops that a packet of a channel may go.
 const HOPS: u8 = 64;
@@ -26,7 +26,7 @@ pub(super) struct Carried {
     pub(super) ends: [(Addr, u16); 2],
 }
 
-impl Node {
+impl Cx {
     /// Puts the headers of an outgoing channel around a payload, and sends it. Says by which port.
     pub(super) fn send_target(
         &mut self,
@@ -164,7 +164,7 @@ impl Node {
             Ok(sent) => return sent.map_err(|frame| (frame, Error::Again)),
             Err(frame) => frame,
         };
-        let Some(domain) = self.channels.outs.get(channel).map(|out| out.domain) else {
+        let Some(domain) = self.graphs.channels.outs.get(channel).map(|out| out.domain) else {
             return Err((frame, Error::Stale));
         };
         let before = turn.out.frames.len();
@@ -172,8 +172,8 @@ impl Node {
             turn,
             channel,
             frame,
-            &mut |node: &mut Node, turn: &mut Turn<'_>, frame, target: &Target| {
-                node.send_target(turn, frame, target, to, None)
+            &mut |cx: &mut Cx, turn: &mut Turn<'_>, frame, target: &Target| {
+                cx.send_target(turn, frame, target, to, None)
             },
         );
         if sent.is_ok()
@@ -197,10 +197,10 @@ impl Node {
         mut frame: Frame,
     ) -> Result<Result<(), Frame>, Frame> {
         let core = &mut self.core;
-        let Some(out) = self.channels.outs.get_mut(channel) else {
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
             return Err(frame);
         };
-        let (length, changes) = (frame.len(), core.topology.changes().wrapping_add(self.resolver.changes()));
+        let (length, changes) = (frame.len(), core.topology.changes().wrapping_add(core.resolver.changes()));
         if !out.head.holds(turn.now, changes, length) {
             return Err(frame);
         }
@@ -219,17 +219,17 @@ impl Node {
     /// Keeps the headers of the frame that was sent last, which was this channel's, if all its packets go where that went.
     #[cold]
     pub(super) fn keep_head(&mut self, turn: &Turn<'_>, channel: OutChanId) {
-        let Some(target) = self.channels.outs.get(channel).map(|out| out.target) else { return };
+        let Some(target) = self.graphs.channels.outs.get(channel).map(|out| out.target) else { return };
         let to_one = target.destination.filter(|_| target.layer != Layer::Udp || target.destination_port.is_some());
         let Some((to, frame)) = to_one.zip(turn.out.frames.last()) else { return };
         let Some((next, _)) = self.next_of(target.port, to) else { return };
         let via = if next.via.is_unspecified() { to } else { next.via };
-        let Some(until) = self.resolver.fresh_until(turn.now, next.port, via) else { return };
+        let Some(until) = self.core.resolver.fresh_until(turn.now, next.port, via) else { return };
         let Some(ip) = Layers::of(frame.bytes()).and_then(|layers| layers.ip) else { return };
         let core = &self.core;
-        let Some(out) = self.channels.outs.get_mut(channel) else { return };
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else { return };
         let Some(port) = core.topology.port(next.port).filter(|_| frame.port == next.port) else { return };
-        let changes = core.topology.changes().wrapping_add(self.resolver.changes());
+        let changes = core.topology.changes().wrapping_add(self.core.resolver.changes());
         out.head.keep(frame, target.layer, (ip.source, ip.destination), port.mtu, (until, changes));
     }
 
@@ -243,7 +243,7 @@ impl Node {
         send: Sending<'_>,
     ) -> Result<PortId, (Frame, Reason)> {
         let core = &mut self.core;
-        let Some(out) = self.channels.outs.get_mut(channel) else {
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
             return Err((frame, Reason::NoApplication));
         };
         let (length, target) = (frame.len(), out.target);
@@ -256,16 +256,16 @@ impl Node {
             self.count_sent(channel, length, sent.is_ok());
             return sent;
         }
-        let mut all = core::mem::take(&mut self.payloads[1]);
+        let mut all = core::mem::take(&mut self.graphs.payloads[1]);
         all.push(frame);
         let mut failed = None;
         for module in out.modules.iter_mut().rev() {
-            let mut processed = core::mem::take(&mut self.processed);
+            let mut processed = core::mem::take(&mut self.graphs.processed);
             for frame in all.drain(..) {
                 let mut stage = Stage { now: turn.now, from: 0, pool: &mut turn.out.pool, out: &mut processed };
                 failed = module.send(&mut stage, frame).err().or(failed);
             }
-            self.processed = core::mem::replace(&mut all, processed);
+            self.graphs.processed = core::mem::replace(&mut all, processed);
         }
         let mut last = Err(Reason::TooBig);
         for frame in all.drain(..) {
@@ -275,7 +275,7 @@ impl Node {
                 Err(refused) => failed = Some(refused),
             }
         }
-        self.payloads[1] = all;
+        self.graphs.payloads[1] = all;
         self.count_sent(channel, length, failed.is_none());
         match (failed, last) {
             (Some(refused), _) => Err(refused),
@@ -285,7 +285,7 @@ impl Node {
     }
 
     pub(super) fn count_sent(&mut self, channel: OutChanId, length: usize, sent: bool) {
-        match self.channels.outs.get_mut(channel) {
+        match self.graphs.channels.outs.get_mut(channel) {
             Some(out) if sent => out.traffic.count(length),
             Some(out) => out.traffic.dropped += 1,
             None => {}

@@ -5,10 +5,10 @@
 //! then dropped under [`Reason::Removed`], before anything of them is looked at. A domain whose channels bring more than its role
 //! lets in ends for the same reason, with all that it owns.
 
-use super::Node;
 use super::codes::Code;
 use super::ending::EndedBy;
 use super::output::Turn;
+use super::{Capsules, Cx, Node};
 use crate::core::reason::Reason;
 use crate::core::state_store;
 use crate::trust::limits::{Limits, OverBudget};
@@ -25,9 +25,20 @@ pub(super) fn held_by_code(limits: &Limits, state_entries: u32) -> u64 {
 }
 
 impl Node {
+    /// Ends domains whose roles have them end, between two packets.
+    pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
+        for domain in core::mem::take(&mut self.cx.core.overdue) {
+            tracing::warn!(node = self.cx.core.name, domain = domain.0, "domain ended: over its budget for too long");
+            self.cx.fell(domain, EndedBy::Node);
+            self.end_domain(turn, domain, true);
+        }
+    }
+}
+
+impl Capsules {
     /// Looks at what all codes have used, and charges their domains what they hold: their memory, and their soft state as it is.
-    pub(super) fn look_at_budgets(&mut self, turn: &mut Turn<'_>) {
-        let core = &mut self.core;
+    pub(super) fn look_at_budgets(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let core = &mut cx.core;
         let mut over: Vec<(Digest, u32)> = Vec::new();
         for (name, ready) in self.codes.ready() {
             let Some(domain) = core.domains.of(ready.domain) else { continue };
@@ -41,24 +52,15 @@ impl Node {
             }
         }
         for (code, removed_s) in over {
-            self.remove_for_budget(turn, code, removed_s);
+            self.remove_for_budget(cx, turn, code, removed_s);
         }
     }
 
-    /// Ends domains whose roles have them end, between two packets.
-    pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
-        for domain in core::mem::take(&mut self.overdue) {
-            tracing::warn!(node = self.core.name, domain = domain.0, "domain ended: over its budget for too long");
-            self.fell(domain, EndedBy::Node);
-            self.end_domain(turn, domain, true);
-        }
-    }
-
-    fn remove_for_budget(&mut self, turn: &mut Turn<'_>, code: Digest, removed_s: u32) {
-        tracing::warn!(node = self.core.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
-        self.withdraw(turn, &code);
+    fn remove_for_budget(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, removed_s: u32) {
+        tracing::warn!(node = cx.core.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
+        self.withdraw(cx, turn, &code);
         let until = turn.now + u64::from(removed_s) * SECOND;
         let why = format!("it stayed over its budget and was removed for {removed_s} s");
-        self.enter(turn, code, Code::Refused { until, why, reason: Reason::Removed });
+        self.enter(cx, turn, code, Code::Refused { until, why, reason: Reason::Removed });
     }
 }

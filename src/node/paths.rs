@@ -9,7 +9,8 @@
 //! that costs the node (after Druschel and Banga, *Lazy receiver processing*, OSDI 1996, where such work waits for the receiver's turn instead).
 
 use super::output::Turn;
-use super::{Node, Reason};
+use super::running::Sender;
+use super::{Capsules, Cx, Node, Reason};
 use crate::code::fetch::Source;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::frame::{Frame, Payer};
@@ -234,54 +235,49 @@ impl Paths {
 impl Node {
     /// How the CPU is divided among domains from now on. Packets that wait are not dropped.
     pub fn set_scheduler(&mut self, policy: Policy, now: u64) {
-        self.paths.scheduler = (policy != Policy::Fifo || self.has_work()).then(|| PathScheduler::new(policy));
-        for at in 0..self.paths.queues.len() {
-            let Queue { domain, length, .. } = self.paths.queues[at];
-            self.enter_path(domain, now);
+        self.cx.order.paths.scheduler =
+            (policy != Policy::Fifo || self.cx.has_work()).then(|| PathScheduler::new(policy));
+        for at in 0..self.cx.order.paths.queues.len() {
+            let Queue { domain, length, .. } = self.cx.order.paths.queues[at];
+            self.cx.enter_path(domain, now);
             if length > 0 {
-                self.wake_path(domain, now);
+                self.cx.wake_path(domain, now);
             }
         }
     }
 
     /// How the CPU is divided.
     pub fn scheduler(&self) -> Policy {
-        self.paths.scheduler.as_ref().map_or(Policy::Fifo, PathScheduler::policy)
-    }
-
-    /// Whether packets wait for [`Node::run_next`].
-    #[inline]
-    pub fn has_work(&self) -> bool {
-        self.paths.waiting > 0
+        self.cx.order.paths.scheduler.as_ref().map_or(Policy::Fifo, PathScheduler::policy)
     }
 
     /// What a domain has used.
     pub fn usage(&self, domain: DomainId) -> Option<Usage> {
-        Some(self.core.domains.by_id(domain)?.usage())
+        Some(self.cx.core.domains.by_id(domain)?.usage())
     }
 
     /// Packets of a domain that were done after their deadline.
     pub fn missed_deadlines(&self, domain: DomainId) -> u64 {
-        self.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))
+        self.cx.order.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))
     }
 
     /// Runs the packet whose turn it is.
     pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
-        let flow = self.paths.scheduler.as_mut()?.next(turn.now)?;
-        let domain = self.paths.queues.get(flow)?.domain;
-        let Some((frame, work, reserved)) = self.paths.pop(flow) else {
+        let flow = self.cx.order.paths.scheduler.as_mut()?.next(turn.now)?;
+        let domain = self.cx.order.paths.queues.get(flow)?.domain;
+        let Some((frame, work, reserved)) = self.cx.order.paths.pop(flow) else {
             return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, steps: 0 });
         };
         let payer = frame.payer;
         let steps = match work {
-            Work::Capsule(from) => self.run_capsule(turn, frame, from, domain),
+            Work::Capsule(from) => self.environments.capsules.run_capsule(&mut self.cx, turn, frame, from, domain),
             Work::Channel(channel) => {
-                match self.channels.ins.get_mut(channel) {
+                match self.cx.graphs.channels.ins.get_mut(channel) {
                     Some(known) => {
                         known.waiting -= 1;
-                        self.upcall_packet(turn, domain, channel, frame);
+                        self.environments.upcall_packet(&mut self.cx, turn, domain, channel, frame);
                     }
-                    None => self.drop_in(turn, frame, Reason::PathEnded, domain),
+                    None => self.cx.drop_in(turn, frame, Reason::PathEnded, domain),
                 }
                 0
             }
@@ -292,70 +288,66 @@ impl Node {
     /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn, measured and paid at once.
     pub fn run_turn(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let mut ran = self.run_next(turn)?;
-        while ran.packets < TURN && ran.steps < TURN_STEPS && self.paths.goes_on(ran.domain, ran.payer) {
-            let Some((frame, Work::Capsule(from), reserved)) = self.paths.pop(ran.domain.index()) else { break };
-            ran.steps += self.run_capsule(turn, frame, from, ran.domain);
+        while ran.packets < TURN && ran.steps < TURN_STEPS && self.cx.order.paths.goes_on(ran.domain, ran.payer) {
+            let Some((frame, Work::Capsule(from), reserved)) = self.cx.order.paths.pop(ran.domain.index()) else {
+                break;
+            };
+            ran.steps += self.environments.capsules.run_capsule(&mut self.cx, turn, frame, from, ran.domain);
             ran.reserved = ran.reserved.saturating_add(reserved);
             ran.packets += 1;
         }
         Some(ran)
     }
 
-    /// Runs a capsule that waited, and says how many steps its domain took for it.
-    fn run_capsule(&mut self, turn: &mut Turn<'_>, frame: Frame, from: u32, domain: DomainId) -> u64 {
-        let before = self.steps_of(domain);
-        match capsule::Header::parse(frame.bytes()) {
-            Ok(header) => {
-                // What begins here has no previous node.
-                let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
-                let source = (!header.previous.is_unspecified()).then_some(source);
-                self.process_now(turn, frame, &header, source, from);
-            }
-            Err(_) => self.drop(turn, frame, Reason::Malformed),
-        }
-        self.steps_of(domain).saturating_sub(before)
-    }
-
     /// So many packets were read and taken in at this cost, in nanoseconds.
     pub fn received(&mut self, packets: usize, cost: u64) {
-        if self.paths.is_queueing() && packets > 0 {
+        if self.cx.order.paths.is_queueing() && packets > 0 {
             let each = cost / packets as u64;
             // The mean of the last eight batches or so: one in which the worker was interrupted says little.
-            self.paths.intake = if self.paths.intake == 0 { each } else { (self.paths.intake * 7 + each) / 8 };
+            self.cx.order.paths.intake =
+                if self.cx.order.paths.intake == 0 { each } else { (self.cx.order.paths.intake * 7 + each) / 8 };
         }
-        self.entry.received(packets, cost);
+        self.cx.order.entry.received(packets, cost);
     }
 
     /// What a packet has cost, in nanoseconds; without a clock in steps, but always the same.
     pub fn ran(&mut self, ran: Ran, cost: u64, now: u64) {
         let flow = ran.domain.index();
-        self.entry.settle(ran.payer, now, ran.reserved, cost);
-        let queue = self.paths.queues.get_mut(flow);
+        self.cx.order.entry.settle(ran.payer, now, ran.reserved, cost);
+        let queue = self.cx.order.paths.queues.get_mut(flow);
         let (more, came) = queue.map_or((false, 0), |queue| (queue.length > 0, core::mem::take(&mut queue.came)));
-        let cost = cost + u64::from(came) * self.paths.intake;
-        if let Some(scheduler) = &mut self.paths.scheduler {
+        let cost = cost + u64::from(came) * self.cx.order.paths.intake;
+        if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
             scheduler.charge(flow, cost, more, now);
         }
-        if let Some(domain) = self.core.domains.of(ran.domain) {
+        if let Some(domain) = self.cx.core.domains.of(ran.domain) {
             domain.cpu_ns += cost;
         }
+    }
+}
+
+impl Cx {
+    /// Whether packets wait for [`Node::run_next`].
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.order.paths.waiting > 0
     }
 
     /// Lets a packet wait for its domain's turn, or drops it if too many wait.
     #[inline]
     pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) {
         let flow = domain.index();
-        if self.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
+        if self.order.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
             self.enter_path(domain, turn.now);
         }
-        self.paths.count_came(domain);
-        let room = QUEUE_MAX.min(WAITING_MAX - self.paths.waiting);
+        self.order.paths.count_came(domain);
+        let room = QUEUE_MAX.min(WAITING_MAX - self.order.paths.waiting);
         let channel = match work {
-            Work::Channel(channel) => self.channels.ins.get_mut(channel),
+            Work::Channel(channel) => self.graphs.channels.ins.get_mut(channel),
             Work::Capsule(_) => None,
         };
         let (Some(queue), false) =
-            (self.paths.queues.get_mut(flow), channel.as_ref().is_some_and(|channel| channel.is_full()))
+            (self.order.paths.queues.get_mut(flow), channel.as_ref().is_some_and(|channel| channel.is_full()))
         else {
             return self.drop_work(turn, domain, frame, work);
         };
@@ -365,29 +357,29 @@ impl Node {
         if let Some(channel) = channel {
             channel.waiting += 1;
         }
-        let reserved = self.entry.reserve(frame.payer, turn.now);
-        self.paths.push(flow, frame, work, reserved);
+        let reserved = self.order.entry.reserve(frame.payer, turn.now);
+        self.order.paths.push(flow, frame, work, reserved);
         self.wake_path(domain, turn.now);
     }
 
     /// A domain has ended: what waits for it goes.
     pub(super) fn leave_path(&mut self, turn: &mut Turn<'_>, domain: DomainId) {
         let flow = domain.index();
-        if self.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
+        if self.order.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
             return;
         }
-        if let Some(scheduler) = &mut self.paths.scheduler {
+        if let Some(scheduler) = &mut self.order.paths.scheduler {
             scheduler.leave(flow);
         }
-        while let Some((frame, _, reserved)) = self.paths.pop(flow) {
-            self.entry.settle(frame.payer, turn.now, reserved, 0);
+        while let Some((frame, _, reserved)) = self.order.paths.pop(flow) {
+            self.order.entry.settle(frame.payer, turn.now, reserved, 0);
             self.drop(turn, frame, Reason::PathEnded);
         }
     }
 
     #[inline(always)]
     fn wake_path(&mut self, domain: DomainId, now: u64) {
-        if let Some(scheduler) = &mut self.paths.scheduler {
+        if let Some(scheduler) = &mut self.order.paths.scheduler {
             scheduler.wake(domain.index(), now);
         }
     }
@@ -403,15 +395,15 @@ impl Node {
         let known = self.core.domains.by_id(domain);
         let share = share_of(&known.map_or(Grants::default(), |known| known.grants));
         let flow = domain.index();
-        if self.paths.queues.len() <= flow {
-            cache::make_room(&mut self.paths.queues, flow + 1);
-            self.paths.queues.resize(flow + 1, Queue { domain, first: NONE, last: NONE, length: 0, came: 0 });
+        if self.order.paths.queues.len() <= flow {
+            cache::make_room(&mut self.order.paths.queues, flow + 1);
+            self.order.paths.queues.resize(flow + 1, Queue { domain, first: NONE, last: NONE, length: 0, came: 0 });
         }
-        let queue = &mut self.paths.queues[flow];
+        let queue = &mut self.order.paths.queues[flow];
         if queue.domain != domain {
             (queue.domain, queue.came) = (domain, 0);
         }
-        if let Some(scheduler) = &mut self.paths.scheduler {
+        if let Some(scheduler) = &mut self.order.paths.scheduler {
             scheduler.enter(flow, share, now);
         }
     }
@@ -419,11 +411,28 @@ impl Node {
     #[cold]
     fn drop_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) {
         if let Work::Channel(channel) = work
-            && let Some(channel) = self.channels.ins.get_mut(channel)
+            && let Some(channel) = self.graphs.channels.ins.get_mut(channel)
         {
             channel.traffic.dropped += 1;
         }
         self.drop_in(turn, frame, Reason::PathFull, domain);
+    }
+}
+
+impl Capsules {
+    /// Runs a capsule that waited, and says how many steps its domain took for it.
+    fn run_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, from: u32, domain: DomainId) -> u64 {
+        let before = cx.steps_of(domain);
+        match capsule::Header::parse(frame.bytes()) {
+            Ok(header) => {
+                // What begins here has no previous node.
+                let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
+                let source = (!header.previous.is_unspecified()).then_some(source);
+                self.process_now(cx, turn, frame, &header, Sender { source, index: from });
+            }
+            Err(_) => cx.drop(turn, frame, Reason::Malformed),
+        }
+        cx.steps_of(domain).saturating_sub(before)
     }
 }
 

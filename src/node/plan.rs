@@ -3,9 +3,9 @@
 //! [`Os`] is all that the environment has of the node: its clock, its topology, frames to neighbours, messages to
 //! applications, and a domain for each principal, which pays.
 
-use super::Node;
 use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
+use super::{Cx, Environments, Node};
 use crate::classify::Native;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::reason::Reason;
@@ -47,7 +47,9 @@ enum RoleOf {
 
 /// The node, as its PLAN environment sees it during one call.
 struct Os<'a, 'b, 'c> {
-    node: &'a mut Node,
+    cx: &'a mut Cx,
+    /// Bytes of code that the environment of capsules keeps.
+    object_bytes: usize,
     turn: &'a mut Turn<'b>,
     top: DomainId,
     members: &'c mut Vec<Member>,
@@ -56,7 +58,7 @@ struct Os<'a, 'b, 'c> {
 impl Node {
     /// Ends the domain of a principal who has signed packets, if there is one; says how many that are.
     pub(super) fn end_plan_principal(&mut self, turn: &mut Turn<'_>, name: &str) -> usize {
-        let members = self.plan.as_deref_mut().map(|speaker| &mut speaker.members).into_iter().flatten();
+        let members = self.environments.plan.as_deref_mut().map(|speaker| &mut speaker.members).into_iter().flatten();
         let domains: Vec<DomainId> =
             members.filter(|member| member.name == name).filter_map(|member| member.domain.take()).collect();
         domains.iter().map(|domain| self.end_domain(turn, *domain, true).domains).sum()
@@ -68,19 +70,19 @@ impl Os<'_, '_, '_> {
     fn domain(&mut self, principal: usize) -> Option<&mut Domain> {
         let Member { name, role, domain } = self.members.get_mut(principal)?;
         // One that was ended begins anew with the next packet.
-        *domain = domain.filter(|id| self.node.core.domains.by_id(*id).is_some());
+        *domain = domain.filter(|id| self.cx.core.domains.by_id(*id).is_some());
         if domain.is_none() {
-            let roles = &self.node.roles;
+            let roles = &self.cx.control.roles;
             let role = match role {
                 RoleOf::Name(role) => roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone(),
                 RoleOf::Role(role) => role.clone(),
             };
             let created =
-                self.node.add_domain(self.top, format!("plan {name}"), HostId::NODE, (&role, role.grants), None);
+                self.cx.add_domain(self.top, format!("plan {name}"), HostId::NODE, (&role, role.grants), None);
             *domain = created.ok();
         }
         let id = (*domain)?;
-        self.node.core.domains.of(id)
+        self.cx.core.domains.of(id)
     }
 }
 
@@ -90,27 +92,27 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn topology(&self) -> &Topology {
-        &self.node.core.topology
+        &self.cx.core.topology
     }
 
     fn way(&mut self, to: Addr) -> Way {
-        *self.node.core.topology.way(to)
+        *self.cx.core.topology.way(to)
     }
 
     fn demands_signature(&self, port: PortId) -> bool {
-        self.node.demands(port).signed_plan
+        self.cx.demands(port).signed_plan
     }
 
     fn is_disowned(&self, principal: &PrincipalId) -> bool {
-        self.node.is_disowned(principal)
+        self.cx.is_disowned(principal)
     }
 
     fn random(&mut self) -> u64 {
-        self.node.core.rng.next_u64()
+        self.cx.core.rng.next_u64()
     }
 
     fn nonce(&mut self) -> u64 {
-        self.node.originate.numbers.draw_long()
+        self.cx.control.originate.numbers.draw_long()
     }
 
     fn room(&self, next: &Next) -> usize {
@@ -120,7 +122,7 @@ impl Environment for Os<'_, '_, '_> {
             Link::Ethernet { .. } if next.to.is_v4() => ipv4::HEADER + udp::HEADER,
             Link::Ethernet { .. } => ipv6::HEADER + udp::HEADER,
         };
-        let proof = if self.node.has_key(next.port, next.via) { PROOF } else { 0 };
+        let proof = if self.cx.has_key(next.port, next.via) { PROOF } else { 0 };
         port.mtu.min(self.turn.out.pool.capacity()).saturating_sub(anep::HEADER + around + proof)
     }
 
@@ -129,10 +131,10 @@ impl Environment for Os<'_, '_, '_> {
         match write(frame.room()) {
             Some(length) => {
                 frame.received(length);
-                frame.payer = self.node.current_payer();
-                self.node.send_plan(self.turn, frame, next);
+                frame.payer = self.cx.current_payer();
+                self.cx.send_plan(self.turn, frame, next);
             }
-            None => self.node.drop(self.turn, frame, Reason::TooBig),
+            None => self.cx.drop(self.turn, frame, Reason::TooBig),
         }
     }
 
@@ -150,7 +152,7 @@ impl Environment for Os<'_, '_, '_> {
         };
         let ingress = match self.turn.out.ingress {
             // Something that waited: it is still his who brought it.
-            Ingress::Node => self.node.ingress_of_payer(self.node.current_payer()),
+            Ingress::Node => self.cx.ingress_of_payer(self.cx.current_payer()),
             ingress => ingress,
         };
         let cause = Cause { ingress, principal };
@@ -164,7 +166,7 @@ impl Environment for Os<'_, '_, '_> {
         let Some(member) = self.members.get_mut(principal) else { return };
         let before = std::mem::replace(member, Member::new(name, RoleOf::Role(role.clone())));
         if let Some(domain) = before.domain {
-            self.node.end_domain(self.turn, domain, true);
+            self.cx.end_domain(self.turn, domain, |_| true);
         }
     }
 
@@ -176,7 +178,7 @@ impl Environment for Os<'_, '_, '_> {
 
     fn charge(&mut self, principal: usize, steps: u64, sent: u64) {
         let now = self.turn.now;
-        self.node.count_steps(steps);
+        self.cx.count_steps(steps);
         if let Some(domain) = self.domain(principal) {
             domain.charge_steps(now, steps);
             domain.counts.children += sent;
@@ -184,51 +186,51 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn payer(&self) -> Payer {
-        self.node.current_payer()
+        self.cx.current_payer()
     }
 
     fn on_behalf(&mut self, payer: Payer) {
-        self.node.set_behalf(self.turn.now, payer);
+        self.cx.set_behalf(self.turn.now, payer);
     }
 
     fn drop(&mut self, principal: usize, reason: Reason) {
         if let Some(domain) = self.domain(principal) {
             domain.counts.drops.count(reason);
         }
-        self.node.core.drops.count(reason);
+        self.cx.core.drops.count(reason);
         self.turn.out.event(0, super::EventKind::Dropped(reason));
     }
 
     fn heard(&mut self, addr: Addr, bytes: usize) {
-        self.node.note_heard(self.turn.now, addr, bytes);
+        self.cx.note_heard(self.turn.now, addr, bytes);
     }
 
     fn may_send(&mut self, to: Addr, port: Option<PortId>, bytes: usize) -> bool {
-        self.node.may_originate(self.turn.now, to, port, bytes)
+        self.cx.may_originate(self.turn.now, to, port, bytes)
     }
 
     fn expects(&self, neighbour: Addr, port: PortId) -> bool {
-        self.node.expects(neighbour, port)
+        self.cx.expects(neighbour, port)
     }
 
     fn could_send(&mut self, to: Addr, bytes: usize) -> bool {
-        self.node.could_originate(self.turn.now, to, bytes)
+        self.cx.could_originate(self.turn.now, to, bytes)
     }
 
     fn may_report(&mut self, to: Addr, bytes: usize) -> Result<(), Reason> {
-        self.node.may_report(self.turn.now, to, bytes)
+        self.cx.may_report(self.turn.now, to, bytes)
     }
 
     fn answered(&mut self, addr: Addr) {
-        self.node.originate.reach.answered(self.turn.now, addr);
+        self.cx.control.originate.reach.answered(self.turn.now, addr);
     }
 
     fn clamped(&mut self, from: &Neighbour, bound: u32, most: u32) {
-        self.node.note_clamped(self.turn, (from.port, from.addr), 0, (bound, most));
+        self.cx.note_clamped(self.turn, (from.port, from.addr), 0, (bound, most));
     }
 
     fn memory(&self, put: &mut dyn FnMut(&str, usize)) {
-        put("object-bytes", self.node.objects.bytes());
+        put("object-bytes", self.object_bytes);
         put("frames-ready", self.turn.out.pool.ready());
         put("neighbours", self.topology().neighbours.len());
         put("routes", self.topology().routes().len());
@@ -247,11 +249,11 @@ impl Node {
         if config.enabled {
             let plan = Plan::new(config);
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
-            let top = super::below_root(&mut self.core.domains, "plan");
-            super::own_channels(&mut self.channels, &mut self.core.domains, top, anep::type_id::PLAN);
+            let top = super::below_root(&mut self.cx.core.domains, "plan");
+            super::own_channels(&mut self.cx.graphs.channels, &mut self.cx.core.domains, top, anep::type_id::PLAN);
             let mut speaker = Box::new(Speaker { plan, top, members });
             speaker.plan.sweep(0);
-            self.plan = Some(speaker);
+            self.environments.plan = Some(speaker);
         }
     }
 
@@ -261,37 +263,140 @@ impl Node {
         turn: &mut Turn<'_>,
         work: impl FnOnce(&mut Plan, &mut dyn Environment) -> R,
     ) -> Option<R> {
-        let mut speaker = self.plan.take()?;
-        let Speaker { plan, top, members } = &mut *speaker;
-        let result = work(plan, &mut Os { node: self, turn, top: *top, members });
-        self.plan = Some(speaker);
+        let Environments { capsules, plan, .. } = &mut self.environments;
+        let Speaker { plan, top, members } = plan.as_deref_mut()?;
+        let (cx, object_bytes) = (&mut self.cx, capsules.objects.bytes());
+        let result = work(plan, &mut Os { cx, object_bytes, turn, top: *top, members });
+        self.environments.settle(&mut self.cx, turn);
         Some(result)
     }
 
     /// A PLAN message has come in: it begins the frame.
     pub(super) fn receive_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
         let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
-        let from = match self.source_of(turn.now, &frame, claimed, native.is_some()) {
+        let from = match self.cx.source_of(turn.now, &frame, claimed, native.is_some()) {
             Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
-            None => return self.drop(turn, frame, Reason::Stranger),
+            None => return self.cx.drop(turn, frame, Reason::Stranger),
         };
-        if let Some(reason) = native.and_then(|native| self.is_astray(&frame, &from, native)) {
-            return self.drop(turn, frame, reason);
+        if let Some(reason) = native.and_then(|native| self.cx.is_astray(&frame, &from, native)) {
+            return self.cx.drop(turn, frame, reason);
         }
         turn.out.ingress = Ingress::of(&frame);
         let fate = self.with_plan(turn, |plan, os| plan.receive(os, &from, frame.bytes_mut()));
         turn.out.ingress = Ingress::Node;
         match fate {
             Some(Fate::Taken) => turn.out.pool.give(frame),
-            Some(Fate::Forward(next)) => self.send_plan(turn, frame, &next),
+            Some(Fate::Forward(next)) => self.cx.send_plan(turn, frame, &next),
             Some(Fate::Drop(reason)) => {
                 self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
                 turn.out.pool.give(frame);
             }
-            None => self.drop(turn, frame, Reason::UnknownType),
+            None => self.cx.drop(turn, frame, Reason::UnknownType),
         }
     }
 
+    /// When the environment has something to do.
+    pub(super) fn next_plan_timer(&self) -> u64 {
+        self.environments.plan.as_deref().map_or(u64::MAX, |speaker| speaker.plan.next_timer())
+    }
+
+    /// Does what the environment has due.
+    pub(super) fn run_plan(&mut self, turn: &mut Turn<'_>, sweep: bool) {
+        if turn.now >= self.next_plan_timer() {
+            self.with_plan(turn, |plan, os| plan.timer(os));
+        }
+        if sweep && let Some(speaker) = self.environments.plan.as_deref_mut() {
+            speaker.plan.sweep(turn.now);
+        }
+    }
+
+    /// An application attaches to a PLAN port, to listen as `number` if that is not 0; the error says why not.
+    pub fn attach_plan(&mut self, turn: &mut Turn<'_>, number: u32) -> Result<Seat, &'static str> {
+        let seat = self.with_plan(turn, |plan, os| plan.attach(os, number)).ok_or("this node does not speak PLAN")?;
+        seat.ok_or("another application listens as this number")
+    }
+
+    /// An application is gone.
+    pub fn detach_plan(&mut self, port: u64) {
+        if let Some(speaker) = self.environments.plan.as_deref_mut() {
+            speaker.plan.detach(port);
+        }
+    }
+
+    /// An application closes a connection.
+    pub fn close_plan(&mut self, application: u64, port: u64) {
+        if let Some(speaker) = self.environments.plan.as_deref_mut() {
+            speaker.plan.close(application, port);
+        }
+    }
+
+    /// An application injects a PLAN packet.
+    pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
+        self.with_plan(turn, |plan, os| plan.inject(os, port, octets)).unwrap_or(Err(Reason::UnknownType))
+    }
+
+    /// A PLAN service is there from now on; the error says why it cannot be.
+    pub fn load_service(
+        &mut self,
+        name: &str,
+        signature: Signature,
+        service: Box<dyn LoadedService>,
+    ) -> Result<(), String> {
+        let speaker = self.environments.plan.as_deref_mut().ok_or("this node does not speak PLAN")?;
+        speaker.plan.load(name, signature, service)
+    }
+
+    /// A PLAN service that was loaded is there no more; whether it was.
+    pub fn unload_service(&mut self, name: &str) -> bool {
+        self.environments.plan.as_deref_mut().is_some_and(|speaker| speaker.plan.unload(name))
+    }
+
+    /// An application could not take a message.
+    pub fn untold(&mut self, turn: &mut Turn<'_>, reason: Reason) {
+        self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
+    }
+
+    /// The node's addresses: what applications are told.
+    pub fn addresses(&self) -> Vec<Addr> {
+        let all = self.cx.core.topology.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
+        let mut all: Vec<Addr> = all.filter(|addr| !addr.is_link_local()).collect();
+        let mut seen = std::collections::HashSet::new();
+        all.retain(|addr| seen.insert(*addr));
+        all
+    }
+
+    /// The answer to [`Wish::Vouch`].
+    pub fn vouched(&mut self, turn: &mut Turn<'_>, question: u64, judged: Result<Arc<Role>, String>) {
+        self.with_plan(turn, |plan, os| plan.vouched(os, question, judged));
+    }
+
+    /// The answer to [`Wish::Install`].
+    pub fn installed(&mut self, turn: &mut Turn<'_>, digest: Digest, brought: Result<Brought, String>) {
+        self.with_plan(turn, |plan, os| plan.installed(os, digest, brought));
+    }
+
+    /// What becomes of a wish that the outside has no time for.
+    pub fn wished_in_vain(&mut self, turn: &mut Turn<'_>, wish: Wish) {
+        let busy = || "the node is busy".to_owned();
+        match wish {
+            Wish::Resolve(name) => self.resolved(turn, &name, None),
+            Wish::Vouch(question, _) => self.vouched(turn, question, Err(busy())),
+            Wish::Install(install) => self.installed(turn, install.digest, Err(busy())),
+        }
+    }
+
+    /// The answer to [`Wish::Resolve`].
+    pub fn resolved(&mut self, turn: &mut Turn<'_>, name: &str, addr: Option<Addr>) {
+        self.with_plan(turn, |plan, os| plan.resolved(os, name, addr));
+    }
+
+    /// What the environment has done and keeps.
+    pub fn plan_status(&self) -> Option<crate::ee::plan::status::Status> {
+        self.environments.plan.as_deref().map(|speaker| speaker.plan.status())
+    }
+}
+
+impl Cx {
     /// Why a native message is not for this node, if it is not: packets and their pieces are taken on their way, the
     /// others are from neighbour to neighbour.
     fn is_astray(&self, frame: &Frame, from: &Neighbour, native: &Native) -> Option<Reason> {
@@ -327,105 +432,5 @@ impl Node {
         if let Err((frame, reason)) = self.send(turn, frame, anep::type_id::PLAN, (hop, next.peer), own, next.to) {
             self.drop(turn, frame, reason);
         }
-    }
-
-    /// When the environment has something to do.
-    pub(super) fn next_plan_timer(&self) -> u64 {
-        self.plan.as_deref().map_or(u64::MAX, |speaker| speaker.plan.next_timer())
-    }
-
-    /// Does what the environment has due.
-    pub(super) fn run_plan(&mut self, turn: &mut Turn<'_>, sweep: bool) {
-        if turn.now >= self.next_plan_timer() {
-            self.with_plan(turn, |plan, os| plan.timer(os));
-        }
-        if sweep && let Some(speaker) = self.plan.as_deref_mut() {
-            speaker.plan.sweep(turn.now);
-        }
-    }
-
-    /// An application attaches to a PLAN port, to listen as `number` if that is not 0; the error says why not.
-    pub fn attach_plan(&mut self, turn: &mut Turn<'_>, number: u32) -> Result<Seat, &'static str> {
-        let seat = self.with_plan(turn, |plan, os| plan.attach(os, number)).ok_or("this node does not speak PLAN")?;
-        seat.ok_or("another application listens as this number")
-    }
-
-    /// An application is gone.
-    pub fn detach_plan(&mut self, port: u64) {
-        if let Some(speaker) = self.plan.as_deref_mut() {
-            speaker.plan.detach(port);
-        }
-    }
-
-    /// An application closes a connection.
-    pub fn close_plan(&mut self, application: u64, port: u64) {
-        if let Some(speaker) = self.plan.as_deref_mut() {
-            speaker.plan.close(application, port);
-        }
-    }
-
-    /// An application injects a PLAN packet.
-    pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
-        self.with_plan(turn, |plan, os| plan.inject(os, port, octets)).unwrap_or(Err(Reason::UnknownType))
-    }
-
-    /// A PLAN service is there from now on; the error says why it cannot be.
-    pub fn load_service(
-        &mut self,
-        name: &str,
-        signature: Signature,
-        service: Box<dyn LoadedService>,
-    ) -> Result<(), String> {
-        let speaker = self.plan.as_deref_mut().ok_or("this node does not speak PLAN")?;
-        speaker.plan.load(name, signature, service)
-    }
-
-    /// A PLAN service that was loaded is there no more; whether it was.
-    pub fn unload_service(&mut self, name: &str) -> bool {
-        self.plan.as_deref_mut().is_some_and(|speaker| speaker.plan.unload(name))
-    }
-
-    /// An application could not take a message.
-    pub fn untold(&mut self, turn: &mut Turn<'_>, reason: Reason) {
-        self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
-    }
-
-    /// The node's addresses: what applications are told.
-    pub fn addresses(&self) -> Vec<Addr> {
-        let all = self.core.topology.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
-        let mut all: Vec<Addr> = all.filter(|addr| !addr.is_link_local()).collect();
-        let mut seen = std::collections::HashSet::new();
-        all.retain(|addr| seen.insert(*addr));
-        all
-    }
-
-    /// The answer to [`Wish::Vouch`].
-    pub fn vouched(&mut self, turn: &mut Turn<'_>, question: u64, judged: Result<Arc<Role>, String>) {
-        self.with_plan(turn, |plan, os| plan.vouched(os, question, judged));
-    }
-
-    /// The answer to [`Wish::Install`].
-    pub fn installed(&mut self, turn: &mut Turn<'_>, digest: Digest, brought: Result<Brought, String>) {
-        self.with_plan(turn, |plan, os| plan.installed(os, digest, brought));
-    }
-
-    /// What becomes of a wish that the outside has no time for.
-    pub fn wished_in_vain(&mut self, turn: &mut Turn<'_>, wish: Wish) {
-        let busy = || "the node is busy".to_owned();
-        match wish {
-            Wish::Resolve(name) => self.resolved(turn, &name, None),
-            Wish::Vouch(question, _) => self.vouched(turn, question, Err(busy())),
-            Wish::Install(install) => self.installed(turn, install.digest, Err(busy())),
-        }
-    }
-
-    /// The answer to [`Wish::Resolve`].
-    pub fn resolved(&mut self, turn: &mut Turn<'_>, name: &str, addr: Option<Addr>) {
-        self.with_plan(turn, |plan, os| plan.resolved(os, name, addr));
-    }
-
-    /// What the environment has done and keeps.
-    pub fn plan_status(&self) -> Option<crate::ee::plan::status::Status> {
-        self.plan.as_deref().map(|speaker| speaker.plan.status())
     }
 }

@@ -10,10 +10,10 @@
 //! sent it. A sender's counter grows with every packet and over restarts: it begins at the time of day, and jumps to it once in `STEP`. So a node that has just
 //! started refuses what was sent before by its clock, without having stored anything; what remains is in `docs/trust.md`.
 
-use super::Node;
 use super::ceilings::Said;
 use super::output::Turn;
 use super::replay::Window;
+use super::{Cx, Node};
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::topology::Topology;
@@ -239,37 +239,39 @@ impl Proofs {
 impl Node {
     /// What ports demand, and keys of neighbours, from now on.
     pub fn set_guard(&mut self, now: u64, guard: Guard) {
-        let topology = &self.core.topology;
+        let topology = &self.cx.core.topology;
         let mut proofs = Box::new(Proofs::new(guard, topology, now));
         for held in &mut proofs.held {
             let rate = topology.port(held.key.port).map_or(0, |port| port.bits_per_second);
-            held.payer = self.entry.know(held.key.port, held.peer, held.key.addr, rate);
+            held.payer = self.cx.order.entry.know(held.key.port, held.peer, held.key.addr, rate);
         }
-        self.proofs = Some(proofs);
-        self.disown();
+        self.cx.control.proofs = Some(proofs);
+        self.cx.disown();
     }
+}
 
+impl Cx {
     /// Whether a neighbour has a key here: what it proves to have sent is marked ([`Frame`]'s `authenticated`).
     pub fn has_key(&self, port: PortId, addr: Addr) -> bool {
-        self.proofs.as_deref().is_some_and(|proofs| proofs.sender(port, addr).is_some())
+        self.control.proofs.as_deref().is_some_and(|proofs| proofs.sender(port, addr).is_some())
     }
 
     /// Asks anew whose signatures count for nothing, for ports that demand some.
     pub(super) fn disown(&mut self) {
-        if let Some(proofs) = self.proofs.as_deref_mut() {
-            proofs.disowned = self.roles.disowned();
+        if let Some(proofs) = self.control.proofs.as_deref_mut() {
+            proofs.disowned = self.control.roles.disowned();
         }
     }
 
     /// Whether a principal's signatures count for nothing where a port demands some.
     #[inline]
     pub(super) fn is_disowned(&self, principal: &PrincipalId) -> bool {
-        self.proofs.as_deref().is_some_and(|proofs| proofs.disowned.contains(principal))
+        self.control.proofs.as_deref().is_some_and(|proofs| proofs.disowned.contains(principal))
     }
 
     /// The numbers of a neighbour's keys, that to send with first.
     pub fn key_numbers(&self, port: PortId, addr: Addr) -> Vec<u32> {
-        let Some(proofs) = self.proofs.as_deref() else { return Vec::new() };
+        let Some(proofs) = self.control.proofs.as_deref() else { return Vec::new() };
         let first = proofs.sender(port, addr);
         let mut all: Vec<(bool, u32)> = proofs
             .held
@@ -285,7 +287,7 @@ impl Node {
     /// What a port demands.
     #[inline]
     pub fn demands(&self, port: PortId) -> Demands {
-        self.proofs.as_deref().map_or(Demands::default(), |proofs| proofs.demands(port))
+        self.control.proofs.as_deref().map_or(Demands::default(), |proofs| proofs.demands(port))
     }
 
     /// A packet ends whose sender could not be found out. Once of a source the log says that it proves nothing to a port that demands proofs, or has a key
@@ -302,7 +304,7 @@ impl Node {
         let key =
             anep::Packet::new_checked(frame.bytes()).ok().and_then(|packet| Repr::of(&packet)).map(|proof| proof.key);
         let topology = &self.core.topology;
-        let Some(proofs) = self.proofs.as_deref_mut() else { return };
+        let Some(proofs) = self.control.proofs.as_deref_mut() else { return };
         let peer = topology.neighbours.of_peer(frame.port, frame.peer).map(|(_, known)| known.addr);
         // On a link everybody may say anything; there a key is a source.
         let source = peer.unwrap_or_else(|| Addr(u128::from(key.unwrap_or(0)).to_be_bytes()));
@@ -328,7 +330,7 @@ impl Node {
     #[inline]
     pub(super) fn authenticate(&mut self, frame: &mut Frame) -> Result<(), Reason> {
         (frame.authenticated, frame.sender) = (false, Addr::UNSPECIFIED);
-        let Some(proofs) = self.proofs.as_deref_mut() else { return Ok(()) };
+        let Some(proofs) = self.control.proofs.as_deref_mut() else { return Ok(()) };
         let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else { return Err(Reason::Malformed) };
         let Some(proof) = Repr::of(&packet) else {
             // What everybody on a link is told goes to no neighbour in particular, and has no key.
@@ -350,7 +352,7 @@ impl Node {
     /// Puts a proof on an ANEP packet if the neighbour that it goes to has a key. `Err`: it does not fit.
     #[inline]
     pub(super) fn prove(&mut self, now: u64, frame: &mut Frame, port: PortId, via: Addr) -> Result<(), Reason> {
-        let Some(proofs) = self.proofs.as_deref_mut() else { return Ok(()) };
+        let Some(proofs) = self.control.proofs.as_deref_mut() else { return Ok(()) };
         if plan::is_everybody(via) {
             return Ok(());
         }

@@ -9,7 +9,7 @@
 //! at most (`serving`), a PLAN code goes once to who was sent its digest, and the packet with the digest has paid for it (`ee::plan::costs`), and an answer to
 //! ARP or neighbour discovery is as long as its question.
 
-use super::{Node, secret, secret_word};
+use super::{Cx, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;
 use crate::core::reason::Reason;
 use crate::frame::PortId;
@@ -33,26 +33,26 @@ impl Originate {
     }
 }
 
-impl Node {
+impl Cx {
     /// So many bytes have come in the name of an address.
     pub(super) fn note_heard(&mut self, now: u64, addr: Addr, bytes: usize) {
-        self.originate.reach.heard(now, addr, bytes + AROUND);
+        self.control.originate.reach.heard(now, addr, bytes + AROUND);
     }
 
     /// Whether the node may send so many bytes to an address, a neighbour's if a port is given; they are charged.
     pub(super) fn may_originate(&mut self, now: u64, to: Addr, port: Option<PortId>, bytes: usize) -> bool {
         port.is_some_and(|port| self.expects(to, port))
-            || self.originate.reach.may_send(now, to, bytes + AROUND).is_ok()
+            || self.control.originate.reach.may_send(now, to, bytes + AROUND).is_ok()
     }
 
     /// Whether it could send so many messages of so many bytes.
     pub(super) fn could_originate(&mut self, now: u64, to: Addr, bytes: usize) -> bool {
-        self.originate.reach.could_send(now, to, bytes + AROUND)
+        self.control.originate.reach.could_send(now, to, bytes + AROUND)
     }
 
     /// Asks for leave to send a report of so many bytes, which are charged.
     pub(super) fn may_report(&mut self, now: u64, to: Addr, bytes: usize) -> Result<(), Reason> {
-        self.originate.reach.may_report(now, to, bytes + AROUND).map_err(|refused| match refused {
+        self.control.originate.reach.may_report(now, to, bytes + AROUND).map_err(|refused| match refused {
             Refused::Silent => Reason::Unanswered,
             Refused::Rate => Reason::ReportRate,
         })

@@ -1,8 +1,8 @@
 //! What comes in: what it is, from whom, and which environment of the node's own it is for.
 
 use super::output::{EventKind, Turn};
-use super::running::set_previous;
-use super::{Node, batch, halves};
+use super::running::{Sender, set_previous};
+use super::{Capsules, Cx, Node, batch, halves};
 use crate::abi::NONE;
 use crate::classify::layers::Layers;
 use crate::classify::{Class, Native, classify};
@@ -18,13 +18,13 @@ use core::ops::Range;
 impl Node {
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let port = self.core.topology.port(frame.port);
+        let port = self.cx.core.topology.port(frame.port);
         let Some(link) = port.map(|port| port.link) else { return };
-        self.count_received(&frame);
-        if self.kernel && halves::is_passed_up(&frame, link) {
+        self.cx.count_received(&frame);
+        if self.cx.control.mirror.on && halves::is_passed_up(&frame, link) {
             frame.authenticated = false;
-            self.entry.note(&mut frame);
-            return self.resume(turn, frame, link);
+            self.cx.order.entry.note(&mut frame);
+            return self.environments.capsules.resume(&mut self.cx, turn, frame, link);
         }
         match classify(link, frame.bytes()) {
             Ok(Class::NotOurs) => self.receive_other(turn, frame),
@@ -35,13 +35,13 @@ impl Node {
     /// A frame has come in that is a channel's or nobody's.
     #[inline]
     fn receive_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let layers = if self.channels.demux.is_empty() { None } else { Layers::of(frame.bytes()) };
-        match layers.and_then(|layers| self.find(&mut frame, &layers)) {
+        let layers = if self.cx.graphs.channels.demux.is_empty() { None } else { Layers::of(frame.bytes()) };
+        match layers.and_then(|layers| self.cx.find(&mut frame, &layers)) {
             Some(found) => {
-                self.approach(found.owner.domain);
+                self.cx.approach(found.owner.domain);
                 self.receive_channel(turn, frame, &found);
             }
-            None => self.leave_alone(turn, frame),
+            None => self.cx.leave_alone(turn, frame),
         }
     }
 
@@ -49,8 +49,8 @@ impl Node {
     #[inline(always)]
     fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
         frame.authenticated = false;
-        if !self.entry.admit(&mut frame, turn.now, self.paths.waiting()) {
-            return self.drop(turn, frame, Reason::EntryShare);
+        if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
+            return self.cx.drop(turn, frame, Reason::EntryShare);
         }
         turn.out.event(frame.trace, EventKind::Received(frame.port));
         let (payer, owner, payload) = (frame.payer, found.owner, &found.payload);
@@ -60,35 +60,27 @@ impl Node {
     /// Does what ends with a packet's turn: the packet waits for that, and is paid for then, or has it now.
     #[inline(always)]
     fn at_once(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
-        if self.paths.is_queueing() {
+        if self.cx.order.paths.is_queueing() {
             return work(self, turn);
         }
         self.metered(turn, payer, work);
-    }
-
-    #[inline(always)]
-    fn count_received(&mut self, frame: &Frame) {
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
-            gauge.received += 1;
-            gauge.received_bytes += frame.len() as u64;
-        }
     }
 
     /// A frame has come in of which this is known.
     #[inline(always)]
     pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &batch::Seen) {
         if !matches!(seen, batch::Seen::Nowhere) {
-            self.count_received(&frame);
+            self.cx.count_received(&frame);
         }
         match seen {
             batch::Seen::Nowhere => {}
             batch::Seen::PassedUp(link) => {
                 frame.authenticated = false;
-                self.entry.note(&mut frame);
-                self.resume(turn, frame, *link);
+                self.cx.order.entry.note(&mut frame);
+                self.environments.capsules.resume(&mut self.cx, turn, frame, *link);
             }
             batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
-            batch::Seen::Other(_) => self.leave_alone(turn, frame),
+            batch::Seen::Other(_) => self.cx.leave_alone(turn, frame),
             batch::Seen::Channel(found) => self.receive_channel(turn, frame, found),
         }
     }
@@ -104,7 +96,7 @@ impl Node {
         let port = frame.port;
         // Who has sent it is found out before anybody is charged: a forged proof is at the expense of the port's strangers.
         let proved = match class {
-            Ok(Class::Anep(range, _)) => self.find_sender(&mut frame, range.clone()),
+            Ok(Class::Anep(range, _)) => self.cx.find_sender(&mut frame, range.clone()),
             _ => {
                 frame.authenticated = false;
                 Ok(0..0)
@@ -113,41 +105,34 @@ impl Node {
         match class {
             // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
             Ok(Class::Arp(_) | Class::NeighbourDiscovery(..)) => {
-                self.entry.note(&mut frame);
+                self.cx.order.entry.note(&mut frame);
             }
             Ok(Class::NotOurs) => {}
-            _ if !self.entry.admit(&mut frame, turn.now, self.paths.waiting()) => {
-                return self.drop(turn, frame, Reason::EntryShare);
+            _ if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) => {
+                return self.cx.drop(turn, frame, Reason::EntryShare);
             }
             _ => {}
         }
         match class {
-            Ok(Class::NotOurs) => self.leave_alone(turn, frame),
+            Ok(Class::NotOurs) => self.cx.leave_alone(turn, frame),
             Ok(Class::Anep(_, native)) => {
                 let range = match proved {
                     Ok(range) => range,
-                    Err(reason) => return self.turn_away_unproved(turn, frame, reason),
+                    Err(reason) => return self.cx.turn_away_unproved(turn, frame, reason),
                 };
-                if self.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1)) {
-                    return self.drop(turn, frame, Reason::IngressRate);
+                if self.cx.core.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1))
+                {
+                    return self.cx.drop(turn, frame, Reason::IngressRate);
                 }
                 turn.out.event(frame.trace, EventKind::Received(port));
                 self.receive_anep(turn, frame, range, native.as_ref());
             }
-            Ok(Class::Arp(range)) => self.receive_arp(turn, frame, range.clone()),
+            Ok(Class::Arp(range)) => self.cx.receive_arp(turn, frame, range.clone()),
             Ok(Class::NeighbourDiscovery(range, from, to)) => {
-                self.receive_discovery(turn, frame, range.clone(), (*from, *to))
+                self.cx.receive_discovery(turn, frame, range.clone(), (*from, *to))
             }
-            Err(_) => self.drop(turn, frame, Reason::Malformed),
+            Err(_) => self.cx.drop(turn, frame, Reason::Malformed),
         }
-    }
-
-    /// A frame is the Linux stack's, which has it already.
-    pub(super) fn leave_alone(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
-            gauge.not_ours += 1;
-        }
-        turn.out.pool.give(frame);
     }
 
     /// An ANEP packet is at `range` of the frame.
@@ -160,36 +145,40 @@ impl Node {
         native: Option<&Native>,
     ) {
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return self.cx.drop(turn, frame, Reason::Malformed);
         };
         let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
         if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
-            return self.drop(turn, frame, Reason::Malformed);
+            return self.cx.drop(turn, frame, Reason::Malformed);
         }
         let discard = packet.discard_if_unknown();
         match kind {
             anep::type_id::CAPSULE => {
-                self.channels.own[0].came.count(length);
+                self.cx.graphs.channels.own[0].came.count(length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 let payer = frame.payer;
-                self.at_once(turn, payer, |node, turn| node.receive_capsule(turn, frame, native));
+                self.at_once(turn, payer, |node, turn| {
+                    node.environments.capsules.receive_capsule(&mut node.cx, turn, frame, native)
+                });
             }
             anep::type_id::FETCH => {
-                self.channels.count_came(kind, length);
+                self.cx.graphs.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 let payer = frame.payer;
-                self.metered(turn, payer, |node, turn| node.receive_fetch(turn, frame, native));
+                self.metered(turn, payer, |node, turn| {
+                    node.environments.capsules.receive_fetch(&mut node.cx, turn, frame, native)
+                });
             }
             anep::type_id::REVOCATION => {
-                self.channels.count_came(kind, length);
+                self.cx.graphs.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
-                self.receive_revocation(turn, frame, native);
+                self.cx.receive_revocation(turn, frame, native);
             }
-            anep::type_id::PLAN if self.plan.is_some() => {
-                self.channels.count_came(kind, length);
+            anep::type_id::PLAN if self.environments.plan.is_some() => {
+                self.cx.graphs.channels.count_came(kind, length);
                 frame.truncate(range.start + length);
                 frame.strip(range.start + header);
                 let payer = frame.payer;
@@ -199,12 +188,30 @@ impl Node {
                 frame.truncate(range.start + length);
                 frame.strip(range.start);
                 match self.receive_anep_channel(turn, frame, kind, header) {
-                    Some(frame) if discard => self.drop(turn, frame, Reason::UnknownType),
-                    Some(frame) => self.pass_on(turn, frame, native),
+                    Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
+                    Some(frame) => self.cx.pass_on(turn, frame, native),
                     None => {}
                 }
             }
         }
+    }
+}
+
+impl Cx {
+    #[inline(always)]
+    fn count_received(&mut self, frame: &Frame) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
+            gauge.received += 1;
+            gauge.received_bytes += frame.len() as u64;
+        }
+    }
+
+    /// A frame is the Linux stack's, which has it already.
+    pub(super) fn leave_alone(&mut self, turn: &mut Turn<'_>, frame: Frame) {
+        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
+            gauge.not_ours += 1;
+        }
+        turn.out.pool.give(frame);
     }
 
     /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.
@@ -212,7 +219,7 @@ impl Node {
     fn find_sender(&mut self, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
         // What another node has found out about the frame says nothing here.
         frame.authenticated = false;
-        if self.proofs.is_none() {
+        if self.control.proofs.is_none() {
             return Ok(range);
         }
         self.find_prover(frame, range)
@@ -227,37 +234,6 @@ impl Node {
         frame.strip(range.start);
         self.authenticate(frame)?;
         Ok(0..frame.len())
-    }
-
-    /// A capsule has come in: its header begins the frame.
-    pub(super) fn receive_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
-        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
-            return self.drop(turn, frame, Reason::Malformed);
-        };
-        if let Some(native) = native {
-            if native.destination != header.destination {
-                return self.drop(turn, frame, Reason::DestinationMismatch);
-            }
-            // Only injected capsules have no previous node, and those come from applications.
-            if header.previous.is_unspecified() {
-                return self.drop(turn, frame, Reason::Malformed);
-            }
-            frame.envelope = native.envelope;
-        } else {
-            frame.envelope = Envelope::FRESH;
-        }
-        let Some((source, from)) = self.source_of(turn.now, &frame, header.previous, native.is_some()) else {
-            return self.drop(turn, frame, Reason::Stranger);
-        };
-        self.tell_new_neighbours(turn);
-        if header.previous != source.addr {
-            header.previous = source.addr;
-            set_previous(&mut frame, source.addr);
-        }
-        if header.bound > self.ceiling(frame.port).unsigned {
-            self.clamp_capsule(turn, &mut frame, &mut header);
-        }
-        self.process(turn, frame, &header, Some(source), from);
     }
 
     /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
@@ -286,5 +262,44 @@ impl Node {
             None => None,
         };
         Some((source, known.unwrap_or(NONE)))
+    }
+}
+
+impl Capsules {
+    /// A capsule has come in: its header begins the frame.
+    pub(super) fn receive_capsule(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        native: Option<&Native>,
+    ) {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+            return cx.drop(turn, frame, Reason::Malformed);
+        };
+        if let Some(native) = native {
+            if native.destination != header.destination {
+                return cx.drop(turn, frame, Reason::DestinationMismatch);
+            }
+            // Only injected capsules have no previous node, and those come from applications.
+            if header.previous.is_unspecified() {
+                return cx.drop(turn, frame, Reason::Malformed);
+            }
+            frame.envelope = native.envelope;
+        } else {
+            frame.envelope = Envelope::FRESH;
+        }
+        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native.is_some()) else {
+            return cx.drop(turn, frame, Reason::Stranger);
+        };
+        cx.tell_new_neighbours(turn);
+        if header.previous != source.addr {
+            header.previous = source.addr;
+            set_previous(&mut frame, source.addr);
+        }
+        if header.bound > cx.ceiling(frame.port).unsigned {
+            self.clamp_capsule(cx, turn, &mut frame, &mut header);
+        }
+        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
     }
 }

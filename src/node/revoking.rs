@@ -10,10 +10,10 @@
 //! a table holds would go round for ever. Links lose messages and fall apart, so what is remembered is told
 //! again in turn, none to the same neighbour within `AGAIN`.
 
-use super::Node;
 use super::codes::Code;
 use super::output::{Effect, Ingress, Turn};
 use super::rates::Rates;
+use super::{Capsules, Cx, Node};
 use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::code::judge::Grant;
@@ -139,51 +139,27 @@ impl Revoking {
 }
 
 impl Node {
-    /// A revocation has come in: it begins the frame.
-    pub(super) fn receive_revocation(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
-        let Ok(key) = View::new_checked(frame.bytes()).map(|view| view.key()) else {
-            return self.drop(turn, frame, Reason::Malformed);
-        };
-        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
-        let Some(from) = self.fetch_peer(&frame, claimed, native) else {
-            return self.drop(turn, frame, Reason::RevocationForeign);
-        };
-        self.note_heard(turn.now, from.addr, frame.len());
-        if self.revoking.has_heard(&key) {
-            self.revoking.counts.repeated += 1;
-            return turn.out.pool.give(frame);
-        }
-        let ingress = Ingress::of(&frame);
-        if !self.revoking.rates.charge(turn.now, ingress, 1) {
-            return self.drop(turn, frame, Reason::RevocationRate);
-        }
-        if let Ok(repr) = Repr::parse(frame.bytes()) {
-            turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
-        }
-        turn.out.pool.give(frame);
-    }
-
     /// The answer to [`Effect::Revoke`]: what the security module has made of it; nothing if its signature is wrong.
     pub fn revocation_judged(&mut self, turn: &mut Turn<'_>, repr: &Repr, from: Source, judged: Option<Kept>) {
         match judged {
-            None => self.core.drops.count(Reason::RevocationForged),
-            Some(Kept::Full) => self.core.drops.count(Reason::RevocationFull),
+            None => self.cx.core.drops.count(Reason::RevocationForged),
+            Some(Kept::Full) => self.cx.core.drops.count(Reason::RevocationFull),
             Some(Kept::Known) => {
-                self.revoking.counts.repeated += 1;
-                self.revoking.remember(*repr);
+                self.cx.control.revoking.counts.repeated += 1;
+                self.cx.control.revoking.remember(*repr);
             }
             Some(Kept::New(forgotten)) => {
-                self.revoking.counts.news += 1;
+                self.cx.control.revoking.counts.news += 1;
                 if let Some(forgotten) = forgotten.and_then(|forgotten| forgotten.wire()) {
-                    self.revoking.forget(&forgotten);
+                    self.cx.control.revoking.forget(&forgotten);
                 }
                 let revocation = Revocation::of_wire(repr);
                 let ended = self.revoke(turn, &revocation, false, Some(from));
                 // Keys cost nothing, and so would lines of the log.
                 if ended.codes + ended.domains > 0 {
-                    tracing::warn!(node = self.core.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
+                    tracing::warn!(node = self.cx.core.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
                 } else {
-                    tracing::debug!(node = self.core.name, %revocation, told = ended.told, "revoked, which concerns nothing here");
+                    tracing::debug!(node = self.cx.core.name, %revocation, told = ended.told, "revoked, which concerns nothing here");
                 }
             }
         }
@@ -214,20 +190,21 @@ impl Node {
             let issued = revocation.takes(false, &rights).is_some();
             Some(Hit { code: *name, extent, issued, why: revocation.as_it_counts(operator, &rights).to_string() })
         };
-        self.disown();
-        let hit: Vec<Hit> = self.codes.iter().filter_map(|(name, code)| taken(name, code)).collect();
+        self.cx.disown();
+        let hit: Vec<Hit> =
+            self.environments.capsules.codes.iter().filter_map(|(name, code)| taken(name, code)).collect();
         let names = hit.iter().map(|hit| hit.code).collect();
-        let issued = self.has_issued(revocation, hit.iter().map(|hit| hit.issued));
+        let issued = self.cx.has_issued(revocation, hit.iter().map(|hit| hit.issued));
         let mut ended = Revoked { codes: hit.len(), names, issued, ..Revoked::default() };
         if !hit.is_empty() {
-            self.roles.proved(revocation);
+            self.cx.control.roles.proved(revocation);
         }
         for Hit { code, extent, why, .. } in hit {
-            self.end_revoked(turn, code, extent, &why);
+            self.environments.capsules.end_revoked(&mut self.cx, turn, code, extent, &why);
         }
         if let (true, Subject::Code(code)) = (operator, revocation.subject) {
             // It may run in the kernel half although it has given way here.
-            self.unlink(turn, code);
+            self.cx.unlink(turn, code);
         }
         if let Subject::Principal(principal) = revocation.subject
             && (operator || revocation.signer() == Some(principal))
@@ -235,10 +212,46 @@ impl Node {
             ended.domains = self.end_plan_principal(turn, &principal.to_string());
         }
         if let Some(repr) = revocation.wire() {
-            self.revoking.remember(repr);
-            ended.told = self.relay(turn, &repr, from);
+            self.cx.control.revoking.remember(repr);
+            ended.told = self.cx.relay(turn, &repr, from);
         }
         ended
+    }
+
+    /// Signed revocations from before this life: neighbours are told them too.
+    pub fn remember_revocations(&mut self, all: impl IntoIterator<Item = Repr>) {
+        all.into_iter().for_each(|repr| self.cx.control.revoking.remember(repr));
+    }
+
+    /// What has become of revocations.
+    pub fn revocations(&self) -> RevocationCounts {
+        RevocationCounts { known: self.cx.control.revoking.known.len(), ..self.cx.control.revoking.counts }
+    }
+}
+
+impl Cx {
+    /// A revocation has come in: it begins the frame.
+    pub(super) fn receive_revocation(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
+        let Ok(key) = View::new_checked(frame.bytes()).map(|view| view.key()) else {
+            return self.drop(turn, frame, Reason::Malformed);
+        };
+        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
+        let Some(from) = self.fetch_peer(&frame, claimed, native) else {
+            return self.drop(turn, frame, Reason::RevocationForeign);
+        };
+        self.note_heard(turn.now, from.addr, frame.len());
+        if self.control.revoking.has_heard(&key) {
+            self.control.revoking.counts.repeated += 1;
+            return turn.out.pool.give(frame);
+        }
+        let ingress = Ingress::of(&frame);
+        if !self.control.revoking.rates.charge(turn.now, ingress, 1) {
+            return self.drop(turn, frame, Reason::RevocationRate);
+        }
+        if let Ok(repr) = Repr::parse(frame.bytes()) {
+            turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
+        }
+        turn.out.pool.give(frame);
     }
 
     /// Whether the key of a revocation has signed or issued what that takes back, as far as it shows here: by itself, by this node's roles, or by codes
@@ -246,7 +259,8 @@ impl Node {
     fn has_issued(&self, revocation: &Revocation, mut hits: impl Iterator<Item = bool>) -> Option<bool> {
         let signer = revocation.signer()?;
         let itself = revocation.subject == Subject::Principal(signer);
-        let grants = !matches!(revocation.subject, Subject::Code(_)) && self.roles.of_root(&signer).next().is_some();
+        let grants =
+            !matches!(revocation.subject, Subject::Code(_)) && self.control.roles.of_root(&signer).next().is_some();
         match hits.next() {
             _ if itself || grants => Some(true),
             Some(first) => Some(first || hits.any(|issued| issued)),
@@ -254,40 +268,12 @@ impl Node {
         }
     }
 
-    /// Code ends that something was taken of: for good, or it may come again with the rights that are left.
-    fn end_revoked(&mut self, turn: &mut Turn<'_>, code: Digest, extent: Extent, why: &str) {
-        let ready = matches!(self.codes.of(&code), Some(Code::Ready(_)));
-        if ready {
-            self.withdraw(turn, &code);
-        }
-        if !ready || extent == Extent::All {
-            self.refuse(turn, code, why.to_owned());
-        }
-    }
-
-    /// Whether what a code was granted has been taken back since: then it is refused.
-    pub(super) fn refuse_revoked(&mut self, turn: &mut Turn<'_>, code: Digest, grant: &Grant) -> bool {
-        let Some((_, revocation)) = self.roles.revoked(&grant.rights(&code)) else { return false };
-        self.refuse(turn, code, revocation.to_string());
-        true
-    }
-
-    /// Signed revocations from before this life: neighbours are told them too.
-    pub fn remember_revocations(&mut self, all: impl IntoIterator<Item = Repr>) {
-        all.into_iter().for_each(|repr| self.revoking.remember(repr));
-    }
-
-    /// What has become of revocations.
-    pub fn revocations(&self) -> RevocationCounts {
-        RevocationCounts { known: self.revoking.known.len(), ..self.revoking.counts }
-    }
-
     /// Tells all neighbours but one; says how many.
     fn relay(&mut self, turn: &mut Turn<'_>, repr: &Repr, except: Option<Source>) -> usize {
         let all = self.neighbours_to_tell();
         let mut told = 0;
         for to in all.into_iter().filter(|to| Some(*to) != except) {
-            if !self.revoking.relays.take(turn.now, 1) {
+            if !self.control.revoking.relays.take(turn.now, 1) {
                 break;
             }
             told += usize::from(self.send_revocation(turn, to, repr));
@@ -297,23 +283,25 @@ impl Node {
 
     /// Tells one neighbour one revocation again, if it is time.
     pub(super) fn tell_revocations_again(&mut self, turn: &mut Turn<'_>) {
-        if self.revoking.known.is_empty() || turn.now < self.revoking.next_at {
+        if self.control.revoking.known.is_empty() || turn.now < self.control.revoking.next_at {
             return;
         }
         let all = self.neighbours_to_tell();
-        let pairs = self.revoking.known.len() * all.len();
+        let pairs = self.control.revoking.known.len() * all.len();
         if pairs == 0 {
             return;
         }
-        let first = self.revoking.next_at == 0;
-        self.revoking.next_at = turn.now + AGAIN / pairs as u64;
+        let first = self.control.revoking.next_at == 0;
+        self.control.revoking.next_at = turn.now + AGAIN / pairs as u64;
         if first {
             // They have just been told.
             return;
         }
-        self.revoking.next = (self.revoking.next + 1) % pairs;
-        let at = self.revoking.next;
-        if let (Some(repr), Some(to)) = (self.revoking.known.get(at / all.len()).copied(), all.get(at % all.len())) {
+        self.control.revoking.next = (self.control.revoking.next + 1) % pairs;
+        let at = self.control.revoking.next;
+        if let (Some(repr), Some(to)) =
+            (self.control.revoking.known.get(at / all.len()).copied(), all.get(at % all.len()))
+        {
             self.send_revocation(turn, *to, &repr);
         }
     }
@@ -332,11 +320,31 @@ impl Node {
         let mut frame = turn.out.pool.take();
         if frame.room().get_mut(..LENGTH).is_some_and(|room| repr.emit(room).is_ok()) {
             frame.received(LENGTH);
-            self.revoking.counts.told += 1;
+            self.control.revoking.counts.told += 1;
             self.send_to_neighbour(turn, frame, anep::type_id::REVOCATION, to);
             return true;
         }
         turn.out.pool.give(frame);
         false
+    }
+}
+
+impl Capsules {
+    /// Code ends that something was taken of: for good, or it may come again with the rights that are left.
+    fn end_revoked(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, extent: Extent, why: &str) {
+        let ready = matches!(self.codes.of(&code), Some(Code::Ready(_)));
+        if ready {
+            self.withdraw(cx, turn, &code);
+        }
+        if !ready || extent == Extent::All {
+            self.refuse(cx, turn, code, why.to_owned());
+        }
+    }
+
+    /// Whether what a code was granted has been taken back since: then it is refused.
+    pub(super) fn refuse_revoked(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, grant: &Grant) -> bool {
+        let Some((_, revocation)) = cx.control.roles.revoked(&grant.rights(&code)) else { return false };
+        self.refuse(cx, turn, code, revocation.to_string());
+        true
     }
 }

@@ -2,7 +2,7 @@
 
 use super::codes::Found;
 use super::output::{Delivery, EventKind, Turn};
-use super::{Node, paths};
+use super::{Capsules, Cx, paths};
 use crate::abi::{FLAG_HERE, FLAG_INJECTED, NONE};
 use crate::code::fetch::Source;
 use crate::code::run::scope::{Packet, Scope};
@@ -22,6 +22,20 @@ pub(super) struct ReadyCode {
     pub(super) steps: u64,
 }
 
+/// Who sent a capsule.
+#[derive(Clone, Copy)]
+pub(super) struct Sender {
+    /// None: it begins here.
+    pub(super) source: Option<Source>,
+    /// The source's index among the neighbours, or [`NONE`].
+    pub(super) index: u32,
+}
+
+impl Sender {
+    /// An application of this node.
+    pub(super) const NOBODY: Sender = Sender { source: None, index: NONE };
+}
+
 /// A packet whose code has run.
 pub(super) struct Done {
     pub(super) frame: Frame,
@@ -32,82 +46,90 @@ pub(super) struct Done {
     pub(super) domain: DomainId,
 }
 
-impl Node {
-    /// Runs a capsule's code, or lets it wait: for its domain's turn, or for the code. `from` is the source's index among the
-    /// neighbours, or [`NONE`].
-    #[inline]
-    pub(super) fn process(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        header: &capsule::Header,
-        source: Option<Source>,
-        from: u32,
-    ) {
-        if self.proofs.is_some() && source.is_some() && self.lacks_signature(&frame, &header.code) {
-            return self.drop(turn, frame, Reason::Unsigned);
-        }
-        if self.paths.is_queueing()
-            && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
-        {
-            return self.enqueue(turn, domain, frame, paths::Work::Capsule(from));
-        }
-        self.process_now(turn, frame, header, source, from);
-    }
-
-    /// Runs a capsule's code, or lets it wait for that.
-    pub(super) fn process_now(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        header: &capsule::Header,
-        source: Option<Source>,
-        from: u32,
-    ) {
-        match self.codes.find(&header.code, turn.now) {
-            Found::Ready { slot, domain, window, steps } => {
-                let ready = ReadyCode { slot, domain, window, steps };
-                self.run(turn, frame, header, ready, source, from);
-            }
-            Found::Refused(reason) => self.drop(turn, frame, reason),
-            Found::Absent => self.wait_for_code(turn, frame, header.code, source),
-        }
-    }
-
+impl Cx {
     pub(super) fn neighbour_index(&self, source: Option<Source>) -> u32 {
         let Some(source) = source else { return NONE };
         self.core.topology.neighbours.index(source.port, source.addr).unwrap_or(NONE)
     }
 
+    /// Whether code left a source that may be there: the packet's own, or this node's.
+    #[inline]
+    pub(super) fn is_honest(&self, source: Addr, before: &capsule::Header, here: Addr) -> bool {
+        let own = || self.core.topology.is_own(source);
+        source == before.source || source == here || own()
+    }
+}
+
+impl Capsules {
+    /// Runs a capsule's code, or lets it wait: for its domain's turn, or for the code.
+    #[inline]
+    pub(super) fn process(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        from: Sender,
+    ) {
+        if cx.control.proofs.is_some() && from.source.is_some() && self.lacks_signature(cx, &frame, &header.code) {
+            return cx.drop(turn, frame, Reason::Unsigned);
+        }
+        if cx.order.paths.is_queueing()
+            && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
+        {
+            return cx.enqueue(turn, domain, frame, paths::Work::Capsule(from.index));
+        }
+        self.process_now(cx, turn, frame, header, from);
+    }
+
+    /// Runs a capsule's code, or lets it wait for that.
+    pub(super) fn process_now(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        header: &capsule::Header,
+        from: Sender,
+    ) {
+        match self.codes.find(&header.code, turn.now) {
+            Found::Ready { slot, domain, window, steps } => {
+                let ready = ReadyCode { slot, domain, window, steps };
+                self.run(cx, turn, frame, header, ready, from);
+            }
+            Found::Refused(reason) => cx.drop(turn, frame, reason),
+            Found::Absent => self.wait_for_code(cx, turn, frame, header.code, from.source),
+        }
+    }
+
     /// The capsule's code runs on it, and the verdict is carried out.
     pub(super) fn run(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         frame: Frame,
         header: &capsule::Header,
         code: ReadyCode,
-        source: Option<Source>,
-        from: u32,
+        from: Sender,
     ) {
-        let core = &mut self.core;
+        let core = &mut cx.core;
         let admitted = match core.domains.of(code.domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::CodeRefused),
         };
         let fits = frame.len() >= capsule::HEADER + code.window;
         if let Err(reason) = admitted.and(if fits { Ok(()) } else { Err(Reason::Window) }) {
-            return self.drop_in(turn, frame, reason, code.domain);
+            return cx.drop_in(turn, frame, reason, code.domain);
         }
-        let way = core.topology.way_of(&flow_of(&frame, source.is_none(), header));
+        let way = core.topology.way_of(&flow_of(&frame, from.source.is_none(), header));
         let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
         let mut packet = Packet {
             now: turn.now,
             domain: code.domain,
             here,
-            flags: if own { FLAG_HERE } else { 0 } | if source.is_none() { FLAG_INJECTED } else { 0 },
-            in_port: source.map_or(NONE, |source| u32::from(source.port.0)),
-            from,
+            flags: if own { FLAG_HERE } else { 0 } | if from.source.is_none() { FLAG_INJECTED } else { 0 },
+            in_port: from.source.map_or(NONE, |source| u32::from(source.port.0)),
+            from: from.index,
             bound: header.bound,
             app_port: header.app_port,
             neighbours: core.topology.neighbours.len() as u32,
@@ -121,68 +143,71 @@ impl Node {
         if let Some(domain) = core.domains.of(code.domain) {
             domain.charge_steps(turn.now, outcome.steps);
         }
-        self.count_steps(outcome.steps);
+        cx.count_steps(outcome.steps);
         turn.out.event(trace, EventKind::Ran(outcome.steps));
-        self.conclude(turn, Done { frame, bound, here, domain: code.domain }, header, outcome.verdict);
+        self.conclude(cx, turn, Done { frame, bound, here, domain: code.domain }, header, outcome.verdict);
     }
 
     /// Acts on a verdict: children first, then the packet itself.
     pub(super) fn conclude(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         done: Done,
         before: &capsule::Header,
         verdict: Result<Verdict, Reason>,
     ) {
-        if !self.core.children.is_empty() {
-            self.conclude_children(turn, &done, before, verdict.is_ok());
+        if !cx.core.children.is_empty() {
+            self.conclude_children(cx, turn, &done, before, verdict.is_ok());
         }
         let Done { mut frame, bound, here, domain } = done;
         match verdict {
-            Ok(Verdict::Drop) => self.drop_in(turn, frame, Reason::Code, domain),
+            Ok(Verdict::Drop) => cx.drop_in(turn, frame, Reason::Code, domain),
             Ok(Verdict::Deliver(port)) => {
                 set_bound(&mut frame, bound);
-                if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
-                    return self.drop_in(turn, frame, Reason::Source, domain);
+                if !cx.is_honest(address(&frame, capsule::SOURCE), before, here) {
+                    return cx.drop_in(turn, frame, Reason::Source, domain);
                 }
-                self.deliver(turn, frame, port.unwrap_or(before.app_port), domain);
+                self.deliver(cx, turn, frame, port.unwrap_or(before.app_port), domain);
             }
             Ok(Verdict::Forward) => match bound.checked_sub(1) {
                 Some(left) => {
                     set_bound(&mut frame, left);
-                    self.send_on(turn, frame, before, here, domain);
+                    self.send_on(cx, turn, frame, before, here, domain);
                 }
-                None => self.forward_without_bound(turn, frame, before, here, domain),
+                None => self.forward_without_bound(cx, turn, frame, before, here, domain),
             },
-            Err(reason) => self.drop_in(turn, frame, reason, domain),
+            Err(reason) => cx.drop_in(turn, frame, reason, domain),
         }
     }
 
     /// Sends the children of a packet, or takes them back.
     pub(super) fn conclude_children(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         parent: &Done,
         before: &capsule::Header,
         ran: bool,
     ) {
-        let mut children = core::mem::take(&mut self.core.children);
+        let mut children = core::mem::take(&mut cx.core.children);
         for child in children.drain(..) {
             if ran {
                 turn.out.event(parent.frame.trace, EventKind::Child(child.trace));
-                self.send_on(turn, child, before, parent.here, parent.domain);
+                self.send_on(cx, turn, child, before, parent.here, parent.domain);
             } else {
                 // What a failed run has sent was never sent.
                 turn.out.pool.give(child);
             }
         }
-        self.core.children = children;
+        cx.core.children = children;
     }
 
     /// A packet without bound can still end where it is.
     #[cold]
     pub(super) fn forward_without_bound(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         frame: Frame,
         before: &capsule::Header,
@@ -190,25 +215,19 @@ impl Node {
         domain: DomainId,
     ) {
         let to = address(&frame, capsule::DESTINATION);
-        if !self.is_honest(address(&frame, capsule::SOURCE), before, here) {
-            self.drop_in(turn, frame, Reason::Source, domain);
-        } else if self.core.topology.is_own(to) {
-            self.deliver(turn, frame, before.app_port, domain);
+        if !cx.is_honest(address(&frame, capsule::SOURCE), before, here) {
+            cx.drop_in(turn, frame, Reason::Source, domain);
+        } else if cx.core.topology.is_own(to) {
+            self.deliver(cx, turn, frame, before.app_port, domain);
         } else {
-            self.drop_in(turn, frame, Reason::Bound, domain);
+            cx.drop_in(turn, frame, Reason::Bound, domain);
         }
-    }
-
-    /// Whether code left a source that may be there: the packet's own, or this node's.
-    #[inline]
-    pub(super) fn is_honest(&self, source: Addr, before: &capsule::Header, here: Addr) -> bool {
-        let own = || self.core.topology.is_own(source);
-        source == before.source || source == here || own()
     }
 
     /// Sends a packet or child that code let go, after a look at what the code wrote into it.
     pub(super) fn send_on(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         mut frame: Frame,
         before: &capsule::Header,
@@ -216,15 +235,15 @@ impl Node {
         domain: DomainId,
     ) {
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
-            return self.drop_in(turn, frame, Reason::Malformed, domain);
+            return cx.drop_in(turn, frame, Reason::Malformed, domain);
         };
-        if !self.is_honest(after.source, before, here) {
-            return self.drop_in(turn, frame, Reason::Source, domain);
+        if !cx.is_honest(after.source, before, here) {
+            return cx.drop_in(turn, frame, Reason::Source, domain);
         }
-        let core = &mut self.core;
+        let core = &mut cx.core;
         let way = core.topology.way_of(&flow_of(&frame, before.previous.is_unspecified(), &after));
         if way.here {
-            return self.deliver(turn, frame, after.app_port, domain);
+            return self.deliver(cx, turn, frame, after.app_port, domain);
         }
         let (next, peer) = (way.next, way.peer);
         set_previous(&mut frame, way.own);
@@ -232,15 +251,15 @@ impl Node {
             domain.forwarded += 1;
         }
         let ends = (after.source, after.destination);
-        self.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
+        cx.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
     }
 
     /// Hands a capsule to the application at `port`.
-    pub(super) fn deliver(&mut self, turn: &mut Turn<'_>, frame: Frame, port: u16, domain: DomainId) {
+    pub(super) fn deliver(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, port: u16, domain: DomainId) {
         if !self.applications.contains(&port) {
-            return self.drop_in(turn, frame, Reason::NoApplication, domain);
+            return cx.drop_in(turn, frame, Reason::NoApplication, domain);
         }
-        if let Some(domain) = self.core.domains.of(domain) {
+        if let Some(domain) = cx.core.domains.of(domain) {
             domain.counts.delivered += 1;
         }
         turn.out.event(frame.trace, EventKind::Delivered(port));
@@ -249,12 +268,12 @@ impl Node {
 
     /// An application of this node sends a capsule: header and payload, the source being an address
     /// of this node or none.
-    pub fn inject(&mut self, turn: &mut Turn<'_>, mut frame: Frame) -> Result<(), Reason> {
+    pub fn inject(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame) -> Result<(), Reason> {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             turn.out.pool.give(frame);
             return Err(Reason::Malformed);
         };
-        let core = &self.core;
+        let core = &cx.core;
         if header.source.is_unspecified() {
             header.source = core.topology.address_towards(header.destination);
         } else if !core.topology.is_own(header.source) {
@@ -267,7 +286,7 @@ impl Node {
         }
         frame.envelope = Envelope::FRESH;
         turn.out.event(frame.trace, EventKind::Injected);
-        self.process(turn, frame, &header, None, NONE);
+        self.process(cx, turn, frame, &header, Sender::NOBODY);
         Ok(())
     }
 }

@@ -5,8 +5,8 @@
 //! The IP addresses of a native capsule are the capsule's own, so nodes that are not active route it
 //! like any packet.
 
-use super::Node;
 use super::output::{EventKind, Turn};
+use super::{Cx, Node};
 use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::core::domain::DomainId;
@@ -22,6 +22,15 @@ use core::ops::Range;
 const UDP: u8 = 17;
 
 impl Node {
+    /// The host's stack knows these link addresses behind ports, since packets went by it while there was no node.
+    pub fn seed_links(&mut self, now: u64, list: &[(PortId, Addr, Mac)]) {
+        for (port, addr, mac) in list {
+            self.cx.core.resolver.seed(now, *port, *addr, *mac);
+        }
+    }
+}
+
+impl Cx {
     /// Sends a capsule (header and payload in the frame) from the one of `ends` to the other by its next hop.
     pub(super) fn transmit_capsule(
         &mut self,
@@ -117,7 +126,7 @@ impl Node {
         if !headed {
             return Err((frame, Reason::TooBig));
         }
-        self.channels.count_went(type_id, length);
+        self.graphs.channels.count_went(type_id, length);
         self.send_anep(turn, frame, next, source, destination)
     }
 
@@ -162,13 +171,13 @@ impl Node {
             let to = if via.is_v4() { Mac::BROADCAST } else { Mac::of_multicast(via) };
             return self.send_ethernet(turn, frame, port, own, to, via.is_v4());
         }
-        let ask = match self.resolver.known(turn.now, port, via) {
+        let ask = match self.core.resolver.known(turn.now, port, via) {
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
                 ask
             }
             None => {
-                let Waiting { ask, displaced } = self.resolver.wait(turn.now, port, via, frame);
+                let Waiting { ask, displaced } = self.core.resolver.wait(turn.now, port, via, frame);
                 if let Some(frame) = displaced {
                     self.drop(turn, frame, Reason::Unresolved);
                 }
@@ -294,26 +303,19 @@ impl Node {
         }
     }
 
-    /// The host's stack knows these link addresses behind ports, since packets went by it while there was no node.
-    pub fn seed_links(&mut self, now: u64, list: &[(PortId, Addr, Mac)]) {
-        for (port, addr, mac) in list {
-            self.resolver.seed(now, *port, *addr, *mac);
-        }
-    }
-
     /// A next hop's link address has become known: what waited for it goes.
     fn learn(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr, mac: Mac) {
         let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac: own, .. } = config.link else { return };
         self.tell_next_hop(turn, port, addr);
-        for frame in self.resolver.learn(turn.now, port, addr, mac) {
+        for frame in self.core.resolver.learn(turn.now, port, addr, mac) {
             self.send_ethernet(turn, frame, port, own, mac, addr.is_v4());
         }
     }
 
     /// Repeats questions for link addresses, and gives up.
     pub(super) fn expire_resolutions(&mut self, turn: &mut Turn<'_>) {
-        let (asks, gone) = self.resolver.expire(turn.now);
+        let (asks, gone) = self.core.resolver.expire(turn.now);
         for (port, addr) in asks {
             self.ask(turn, port, addr);
         }

@@ -10,9 +10,9 @@
 //! An object that is not in memory is looked up in the store. The request waits for that in a short list, where the oldest of
 //! whoever has most gives way. The look-up is charged like a part that is sent, whatever comes of it.
 
-use super::Node;
 use super::output::{Effect, EventKind, Turn};
 use super::rates::Rates;
+use super::{Capsules, Cx};
 use crate::classify::Native;
 use crate::code::fetch::{Part, Source};
 use crate::core::reason::Reason;
@@ -57,43 +57,7 @@ impl Serving {
     }
 }
 
-impl Node {
-    /// A code-fetch message has come in: it begins the frame.
-    pub(super) fn receive_fetch(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
-        let Ok(message) = fetch::Message::parse(frame.bytes()) else {
-            return self.drop(turn, frame, Reason::Malformed);
-        };
-        let claimed = match (&message, native) {
-            (fetch::Message::Request { requester, .. }, _) => *requester,
-            (_, Some(native)) => native.source,
-            (_, None) => Addr::UNSPECIFIED,
-        };
-        let Some(from) = self.fetch_peer(&frame, claimed, native) else {
-            return self.drop(turn, frame, Reason::FetchForeign);
-        };
-        let taken = match message {
-            fetch::Message::Request { nonce, digest, missing, .. } => {
-                let budget = fetch::reply_budget(frame.len());
-                self.serve(turn, Request { from, payer: frame.payer, nonce, digest, missing, budget })
-            }
-            fetch::Message::Part { nonce, digest, part, total, bytes } => {
-                let part = Part { nonce, digest, part, total, bytes };
-                self.fetch.part(turn.now, from, part).map(|steps| {
-                    // It has repeated the nonce of a request.
-                    self.originate.reach.answered(turn.now, from.addr);
-                    self.take_steps(turn, steps)
-                })
-            }
-            fetch::Message::Absent { nonce, digest } => {
-                self.fetch.absent(turn.now, from, nonce, digest).map(|step| self.take_steps(turn, step))
-            }
-        };
-        match taken {
-            Ok(()) => turn.out.pool.give(frame),
-            Err(reason) => self.drop(turn, frame, reason),
-        }
-    }
-
+impl Cx {
     /// The neighbour a fetch message comes from, or nothing if it is none.
     pub(super) fn fetch_peer(&self, frame: &Frame, claimed: Addr, native: Option<&Native>) -> Option<Source> {
         let core = &self.core;
@@ -118,9 +82,60 @@ impl Node {
         known || core.topology.port(port).is_some_and(|port| port.on_link(addr))
     }
 
-    fn serve(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
+    /// Sends a fetch message to a neighbour.
+    pub(super) fn send_fetch(&mut self, turn: &mut Turn<'_>, to: Source, message: &fetch::Message<'_>) {
+        let mut frame = turn.out.pool.take();
+        let room = frame.room();
+        match room.get_mut(..message.len()).map(|room| message.emit(room)) {
+            Some(Ok(length)) => {
+                frame.received(length);
+                self.send_to_neighbour(turn, frame, anep::type_id::FETCH, to);
+            }
+            _ => self.drop(turn, frame, Reason::TooBig),
+        }
+    }
+}
+
+impl Capsules {
+    /// A code-fetch message has come in: it begins the frame.
+    pub(super) fn receive_fetch(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
+        let Ok(message) = fetch::Message::parse(frame.bytes()) else {
+            return cx.drop(turn, frame, Reason::Malformed);
+        };
+        let claimed = match (&message, native) {
+            (fetch::Message::Request { requester, .. }, _) => *requester,
+            (_, Some(native)) => native.source,
+            (_, None) => Addr::UNSPECIFIED,
+        };
+        let Some(from) = cx.fetch_peer(&frame, claimed, native) else {
+            return cx.drop(turn, frame, Reason::FetchForeign);
+        };
+        let taken = match message {
+            fetch::Message::Request { nonce, digest, missing, .. } => {
+                let budget = fetch::reply_budget(frame.len());
+                self.serve(cx, turn, Request { from, payer: frame.payer, nonce, digest, missing, budget })
+            }
+            fetch::Message::Part { nonce, digest, part, total, bytes } => {
+                let part = Part { nonce, digest, part, total, bytes };
+                self.fetch.part(turn.now, from, part).map(|steps| {
+                    // It has repeated the nonce of a request.
+                    cx.control.originate.reach.answered(turn.now, from.addr);
+                    self.take_steps(cx, turn, steps)
+                })
+            }
+            fetch::Message::Absent { nonce, digest } => {
+                self.fetch.absent(turn.now, from, nonce, digest).map(|step| self.take_steps(cx, turn, step))
+            }
+        };
+        match taken {
+            Ok(()) => turn.out.pool.give(frame),
+            Err(reason) => cx.drop(turn, frame, reason),
+        }
+    }
+
+    fn serve(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
         if self.objects.of(&request.digest).is_some() {
-            return self.answer(turn, request);
+            return self.answer(cx, turn, request);
         }
         if !self.serving.charge(turn.now, request.payer, LOOK_UP) {
             return Err(Reason::FetchRate);
@@ -128,7 +143,7 @@ impl Node {
         if self.serving.asked.len() == ASKED_MAX {
             let worst = gives_way(self.serving.asked.iter(), |asked| asked.payer);
             worst.and_then(|worst| self.serving.asked.remove(worst));
-            self.core.drops.count(Reason::FetchRate);
+            cx.core.drops.count(Reason::FetchRate);
         }
         self.serving.asked.push_back(request);
         turn.out.effects.push(Effect::LookUp(request.digest));
@@ -136,27 +151,27 @@ impl Node {
     }
 
     /// Answers the requests that waited for the store's word on `digest`.
-    pub(super) fn answer_waiting(&mut self, turn: &mut Turn<'_>, digest: Digest) {
+    pub(super) fn answer_waiting(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, digest: Digest) {
         let waiting = self.serving.asked.len();
         for _ in 0..waiting {
             let Some(request) = self.serving.asked.pop_front() else { break };
             if request.digest != digest {
                 self.serving.asked.push_back(request);
-            } else if let Err(reason) = self.answer(turn, request) {
-                self.core.drops.count(reason);
+            } else if let Err(reason) = self.answer(cx, turn, request) {
+                cx.core.drops.count(reason);
             }
         }
     }
 
     /// Sends the parts asked for, as far as the request pays for them, or word that there are none.
-    fn answer(&mut self, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
+    fn answer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
         let Request { from, payer, nonce, digest, missing, budget } = request;
         let Some(bytes) = self.objects.of(&digest) else {
             let message = fetch::Message::Absent { nonce, digest };
             if !self.serving.charge(turn.now, payer, message.len() as u64) {
                 return Err(Reason::FetchRate);
             }
-            self.send_fetch(turn, from, &message);
+            cx.send_fetch(turn, from, &message);
             return Ok(());
         };
         let total = bytes.len() as u32;
@@ -169,23 +184,10 @@ impl Node {
             if !self.serving.charge(turn.now, payer, message.len() as u64) {
                 return Err(Reason::FetchRate);
             }
-            self.send_fetch(turn, from, &message);
+            cx.send_fetch(turn, from, &message);
             sent += 1;
         }
         turn.out.event(0, EventKind::Served(digest, sent));
         Ok(())
-    }
-
-    /// Sends a fetch message to a neighbour.
-    pub(super) fn send_fetch(&mut self, turn: &mut Turn<'_>, to: Source, message: &fetch::Message<'_>) {
-        let mut frame = turn.out.pool.take();
-        let room = frame.room();
-        match room.get_mut(..message.len()).map(|room| message.emit(room)) {
-            Some(Ok(length)) => {
-                frame.received(length);
-                self.send_to_neighbour(turn, frame, anep::type_id::FETCH, to);
-            }
-            _ => self.drop(turn, frame, Reason::TooBig),
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! The counter tree: everything the node counts, as one value to print or to publish.
 
-use super::Node;
 use super::codes::Code;
 use super::entry::EntryCounts;
+use super::{Cx, Node};
 use crate::code::bundle::Kind;
 use crate::core::domain::{Domain, Usage};
 use crate::core::reason::Drops;
@@ -141,34 +141,40 @@ pub struct NeighbourStatus {
 impl Node {
     /// All counters as they are now.
     pub fn status(&self) -> Status {
-        let core = &self.core;
+        let core = &self.cx.core;
         let ports = core.topology.ports.iter().zip(&core.gauges).zip(0..);
-        let mut applications: Vec<u16> = self.applications.iter().copied().collect();
+        let mut applications: Vec<u16> = self.environments.capsules.applications.iter().copied().collect();
         applications.sort_unstable();
         Status {
-            node: self.core.name.clone(),
+            node: self.cx.core.name.clone(),
             ports: ports
                 .map(|((port, gauge), at)| PortStatus {
                     name: port.name.clone(),
                     addresses: port.addresses.iter().map(|(addr, _)| *addr).collect(),
                     bound_max: port.ceiling.unsigned,
                     signed_bound_max: port.ceiling.signed,
-                    demands: self.demands(PortId(at)).names().collect(),
+                    demands: self.cx.demands(PortId(at)).names().collect(),
                     gauge: gauge.clone(),
-                    strangers: self.entry_counts(PortId(at), PeerId::NONE),
+                    strangers: self.cx.entry_counts(PortId(at), PeerId::NONE),
                 })
                 .collect(),
-            drops: self.core.drops.clone(),
-            codes: self.codes.iter().map(|(name, code)| self.code_status(name.to_string(), code)).collect(),
-            credentials: self.credentials,
+            drops: self.cx.core.drops.clone(),
+            codes: self
+                .environments
+                .capsules
+                .codes
+                .iter()
+                .map(|(name, code)| self.cx.code_status(name.to_string(), code))
+                .collect(),
+            credentials: self.environments.capsules.credentials,
             revocations: self.revocations(),
             fetch: FetchStatus {
-                codes: self.fetch.len(),
-                queued: self.fetch.queued(),
-                capsules: self.fetch.waiting(),
-                object_bytes: self.objects.bytes(),
+                codes: self.environments.capsules.fetch.len(),
+                queued: self.environments.capsules.fetch.queued(),
+                capsules: self.environments.capsules.fetch.waiting(),
+                object_bytes: self.environments.capsules.objects.bytes(),
             },
-            neighbours: self.neighbour_status(),
+            neighbours: self.cx.neighbour_status(),
             routes: core.topology.routes().len(),
             applications,
             plan: self.plan_status(),
@@ -177,14 +183,16 @@ impl Node {
 
     /// Packets dropped so far, by reason.
     pub fn drops(&self) -> &Drops {
-        &self.core.drops
+        &self.cx.core.drops
     }
 
     /// What mobile code has logged lately.
     pub fn log(&self) -> Vec<crate::core::log::Line> {
-        self.core.log.lines().copied().collect()
+        self.cx.core.log.lines().copied().collect()
     }
+}
 
+impl Cx {
     fn code_status(&self, name: String, code: &Code) -> CodeStatus {
         let blank = CodeStatus {
             name,

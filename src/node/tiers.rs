@@ -5,9 +5,9 @@
 //! is found within `SWEEP`; the rest of the time until it runs optimised is the compiler's, which works in the background and
 //! in its jail like the first time. A module that the optimiser fails on stays as it is.
 
-use super::Node;
 use super::codes::{Code, Ready};
 use super::output::{Cause, Effect, Ingress, Prepare, Turn};
+use super::{Capsules, Cx};
 use crate::code::bundle::Kind;
 use crate::code::run::{Program, Tier};
 use crate::wire::Digest;
@@ -46,10 +46,10 @@ impl core::fmt::Display for Effort {
     }
 }
 
-impl Node {
+impl Capsules {
     /// Has code compiled again that has become hot since the last sweep.
-    pub(super) fn look_for_hot_code(&mut self, turn: &mut Turn<'_>) {
-        let core = &mut self.core;
+    pub(super) fn look_for_hot_code(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let core = &mut cx.core;
         let mut hot: Vec<Digest> = Vec::new();
         for (name, ready) in self.codes.ready() {
             let Ready { kind: Kind::Wasm, effort: Effort::Fast | Effort::Sought, .. } = ready else { continue };
@@ -86,7 +86,7 @@ impl Node {
     }
 
     /// The answer to [`Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
-    pub fn optimised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+    pub fn optimised(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
         let Some(Code::Ready(ready)) = self.codes.of_mut(&code) else { return };
         if ready.effort != Effort::Coming {
             return;
@@ -99,7 +99,7 @@ impl Node {
             Ok(()) => Effort::Optimised,
             Err(why) => Effort::Stays(why),
         };
-        tracing::info!(node = self.core.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
+        tracing::info!(node = cx.core.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
     }
 
     /// Code that runs could not be compiled again now: if it stays hot, it is tried again, later each time.

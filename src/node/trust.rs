@@ -5,9 +5,9 @@
 //! at leisure, says what that makes of it ([`crate::trust::Roles::authorise`]). The node keeps credentials that it cannot judge, since the next hop
 //! may, and forgets those that are forged.
 
-use super::Node;
 use super::codes::{Code, Coming, Ready};
 use super::output::{Cause, Effect, Turn};
+use super::{Capsules, Cx};
 use crate::code::bundle::{Kind, Manifest};
 use crate::code::judge::{Claim, Grant};
 use crate::core::reason::Reason;
@@ -16,65 +16,73 @@ use crate::trust::CredentialSet;
 use crate::wire::{Digest, capsule};
 use std::sync::Arc;
 
-impl Node {
+impl Cx {
+    fn counts_as_signed(&self, ready: &Ready) -> bool {
+        let revoked = ready.grant.refused.as_ref().is_some_and(|refused| refused.revoked);
+        let signer = ready.claim.manifest.claimed_principal();
+        !revoked && signer.is_some_and(|principal| !self.is_disowned(&principal))
+    }
+}
+
+impl Capsules {
     /// The manifest of a code is here.
-    pub(super) fn take_manifest(&mut self, turn: &mut Turn<'_>, code: Digest, bytes: Arc<[u8]>) {
+    pub(super) fn take_manifest(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, bytes: Arc<[u8]>) {
         let manifest = match Manifest::parse(&bytes) {
             Ok(manifest) => Arc::new(manifest),
-            Err(error) => return self.refuse(turn, code, error.to_string()),
+            Err(error) => return self.refuse(cx, turn, code, error.to_string()),
         };
         self.keep_object(turn, code, bytes);
         let signed = manifest.is_signed();
-        let disowned = manifest.claimed_principal().is_some_and(|principal| self.is_disowned(&principal));
+        let disowned = manifest.claimed_principal().is_some_and(|principal| cx.is_disowned(&principal));
         let claim = Claim { code, manifest, credentials: None };
         let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
-        self.enter(turn, code, Code::Coming(Box::new(coming)));
-        if disowned && self.turn_away_unsigned(turn, code) {
-            self.withdraw(turn, &code);
+        self.enter(cx, turn, code, Code::Coming(Box::new(coming)));
+        if disowned && self.turn_away_unsigned(cx, turn, code) {
+            self.withdraw(cx, turn, &code);
         } else if signed {
             let next = self.fetch.optional_object(code, CredentialSet::name_for(&code));
-            self.take_steps(turn, next);
-        } else if self.turn_away_unsigned(turn, code) {
-            self.withdraw(turn, &code);
+            self.take_steps(cx, turn, next);
+        } else if self.turn_away_unsigned(cx, turn, code) {
+            self.withdraw(cx, turn, &code);
         } else {
-            match self.roles.unsigned(&self.core.name, &code) {
-                Ok(grant) => self.choose(turn, code, grant),
-                Err(revocation) => self.refuse(turn, code, revocation.to_string()),
+            match cx.control.roles.unsigned(&cx.core.name, &code) {
+                Ok(grant) => self.choose(cx, turn, code, grant),
+                Err(revocation) => self.refuse(cx, turn, code, revocation.to_string()),
             }
         }
     }
 
     /// Whether a capsule came in by a port that demands signed code, and its code is known not to be. A signature whose key was revoked, or whose
     /// credential, is none.
-    pub(super) fn lacks_signature(&self, frame: &Frame, code: &Digest) -> bool {
-        self.demands(frame.port).signed_code
-            && matches!(self.codes.of(code), Some(Code::Ready(ready)) if !self.counts_as_signed(ready))
-    }
-
-    fn counts_as_signed(&self, ready: &Ready) -> bool {
-        let revoked = ready.grant.refused.as_ref().is_some_and(|refused| refused.revoked);
-        let signer = ready.claim.manifest.claimed_principal();
-        !revoked && signer.is_some_and(|principal| !self.is_disowned(&principal))
+    pub(super) fn lacks_signature(&self, cx: &Cx, frame: &Frame, code: &Digest) -> bool {
+        cx.demands(frame.port).signed_code
+            && matches!(self.codes.of(code), Some(Code::Ready(ready)) if !cx.counts_as_signed(ready))
     }
 
     /// Capsules that wait for code which turns out not to be signed, and came in by ports that demand that, end here. Says whether nobody else
     /// waits: then it need not be prepared.
-    fn turn_away_unsigned(&mut self, turn: &mut Turn<'_>, code: Digest) -> bool {
-        let Some(proofs) = self.proofs.as_deref() else { return false };
+    fn turn_away_unsigned(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) -> bool {
+        let Some(proofs) = cx.control.proofs.as_deref() else { return false };
         let goes = |frame: &Frame| !is_injected(frame) && proofs.demands(frame.port).signed_code;
         let (gone, left) = self.fetch.turn_away(&code, goes);
         let nobody = left == 0 && !gone.is_empty();
         if nobody {
             self.fetch.settle(code).for_each(drop);
         }
-        gone.into_iter().for_each(|frame| self.drop(turn, frame, Reason::Unsigned));
+        gone.into_iter().for_each(|frame| cx.drop(turn, frame, Reason::Unsigned));
         nobody
     }
 
     /// The credentials of a code are here, or nowhere to be had.
-    pub(super) fn take_credentials(&mut self, turn: &mut Turn<'_>, code: Digest, credentials: Option<Arc<[u8]>>) {
+    pub(super) fn take_credentials(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        code: Digest,
+        credentials: Option<Arc<[u8]>>,
+    ) {
         let Some(Code::Coming(coming)) = self.codes.of_mut(&code) else {
-            return self.refuse(turn, code, "its manifest was forgotten while its credentials came".into());
+            return self.refuse(cx, turn, code, "its manifest was forgotten while its credentials came".into());
         };
         coming.claim.credentials = credentials;
         let claim = coming.claim.clone();
@@ -84,41 +92,48 @@ impl Node {
     }
 
     /// The answer to [`Effect::Authorise`].
-    pub fn authorised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
+    pub fn authorised(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
         match self.codes.of(&code) {
             Some(Code::Coming(coming)) if coming.grant.is_none() => {
                 let credentials = coming.claim.credentials.clone();
                 match result {
                     // It was judged before, and told since.
-                    Ok(grant) if self.refuse_revoked(turn, code, &grant) => {}
+                    Ok(grant) if self.refuse_revoked(cx, turn, code, &grant) => {}
                     Ok(grant) => {
-                        self.settle_credentials(turn, code, credentials, &grant);
-                        self.choose(turn, code, grant);
+                        self.settle_credentials(cx, turn, code, credentials, &grant);
+                        self.choose(cx, turn, code, grant);
                     }
-                    Err(why) => self.refuse(turn, code, why),
+                    Err(why) => self.refuse(cx, turn, code, why),
                 }
             }
             Some(Code::Ready(ready)) => {
                 let stays = result.as_ref().is_ok_and(|grant| ready.grant.is_alike(grant));
                 if !stays {
-                    tracing::warn!(node = self.core.name, code = %code.short(), "code has another role now: it is taken out");
-                    self.withdraw(turn, &code);
+                    tracing::warn!(node = cx.core.name, code = %code.short(), "code has another role now: it is taken out");
+                    self.withdraw(cx, turn, &code);
                 }
             }
             // An answer to a question that was asked twice.
             Some(Code::Coming(_)) => {}
-            _ => self.forgotten(turn, code),
+            _ => self.forgotten(cx, turn, code),
         }
     }
 
     /// Keeps the credentials for who comes next, unless they are forged, and counts.
-    fn settle_credentials(&mut self, turn: &mut Turn<'_>, code: Digest, set: Option<Arc<[u8]>>, grant: &Grant) {
+    fn settle_credentials(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        code: Digest,
+        set: Option<Arc<[u8]>>,
+        grant: &Grant,
+    ) {
         let Some(set) = set else { return };
         match &grant.refused {
             None => self.credentials.accepted += 1,
             Some(refused) => {
                 self.credentials.refused += 1;
-                tracing::warn!(node = self.core.name, code = %code.short(), why = refused.why, "credential refused");
+                tracing::warn!(node = cx.core.name, code = %code.short(), why = refused.why, "credential refused");
             }
         }
         if grant.refused.as_ref().is_some_and(|refused| refused.forged) {
@@ -129,20 +144,20 @@ impl Node {
     }
 
     /// Fetches the representation that is the fastest one the role has and this half runs.
-    fn choose(&mut self, turn: &mut Turn<'_>, code: Digest, grant: Grant) {
-        let Some(Code::Coming(coming)) = self.codes.of(&code) else { return self.forgotten(turn, code) };
+    fn choose(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, grant: Grant) {
+        let Some(Code::Coming(coming)) = self.codes.of(&code) else { return self.forgotten(cx, turn, code) };
         let manifest = coming.claim.manifest.clone();
         let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind)).copied();
-        let linked = self.kernel && grant.role.grants.kernel_programs > 0;
+        let linked = cx.control.mirror.on && grant.role.grants.kernel_programs > 0;
         let bpf = usable(Kind::Bpf).filter(|_| linked).map(|bpf| (bpf.digest, bpf.size));
         if bpf.is_none() && manifest.layer(Kind::Bpf).is_some() {
             // A process before this one may have let it run there, in another role.
-            self.unlink(turn, code);
+            cx.unlink(turn, code);
         }
         let native = usable(Kind::Native).filter(|_| manifest.architecture() == Some(std::env::consts::ARCH));
         let Some(layer) = native.or_else(|| usable(Kind::Wasm)) else {
             let why = lacks(&manifest, &grant);
-            return self.refuse(turn, code, why);
+            return self.refuse(cx, turn, code, why);
         };
         if let Some(Code::Coming(coming)) = self.codes.of_mut(&code) {
             coming.bpf = bpf;
@@ -150,15 +165,17 @@ impl Node {
             coming.grant = Some(grant);
         }
         let next = self.fetch.next_object(code, layer.digest, layer.size);
-        self.take_steps(turn, next);
+        self.take_steps(cx, turn, next);
         // The kernel half is made ready meanwhile.
         if let Some((digest, length)) = bpf {
             match self.fetch.beside(turn.now, code, digest, length) {
                 Some((steps, given)) => {
-                    self.give_up(turn, given);
-                    self.take_steps(turn, steps);
+                    self.give_up(cx, turn, given);
+                    self.take_steps(cx, turn, steps);
                 }
-                None => self.linked(turn, code, Err("more codes wait for the kernel half than it has room for".into())),
+                None => {
+                    self.linked(cx, turn, code, Err("more codes wait for the kernel half than it has room for".into()))
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The methods of [`Scope`] are the calls of `sdk/anode/capsule.h` (`an_now`, `an_send` …) without the details of a representation. The
 //! wasm run-time and the native one translate their calling conventions and come here, so a call means the same in both. A scope lives for one
-//! run; [`super::lent`] brings it to the calls.
+//! run; `lent` brings it to the calls.
 
 use crate::abi::{CHILDREN_MAX, CONTEXT, CallError, LINES_MAX, NONE, NONE64};
 use crate::core::Core;

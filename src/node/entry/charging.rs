@@ -3,36 +3,24 @@
 use super::{EntryCounts, EntryLimits, FRAME_STEPS};
 use crate::code::run::Ingress;
 use crate::frame::{Payer, PeerId, PortId};
-use crate::node::Node;
 use crate::node::output::Turn;
+use crate::node::{Cx, Node};
 use crate::wire::Addr;
 
 impl Node {
     /// What neighbours may use from now on.
     pub fn set_entry(&mut self, limits: EntryLimits) {
-        self.entry.set_limits(limits);
+        self.cx.order.entry.set_limits(limits);
     }
 
     /// By which clock what is done at once is measured, in nanoseconds; without one, steps are counted.
     pub fn set_clock(&mut self, clock: Box<dyn Fn() -> u64 + Send>) {
-        self.entry.clock = Some(clock);
-    }
-
-    /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
-    pub fn entry_counts(&self, port: PortId, peer: PeerId) -> EntryCounts {
-        let owner = self.entry.owners.get(self.entry.place(port, peer));
-        owner.map_or(EntryCounts::default(), |owner| owner.counts)
-    }
-
-    /// The same of a neighbour on a link that has a key; nothing of any other.
-    pub fn entry_counts_of(&self, port: PortId, addr: Addr) -> Option<EntryCounts> {
-        let known = self.entry.keyed.iter().find(|known| (known.0, known.1) == (port, addr))?;
-        self.entry.owners.get(usize::from(known.2)).map(|owner| owner.counts)
+        self.cx.order.entry.clock = Some(clock);
     }
 
     /// The worker has waited for so many nanoseconds.
     pub fn idled(&mut self, nanoseconds: u64) {
-        self.entry.idle += nanoseconds;
+        self.cx.order.entry.idle += nanoseconds;
     }
 
     /// Does what is not left for later, at its neighbour's expense.
@@ -43,35 +31,49 @@ impl Node {
         payer: Payer,
         work: impl FnOnce(&mut Node, &mut Turn<'_>),
     ) {
-        let before = self.entry.reading();
-        self.entry.current = payer;
+        let before = self.cx.order.entry.reading();
+        self.cx.order.entry.current = payer;
         work(self, turn);
-        self.entry.current = Payer::NOBODY;
-        let spent = self.entry.reading().saturating_sub(before);
-        self.entry.charged += spent;
-        let alone = self.entry.alone;
-        if let Some(owner) = self.entry.owners.get_mut(usize::from(payer.0)) {
+        self.cx.order.entry.current = Payer::NOBODY;
+        let spent = self.cx.order.entry.reading().saturating_sub(before);
+        self.cx.order.entry.charged += spent;
+        let alone = self.cx.order.entry.alone;
+        if let Some(owner) = self.cx.order.entry.owners.get_mut(usize::from(payer.0)) {
             owner.spend(turn.now, spent, alone);
         }
+    }
+}
+
+impl Cx {
+    /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
+    pub fn entry_counts(&self, port: PortId, peer: PeerId) -> EntryCounts {
+        let owner = self.order.entry.owners.get(self.order.entry.place(port, peer));
+        owner.map_or(EntryCounts::default(), |owner| owner.counts)
+    }
+
+    /// The same of a neighbour on a link that has a key; nothing of any other.
+    pub fn entry_counts_of(&self, port: PortId, addr: Addr) -> Option<EntryCounts> {
+        let known = self.order.entry.keyed.iter().find(|known| (known.0, known.1) == (port, addr))?;
+        self.order.entry.owners.get(usize::from(known.2)).map(|owner| owner.counts)
     }
 
     /// Who pays for what is being done, and for what comes of it later.
     pub(in crate::node) fn current_payer(&self) -> Payer {
-        match self.entry.current {
-            Payer::NOBODY => self.entry.behalf,
+        match self.order.entry.current {
+            Payer::NOBODY => self.order.entry.behalf,
             current => current,
         }
     }
 
     /// By which way came what this one pays for.
     pub(in crate::node) fn ingress_of_payer(&self, payer: Payer) -> Ingress {
-        self.entry.ingress(payer)
+        self.order.entry.ingress(payer)
     }
 
     /// What is done from now on comes of a packet that this one has paid for. What was done since the last call is charged to whom that named,
     /// unless somebody pays for all of it.
     pub(in crate::node) fn set_behalf(&mut self, now: u64, payer: Payer) {
-        let entry = &mut self.entry;
+        let entry = &mut self.order.entry;
         let reading = entry.reading();
         let (before, since) = (entry.behalf, entry.behalf_since);
         (entry.behalf, entry.behalf_since) = (payer, reading);
@@ -87,11 +89,11 @@ impl Node {
     /// Code has taken so many steps, in whatever environment.
     #[inline]
     pub(in crate::node) fn count_steps(&mut self, steps: u64) {
-        self.entry.steps += steps;
+        self.order.entry.steps += steps;
     }
 
     /// What everybody may have until the next call, a tenth of a second later.
     pub(in crate::node) fn share_out(&mut self, now: u64) {
-        self.entry.roll(now);
+        self.order.entry.roll(now);
     }
 }

@@ -1,0 +1,162 @@
+//! What a driver asks of a node and tells it, where one of its environments or what they are called with has the answer.
+
+use super::Node;
+use super::domains::DomainStatus;
+use super::entry::EntryCounts;
+use super::output::{Linked, Turn};
+use super::proofs::Demands;
+use crate::code::judge::Grant;
+use crate::code::run::Program;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
+use crate::frame::{Frame, PeerId, PortId};
+use crate::topology::Neighbour;
+use crate::wire::{Addr, Digest};
+use std::sync::Arc;
+
+impl Node {
+    /// An application has opened a port; false if another one has it.
+    pub fn open(&mut self, port: u16) -> bool {
+        self.environments.capsules.open(port)
+    }
+
+    /// An application has closed its port.
+    pub fn close(&mut self, port: u16) {
+        self.environments.capsules.close(port)
+    }
+
+    /// Drops a packet that a domain pays for.
+    pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+        self.cx.drop_in(turn, frame, reason, domain)
+    }
+
+    /// Adds what has passed by the other half to the accounts of this one.
+    pub fn settle_cuts(&mut self) {
+        self.cx.settle_cuts()
+    }
+
+    /// The domains that end if an operator ends one: it and all below it; not the node's own.
+    pub fn killable(&self, domain: DomainId) -> Result<Vec<DomainId>, String> {
+        self.environments.capsules.killable(&self.cx, domain)
+    }
+
+    /// A domain and all below it.
+    pub fn domains_within(&self, top: DomainId) -> Vec<DomainId> {
+        self.cx.domains_within(top)
+    }
+
+    /// All domains, each behind the one above it.
+    pub fn domain_tree(&self) -> Vec<DomainStatus> {
+        self.environments.capsules.domain_tree(&self.cx)
+    }
+
+    /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
+    pub fn entry_counts(&self, port: PortId, peer: PeerId) -> EntryCounts {
+        self.cx.entry_counts(port, peer)
+    }
+
+    /// The same of a neighbour on a link that has a key; nothing of any other.
+    pub fn entry_counts_of(&self, port: PortId, addr: Addr) -> Option<EntryCounts> {
+        self.cx.entry_counts_of(port, addr)
+    }
+
+    /// The kernel half has been at work since a process that has gone: the node learns the neighbours that it knows,
+    /// and prepares the codes that run there, which come from the store.
+    pub fn take_over(&mut self, turn: &mut Turn<'_>, neighbours: Vec<Neighbour>, codes: Vec<Digest>) {
+        self.environments.capsules.take_over(&mut self.cx, turn, neighbours, codes)
+    }
+
+    /// Whether no code is on its way, nor one that ran before still to be prepared.
+    pub fn awaits_no_code(&self) -> bool {
+        self.environments.capsules.awaits_no_code()
+    }
+
+    /// Whether the kernel half has said of these, as far as they are ready, whether it runs them.
+    pub fn awaits_no_link(&self, codes: &[Digest]) -> bool {
+        self.environments.capsules.awaits_no_link(codes)
+    }
+
+    /// Names of the codes that have run lately, the last used first: what the next process prepares.
+    pub fn recent_codes(&self) -> Vec<Digest> {
+        self.environments.capsules.recent_codes()
+    }
+
+    /// The answer to [`super::KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its
+    /// capsules may run there.
+    pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Linked) {
+        self.environments.capsules.linked(&mut self.cx, turn, code, result)
+    }
+
+    /// The persistent store's answer to [`super::Effect::LookUp`].
+    pub fn found(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
+        self.environments.capsules.found(&mut self.cx, turn, digest, bytes)
+    }
+
+    /// The answer to [`super::Effect::Prepare`]: the code runs from now on, or is refused.
+    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+        self.environments.capsules.prepared(&mut self.cx, turn, code, result)
+    }
+
+    /// [`super::Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
+    /// against it; the next capsule begins anew.
+    pub fn unprepared(&mut self, turn: &mut Turn<'_>, code: Digest) {
+        self.environments.capsules.unprepared(&mut self.cx, turn, code)
+    }
+
+    /// Adds code that somebody on this node vouches for to those a capsule finds; the objects come
+    /// from the store.
+    pub fn forget_refusal(&mut self, code: &Digest) {
+        self.environments.capsules.forget_refusal(code)
+    }
+
+    /// Nothing is held any more against code that was refused.
+    pub fn forget_refusals(&mut self) {
+        self.environments.capsules.forget_refusals()
+    }
+
+    /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
+    pub fn look_again(&mut self, turn: &mut Turn<'_>, code: &Digest) {
+        self.environments.capsules.look_again(&mut self.cx, turn, code)
+    }
+
+    /// Takes code out, with its domain and all it owns.
+    pub fn remove_code(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
+        self.environments.capsules.remove_code(&mut self.cx, turn, code)
+    }
+
+    /// Whether packets wait for [`Node::run_next`].
+    pub fn has_work(&self) -> bool {
+        self.cx.has_work()
+    }
+
+    /// Whether a neighbour has a key here: what it proves to have sent is marked ([`Frame`]'s `authenticated`).
+    pub fn has_key(&self, port: PortId, addr: Addr) -> bool {
+        self.cx.has_key(port, addr)
+    }
+
+    /// The numbers of a neighbour's keys, that to send with first.
+    pub fn key_numbers(&self, port: PortId, addr: Addr) -> Vec<u32> {
+        self.cx.key_numbers(port, addr)
+    }
+
+    /// What a port demands.
+    pub fn demands(&self, port: PortId) -> Demands {
+        self.cx.demands(port)
+    }
+
+    /// An application of this node sends a capsule: header and payload, the source being an address
+    /// of this node or none.
+    pub fn inject(&mut self, turn: &mut Turn<'_>, frame: Frame) -> Result<(), Reason> {
+        self.environments.capsules.inject(&mut self.cx, turn, frame)
+    }
+
+    /// The answer to [`super::Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
+    pub fn optimised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+        self.environments.capsules.optimised(&mut self.cx, turn, code, result)
+    }
+
+    /// The answer to [`super::Effect::Authorise`].
+    pub fn authorised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
+        self.environments.capsules.authorised(&mut self.cx, turn, code, result)
+    }
+}
