@@ -1,6 +1,6 @@
 //! The node's operating system: who owns what, and what it may use.
 //!
-//! [`interface`] is what execution environments get from it: [`channel`]s, [`event`]s, [`file`]s, and threads ([`thread_pool`]). Domains,
+//! [`interface`] is what execution environments get from it: [`channel`]s, [`event`]s, [`mod@file`]s, and threads ([`thread_pool`]). Domains,
 //! memory pools and soft state are [`crate::core`]'s. What a role gives a domain, [`crate::trust::limits`] and [`crate::trust::grants`] say.
 
 pub mod channel;
