@@ -1,6 +1,13 @@
 //! Compiles the C that the crate carries, with clang, into `OUT_DIR`: programs for the kernel, and
-//! the shipped applications (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`.
+//! the shipped applications (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`. And what Rust shares with these
+//! programs: `bpf/contract.bpf.c` becomes constants (`src/contract`).
 
+#[path = "src/contract/btf.rs"]
+mod btf;
+// The checks of structures are for the C library alone.
+#[allow(dead_code)]
+#[path = "src/contract/constants.rs"]
+mod constants;
 // The flags of native code are the command's alone.
 #[allow(dead_code)]
 #[path = "src/code/author/toolchain.rs"]
@@ -14,8 +21,12 @@ use std::process::{Command, ExitCode};
 /// Flags for programs for the kernel.
 const KERNEL: [&str; 6] = ["--target=bpfel", "-mcpu=v3", "-O2", "-g0", "-Wall", "-Wextra"];
 
+/// Flags for the contract, which is no program: with debugging information.
+const CONTRACT: [&str; 9] =
+    ["--target=bpfel", "-mcpu=v3", "-O2", "-g", "-ffreestanding", "-Wall", "-Wextra", "-I", "sdk"];
+
 fn main() -> ExitCode {
-    for watched in ["build.rs", "apps", "bpf", "sdk/anode", "src/code/author/toolchain.rs"] {
+    for watched in ["build.rs", "apps", "bpf", "sdk/anode", "src/code/author/toolchain.rs", "src/contract"] {
         println!("cargo::rerun-if-changed={watched}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -45,6 +56,7 @@ fn compile_all() -> Result<(), String> {
         let (source, object) = (format!("bpf/{name}.bpf.c"), out.join(format!("{name}.bpf.o")));
         run(&clang, KERNEL.iter().chain(&["-c", &source]), &object.to_string_lossy())?;
     }
+    write_contract(&clang, &out)?;
     let entries = fs::read_dir("apps").map_err(|error| format!("apps: {error}"))?;
     for entry in entries {
         let source = entry.map_err(|error| format!("apps: {error}"))?.path();
@@ -53,6 +65,16 @@ fn compile_all() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What `bpf/contract.bpf.c` says, as Rust.
+fn write_contract(clang: &Path, out: &Path) -> Result<(), String> {
+    let object = out.join("contract.bpf.o");
+    run(clang, CONTRACT.iter().chain(&["-c", "bpf/contract.bpf.c"]), &object.to_string_lossy())?;
+    let bytes = fs::read(&object).map_err(|error| format!("{}: {error}", object.display()))?;
+    let text = btf::Types::of(&bytes).and_then(|types| constants::constants(&types));
+    let text = text.map_err(|error| format!("bpf/contract.bpf.c: {error}"))?;
+    fs::write(out.join("contract.rs"), text).map_err(|error| format!("contract.rs: {error}"))
 }
 
 /// A capsule: linked for wasm32, an object file for bpf.

@@ -7,56 +7,18 @@
 #ifndef ANODE_CHANNEL_H
 #define ANODE_CHANNEL_H
 
+#include "filters.h"
 #include "plain.h"
 
-enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
 enum { ICMPV6 = 58, ARP = 0x0806, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
-enum { ON_LINK, ON_IP, ON_TRANSPORT };
 
 /* BPF_FUNC_xdp_load_bytes: copies octets of a frame, in whichever of its buffers they lie; not 0 if it is too short. */
 static long (*const load)(struct xdp *ctx, u32 offset, void *to, u32 length) = (void *)189;
-
-/* What a filter looks at: masks over the fields, which are all ones, all zeroes, or a prefix. */
-struct pattern {
-    u64 source[2], destination[2];
-    u16 source_port, destination_port;
-    /* Ethernet's type, or the protocol of the IP header, big endian. */
-    u16 kind;
-    /* ON_LINK, ON_IP or ON_TRANSPORT. */
-    u16 layer;
-    /* The node's number of the port. */
-    u32 port, zero;
-};
-
-/* Map `shapes`, one entry: the most specific first. */
-struct shapes {
-    u32 count, zero;
-    struct pattern masks[SHAPES];
-};
-
-/* A comparison with octets of the payload, as they stand there. */
-struct tuple {
-    u64 value, mask;
-    u32 offset, length;
-};
-
-/* Map `owners`, by pattern: filters that differ in their keys alone, and for each the cut-through channel that its packets go by from
- * here; 0: they go to the user half. */
-struct owners {
-    u32 count, zero;
-    struct {
-        u32 count, cut;
-        struct tuple tuples[TUPLES];
-    } keys[KEYS];
-};
 
 /* Map `channels`, one entry: what has been found out under another generation is found out again. */
 struct channels {
     u64 generation;
 };
-
-_Static_assert(sizeof(struct pattern) == 48 && sizeof(struct shapes) == 776, "contract");
-_Static_assert(sizeof(struct owners) == 424 && sizeof(struct channels) == 8, "contract");
 
 MAP(shapes_map);
 MAP(owners_map);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * The contract between the kernel half and the node: the values of the maps they share, and how a
- * packet is passed up. src/kernel/maps.rs says the same.
+ * packet is passed up. The node takes sizes, places and numbers of them from contract.bpf.c.
  */
 #ifndef ANODE_CONTRACT_H
 #define ANODE_CONTRACT_H
@@ -314,16 +314,18 @@ struct brood {
     u64 lost, zero[3];
 };
 
-_Static_assert(sizeof(struct node) == 56 && sizeof(struct port) == 64 && sizeof(struct code) == 64, "contract");
-_Static_assert(sizeof(struct near) == 48 && sizeof(struct next_hop) == 64 && sizeof(struct known) == 64, "contract");
-_Static_assert(sizeof(struct usage) == 64 && sizeof(struct current) == 128 && sizeof(struct passed_up) == 104, "contract");
+/* Map `refused`: the number of the map that capsules leave by, and how many could not. */
+struct refused {
+    u64 map, frames;
+};
 
-_Static_assert(sizeof(struct prefix) == 20 && sizeof(struct route) == 24 && sizeof(struct set) == 328, "contract");
-_Static_assert(sizeof(struct context) == 64 && sizeof(struct budget) == 72 && sizeof(struct account) == 128, "contract");
-_Static_assert(sizeof(struct ceiling) == 64, "contract");
+/* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload octets in
+ * its window, sets of its soft state less 1, longest keep time in milliseconds, children
+ * that a packet of its may send. */
+enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };
 
-_Static_assert(sizeof(struct record) == 80 && sizeof(struct send) == 584 && sizeof(struct line) == 16, "contract");
-_Static_assert(sizeof(struct window) == 592 && sizeof(struct brood) == 64, "contract");
+/* One cache line each. */
+_Static_assert(sizeof(struct known) == 64 && sizeof(struct usage) == 64 && sizeof(struct ceiling) == 64, "a cache line");
 
 MAP(ports_map);
 MAP(codes_map);

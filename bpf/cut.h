@@ -93,10 +93,6 @@ struct cut_flow {
     u64 new_from[2], new_to[2], more[4];
 };
 
-_Static_assert(sizeof(struct cut) == 56 && sizeof(struct cut_usage) == 128, "contract");
-_Static_assert(sizeof(struct allowance) == 48 && sizeof(struct spent) == 128, "contract");
-_Static_assert(sizeof(struct cut_flow) == 192, "contract");
-
 MAP(cuts_map);
 MAP(cut_usage_map);
 MAP(allowances_map);
@@ -112,7 +108,6 @@ struct scratch {
     u32 zero;
 };
 
-_Static_assert(sizeof(struct plain) == 48 && sizeof(struct scratch) == 176, "contract");
 MAP(scratch_map);
 
 static long (*const xdp_adjust_tail)(struct xdp *ctx, int delta) = (void *)65;

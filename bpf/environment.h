@@ -11,11 +11,6 @@
 
 #include "contract.h"
 
-/* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload octets in
- * its window, sets of its soft state less 1, longest keep time in milliseconds, children
- * that a packet of its may send. */
-enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };
-
 #define constant(which)                                                                                        \
     ({                                                                                                         \
         u64 value_;                                                                                            \

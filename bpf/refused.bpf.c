@@ -3,15 +3,10 @@
  * Counts redirects of the kernel half's that the kernel has refused: the interface is down or takes no such frames. It stands behind the
  * kernel's tracepoint for that, which nothing reaches while redirects succeed, and looks at the map that the frame was to leave by.
  */
-#include "base.h"
+#include "contract.h"
 
 /* Arguments of `xdp_redirect_err`: device, program, target, error, kind and number of the map, key. */
 enum { MAP_NUMBER = 5 };
-
-/* Map `refused`: the number of the map that capsules leave by, and how many could not. */
-struct refused {
-    u64 map, frames;
-};
 
 MAP(refused_map);
 

@@ -46,8 +46,6 @@ struct lifted {
     u64 forged;
 };
 
-_Static_assert(sizeof(struct punts) == 128 && sizeof(struct flow) == 16 && sizeof(struct lifted) == 40, "contract");
-
 MAP(sockets_map);
 MAP(punts_map);
 MAP(flows_map);

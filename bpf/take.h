@@ -13,7 +13,7 @@
 #ifndef ANODE_TAKE_H
 #define ANODE_TAKE_H
 
-#include "base.h"
+#include "filters.h"
 
 /* The part of struct __sk_buff (linux/bpf.h) up to what is needed here. */
 struct sk_buff {
@@ -25,49 +25,12 @@ static long (*const load)(const struct sk_buff *skb, u32 offset, void *to, u32 l
 
 enum { OTHER_HOST = 3, ETHERNET = 14, HEAD = 24, IPV4 = 0x0800, ARP = 0x0806, IPV6 = 0x86dd, PASSED_UP = 0x88b5 };
 enum { ANEP = 107, UDP = 17, TCP = 6, ICMPV6 = 58, PORT = 3322 };
-enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
-enum { LINK, IP, TRANSPORT };
-
-/* What a filter looks at: masks over the fields of struct flow, which are all ones, all zeroes, or a prefix. */
-struct flow {
-    u64 source[2], destination[2];
-    u16 source_port, destination_port;
-    /* Ethernet's type, or the protocol of the IP header, big endian. */
-    u16 kind;
-    /* LINK, IP or TRANSPORT. */
-    u16 layer;
-};
-
-struct shapes {
-    /* How many there are; whether the node takes what is its own without any. Guard and filter look here both, so they begin and end
-     * to take frames at the same moment: none is taken from the stack that nobody has, and none is had twice. */
-    u32 count, listens;
-    struct flow masks[SHAPES];
-};
-
-/* A comparison with octets of the payload, as they stand there. */
-struct tuple {
-    u64 value, mask;
-    u32 offset, length;
-};
-
-struct keys {
-    u32 count, padding;
-    struct {
-        u32 count, padding;
-        struct tuple tuples[TUPLES];
-    } keys[KEYS];
-};
-
-_Static_assert(sizeof(struct flow) == 40 && sizeof(struct shapes) == 8 + SHAPES * 40, "src/kernel/filters.rs");
-_Static_assert(sizeof(struct keys) == 8 + KEYS * (8 + TUPLES * 24), "src/kernel/filters.rs");
-
 MAP(shapes_map);
 MAP(flows_map);
 
 /* The fields of a frame, and where the payload of each layer begins; 0: it has none. */
 struct fields {
-    struct flow flow;
+    struct stack_pattern flow;
     u32 ip_payload, payload;
     u16 type;
     u8 protocol, is_anep;
@@ -125,7 +88,7 @@ INLINE int read(const struct sk_buff *skb, struct fields *it)
 }
 
 /* Whether one of the keys holds for a payload. */
-INLINE int holds(const struct sk_buff *skb, u32 payload, const struct keys *keys)
+INLINE int holds(const struct sk_buff *skb, u32 payload, const struct owners *keys)
 {
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < KEYS; i++) {
@@ -155,7 +118,7 @@ INLINE int holds(const struct sk_buff *skb, u32 payload, const struct keys *keys
 INLINE int is_listening(void)
 {
     u32 zero = 0;
-    const struct shapes *shapes = map_lookup(shapes_map, &zero);
+    const struct stack_shapes *shapes = map_lookup(shapes_map, &zero);
 
     return shapes && shapes->listens;
 }
@@ -163,7 +126,7 @@ INLINE int is_listening(void)
 /* Whether a frame is a channel's. */
 INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
 {
-    const struct shapes *shapes;
+    const struct stack_shapes *shapes;
     u32 zero = 0;
 
     shapes = map_lookup(shapes_map, &zero);
@@ -171,17 +134,17 @@ INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
         return 0;
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < SHAPES; i++) {
-        const struct flow *mask = &shapes->masks[i];
-        struct flow flow;
-        const struct keys *keys;
+        const struct stack_pattern *mask = &shapes->masks[i];
+        struct stack_pattern flow;
+        const struct owners *keys;
         u32 payload = 0;
 
         if (i >= shapes->count)
             break;
         flow.layer = mask->layer;
         flow.kind = it->type & mask->kind;
-        if (flow.layer != LINK) {
-            payload = flow.layer == IP ? it->ip_payload : it->payload;
+        if (flow.layer != ON_LINK) {
+            payload = flow.layer == ON_IP ? it->ip_payload : it->payload;
             if (!payload)
                 continue;
             flow.kind = be16(it->protocol) & mask->kind;

@@ -26,6 +26,7 @@ pub mod clean;
 pub mod cli;
 pub mod code;
 pub mod config;
+pub mod contract;
 pub mod core;
 pub mod ee;
 pub mod frame;

@@ -15,6 +15,7 @@ mod fair;
 #[path = "halves/place.rs"]
 mod place;
 
+use anode::contract::passed_up;
 use anode::core::reason::Reason;
 use anode::sys::clock::Clock;
 use anode::wire::{Addr, anep, capsule};
@@ -187,7 +188,7 @@ fn what_code_writes_into_its_context_is_neither_believed_nor_kept() {
     for _ in 0..2 {
         let (user, kernel) = both(&mut place, &frame(&header(code), &[0; 8], false));
         let Came::UpRun(up) = &kernel else { panic!("{kernel:?}") };
-        let payload = 14 + 104 + 28 + anep::HEADER + capsule::HEADER;
+        let payload = 14 + passed_up::SIZE + 28 + anep::HEADER + capsule::HEADER;
         assert_eq!(up[payload..payload + 4], [0; 4], "nothing of the packet before");
         assert_eq!(user, Came::DroppedFor(Reason::Source));
         assert_eq!(user, place.resume(&kernel));

@@ -15,9 +15,10 @@ mod source;
 use source::Source;
 
 /// Modules that turn bytes into values and decisions: no I/O and no clock.
-const PURE: &[&str] = &["src/abi/", "src/wire/", "src/frame/", "src/classify/", "plan/src/"];
+const PURE: &[&str] = &["src/contract/", "src/abi/", "src/wire/", "src/frame/", "src/classify/", "plan/src/"];
 /// The state machine around them: it is told the time.
 const CLOCKLESS: &[&str] = &[
+    "src/contract/",
     "src/abi/",
     "src/wire/",
     "src/frame/",
@@ -32,6 +33,7 @@ const CLOCKLESS: &[&str] = &[
 /// What runs for every packet.
 const PACKET_PATH: &[&str] = &[
     "plan/src/",
+    "src/contract/",
     "src/abi/",
     "src/wire/",
     "src/frame/",

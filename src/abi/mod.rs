@@ -1,25 +1,33 @@
 //! What mobile code sees of a node: the numbers, names and errors of `sdk/anode/capsule.h`, as data.
 //!
-//! Both halves, the author's side and the policy of roles mean the same by them, so they lie below all of these
-//! and import nothing. [`symbols`] lists the calls; what a call does is [`crate::code::run::scope::Scope`]'s.
+//! Both halves, the author's side and the policy of roles mean the same by them, so they lie below all of these.
+//! Sizes and numbers are the header file's own, by [`crate::contract`]. [`symbols`] lists the calls; what a call does is
+//! [`crate::code::run::scope::Scope`]'s.
 
 pub mod symbols;
 
 pub use symbols::{SYMBOLS, Symbol, Type, symbol};
 
+use crate::contract::{self, an_context};
 use core::fmt;
 
 /// Children one packet can send, whatever its domain's limit says.
 pub const CHILDREN_MAX: usize = 64;
 
 /// Lines that one packet can write into the log.
-pub const LINES_MAX: usize = 4;
+pub const LINES_MAX: usize = contract::LINES as usize;
 
 /// Octets of the context structure.
-pub const CONTEXT: usize = 64;
+pub const CONTEXT: usize = an_context::SIZE;
+
+/// Octets of the window before the payload: source and destination.
+pub const ADDRESSES: usize = contract::ADDRESSES as usize;
+
+/// The most octets of payload in a window.
+pub const WINDOW_MAX: u32 = contract::AN_WINDOW_MAX;
 
 /// "There is none", where a call gives 32 bits.
-pub const NONE: u32 = u32::MAX;
+pub const NONE: u32 = contract::AN_NONE;
 
 /// "There is none", where a call gives 64 bits.
 pub const NONE64: u64 = u64::MAX;
@@ -29,24 +37,24 @@ pub const NONE64: u64 = u64::MAX;
 #[repr(i32)]
 pub enum CallError {
     /// No such key, neighbour or route.
-    Absent = -1,
+    Absent = contract::AN_E_ABSENT as i32,
     /// An offset, size or number outside what there is.
-    Range = -2,
+    Range = contract::AN_E_RANGE as i32,
     /// A quota is used up.
-    Full = -3,
+    Full = contract::AN_E_FULL as i32,
     /// The resource bound does not suffice.
-    Bound = -4,
+    Bound = contract::AN_E_BOUND as i32,
     /// The role of the code's principal does not include the call.
-    Denied = -5,
+    Denied = contract::AN_E_DENIED as i32,
     /// The address is this node's own.
-    Here = -6,
+    Here = contract::AN_E_HERE as i32,
 }
 
 /// Bit of the flags in the context: this node is the capsule's destination.
-pub const FLAG_HERE: u32 = 1;
+pub const FLAG_HERE: u32 = contract::AN_HERE;
 
 /// Bit of the flags in the context: the capsule was injected at this node.
-pub const FLAG_INJECTED: u32 = 2;
+pub const FLAG_INJECTED: u32 = contract::AN_INJECTED;
 
 /// In which form a program is represented, in the order of the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]

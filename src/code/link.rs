@@ -14,6 +14,7 @@
 //! environment setup code; the boundary is here, not in the kernel's verifier alone.
 
 use crate::code::bundle::{Insn, Program};
+use crate::contract;
 use core::fmt;
 
 /// The opcode of calls.
@@ -36,19 +37,19 @@ const SET: u8 = 0xb7;
 const ADD: u8 = 0x07;
 
 /// The immediate that stands for the code's slot.
-pub const SLOT: i32 = 0x5e1f_0001;
+pub const SLOT: i32 = contract::SLOT as i32;
 
 /// The immediate that stands for the payload octets in the code's window.
-pub const WINDOW: i32 = 0x5e1f_0002;
+pub const WINDOW: i32 = contract::WINDOW as i32;
 
 /// The immediate that stands for the sets of the code's soft state, less one.
-pub const SETS: i32 = 0x5e1f_0004;
+pub const SETS: i32 = contract::SETS as i32;
 
 /// The immediate that stands for the longest keep time of soft state, in milliseconds.
-pub const KEEP: i32 = 0x5e1f_0005;
+pub const KEEP: i32 = contract::KEEP as i32;
 
 /// The immediate that stands for the children that a packet may send.
-pub const MOST: i32 = 0x5e1f_0006;
+pub const MOST: i32 = contract::MOST as i32;
 
 /// The calls that are written down while code runs, and done afterwards: code with one of them has another runner.
 const RECORDED: [&str; 2] = ["an_send", "an_log"];

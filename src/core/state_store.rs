@@ -13,7 +13,7 @@ use super::domain::{DomainId, Domains};
 use std::collections::HashMap;
 
 /// Octets of one value.
-pub const VALUE: usize = 64;
+pub const VALUE: usize = crate::contract::an_value::SIZE;
 
 /// Entries that share a set of the table.
 const WAYS: usize = 8;

@@ -1,19 +1,20 @@
 //! What the two halves tell each other of what codes spend: `struct account` of `bpf/contract.h`.
 
-use super::layout::{ACCOUNTS, PROGRAMS};
+use super::layout::ACCOUNTS;
 use super::maps::Maps;
+use crate::contract::{PROGRAMS, account};
 use crate::core::share::{SharedAccount, Spent};
 use crate::sys::mapping::SharedWords;
 use std::io;
 use std::sync::Arc;
 
 /// Words of an account, and where they stand: first those that the kernel half writes, then the node's.
-const WORDS: usize = 16;
-const PACKETS: usize = 0;
-const TIME: usize = 1;
-const REFUSED: usize = 2;
-const USER_PACKETS: usize = 8;
-const USER_TIME: usize = 9;
+const WORDS: usize = account::SIZE / 8;
+const PACKETS: usize = account::PACKETS.word();
+const TIME: usize = account::TIME.word();
+const REFUSED: usize = account::REFUSED.word();
+const USER_PACKETS: usize = account::USER_PACKETS.word();
+const USER_TIME: usize = account::USER_TIME.word();
 
 /// The accounts of all slots.
 #[derive(Clone, Debug)]

@@ -6,12 +6,13 @@
 
 use super::account::Account;
 use super::doors::{DOORS, Doors, Programs};
-use super::filters::{pattern, value};
+use super::filters::{Pattern, SHAPES, pattern, value};
 use super::half::KernelHalf;
-use super::layout::{ALLOWANCES, CUT_LAYOUT, CUTS};
+use super::layout::CUT_LAYOUT;
 use super::maps::{Maps, budget, sums};
 use super::own;
 use super::sockets::Steering;
+use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedOctets};
 use crate::frame::PortId;
 use crate::nodeos::channel::demux::Shape;
@@ -28,21 +29,16 @@ use std::sync::Arc;
 
 pub(super) static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf.o"));
 
-/// Programs behind the doors, in the order of their numbers in `bpf/contract.h`.
+/// Programs behind the doors, in the order of their numbers.
 const PROGRAMS: [&str; DOORS] = ["cut", "look"];
+const _: () = assert!(contract::CUT == 0 && contract::LOOK == 1);
 
-/// Shapes of filters.
-const SHAPES: usize = crate::nodeos::channel::demux::SHAPES_MAX;
-const PATTERN: usize = 48;
 /// Words of `struct spent`, and where the halves' stand.
-const SPENT: usize = 16;
-const SPENT_USER: usize = 8;
-/// Words of `struct cut_usage`.
-const USAGE: usize = 16;
+const SPENT: usize = spent::SIZE / 8;
+const SPENT_KERNEL: usize = spent::KERNEL.word();
+const SPENT_USER: usize = spent::USER.word();
 /// Octets a second, at most: beyond that the kernel half's arithmetic would overflow.
 const RATE_MAX: u64 = 100_000_000_000;
-
-type Pattern = [u8; PATTERN];
 
 /// Before which programs the doors are.
 #[derive(Clone)]
@@ -163,10 +159,10 @@ impl KernelChannels {
     }
 
     fn tell_shapes(&self) -> io::Result<()> {
-        let mut all = vec![0; 8 + SHAPES * PATTERN];
-        all[..4].copy_from_slice(&(self.shapes.len() as u32).to_ne_bytes());
-        for (place, (_, mask, _)) in all[8..].chunks_exact_mut(PATTERN).zip(&self.shapes) {
-            place.copy_from_slice(mask);
+        let mut all = [0; shapes::SIZE];
+        shapes::COUNT.put(&mut all, (self.shapes.len() as u32).to_ne_bytes());
+        for (place, (_, mask, _)) in all[shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(&self.shapes) {
+            *place = *mask;
         }
         self.set("shapes_map", 0, &all)
     }
@@ -210,10 +206,14 @@ impl KernelChannels {
         let Some(rate) = rate.map(|rate| rate.min(RATE_MAX)) else { return Ok(Some(0)) };
         let Some(place) = self.allowances.0.pop_front() else { return Ok(None) };
         let burst = Bandwidth::burst(rate);
-        // The lock and parts; the rate; a full bucket; never looked at; what is charged.
         let user = self.spent.load(place as usize * SPENT + SPENT_USER);
-        let words = [0, rate, burst, burst, 0, user];
-        self.set("allowances_map", place, words.map(u64::to_ne_bytes).as_flattened())?;
+        // A full bucket, never looked at.
+        let mut value = [0; allowance::SIZE];
+        allowance::RATE.put(&mut value, rate.to_ne_bytes());
+        allowance::BURST.put(&mut value, burst.to_ne_bytes());
+        allowance::TOKENS.put(&mut value, burst.to_ne_bytes());
+        allowance::CHARGED.put(&mut value, user.to_ne_bytes());
+        self.set("allowances_map", place, &value)?;
         Ok(Some(place))
     }
 
@@ -251,11 +251,11 @@ impl KernelChannels {
     }
 
     /// `struct cut`, if such a channel can be carried at all.
-    fn describe(&self, cut: &Cut<'_>, places: [u32; 3]) -> Option<[u8; 56]> {
+    fn describe(&self, cut: &Cut<'_>, places: [u32; 3]) -> Option<[u8; contract::cut::SIZE]> {
         let target = cut.target;
         let layer = match (cut.filter.layer, target.layer) {
-            (Layer::Ip, Layer::Ip) => 1u32,
-            (Layer::Udp, Layer::Udp) => 2,
+            (Layer::Ip, Layer::Ip) => ON_IP,
+            (Layer::Udp, Layer::Udp) => ON_TRANSPORT,
             _ => return None,
         };
         let interface = match target.port {
@@ -265,15 +265,18 @@ impl KernelChannels {
         if target.destination_port == Some(0) {
             return None;
         }
-        let udp = layer == 2;
+        let udp = layer == ON_TRANSPORT;
         let addr = |addr: Option<Addr>| addr.filter(|addr| !addr.is_unspecified()).map_or([0; 16], |addr| addr.0);
-        let mut value = [0; 56];
-        value[..16].copy_from_slice(&addr(target.source.filter(|_| udp)));
-        value[16..32].copy_from_slice(&addr(target.destination));
-        value[32..34].copy_from_slice(&target.source_port.to_be_bytes());
-        value[34..36].copy_from_slice(&target.destination_port.unwrap_or(0).to_be_bytes());
-        let words = [interface, places[0], places[1], places[2], layer];
-        value[36..].copy_from_slice(words.map(u32::to_ne_bytes).as_flattened());
+        let mut value = [0; contract::cut::SIZE];
+        contract::cut::FROM.put(&mut value, addr(target.source.filter(|_| udp)));
+        contract::cut::TO.put(&mut value, addr(target.destination));
+        contract::cut::FROM_PORT.put(&mut value, target.source_port.to_be_bytes());
+        contract::cut::TO_PORT.put(&mut value, target.destination_port.unwrap_or(0).to_be_bytes());
+        contract::cut::INTERFACE.put(&mut value, interface.to_ne_bytes());
+        contract::cut::DOMAIN.put(&mut value, places[0].to_ne_bytes());
+        contract::cut::OF_DOMAIN.put(&mut value, places[1].to_ne_bytes());
+        contract::cut::OF_CHANNEL.put(&mut value, places[2].to_ne_bytes());
+        contract::cut::LAYER.put(&mut value, layer.to_ne_bytes());
         Some(value)
     }
 }
@@ -348,7 +351,7 @@ impl ChannelHalf for KernelChannels {
 
     fn end(&mut self, number: u32, filter: &Filter) -> io::Result<()> {
         let before = self.is_needed();
-        self.set("cuts_map", number, &[0; 56])?;
+        self.set("cuts_map", number, &[0; contract::cut::SIZE])?;
         self.give(filter, 0)?;
         self.cuts.0.push_back(number);
         self.running = self.running.saturating_sub(1);
@@ -374,7 +377,7 @@ struct Octets {
 impl SharedOctets for Octets {
     #[inline]
     fn kernel(&self) -> u64 {
-        self.words.load(self.at)
+        self.words.load(self.at + SPENT_KERNEL)
     }
 
     #[inline]
@@ -385,6 +388,9 @@ impl SharedOctets for Octets {
     }
 }
 
+// It begins with what is counted of a code.
+const _: () = assert!(cut_usage::USAGE.at() == 0);
+
 /// What has passed by one cut-through channel: `struct cut_usage`.
 #[derive(Debug)]
 struct Usage {
@@ -394,20 +400,18 @@ struct Usage {
 
 impl Passed for Usage {
     fn counts(&self) -> Counts {
-        let all: [u64; USAGE] = sums(&self.map, self.number).unwrap_or([0; USAGE]);
-        let [packets, frame_bytes, left, _, _, over_budget, time_ns, _, rest @ ..] = all;
-        let [bytes, over_budget_bytes, over_domain, over_channel, sent_bytes, ..] = rest;
+        let all: [u64; cut_usage::SIZE / 8] = sums(&self.map, self.number).unwrap_or_default();
         Counts {
-            packets,
-            bytes,
-            frame_bytes,
-            over_budget,
-            over_budget_bytes,
-            over_domain,
-            over_channel,
-            sent_bytes,
-            left,
-            time_ns,
+            packets: usage::PACKETS.among(&all),
+            bytes: cut_usage::BYTES.among(&all),
+            frame_bytes: usage::BYTES.among(&all),
+            over_budget: usage::BY_BUDGET.among(&all),
+            over_budget_bytes: cut_usage::REFUSED_BYTES.among(&all),
+            over_domain: cut_usage::BY_DOMAIN.among(&all),
+            over_channel: cut_usage::BY_CHANNEL.among(&all),
+            sent_bytes: cut_usage::SENT_BYTES.among(&all),
+            left: usage::PASSED_UP.among(&all),
+            time_ns: usage::TIME.among(&all),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};
-use super::layout::CHILDREN;
 use super::loader::Wanted;
 use super::maps::{CodeEntry, Maps};
 use super::pins::state_of;
@@ -10,6 +9,7 @@ use super::slots::{Held, NoSlot, Stage, made_of};
 use super::state::CodeState;
 use crate::code::bundle::Program as Code;
 use crate::code::link::{self, Constants};
+use crate::contract::CHILDREN;
 use crate::sys::bpf::Program;
 use crate::trust::Form;
 use crate::trust::limits::Limits;

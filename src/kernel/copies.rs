@@ -6,7 +6,8 @@
 
 use super::half::KernelHalf;
 use super::half::State;
-use super::layout::{LINK_BITS, LINKS, SENDS, SETS};
+use super::layout::SETS;
+use crate::contract::{LINK_BITS, LINKS, SENDS};
 use crate::wire::Digest;
 use std::collections::{HashSet, VecDeque};
 use std::io;

@@ -7,6 +7,7 @@
 //! does the kernel, which waits until nobody is on the way through a door that closes. Until they are open all is done in the user half.
 
 use super::own;
+use crate::contract;
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
 use crate::sys::threads::{self, Duty};
 use std::io;
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Programs behind it.
-pub const DOORS: usize = 2;
+pub const DOORS: usize = contract::DOORS as usize;
 
 /// The map.
 pub(super) const LAYOUT: (&str, MapShape) =

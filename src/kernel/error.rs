@@ -1,7 +1,7 @@
 //! Why code does not run in the kernel.
 
-use super::layout::{CHILDREN, PROGRAMS};
 use crate::code::link::LinkError;
+use crate::contract::{CHILDREN, PROGRAMS};
 use std::fmt;
 use std::io;
 

@@ -1,8 +1,12 @@
-//! Which frames of an interface are the node's: the maps of `bpf/take.h`, and the two programs that read them.
+//! Which frames of an interface are the node's: the maps of `bpf/filters.h` at the Linux stack, and the two programs that read them.
 
 use super::own;
 use crate::broker::Place;
-use crate::nodeos::channel::spec::{Filter, Layer};
+use crate::contract::{
+    self, KEYS, ON_IP, ON_LINK, ON_TRANSPORT, TUPLES, owners, pattern, shapes, stack_pattern, stack_shapes,
+};
+use crate::nodeos::channel::demux;
+use crate::nodeos::channel::spec::{self, Filter, Layer};
 use crate::nodeos::interface::DemuxKey;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use crate::wire::{Addr, Prefix};
@@ -13,25 +17,28 @@ use std::os::fd::AsFd;
 pub(super) static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
 pub(super) static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
 
-/// Shapes of filters, and filters that differ only in their keys: as many as `nodeos/channel/demux.rs` has.
-const SHAPES: usize = crate::nodeos::channel::demux::SHAPES_MAX;
-const KEYS: usize = crate::nodeos::channel::demux::KEYS_MAX;
-const TUPLES: usize = crate::nodeos::channel::spec::TUPLES_MAX;
-/// Octets of the C structures.
-const FLOW: usize = 40;
-const KEY: usize = 8 + TUPLES * 24;
-const VALUE: usize = 8 + KEYS * KEY;
+/// Shapes of filters.
+pub(super) const SHAPES: usize = contract::SHAPES as usize;
+
+// There are as many here as in the user half.
+const _: () = assert!(
+    SHAPES == demux::SHAPES_MAX && KEYS as usize == demux::KEYS_MAX && TUPLES as usize == spec::TUPLES_MAX,
+    "bpf/filters.h has other limits than src/nodeos/channel"
+);
+// Both maps of patterns begin alike, and so do both maps of shapes.
+const _: () = assert!(pattern::PORT.at() == stack_pattern::SIZE && shapes::MASKS.at() == stack_shapes::MASKS.at());
+
 /// Flows of one interface.
 const FLOWS: u32 = 65_536;
 
 /// The maps: shapes, flows.
 pub(super) const LAYOUT: [(&str, MapShape); 2] = [
-    ("anode_shapes", MapShape { kind: MapKind::Array, key: 4, value: 8 + SHAPES * FLOW, entries: 1 }),
-    ("anode_flows", MapShape { kind: MapKind::Hash, key: FLOW, value: VALUE, entries: FLOWS }),
+    ("anode_shapes", MapShape { kind: MapKind::Array, key: 4, value: stack_shapes::SIZE, entries: 1 }),
+    ("anode_flows", MapShape { kind: MapKind::Hash, key: stack_pattern::SIZE, value: owners::SIZE, entries: FLOWS }),
 ];
 
-/// A `struct flow`.
-type Flow = [u8; FLOW];
+/// A `struct stack_pattern`.
+type Flow = [u8; stack_pattern::SIZE];
 
 /// Which frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,12 +131,12 @@ impl Filters {
     }
 
     fn tell_shapes(&self) -> io::Result<()> {
-        let mut all = vec![0; 8 + SHAPES * FLOW];
+        let mut all = [0; stack_shapes::SIZE];
         let count = if self.listens { self.masks.len() as u32 } else { 0 };
-        all[..4].copy_from_slice(&count.to_ne_bytes());
-        all[4..8].copy_from_slice(&u32::from(self.listens).to_ne_bytes());
-        for (place, (mask, _)) in all[8..].chunks_exact_mut(FLOW).zip(&self.masks) {
-            place.copy_from_slice(mask);
+        stack_shapes::COUNT.put(&mut all, count.to_ne_bytes());
+        stack_shapes::LISTENS.put(&mut all, u32::from(self.listens).to_ne_bytes());
+        for (place, (mask, _)) in all[stack_shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(&self.masks) {
+            *place = *mask;
         }
         self.shapes.set(&0u32.to_ne_bytes(), &all)
     }
@@ -168,55 +175,55 @@ impl Filters {
 
 /// Mask and value of a filter's fields.
 fn fields(filter: &Filter) -> (Flow, Flow) {
-    let (mut mask, mut flow) = ([0; FLOW], [0; FLOW]);
-    let mut put = |at: usize, value: Option<u16>| {
-        mask[at..at + 2].copy_from_slice(&value.map_or(0, |_| u16::MAX).to_be_bytes());
-        flow[at..at + 2].copy_from_slice(&value.unwrap_or(0).to_be_bytes());
-    };
-    put(32, filter.source_port);
-    put(34, filter.destination_port);
-    let transport = match filter.layer {
+    let (mut mask, mut flow) = ([0; stack_pattern::SIZE], [0; stack_pattern::SIZE]);
+    let kind = match filter.layer {
         Layer::Udp => Some(u16::from(crate::classify::layers::UDP)),
         Layer::Tcp => Some(u16::from(crate::classify::layers::TCP)),
         _ => filter.kind,
     };
-    put(36, transport);
     let layer = match filter.layer {
-        Layer::Link => 0u16,
-        Layer::Ip => 1,
-        _ => 2,
+        Layer::Link => ON_LINK,
+        Layer::Ip => ON_IP,
+        _ => ON_TRANSPORT,
     };
-    for place in [&mut mask, &mut flow] {
-        place[38..].copy_from_slice(&layer.to_ne_bytes());
-    }
-    for (at, Prefix { addr, length }) in [(0, filter.source), (16, filter.destination)] {
-        let all = Prefix::new(Addr([0xff; 16]), length).addr.0;
-        mask[at..at + 16].copy_from_slice(&all);
-        flow[at..at + 16].copy_from_slice(&Prefix::new(addr, length).addr.0);
+    for (place, all) in [(&mut mask, true), (&mut flow, false)] {
+        let number = |value: Option<u16>| if all { value.map_or(0, |_| u16::MAX) } else { value.unwrap_or(0) };
+        let addr = |prefix: Prefix| Prefix::new(if all { Addr([0xff; 16]) } else { prefix.addr }, prefix.length).addr.0;
+        stack_pattern::SOURCE.put(place, addr(filter.source));
+        stack_pattern::DESTINATION.put(place, addr(filter.destination));
+        stack_pattern::SOURCE_PORT.put(place, number(filter.source_port).to_be_bytes());
+        stack_pattern::DESTINATION_PORT.put(place, number(filter.destination_port).to_be_bytes());
+        stack_pattern::KIND.put(place, number(kind).to_be_bytes());
+        stack_pattern::LAYER.put(place, (layer as u16).to_ne_bytes());
     }
     (mask, flow)
 }
 
-/// Mask and value of a filter's fields with the port: `struct pattern` of `bpf/channel.h`.
-pub(super) fn pattern(filter: &Filter) -> ([u8; FLOW + 8], [u8; FLOW + 8]) {
+/// A `struct pattern`.
+pub(super) type Pattern = [u8; pattern::SIZE];
+
+/// Mask and value of a filter's fields with the port.
+pub(super) fn pattern(filter: &Filter) -> (Pattern, Pattern) {
     let (fields, port) = (fields(filter), filter.port.map_or(0, |port| u32::from(port.0)));
     let with = |fields: Flow, port: u32| {
-        let mut whole = [0; FLOW + 8];
-        whole[..FLOW].copy_from_slice(&fields);
-        whole[FLOW..FLOW + 4].copy_from_slice(&port.to_ne_bytes());
+        let mut whole = [0; pattern::SIZE];
+        whole[..fields.len()].copy_from_slice(&fields);
+        pattern::PORT.put(&mut whole, port.to_ne_bytes());
         whole
     };
     (with(fields.0, filter.port.map_or(0, |_| u32::MAX)), with(fields.1, port))
 }
 
-/// A `struct keys`, or `struct owners` of `bpf/channel.h`: keys, each with the number of whoever has its packets.
-pub(super) fn value<'a>(keys: impl ExactSizeIterator<Item = (&'a DemuxKey, u32)>) -> Vec<u8> {
-    let mut value = vec![0; VALUE];
-    value[..4].copy_from_slice(&(keys.len() as u32).to_ne_bytes());
-    for (place, (key, owner)) in value[8..].chunks_exact_mut(KEY).zip(keys) {
-        place[..4].copy_from_slice(&(key.len() as u32).to_ne_bytes());
-        place[4..8].copy_from_slice(&owner.to_ne_bytes());
-        for (place, tuple) in place[8..].chunks_exact_mut(24).zip(key) {
+/// A `struct owners`: keys, each with the number of whoever has its packets.
+pub(super) fn value<'a>(keys: impl ExactSizeIterator<Item = (&'a DemuxKey, u32)>) -> [u8; owners::SIZE] {
+    let mut value = [0; owners::SIZE];
+    owners::COUNT.put(&mut value, (keys.len() as u32).to_ne_bytes());
+    let places = value[owners::KEYS.range()].as_chunks_mut::<{ contract::key::SIZE }>().0;
+    for (place, (key, owner)) in places.iter_mut().zip(keys) {
+        contract::key::COUNT.put(place, (key.len() as u32).to_ne_bytes());
+        contract::key::CUT.put(place, owner.to_ne_bytes());
+        let places = place[contract::key::TUPLES.range()].as_chunks_mut::<{ contract::tuple::SIZE }>().0;
+        for (place, tuple) in places.iter_mut().zip(key) {
             // As they stand in the packet: the first octet first.
             let octets = |number: u64| {
                 let mut octets = [0; 8];
@@ -224,10 +231,10 @@ pub(super) fn value<'a>(keys: impl ExactSizeIterator<Item = (&'a DemuxKey, u32)>
                 octets[..length].copy_from_slice(&number.to_be_bytes()[8 - length..]);
                 octets
             };
-            place[..8].copy_from_slice(&octets(tuple.value));
-            place[8..16].copy_from_slice(&octets(tuple.mask));
-            place[16..20].copy_from_slice(&u32::from(tuple.offset).to_ne_bytes());
-            place[20..].copy_from_slice(&u32::from(tuple.length).to_ne_bytes());
+            contract::tuple::VALUE.put(place, octets(tuple.value));
+            contract::tuple::MASK.put(place, octets(tuple.mask));
+            contract::tuple::OFFSET.put(place, u32::from(tuple.offset).to_ne_bytes());
+            contract::tuple::LENGTH.put(place, u32::from(tuple.length).to_ne_bytes());
         }
     }
     value

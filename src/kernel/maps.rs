@@ -1,12 +1,11 @@
-//! The maps that the kernel half and the node share: `bpf/contract.h` in Rust.
+//! The maps that the kernel half and the node share (`bpf/contract.h`).
 
 mod usage;
 mod ways;
 
-use super::layout::{
-    BUDGETS, CODES, DEVICES, LAYOUT, NODE, PORT_SIZE, PROBES, RAISE, SETS_OF_LINKS, TRANSMIT, known, layout, records,
-};
+use super::layout::{BUDGETS, DEVICES, LAYOUT, RAISE, SETS_OF_LINKS, TRANSMIT, known, layout, records};
 use super::own;
+use crate::contract::{ACT, CODES, FAMILY, KEPT, KEPT_NOW, LATER, LEARN, PROBES, code, node, port};
 use crate::sys::bpf::{Map, MapShape, possible_cpus};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
@@ -18,6 +17,9 @@ pub use usage::{KernelCounts, KernelUsage};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
 pub(super) const VERSION: u32 = 7;
+
+// The structures of maps that outlive a process, as this version has them: what an older one has left must not be taken for the same.
+const _: () = assert!(KEPT == 0x2d0b_1320_56bd_e727, "{}", KEPT_NOW);
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +75,14 @@ pub(super) struct SaidOfNode {
 
 /// Reads it.
 pub(super) fn said_of_node(map: &Map) -> io::Result<SaidOfNode> {
-    let mut value = [0; NODE];
+    let mut value = [0; node::SIZE];
     map.get(&[0; 4], &mut value)?;
-    let (neighbours, version) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u32);
-    Ok(SaidOfNode { version, generation: word64(&value, 0), origin: word64(&value, 24), neighbours })
+    Ok(SaidOfNode {
+        version: u32::from_ne_bytes(node::VERSION.of(&value)),
+        generation: u64::from_ne_bytes(node::GENERATION.of(&value)),
+        origin: u64::from_ne_bytes(node::ORIGIN.of(&value)),
+        neighbours: u32::from_ne_bytes(node::NEIGHBOURS.of(&value)),
+    })
 }
 
 impl Maps {
@@ -149,16 +155,16 @@ impl Maps {
         ruled: bool,
         permille: u32,
     ) -> io::Result<()> {
-        let mut value = [0; NODE];
-        value[..8].copy_from_slice(&generation.to_ne_bytes());
-        value[8..24].copy_from_slice(name);
-        value[24..32].copy_from_slice(&origin.to_ne_bytes());
-        value[32..36].copy_from_slice(&neighbours.to_ne_bytes());
-        value[36..40].copy_from_slice(&VERSION.to_ne_bytes());
-        value[40..44].copy_from_slice(&known()?.to_ne_bytes());
-        value[44..48].copy_from_slice(&records()?.to_ne_bytes());
-        value[48..52].copy_from_slice(&u32::from(ruled).to_ne_bytes());
-        value[52..].copy_from_slice(&permille.to_ne_bytes());
+        let mut value = [0; node::SIZE];
+        node::GENERATION.put(&mut value, generation.to_ne_bytes());
+        node::NAME.put(&mut value, *name);
+        node::ORIGIN.put(&mut value, origin.to_ne_bytes());
+        node::NEIGHBOURS.put(&mut value, neighbours.to_ne_bytes());
+        node::VERSION.put(&mut value, VERSION.to_ne_bytes());
+        node::KNOWN.put(&mut value, known()?.to_ne_bytes());
+        node::RECORDS.put(&mut value, records()?.to_ne_bytes());
+        node::RULED.put(&mut value, u32::from(ruled).to_ne_bytes());
+        node::PERMILLE.put(&mut value, permille.to_ne_bytes());
         self.set("node_map", 0, &value)
     }
 
@@ -169,18 +175,18 @@ impl Maps {
     }
 
     /// Tells of an interface; says whether frames that come in by it can be copied.
-    pub fn set_port(&self, port: &PortEntry, copies: bool) -> io::Result<()> {
-        let mut value = port_value(port);
-        value[22] = copies.into();
-        self.set("ports_map", port.interface, &value)
+    pub fn set_port(&self, entry: &PortEntry, copies: bool) -> io::Result<()> {
+        let mut value = port_value(entry);
+        port::COPIES.put(&mut value, u16::from(copies).to_ne_bytes());
+        self.set("ports_map", entry.interface, &value)
     }
 
     /// The number of the port that an interface was said to be, if it was.
     pub fn port_number(&self, interface: u32) -> io::Result<Option<u32>> {
-        let mut value = [0; PORT_SIZE];
+        let mut value = [0; port::SIZE];
         self.of("ports_map")?.get(&interface.to_ne_bytes(), &mut value)?;
-        let word = word64(&value, 0);
-        Ok((word as u32 != 0).then_some((word >> 32) as u32))
+        let is_present = port::PRESENT.of(&value) != [0; 4];
+        Ok(is_present.then_some(u32::from_ne_bytes(port::NUMBER.of(&value))))
     }
 
     /// Lets capsules leave by an interface, behind a program if there is to be one.
@@ -224,30 +230,32 @@ impl Maps {
     }
 
     /// Tells what has changed of an interface that was told of; its sockets stay.
-    pub fn change_port(&self, port: &PortEntry) -> io::Result<()> {
-        let mut before = [0; PORT_SIZE];
-        self.of("ports_map")?.get(&port.interface.to_ne_bytes(), &mut before)?;
-        let mut value = port_value(port);
-        value[18..23].copy_from_slice(&before[18..23]);
-        self.set("ports_map", port.interface, &value)
+    pub fn change_port(&self, entry: &PortEntry) -> io::Result<()> {
+        let mut before = [0; port::SIZE];
+        self.of("ports_map")?.get(&entry.interface.to_ne_bytes(), &mut before)?;
+        let mut value = port_value(entry);
+        port::SOCKETS.put(&mut value, port::SOCKETS.of(&before));
+        port::FIRST_SOCKET.put(&mut value, port::FIRST_SOCKET.of(&before));
+        port::COPIES.put(&mut value, port::COPIES.of(&before));
+        self.set("ports_map", entry.interface, &value)
     }
 
     /// Takes an interface out again.
     pub fn remove_port(&self, interface: u32) -> io::Result<()> {
-        self.set("ports_map", interface, &[0; PORT_SIZE])?;
+        self.set("ports_map", interface, &[0; port::SIZE])?;
         remove_known(self.of(TRANSMIT)?, interface)
     }
 
     /// Tells which code, if any, runs at a place, and how many stand behind it because it was taken.
-    pub fn set_code(&self, place: u32, code: Option<&CodeEntry>, passed: u16) -> io::Result<()> {
-        let mut value = [0; 64];
-        if let Some(code) = code {
-            value[..32].copy_from_slice(&code.name.0);
-            value[32..36].copy_from_slice(&code.slot.to_ne_bytes());
-            value[36..38].copy_from_slice(&code.window.to_ne_bytes());
-            value[40..].copy_from_slice(&code.made_of);
+    pub fn set_code(&self, place: u32, entry: Option<&CodeEntry>, passed: u16) -> io::Result<()> {
+        let mut value = [0; code::SIZE];
+        if let Some(entry) = entry {
+            code::NAME.put(&mut value, entry.name.0);
+            code::SLOT.put(&mut value, entry.slot.to_ne_bytes());
+            code::WINDOW.put(&mut value, entry.window.to_ne_bytes());
+            code::MADE_OF.put(&mut value, entry.made_of);
         }
-        value[38..40].copy_from_slice(&passed.to_ne_bytes());
+        code::PASSED.put(&mut value, passed.to_ne_bytes());
         self.set("codes_map", place, &value)
     }
 
@@ -256,13 +264,12 @@ impl Maps {
         let map = self.of("codes_map")?;
         let mut found = Vec::new();
         for place in 0..CODES {
-            let mut value = [0; 64];
+            let mut value = [0; code::SIZE];
             map.get(&place.to_ne_bytes(), &mut value)?;
-            let (mut name, mut made_of) = ([0; 32], [0; 24]);
-            name.copy_from_slice(&value[..32]);
-            made_of.copy_from_slice(&value[40..]);
-            let (slot, window) = (word64(&value, 32) as u32, (word64(&value, 32) >> 32) as u16);
-            found.extend((slot > 0).then_some(CodeEntry { name: Digest(name), place, slot, window, made_of }));
+            let (slot, window) =
+                (u32::from_ne_bytes(code::SLOT.of(&value)), u16::from_ne_bytes(code::WINDOW.of(&value)));
+            let (name, made_of) = (Digest(code::NAME.of(&value)), code::MADE_OF.of(&value));
+            found.extend((slot > 0).then_some(CodeEntry { name, place, slot, window, made_of }));
         }
         Ok(found)
     }
@@ -274,7 +281,8 @@ impl Maps {
 
     /// Puts in the programs that others jump to: what looks closely, what acts on verdicts, what acts on children, what comes before them.
     pub fn set_stations(&self, programs: &[impl AsFd; 4]) -> io::Result<()> {
-        let each = (0..).zip(programs).map(|(at, program)| (at, program.as_fd().as_raw_fd()));
+        let places = [LEARN, ACT, FAMILY, LATER];
+        let each = places.into_iter().zip(programs).map(|(at, program)| (at, program.as_fd().as_raw_fd()));
         each.into_iter().try_for_each(|(at, program)| self.set("stations_map", at, &program.to_ne_bytes()))
     }
 
@@ -307,14 +315,17 @@ pub(super) fn sums<const COUNT: usize>(map: &Map, key: u32) -> io::Result<[u64; 
 }
 
 /// `struct port`, without sockets.
-fn port_value(port: &PortEntry) -> [u8; PORT_SIZE] {
-    let mut value = [0; PORT_SIZE];
-    let words = [1, port.number, port.mtu.min(port.redirected)];
-    value[..12].copy_from_slice(&words.map(u32::to_ne_bytes).concat());
-    value[12..18].copy_from_slice(&port.mac.0);
-    value[24..40].copy_from_slice(&port.v4.map_or([0; 16], |addr| addr.0));
-    value[40..56].copy_from_slice(&port.v6.map_or([0; 16], |addr| addr.0));
-    value[56..60].copy_from_slice(&port.bound_max.to_ne_bytes());
+fn port_value(entry: &PortEntry) -> [u8; port::SIZE] {
+    let mut value = [0; port::SIZE];
+    port::PRESENT.put(&mut value, 1u32.to_ne_bytes());
+    port::NUMBER.put(&mut value, entry.number.to_ne_bytes());
+    port::MTU.put(&mut value, entry.mtu.min(entry.redirected).to_ne_bytes());
+    let [a, b, c, d, e, f] = entry.mac.0;
+    port::MAC.put(&mut value, [a, b, c, d]);
+    port::MAC_END.put(&mut value, [e, f]);
+    port::V4.put(&mut value, entry.v4.map_or([0; 16], |addr| addr.0));
+    port::V6.put(&mut value, entry.v6.map_or([0; 16], |addr| addr.0));
+    port::BOUND_MAX.put(&mut value, entry.bound_max.to_ne_bytes());
     value
 }
 
@@ -360,8 +371,8 @@ fn device(interface: u32, behind: Option<BorrowedFd<'_>>) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::{NEAR, NEXT_HOPS};
     use super::*;
+    use crate::contract::{NEAR, NEXT_HOPS};
 
     #[test]
     fn hosts_of_one_network_have_places_of_their_own() {

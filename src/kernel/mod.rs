@@ -7,8 +7,6 @@
 mod account;
 mod channels;
 mod codes;
-#[cfg(test)]
-mod contract;
 mod copies;
 mod doors;
 mod error;
@@ -32,12 +30,12 @@ mod status;
 mod succession;
 mod types;
 
+pub use crate::contract::SOCKETS;
 pub use account::Account;
 pub use channels::KernelChannels;
 pub use error::LoadError;
 pub use filters::{Filters, Which};
 pub use half::{KernelHalf, Opening, environment};
-pub use layout::SOCKETS;
 pub use maps::{KernelCounts, KernelUsage, PortEntry};
 pub use pins::Pins;
 pub use records::Records;

@@ -4,10 +4,11 @@
 //! program that runs in the kernel was therefore compiled with this program, or is mobile code that the loader has linked.
 
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
-use super::layout::{ALLOWANCE, ALLOWED, BUDGET, BUDGETS, CUT_LAYOUT, DEVICES, SENDS, SETS_OF_LINKS, layout};
+use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SETS_OF_LINKS, layout};
 use super::{channels, doors, filters, object, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, Linked};
+use crate::contract::{SENDS, allowance, budget, set};
 use crate::sys::bpf::{Functions, Hook, Link, Map, MapKind, MapShape, Program, Types, XdpMode};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -52,9 +53,12 @@ pub fn make_map(name: &str, shape: MapShape) -> io::Result<Map> {
     Map::create_locked(name, shape, &Types::load(&types)?, of)
 }
 
+// The kernel is told that the lock comes first.
+const _: () = assert!(budget::LOCK.at() + allowance::LOCK.at() + set::LOCK.at() == 0);
+
 /// Bytes of the values of a map that have a lock.
 fn lock_of(name: &str) -> Option<usize> {
-    [(BUDGETS, BUDGET), (ALLOWED, ALLOWANCE), (state::NAME, state::SET)]
+    [(BUDGETS, budget::SIZE), (ALLOWED, allowance::SIZE), (state::NAME, set::SIZE)]
         .into_iter()
         .find(|(known, _)| *known == name)
         .map(|(_, size)| size)

@@ -1,7 +1,8 @@
 //! What code has done in the kernel half beside its verdict, for the node to go on with: `struct record` of `bpf/contract.h`.
 
-use super::layout::{LINE, LINES, RECORD, SEND, SENDS, records};
+use super::layout::records;
 use super::maps::Maps;
+use crate::contract::{Field, LINES, SENDS, line, record, send};
 use crate::core::record::{SharedRecords, Written};
 use crate::sys::bpf::possible_cpus;
 use crate::sys::mapping::SharedWords;
@@ -11,17 +12,30 @@ use std::sync::Arc;
 /// Octets of a word.
 const WORD: usize = 8;
 
-/// Words of a record, and where its number stands, and what is left of it.
-const RECORD_WORDS: usize = RECORD / WORD;
-const NUMBER: usize = 0;
-const LEFT: usize = 2;
+/// Words of a record, and where its number stands, and what is left of it. The other half of that word says how many sends it holds, of which
+/// a free record has none.
+const RECORD_WORDS: usize = record::SIZE / WORD;
+const NUMBER: usize = record::NUMBER.word();
+const LEFT: usize = word(record::LEFT);
 
-/// Words of a send; its bound is in the first, and its window begins at this one.
-const SEND_WORDS: usize = SEND / WORD;
-const WINDOW: usize = 5;
+/// Words of a send, where its bound stands, and where its window begins.
+const SEND_WORDS: usize = send::SIZE / WORD;
+const BOUND: usize = word(send::BOUND);
+const WINDOW: usize = send::WINDOW.at() / WORD;
 
-/// Words of a line.
-const LINE_WORDS: usize = LINE / WORD;
+/// Words of a line, and where value and tag stand.
+const LINE_WORDS: usize = line::SIZE / WORD;
+const VALUE: usize = line::VALUE.word();
+const TAG: usize = word(line::TAG);
+
+// Windows are read a word at a time.
+const _: () = assert!(send::WINDOW.at().is_multiple_of(WORD));
+
+/// The word whose lower half is a field.
+const fn word<const AT: usize>(_: Field<AT, 4>) -> usize {
+    const { assert!(AT.is_multiple_of(WORD), "the field is no lower half of a word") }
+    AT / WORD
+}
 
 /// All records.
 #[derive(Clone, Debug)]
@@ -57,14 +71,14 @@ impl Words {
 impl SharedRecords for Records {
     fn send(&self, written: Written, at: usize, window: &mut [u8]) -> Option<u32> {
         let words = &*self.0;
-        if !words.is(written) || at >= SENDS as usize || window.len() > SEND - WINDOW * WORD {
+        if !words.is(written) || at >= SENDS as usize || window.len() > send::WINDOW.size() {
             return None;
         }
         let first = (written.record as usize * SENDS as usize + at) * SEND_WORDS;
         for (place, octets) in (first + WINDOW..).zip(window.chunks_mut(WORD)) {
             octets.copy_from_slice(&words.sends.load(place).to_ne_bytes()[..octets.len()]);
         }
-        let bound = words.sends.load(first) as u32;
+        let bound = words.sends.load(first + BOUND) as u32;
         // It may have become another's meanwhile.
         words.is(written).then_some(bound)
     }
@@ -75,7 +89,7 @@ impl SharedRecords for Records {
             return None;
         }
         let first = (written.record as usize * LINES as usize + at) * LINE_WORDS;
-        let line = (words.lines.load(first + 1) as u32, words.lines.load(first));
+        let line = (words.lines.load(first + TAG) as u32, words.lines.load(first + VALUE));
         words.is(written).then_some(line)
     }
 

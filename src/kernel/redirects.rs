@@ -9,6 +9,7 @@ use super::half::{KernelHalf, State};
 use super::maps::PortEntry;
 use super::own;
 use crate::broker::Place;
+use crate::contract::refused;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, XdpMode};
 use crate::sys::ethtool;
 use std::io;
@@ -16,12 +17,9 @@ use std::os::fd::AsFd;
 
 pub(super) static REFUSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/refused.bpf.o"));
 
-/// Octets of `struct refused`.
-const SIZE: usize = 16;
-
 /// The map.
 pub(super) const LAYOUT: (&str, MapShape) =
-    ("refused_map", MapShape { kind: MapKind::Array, key: 4, value: SIZE, entries: 1 });
+    ("refused_map", MapShape { kind: MapKind::Array, key: 4, value: refused::SIZE, entries: 1 });
 
 /// Counts redirects by a map that the kernel refuses, as long as it is there.
 #[derive(Debug)]
@@ -35,17 +33,19 @@ impl Refused {
     pub fn count(map: &Map) -> io::Result<Refused> {
         let counter = own::map(LAYOUT.0, LAYOUT.1)?;
         let program = own::load("refused", |_| Ok(counter.as_fd()))?;
-        let mut value = [0; SIZE];
-        value[..8].copy_from_slice(&u64::from(map.id()?).to_ne_bytes());
+        let mut value = [0; refused::SIZE];
+        refused::MAP.put(&mut value, u64::from(map.id()?).to_ne_bytes());
         counter.set(&[0; 4], &value)?;
         Ok(Refused { _link: own::attach_at(&program, 0, Place::Refusals)?, counter })
     }
 
     /// Frames so far.
     pub fn frames(&self) -> u64 {
-        let mut value = [0; SIZE];
-        let read = self.counter.get(&[0; 4], &mut value);
-        value.last_chunk().filter(|_| read.is_ok()).map_or(0, |frames| u64::from_ne_bytes(*frames))
+        let mut value = [0; refused::SIZE];
+        match self.counter.get(&[0; 4], &mut value) {
+            Ok(_) => u64::from_ne_bytes(refused::FRAMES.of(&value)),
+            Err(_) => 0,
+        }
     }
 }
 

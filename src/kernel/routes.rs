@@ -4,6 +4,7 @@
 //! of the routing tables and waits for nothing.
 
 use super::own;
+use crate::contract::{self, fib};
 use crate::frame::PortId;
 use crate::sys::bpf::Program;
 use crate::topology::{Flow, NextHop, Router, Routes};
@@ -13,10 +14,12 @@ use std::sync::Arc;
 
 pub(super) static ROUTE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 
-/// Octets of `struct bpf_fib_lookup`, and families.
-const QUESTION: usize = 64;
-const INET: u8 = 2;
-const INET6: u8 = 10;
+/// Octets of `struct bpf_fib_lookup`, as the kernel has it, and families.
+const QUESTION: usize = fib::SIZE;
+const INET: u8 = contract::INET as u8;
+const INET6: u8 = contract::INET6 as u8;
+
+const _: () = assert!(QUESTION == 64, "the kernel's structure");
 
 /// The loopback interface of any namespace: what begins here comes by it, for rules.
 const LOOPBACK: u32 = 1;
@@ -68,12 +71,12 @@ impl RuledRoutes {
     /// The port and next router of an answer; nothing: it is none of the node's, or by the other family.
     fn answer(&self, flow: &Flow, octets: &[u8; QUESTION]) -> Option<NextHop> {
         let v4 = flow.to.is_v4();
-        let interface = u32::from_ne_bytes(*octets[8..].first_chunk()?);
+        let interface = u32::from_ne_bytes(fib::INTERFACE.of(octets));
         let port = PortId(self.interfaces.iter().position(|index| *index == interface)? as u16);
-        if octets[0] != if v4 { INET } else { INET6 } {
+        if fib::FAMILY.of(octets) != [if v4 { INET } else { INET6 }] {
             return None;
         }
-        let to: [u8; 16] = *octets[32..].first_chunk()?;
+        let to = fib::DESTINATION.of(octets);
         let via = if v4 { Addr::v4([to[0], to[1], to[2], to[3]]) } else { Addr(to) };
         Some(NextHop { port, via: if via == flow.to { Addr::UNSPECIFIED } else { via } })
     }
@@ -83,25 +86,28 @@ impl RuledRoutes {
 fn question(flow: &Flow, interface: u32) -> [u8; QUESTION] {
     let mut octets = [0; QUESTION];
     let v4 = flow.to.is_v4();
-    octets[0] = if v4 { INET } else { INET6 };
-    octets[1] = if flow.direct { anep::IP_PROTOCOL } else { udp::IP_PROTOCOL };
+    fib::FAMILY.put(&mut octets, [if v4 { INET } else { INET6 }]);
+    fib::PROTOCOL.put(&mut octets, [if flow.direct { anep::IP_PROTOCOL } else { udp::IP_PROTOCOL }]);
     if !flow.direct {
-        octets[2..4].copy_from_slice(&anep::UDP_PORT.to_be_bytes());
-        octets[4..6].copy_from_slice(&anep::UDP_PORT.to_be_bytes());
+        fib::SOURCE_PORT.put(&mut octets, anep::UDP_PORT.to_be_bytes());
+        fib::DESTINATION_PORT.put(&mut octets, anep::UDP_PORT.to_be_bytes());
     }
-    octets[8..12].copy_from_slice(&interface.to_ne_bytes());
-    if v4 {
-        octets[12] = flow.service;
-    } else {
-        octets[12..16].copy_from_slice(&(u32::from(flow.service) << 20).to_be_bytes());
-    }
-    for (at, addr) in [(16, flow.from), (32, flow.to)] {
-        match addr.octets_v4().filter(|_| v4) {
-            Some(four) => octets[at..at + 4].copy_from_slice(&four),
-            // An address of the other family is none.
-            None if v4 || addr.is_v4() => {}
-            None => octets[at..at + 16].copy_from_slice(&addr.0),
-        }
+    fib::INTERFACE.put(&mut octets, interface.to_ne_bytes());
+    // Of IPv4 the first octet; of IPv6 the first word of the header.
+    let service = if v4 { [flow.service, 0, 0, 0] } else { (u32::from(flow.service) << 20).to_be_bytes() };
+    fib::SERVICE.put(&mut octets, service);
+    fib::SOURCE.put(&mut octets, address(flow.from, v4));
+    fib::DESTINATION.put(&mut octets, address(flow.to, v4));
+    octets
+}
+
+/// An address as one of this family; of the other it is none.
+fn address(addr: Addr, v4: bool) -> [u8; 16] {
+    let mut octets = [0; 16];
+    match addr.octets_v4().filter(|_| v4) {
+        Some(four) => octets[..4].copy_from_slice(&four),
+        None if v4 || addr.is_v4() => {}
+        None => octets = addr.0,
     }
     octets
 }

@@ -1,8 +1,8 @@
 //! The codes of the kernel half: which slot each has, and how far it is.
 
-use super::layout::PROGRAMS;
 use super::maps::{CodeEntry, code_places};
 use crate::code::link::Linked;
+use crate::contract::PROGRAMS;
 use crate::trust::Form;
 use crate::wire::Digest;
 use sha2::{Digest as _, Sha256};
@@ -125,8 +125,8 @@ pub fn made_of(program: &Linked, form: Form) -> [u8; 24] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::PROBES;
     use super::*;
+    use crate::contract::PROBES;
 
     fn name(first: u8, last: u8) -> Digest {
         let mut name = [0; 32];

@@ -6,9 +6,10 @@
 
 use super::doors::Doors;
 use super::half::{self, KernelHalf};
-use super::layout::{PORT_SIZE, PORTS, RAISE, SOCKETS};
+use super::layout::RAISE;
 use super::maps::{Maps, PortEntry};
 use super::own;
+use crate::contract::{self, PORTS, SOCKETS, lifted, punts};
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
 use std::io;
@@ -32,12 +33,9 @@ const MAPS: [&str; 11] = [
 ];
 
 /// Words of `struct punts`, and where tickets and what is done stand.
-const PUNTS: usize = 16;
-const TICKETS: usize = 0;
-const DONE: usize = 8;
-
-/// Offset in `struct port` of the sockets of an interface.
-const PORT_SOCKETS: usize = 18;
+const PUNTS: usize = punts::SIZE / 8;
+const TICKETS: usize = punts::TICKETS.word();
+const DONE: usize = punts::DONE.word();
 
 /// What became of frames at an interface that were for the user half: `struct lifted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -127,10 +125,10 @@ impl Steering {
     /// Says that the first `count` queues of an interface have sockets, numbered from `first`.
     pub fn announce(&self, interface: u32, first: u16, count: u16) -> io::Result<()> {
         let (map, key) = (self.whose.maps().of("ports_map")?, interface.to_ne_bytes());
-        let mut value = [0; PORT_SIZE];
+        let mut value = [0; contract::port::SIZE];
         map.get(&key, &mut value)?;
-        value[PORT_SOCKETS..PORT_SOCKETS + 2].copy_from_slice(&count.to_ne_bytes());
-        value[PORT_SOCKETS + 2..PORT_SOCKETS + 4].copy_from_slice(&first.to_ne_bytes());
+        contract::port::SOCKETS.put(&mut value, count.to_ne_bytes());
+        contract::port::FIRST_SOCKET.put(&mut value, first.to_ne_bytes());
         map.set(&key, &value)?;
         match &self.whose {
             Whose::Half(half) => half.raise_generation(),
@@ -183,9 +181,14 @@ impl Steering {
 
     /// What became of frames of an interface that were for the user half.
     pub fn lifted(&self, interface: u32) -> Lifted {
-        let sums = self.whose.maps().sums("lifted_map", interface).unwrap_or_default();
-        let [to_socket, to_stack, held, overtaking, forged] = sums;
-        Lifted { to_socket, to_stack, held, overtaking, forged }
+        let words = self.whose.maps().sums::<{ lifted::SIZE / 8 }>("lifted_map", interface).unwrap_or_default();
+        Lifted {
+            to_socket: lifted::TO_SOCKET.among(&words),
+            to_stack: lifted::TO_STACK.among(&words),
+            held: lifted::HELD.among(&words),
+            overtaking: lifted::OVERTAKING.among(&words),
+            forged: lifted::FORGED.among(&words),
+        }
     }
 }
 

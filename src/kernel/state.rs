@@ -5,17 +5,17 @@
 //! same instant may miss one.
 
 use super::own;
+use crate::contract::{WAYS as ENTRIES, entry, set};
 use crate::core::state_store::{SharedState, VALUE, Value};
 use crate::sys::bpf::{Map, MapKind, MapShape};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Entries of a set, and their octets: key, time, value.
-const WAYS: usize = 4;
-const ENTRY: usize = 16 + VALUE;
+/// Entries of a set.
+const WAYS: usize = ENTRIES as usize;
 
-/// Octets of a set: a lock, padding, entries.
-pub(super) const SET: usize = 8 + WAYS * ENTRY;
+// A value is what code calls one, and a set has no bytes between its entries.
+const _: () = assert!(VALUE == entry::VALUE.size() && set::WAYS.size() == WAYS * entry::SIZE);
 
 /// What the map is called.
 pub(super) const NAME: &str = "state_map";
@@ -57,11 +57,11 @@ impl CodeState {
 
     /// What is kept at `now`: key, value, and until when.
     pub fn entries(&self, now: u64) -> io::Result<Vec<(u64, Value, u64)>> {
-        let (mut found, mut set) = (Vec::new(), [0; SET]);
+        let (mut found, mut set) = (Vec::new(), [0; set::SIZE]);
         for at in 0..self.sets {
             self.map.get(&at.to_ne_bytes(), &mut set)?;
-            let entries = set[8..].chunks_exact_mut(ENTRY).map(Entry).filter(|entry| entry.until() > now);
-            found.extend(entries.map(|entry| (entry.key(), entry.value(), entry.until())));
+            let entries = entries(&set).filter(|entry| until(entry) > now);
+            found.extend(entries.map(|entry| (key_of(entry), entry::VALUE.of(entry), until(entry))));
         }
         Ok(found)
     }
@@ -83,7 +83,7 @@ pub(super) fn sets_for(entries: u32) -> u32 {
 }
 
 fn shape(sets: u32) -> MapShape {
-    MapShape { kind: MapKind::Array, key: 4, value: SET, entries: sets }
+    MapShape { kind: MapKind::Array, key: 4, value: set::SIZE, entries: sets }
 }
 
 /// Whether a map can be one of these.
@@ -91,60 +91,49 @@ pub(super) fn is_shape(wanted: MapShape) -> bool {
     wanted.entries.is_power_of_two() && wanted.entries <= SETS_MAX && wanted == shape(wanted.entries)
 }
 
-/// An entry of a set, as octets.
-struct Entry<'a>(&'a mut [u8]);
+/// The entries of a set.
+fn entries(set: &[u8; set::SIZE]) -> impl Iterator<Item = &[u8; entry::SIZE]> {
+    set[set::WAYS.range()].as_chunks().0.iter()
+}
 
-impl Entry<'_> {
-    fn word(&self, at: usize) -> u64 {
-        self.0[at..].first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
-    }
+fn key_of(entry: &[u8; entry::SIZE]) -> u64 {
+    u64::from_ne_bytes(entry::KEY.of(entry))
+}
 
-    fn key(&self) -> u64 {
-        self.word(0)
-    }
-
-    fn until(&self) -> u64 {
-        self.word(8)
-    }
-
-    fn value(&self) -> Value {
-        self.0[16..].first_chunk().copied().unwrap_or([0; VALUE])
-    }
-
-    fn write(&mut self, key: u64, until: u64, value: &Value) {
-        self.0[..8].copy_from_slice(&key.to_ne_bytes());
-        self.0[8..16].copy_from_slice(&until.to_ne_bytes());
-        self.0[16..].copy_from_slice(value);
-    }
+fn until(entry: &[u8; entry::SIZE]) -> u64 {
+    u64::from_ne_bytes(entry::UNTIL.of(entry))
 }
 
 impl SharedState for CodeState {
     fn value(&self, key: u64, now: u64) -> Option<Value> {
-        let mut set = [0; SET];
+        let mut set = [0; set::SIZE];
         self.map.get(&self.set_of(key), &mut set).ok()?;
-        let mut entries = set[8..].chunks_exact_mut(ENTRY).map(Entry);
-        entries.find(|entry| entry.key() == key && entry.until() > now).map(|found| found.value())
+        let found = entries(&set).find(|entry| key_of(entry) == key && until(entry) > now);
+        found.map(|entry| entry::VALUE.of(entry))
     }
 
     fn put(&self, key: u64, value: &Value, keep_ms: u32, now: u64) -> bool {
-        let until = match keep_ms.min(self.keep_ms) {
+        let end = match keep_ms.min(self.keep_ms) {
             0 => 0,
             keep => now + u64::from(keep) * 1_000_000,
         };
-        let (place, mut set) = (self.set_of(key), [0; SET]);
+        let (place, mut set) = (self.set_of(key), [0; set::SIZE]);
         if self.map.get(&place, &mut set).is_err() {
             return false;
         }
-        let entry = |at: usize| 8 + at * ENTRY..8 + (at + 1) * ENTRY;
-        let at = {
-            let look =
-                |at: usize, set: &mut [u8; SET], test: &dyn Fn(&Entry<'_>) -> bool| test(&Entry(&mut set[entry(at)]));
-            let own = (0..WAYS).find(|&at| look(at, &mut set, &|entry| entry.key() == key && entry.until() > 0));
-            let free = (0..WAYS).find(|&at| look(at, &mut set, &|entry| entry.until() <= now));
-            own.or(if until == 0 { None } else { free.or(Some((now >> 10) as usize % WAYS)) })
+        let own = entries(&set).position(|entry| key_of(entry) == key && until(entry) > 0);
+        let free = || entries(&set).position(|entry| until(entry) <= now);
+        let at = match own {
+            Some(at) => at,
+            // What is to be taken away is not there.
+            None if end == 0 => return true,
+            None => free().unwrap_or((now >> 10) as usize % WAYS),
         };
-        let Some(at) = at else { return true };
-        Entry(&mut set[entry(at)]).write(key, until, value);
+        if let Some(entry) = set[set::WAYS.range()].as_chunks_mut::<{ entry::SIZE }>().0.get_mut(at) {
+            entry::KEY.put(entry, key.to_ne_bytes());
+            entry::UNTIL.put(entry, end.to_ne_bytes());
+            entry::VALUE.put(entry, *value);
+        }
         self.map.set(&place, &set).is_ok()
     }
 }

@@ -6,9 +6,9 @@
 //! their soft state.
 
 use super::half::{KernelHalf, Pinned};
-use super::layout::NODE;
 use super::maps::{self, Maps};
 use super::pins::{INGRESS, Pins, Set, state_of};
+use crate::contract::node;
 use crate::sys::bpf::{Map, MapKind, MapShape};
 use crate::wire::Digest;
 use std::collections::HashMap;
@@ -55,9 +55,9 @@ impl Beginning {
 
 impl Heritage {
     fn of(set: &Set) -> io::Result<Heritage> {
-        let shape = MapShape { kind: MapKind::Array, key: 4, value: NODE, entries: 1 };
-        let node = set.open("node_map").and_then(|map| Map::adopt(map, shape)).ok();
-        let known = node.map(|node| maps::said_of_node(&node)).transpose()?;
+        let shape = MapShape { kind: MapKind::Array, key: 4, value: node::SIZE, entries: 1 };
+        let map = set.open("node_map").and_then(|map| Map::adopt(map, shape)).ok();
+        let known = map.map(|map| maps::said_of_node(&map)).transpose()?;
         let known = known.filter(|said| (SAME_STATE..=maps::VERSION).contains(&said.version));
         let state = |code: &Digest| known.and_then(|_| set.open(&state_of(code)).ok());
         let codes = set.states()?.map(|code| (code, state(&code))).collect();

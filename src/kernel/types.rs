@@ -4,11 +4,8 @@
 //! touch: here a context of 64 octets and a window of as many as the code's manifest says. That is
 //! the boundary of mobile code, so it is stated here and nowhere else.
 
-use crate::abi::CONTEXT;
+use crate::abi::{ADDRESSES, CONTEXT};
 use crate::code::link::{Linked, Owner};
-
-/// Octets of the window before the payload: source and destination.
-const ADDRESSES: u32 = 32;
 
 /// Kinds of types, as BTF numbers them.
 mod kind {
@@ -87,7 +84,7 @@ pub fn describe(linked: &Linked, window: u32) -> (Vec<u8>, Vec<[u32; 2]>) {
     let int = table.add(int, kind::INT, 0, 4, &[1 << 24 | 32]);
     let packet = table.pointer_to_struct("xdp_md", 24);
     let context = table.pointer_to_struct("context", CONTEXT as u32);
-    let window = table.pointer_to_struct("window", ADDRESSES + window);
+    let window = table.pointer_to_struct("window", ADDRESSES as u32 + window);
     let (ctx, w) = (table.name("ctx"), table.name("w"));
     let entry = table.add(0, kind::PROTOTYPE, 1, int, &[ctx, packet]);
     let capsule = table.add(0, kind::PROTOTYPE, 2, int, &[ctx, context, w, window]);

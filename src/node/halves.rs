@@ -12,6 +12,7 @@ use super::{Capsules, Cx, Node};
 use crate::abi::{CHILDREN_MAX, LINES_MAX};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
+use crate::contract::passed_up;
 use crate::core::bucket::TokenBucket;
 use crate::core::domain::DomainId;
 use crate::core::log::Line;
@@ -35,7 +36,7 @@ const MACS: usize = 12;
 const ADOPTED_AT_ONCE: usize = 8;
 
 /// Octets of `struct passed_up`.
-const LENGTH: usize = 104;
+const LENGTH: usize = passed_up::SIZE;
 
 /// Sets of links a second that the kernel half is asked for.
 const LINKS_PER_SECOND: u64 = 64;
@@ -67,21 +68,20 @@ impl PassedUp {
     /// Takes it out of a frame, which is then as it would have come from the wire.
     fn take(frame: &mut Frame) -> Option<PassedUp> {
         let bytes = frame.bytes_mut();
-        let told = bytes.get(ETHERNET..ETHERNET + LENGTH)?;
-        let word = |at: usize| told.get(at..)?.first_chunk().map(|octets| u32::from_ne_bytes(*octets));
-        let addr = |at: usize| told.get(at..)?.first_chunk().map(|octets| Addr(*octets));
-        let long = |at: usize| told.get(at..)?.first_chunk().map(|octets| u64::from_ne_bytes(*octets));
-        let short = |at: usize| told.get(at..)?.first_chunk().map(|octets| u16::from_ne_bytes(*octets));
+        let told = bytes.get(ETHERNET..)?.first_chunk::<LENGTH>()?;
         let up = PassedUp {
-            verdict: Verdict::from_code(word(4)? as i32),
-            bound: word(8)?,
-            code: Digest(*told.get(16..)?.first_chunk()?),
-            source: addr(48)?,
-            here: addr(64)?,
-            written: Written { record: word(12)?, number: long(80)? },
-            links: long(88)?,
-            children: usize::from(short(96)?),
-            lines: usize::from(short(98)?),
+            verdict: Verdict::from_code(i32::from_ne_bytes(passed_up::VERDICT.of(told))),
+            bound: u32::from_ne_bytes(passed_up::BOUND.of(told)),
+            code: Digest(passed_up::CODE.of(told)),
+            source: Addr(passed_up::SOURCE.of(told)),
+            here: Addr(passed_up::HERE.of(told)),
+            written: Written {
+                record: u32::from_ne_bytes(passed_up::RECORD.of(told)),
+                number: u64::from_ne_bytes(passed_up::NUMBER.of(told)),
+            },
+            links: u64::from_ne_bytes(passed_up::LINKS.of(told)),
+            children: usize::from(u16::from_ne_bytes(passed_up::CHILDREN.of(told))),
+            lines: usize::from(u16::from_ne_bytes(passed_up::LINES.of(told))),
         };
         bytes.copy_within(ETHERNET..ETHERNET + 2, LENGTH + MACS);
         bytes.copy_within(..MACS, LENGTH);

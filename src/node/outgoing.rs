@@ -4,6 +4,7 @@ use super::Cx;
 use super::output::Turn;
 use super::sending::{put_ip, put_udp};
 use crate::classify::layers::Layers;
+use crate::contract;
 use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
 use crate::nodeos::channel::Target;
@@ -17,7 +18,7 @@ use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 type Sending<'a> = &'a mut dyn FnMut(&mut Cx, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>;
 
 /// Hops that a packet of a channel may go.
-const HOPS: u8 = 64;
+const HOPS: u8 = contract::HOPS as u8;
 
 /// The checksum of a datagram between other ends: what was damaged on its way stays so. Zero: it has none.
 #[derive(Clone, Copy)]

@@ -18,6 +18,7 @@ mod taker;
 pub use taker::{Change, Sockets, Taker};
 
 use super::queue::SendQueue;
+use crate::contract::passed_up;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
@@ -33,7 +34,10 @@ const TYPE: usize = 12;
 const BEHIND: usize = 14;
 
 /// Octets around an IP packet in a frame that comes up: link headers, and what the kernel half says of it.
-pub const AROUND: usize = 64 + 80;
+pub const AROUND: usize = LINK_HEADERS + passed_up::SIZE;
+
+/// Room for link headers.
+const LINK_HEADERS: usize = 64;
 
 /// An interface of this host.
 pub struct PacketPort {

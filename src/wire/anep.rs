@@ -10,15 +10,16 @@ pub use super::anep_option::{Identifier, Opt, Options, option_type};
 use super::anep_option::{OPTION_HEADER, check_options, emit_option};
 use super::checksum::checksum;
 use super::{Error, Result, field, put};
+use crate::contract;
 
 /// Length in bytes of a header without options.
 pub const HEADER: usize = 8;
 /// The version this implementation speaks.
 pub const VERSION: u8 = 1;
 /// The UDP destination port of native packets (IANA "active-net").
-pub const UDP_PORT: u16 = 3322;
+pub const UDP_PORT: u16 = contract::PORT as u16;
 /// The IP protocol that carries ANEP directly (IANA "A/N").
-pub const IP_PROTOCOL: u8 = 107;
+pub const IP_PROTOCOL: u8 = contract::ANEP as u8;
 
 /// What follows the ANEP header.
 pub mod type_id {
@@ -29,7 +30,7 @@ pub mod type_id {
     /// The anetd daemon's messages (not ours).
     pub const ANETD: u16 = 51;
     /// A capsule ([`crate::wire::capsule`]).
-    pub const CAPSULE: u16 = 0x0ac0;
+    pub const CAPSULE: u16 = crate::contract::CAPSULE as u16;
     /// A code-fetch message ([`crate::wire::fetch`]).
     pub const FETCH: u16 = 0x0ac1;
     /// A PLAN packet.

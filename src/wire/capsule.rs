@@ -7,28 +7,32 @@
 //! sees and changes its *window*. Nothing here judges the addresses: that is the node's business.
 
 use super::{Addr, Digest, Error, Result, field, put};
+use crate::contract::{self, capsule as layout};
 
 /// Length of the header in bytes; the capsule's payload follows it.
-pub const HEADER: usize = 88;
+pub const HEADER: usize = layout::SIZE;
 /// Bytes at the beginning that the capsule's own code can neither see nor change.
-pub const LOCKED: usize = 56;
+pub const LOCKED: usize = contract::LOCKED as usize;
 /// The version this implementation speaks.
 pub const VERSION: u8 = 1;
 
 /// Offset of the flags, all zero in this version (8 bit).
-pub const FLAGS: usize = 1;
+pub const FLAGS: usize = layout::FLAGS.at();
 /// Offset of the application port (16 bit).
-pub const APP_PORT: usize = 2;
+pub const APP_PORT: usize = layout::APP_PORT.at();
 /// Offset of the resource bound (32 bit).
-pub const BOUND: usize = 4;
+pub const BOUND: usize = layout::BOUND.at();
 /// Offset of the code name (32 bytes).
-pub const CODE: usize = 8;
+pub const CODE: usize = layout::CODE.at();
 /// Offset of the previous node's address (16 bytes).
-pub const PREVIOUS: usize = 40;
+pub const PREVIOUS: usize = layout::PREVIOUS.at();
 /// Offset of the source address (16 bytes).
-pub const SOURCE: usize = 56;
+pub const SOURCE: usize = layout::SOURCE.at();
 /// Offset of the destination address (16 bytes).
-pub const DESTINATION: usize = 72;
+pub const DESTINATION: usize = layout::DESTINATION.at();
+
+// The window begins with the two addresses, which end the header.
+const _: () = assert!(LOCKED == SOURCE && DESTINATION == SOURCE + 16 && HEADER == DESTINATION + 16);
 
 /// A capsule whose header was checked: reading it cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ pub mod ethertype {
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
     /// What XDP programs of the node's pass up: see `bpf/contract.h`. The first type for local experiments (IEEE 802).
-    pub const PASSED_UP: u16 = 0x88b5;
+    pub const PASSED_UP: u16 = crate::contract::PASSED_UP as u16;
 }
 
 const DESTINATION: usize = 0;

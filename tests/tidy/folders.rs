@@ -15,27 +15,34 @@ const ALL: &[&str] = &["all above"];
 
 /// From the bottom up.
 const ROWS: &[Row] = &[
-    ("abi", &[]),
+    ("contract", &[]),
+    ("abi", &["contract"]),
     ("clean", &[]),
-    ("wire", &[]),
+    ("wire", &["contract"]),
     ("frame", &["wire"]),
     ("sys", &["wire"]),
     ("trust", &["abi", "clean", "wire"]),
     ("topology", &["wire", "frame"]),
     ("classify", &["wire", "frame"]),
     ("schedule", &["sys"]),
-    ("core", &["abi", "wire", "frame", "sys", "trust", "topology"]),
+    ("core", &["contract", "abi", "wire", "frame", "sys", "trust", "topology"]),
     ("nodeos", &["wire", "frame", "sys", "trust", "classify", "core"]),
     ("broker", &["wire", "sys", "trust"]),
-    ("code", &["abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
-    ("kernel", &["abi", "wire", "frame", "sys", "trust", "topology", "classify", "core", "nodeos", "broker", "code"]),
-    ("port", &["wire", "frame", "sys", "nodeos", "broker", "kernel"]),
+    ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
+    (
+        "kernel",
+        &[
+            "contract", "abi", "wire", "frame", "sys", "trust", "topology", "classify", "core", "nodeos", "broker",
+            "code",
+        ],
+    ),
+    ("port", &["contract", "wire", "frame", "sys", "nodeos", "broker", "kernel"]),
     ("ee", &["wire", "frame", "trust", "topology", "core", "code"]),
     (
         "node",
         &[
-            "abi", "clean", "wire", "frame", "sys", "trust", "topology", "classify", "schedule", "core", "nodeos",
-            "code", "ee",
+            "contract", "abi", "clean", "wire", "frame", "sys", "trust", "topology", "classify", "schedule", "core",
+            "nodeos", "code", "ee",
         ],
     ),
     ("sim", &["wire", "frame", "trust", "topology", "classify", "core", "code", "ee", "node"]),

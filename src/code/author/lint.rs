@@ -13,7 +13,7 @@
 
 use super::Error;
 use super::elf;
-use crate::abi::CONTEXT;
+use crate::abi::{ADDRESSES, CONTEXT};
 use crate::code::bundle::{Insn, Kind, Lines, Program};
 use crate::code::check::disassemble;
 use serde::Serialize;
@@ -43,9 +43,6 @@ const SAID_MAX: u64 = 64 << 10;
 
 /// Pause between two looks at whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// Octets of the window before the payload.
-const ADDRESSES: u32 = 32;
 
 /// The section that the program is in: its name makes it one for XDP.
 const SECTION: &str = "xdp";
@@ -215,7 +212,7 @@ fn around(program: &Program, window: u32) -> Vec<Insn> {
         insn(LOAD[0], 2, 1, 0, 0),
         insn(LOAD[0], 3, 1, 4, 0),
         insn(MOVE, 4, 2, 0, 0),
-        insn(ADD, 4, 0, 0, (ADDRESSES + window) as i32),
+        insn(ADD, 4, 0, 0, (ADDRESSES as u32 + window) as i32),
         // if r4 > r3 goto the exit
         insn(0x2d, 4, 3, words as i16 + 3, 0),
     ];

@@ -15,7 +15,7 @@ pub const MANIFEST_MAX: usize = 4096;
 /// The most bytes of a representation: 64 parts of a code fetch.
 pub const REPRESENTATION_MAX: usize = 65536;
 /// The most payload bytes in a window.
-pub const WINDOW_MAX: u32 = 512;
+pub const WINDOW_MAX: u32 = crate::abi::WINDOW_MAX;
 /// The most characters of a title.
 pub const TITLE_MAX: usize = 64;
 

@@ -7,7 +7,7 @@
 
 use super::Refusal;
 use super::sections::{Module, describe, limit};
-use crate::abi::Symbol;
+use crate::abi::{ADDRESSES, CONTEXT, Symbol};
 use crate::code::bundle::{REPRESENTATION_MAX, WINDOW_MAX};
 use wasmparser::{
     BinaryReaderError, ExternalKind, FuncValidatorAllocations, GlobalType, Parser, ValType, ValidPayload, Validator,
@@ -15,9 +15,9 @@ use wasmparser::{
 };
 
 /// Bytes of the context at the beginning of the arena.
-pub const ARENA_CONTEXT: u32 = 64;
+pub const ARENA_CONTEXT: u32 = CONTEXT as u32;
 /// Bytes of the window before its payload: source and destination.
-pub const ARENA_WINDOW: u32 = 32;
+pub const ARENA_WINDOW: u32 = ADDRESSES as u32;
 /// The most bytes of memory.
 pub const MEMORY_MAX: u64 = 65536;
 

@@ -11,7 +11,7 @@ use super::lent::Lent;
 use super::native_calls;
 use super::scope::Scope;
 use super::{Outcome, Verdict};
-use crate::abi::{self, CONTEXT};
+use crate::abi::{self, ADDRESSES, CONTEXT, WINDOW_MAX};
 use crate::code::check;
 use crate::core::reason::Reason;
 use crate::sys::shared_object::SharedObject;
@@ -22,7 +22,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 /// Octets of the largest window.
-const WINDOW: usize = 32 + crate::code::bundle::WINDOW_MAX as usize;
+const WINDOW: usize = ADDRESSES + WINDOW_MAX as usize;
 
 /// Octets of the names of calls, at most.
 const NAMES_MAX: usize = 1024;

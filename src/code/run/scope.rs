@@ -5,6 +5,7 @@
 //! run; `lent` brings it to the calls.
 
 use crate::abi::{CHILDREN_MAX, CONTEXT, CallError, LINES_MAX, NONE, NONE64};
+use crate::contract::an_context;
 use crate::core::Core;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::log::Line;
@@ -57,27 +58,16 @@ impl Packet {
     /// Writes the context structure of the header file (`struct an_context`) in its memory form.
     #[inline]
     pub fn write_context(&self, to: &mut [u8; CONTEXT]) {
-        let (here, rest) = to.split_at_mut(16);
-        if let Some(place) = here.first_chunk_mut() {
-            *place = self.here.0;
-        }
-        let fields = [
-            self.payload_length() as u32,
-            self.window as u32,
-            self.flags,
-            self.in_port,
-            self.from,
-            self.bound,
-            u32::from(self.app_port),
-            self.neighbours,
-            0,
-            0,
-            0,
-            0,
-        ];
-        for (word, field) in rest.as_chunks_mut::<4>().0.iter_mut().zip(fields) {
-            *word = field.to_le_bytes();
-        }
+        an_context::HERE.put(to, self.here.0);
+        an_context::PAYLOAD_LENGTH.put(to, (self.payload_length() as u32).to_le_bytes());
+        an_context::WINDOW_LENGTH.put(to, (self.window as u32).to_le_bytes());
+        an_context::FLAGS.put(to, self.flags.to_le_bytes());
+        an_context::IN_PORT.put(to, self.in_port.to_le_bytes());
+        an_context::FROM.put(to, self.from.to_le_bytes());
+        an_context::BOUND.put(to, self.bound.to_le_bytes());
+        an_context::APP_PORT.put(to, u32::from(self.app_port).to_le_bytes());
+        an_context::NEIGHBOURS.put(to, self.neighbours.to_le_bytes());
+        an_context::RESERVED.put(to, [0; 16]);
     }
 }
 

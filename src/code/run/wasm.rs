@@ -375,5 +375,4 @@ fn failure(error: &wasmtime::Error) -> Reason {
     }
 }
 
-const _: () = assert!(CONTEXT == check::ARENA_CONTEXT as usize);
 const _: () = assert!(capsule::HEADER - capsule::LOCKED == 2 * size_of::<Addr>());

@@ -1,7 +1,8 @@
 //! What code uses in the kernel half and what it may use, and what came by the ports.
 
-use super::{Maps, word64};
-use crate::kernel::layout::{BUDGET, BUDGET_MOST, BUDGETS, CEILINGS, CEILINGS_MAP, PROGRAMS, USAGE};
+use super::Maps;
+use crate::contract::{CEILINGS, PROGRAMS, brood, budget as bucket, ceiling, current, lifted, usage};
+use crate::kernel::layout::{BUDGETS, CEILINGS_MAP, USAGE};
 use crate::sys::bpf::possible_cpus;
 use std::io;
 
@@ -45,28 +46,30 @@ pub struct KernelCounts {
 impl Maps {
     /// What became of the packets of the code in a slot.
     pub fn usage(&self, slot: u32) -> io::Result<KernelUsage> {
-        let [packets, bytes, passed_up, by_code, by_verdict, by_budget, time_ns, _] = self.usage_words(slot)?;
-        let [children] = self.sums("broods_map", slot)?;
+        let words = self.usage_words(slot)?;
+        let [packets, passed_up] = [usage::PACKETS.among(&words), usage::PASSED_UP.among(&words)];
+        let [by_code, by_verdict] = [usage::BY_CODE.among(&words), usage::BY_VERDICT.among(&words)];
+        let broods: [u64; brood::SIZE / 8] = self.sums("broods_map", slot)?;
         // Read while packets pass: these may be newer than `packets`.
         let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
         Ok(KernelUsage {
             packets,
-            children,
-            bytes,
+            children: brood::CHILDREN.among(&broods),
+            bytes: usage::BYTES.among(&words),
             forwarded,
             passed_up,
             dropped_by_code: by_code,
             dropped_for_verdict: by_verdict,
-            dropped_over_budget: by_budget,
-            time_ns,
+            dropped_over_budget: usage::BY_BUDGET.among(&words),
+            time_ns: usage::TIME.among(&words),
         })
     }
 
     /// The words of `struct usage` of a slot, over all CPUs.
-    fn usage_words(&self, slot: u32) -> io::Result<[u64; 8]> {
-        let (map, mut sums) = (self.of(USAGE)?, [0u64; 8]);
+    fn usage_words(&self, slot: u32) -> io::Result<[u64; usage::SIZE / 8]> {
+        let (map, mut sums) = (self.of(USAGE)?, [0; usage::SIZE / 8]);
         for cpu in 0..possible_cpus()? as u32 {
-            let mut value = [0; 64];
+            let mut value = [0; usage::SIZE];
             map.get(&(cpu * PROGRAMS + slot).to_ne_bytes(), &mut value)?;
             for (sum, word) in sums.iter_mut().zip(value.as_chunks::<8>().0) {
                 *sum += u64::from_ne_bytes(*word);
@@ -78,7 +81,7 @@ impl Maps {
     /// Forgets what became of the packets of the code in a slot.
     pub fn clear_usage(&self, slot: u32) -> io::Result<()> {
         for cpu in 0..possible_cpus()? as u32 {
-            self.set(USAGE, cpu * PROGRAMS + slot, &[0; 64])?;
+            self.set(USAGE, cpu * PROGRAMS + slot, &[0; usage::SIZE])?;
         }
         let broods = self.of("broods_map")?;
         broods.set(&slot.to_ne_bytes(), &vec![0; broods.value_size()])
@@ -88,24 +91,25 @@ impl Maps {
     /// the user half has spent of them so far. One packet can take `most` nanoseconds.
     pub fn set_budget(&self, slot: u32, rates: [u64; 2], spent: [u64; 2], most: u32) -> io::Result<()> {
         let mut value = budget(rates, spent);
-        value[BUDGET_MOST].copy_from_slice(&most.to_ne_bytes());
+        bucket::MOST.put(&mut value, most.to_ne_bytes());
         self.set(BUDGETS, slot, &value)
     }
 
     /// Nanoseconds that one packet of the code in a slot can take.
     pub fn most_of(&self, slot: u32) -> io::Result<u32> {
-        let mut value = [0; BUDGET];
+        let mut value = [0; bucket::SIZE];
         self.of(BUDGETS)?.get(&slot.to_ne_bytes(), &mut value)?;
-        Ok(word64(&value, BUDGET_MOST.start) as u32)
+        Ok(u32::from_ne_bytes(bucket::MOST.of(&value)))
     }
 
     /// Capsules at the ingress, and what came by these interfaces and pretended to come from there.
     pub fn counts(&self, interfaces: impl Iterator<Item = u32>) -> io::Result<KernelCounts> {
-        let [received] = self.sums("current_map", 0)?;
+        let words: [u64; current::SIZE / 8] = self.sums("current_map", 0)?;
+        let received = current::RECEIVED.among(&words);
         let mut dropped_forged = 0;
         for interface in interfaces {
-            let [.., forged] = self.sums::<5>("lifted_map", interface)?;
-            dropped_forged += forged;
+            let words: [u64; lifted::SIZE / 8] = self.sums("lifted_map", interface)?;
+            dropped_forged += lifted::FORGED.among(&words);
         }
         let dropped_over_share = self.over_share(0..CEILINGS)?;
         Ok(KernelCounts { received, dropped_forged, dropped_over_share })
@@ -115,20 +119,29 @@ impl Maps {
     pub fn over_share(&self, ports: core::ops::Range<u32>) -> io::Result<u64> {
         let (map, mut refused) = (self.of(CEILINGS_MAP)?, 0);
         for place in (0..possible_cpus()? as u32).flat_map(|cpu| ports.clone().map(move |port| cpu * CEILINGS + port)) {
-            let mut value = [0; 64];
+            let mut value = [0; ceiling::SIZE];
             map.get(&place.to_ne_bytes(), &mut value)?;
-            refused += word64(&value, 24);
+            refused += u64::from_ne_bytes(ceiling::REFUSED.of(&value));
         }
         Ok(refused)
     }
 }
 
 /// A full `struct budget` of so many packets, and so many nanoseconds of time, a second.
-pub(in crate::kernel) fn budget(rates: [u64; 2], spent: [u64; 2]) -> [u8; BUDGET] {
+pub(in crate::kernel) fn budget(rates: [u64; 2], spent: [u64; 2]) -> [u8; bucket::SIZE] {
     let [packets, time] = rates.map(|rate| rate.min(RATE_MAX));
-    // The lock and parts; rates; full buckets; never looked at; what is charged.
-    let words = [0, 0, packets, time, packets / 10 + 1, time / 10 + 1, 0, spent[0], spent[1]];
-    let mut value = [0; BUDGET];
-    value.copy_from_slice(words.map(u64::to_ne_bytes).as_flattened());
+    let mut value = [0; bucket::SIZE];
+    bucket::PACKETS_RATE.put(&mut value, packets.to_ne_bytes());
+    bucket::TIME_RATE.put(&mut value, time.to_ne_bytes());
+    // Full buckets, never looked at.
+    bucket::PACKETS.put(&mut value, full(packets).to_ne_bytes());
+    bucket::TIME.put(&mut value, full(time).to_ne_bytes());
+    bucket::CHARGED_PACKETS.put(&mut value, spent[0].to_ne_bytes());
+    bucket::CHARGED_TIME.put(&mut value, spent[1].to_ne_bytes());
     value
+}
+
+/// What a full bucket holds: `refilled` of bpf/budget.h.
+fn full(rate: u64) -> u64 {
+    rate / 10 + 1
 }

@@ -1,7 +1,7 @@
 //! Whom the kernel half knows on its links, and by which way packets go: the maps of neighbours, next hops and routes.
 
-use super::{Maps, place, word64};
-use crate::kernel::layout::{NEAR, NEAR_SIZE};
+use super::{Maps, place};
+use crate::contract::{self, NEAR, near, route};
 use crate::topology::NextHop;
 use crate::wire::{Addr, Prefix};
 use std::io;
@@ -9,22 +9,22 @@ use std::io;
 impl Maps {
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
     pub fn set_near(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
-        let mut value = [0; NEAR_SIZE];
-        value[..16].copy_from_slice(&addr.0);
-        value[16..20].copy_from_slice(&interface.to_ne_bytes());
-        value[20..24].copy_from_slice(&number.map_or(0, |number| number + 1).to_ne_bytes());
+        let mut value = [0; near::SIZE];
+        near::ADDR.put(&mut value, addr.0);
+        near::INTERFACE.put(&mut value, interface.to_ne_bytes());
+        near::NUMBER.put(&mut value, number.map_or(0, |number| number + 1).to_ne_bytes());
         self.set("near_map", place(addr, interface, NEAR), &value)
     }
 
     /// Whether a capsule of a neighbour behind an interface has come since this was asked last.
     pub fn take_heard(&self, addr: Addr, interface: u32) -> io::Result<bool> {
         let (map, key) = (self.of("near_map")?, place(addr, interface, NEAR).to_ne_bytes());
-        let mut value = [0; NEAR_SIZE];
+        let mut value = [0; near::SIZE];
         map.get(&key, &mut value)?;
-        let its = value[..16] == addr.0 && value[16..20] == interface.to_ne_bytes();
-        let heard = its && value[24..28] != [0; 4];
+        let its = near::ADDR.of(&value) == addr.0 && near::INTERFACE.of(&value) == interface.to_ne_bytes();
+        let heard = its && near::HEARD.of(&value) != [0; 4];
         if heard {
-            value[24..28].fill(0);
+            near::HEARD.put(&mut value, [0; 4]);
             map.set(&key, &value)?;
         }
         Ok(heard)
@@ -35,12 +35,11 @@ impl Maps {
         let map = self.of("near_map")?;
         let mut found = Vec::new();
         for place in 0..NEAR {
-            let mut value = [0; NEAR_SIZE];
+            let mut value = [0; near::SIZE];
             map.get(&place.to_ne_bytes(), &mut value)?;
-            let (mut addr, end) = ([0; 16], word64(&value, 16));
-            addr.copy_from_slice(&value[..16]);
-            let (interface, number) = (end as u32, (end >> 32) as u32);
-            found.extend((number > 0).then(|| (Addr(addr), interface, number - 1)));
+            let (interface, number) =
+                (u32::from_ne_bytes(near::INTERFACE.of(&value)), u32::from_ne_bytes(near::NUMBER.of(&value)));
+            found.extend((number > 0).then(|| (Addr(near::ADDR.of(&value)), interface, number - 1)));
         }
         Ok(found)
     }
@@ -52,13 +51,13 @@ impl Maps {
 
     /// Tells of a route, or of an address of the node's own.
     pub fn set_route(&self, to: Prefix, next: Option<NextHop>) -> io::Result<()> {
-        let mut value = [0; 24];
+        let mut value = [0; route::SIZE];
         match next {
             Some(next) => {
-                value[..16].copy_from_slice(&next.via.0);
-                value[16..20].copy_from_slice(&u32::from(next.port.0).to_ne_bytes());
+                route::VIA.put(&mut value, next.via.0);
+                route::PORT.put(&mut value, u32::from(next.port.0).to_ne_bytes());
             }
-            None => value[20..].copy_from_slice(&1u32.to_ne_bytes()),
+            None => route::HERE.put(&mut value, 1u32.to_ne_bytes()),
         }
         self.of("routes_map")?.set(&prefix(to), &value)
     }
@@ -67,8 +66,9 @@ impl Maps {
     pub fn prefixes(&self) -> io::Result<Vec<Prefix>> {
         let (map, mut found, mut last) = (self.of("routes_map")?, Vec::new(), None::<Vec<u8>>);
         while let Some(key) = map.next_key(last.as_deref())? {
-            if let (Some(length), Some(addr)) = (key.first_chunk(), key[4..].first_chunk()) {
-                found.push(Prefix { addr: Addr(*addr), length: u32::from_ne_bytes(*length) as u8 });
+            if let Some(key) = key.first_chunk::<{ contract::prefix::SIZE }>() {
+                let (length, addr) = (contract::prefix::LENGTH.of(key), contract::prefix::ADDR.of(key));
+                found.push(Prefix { addr: Addr(addr), length: u32::from_ne_bytes(length) as u8 });
             }
             last = Some(key);
         }
@@ -82,9 +82,9 @@ impl Maps {
 }
 
 /// `struct prefix`.
-fn prefix(to: Prefix) -> [u8; 20] {
-    let mut key = [0; 20];
-    key[..4].copy_from_slice(&u32::from(to.length).to_ne_bytes());
-    key[4..].copy_from_slice(&to.addr.0);
+fn prefix(to: Prefix) -> [u8; contract::prefix::SIZE] {
+    let mut key = [0; contract::prefix::SIZE];
+    contract::prefix::LENGTH.put(&mut key, u32::from(to.length).to_ne_bytes());
+    contract::prefix::ADDR.put(&mut key, to.addr.0);
     key
 }
