@@ -19,6 +19,7 @@ pub mod entry;
 pub mod error;
 pub mod heap;
 pub mod here;
+pub mod layout;
 pub mod link;
 pub mod mapping;
 pub mod memory;

@@ -14,6 +14,9 @@ const SHARED: &str = "shared_";
 const NUMBER: &str = "number_";
 const ENUMERATIONS: [&str; 2] = ["numbers", "errors"];
 
+/// What is said when structures of maps that outlive a process are others.
+const CHANGED: &str = "bpf/contract.bpf.c: a structure marked KEPT changed; raise VERSION, and write here its digest";
+
 /// A module for each structure, with a constant for each field; a constant for each number; and a digest of what outlives a process.
 pub(crate) fn constants(types: &Types) -> Result<String, String> {
     let mut text = String::new();
@@ -23,14 +26,18 @@ pub(crate) fn constants(types: &Types) -> Result<String, String> {
     }
     let digest = digest(&kept);
     text += &format!("/// A digest of the structures that outlive a process.\npub const KEPT: u64 = {digest:#x};\n");
-    text += &format!(
-        "/// The same, to be said.\npub const KEPT_NOW: &str = \"they changed, to {digest:#x}: raise VERSION\";\n"
-    );
-    for name in ENUMERATIONS {
-        for (name, number) in types.numbers(name).ok_or_else(|| format!("there is no enumeration {name}"))? {
-            let name = name.strip_prefix(NUMBER).ok_or_else(|| format!("{name} is called otherwise than {NUMBER}…"))?;
-            text += &format!("/// `{name}`.\npub const {name}: u32 = {number};\n");
-        }
+    text += &format!("/// The same, to be said.\npub const KEPT_NOW: &str = \"{CHANGED} {digest:#x}\";\n");
+    text += &numbers(types)?;
+    Ok(text)
+}
+
+/// A constant for each number.
+pub(crate) fn numbers(types: &Types) -> Result<String, String> {
+    let mut text = String::new();
+    let found: Vec<_> = ENUMERATIONS.iter().filter_map(|name| types.numbers(name)).collect();
+    for (name, number) in found.into_iter().flatten() {
+        let name = name.strip_prefix(NUMBER).ok_or_else(|| format!("{name} is called otherwise than {NUMBER}…"))?;
+        text += &format!("/// `{name}`.\npub const {name}: u32 = {number};\n");
     }
     Ok(text)
 }
@@ -53,7 +60,7 @@ fn module(text: &mut String, Structure { name, size, fields }: &Structure) -> Re
 pub(crate) fn checks(types: &Types) -> Result<String, String> {
     let mut text = String::new();
     for Structure { name, size, fields } in types.structures(SHARED)? {
-        let mut lines = check("size_of::<$ours>()", size, &format!("{name} has {size} bytes in C"));
+        let mut lines = String::new();
         for field in &fields {
             let its = &field.name;
             let place = format!("core::mem::offset_of!($ours, {its})");
@@ -61,6 +68,7 @@ pub(crate) fn checks(types: &Types) -> Result<String, String> {
             let extent = format!("crate::layout::extent(|it: &$ours| &it.{its})");
             lines += &check(&extent, field.size, &format!("{name}.{its} has {} bytes in C", field.size));
         }
+        lines += &check("size_of::<$ours>()", size, &format!("{name} has {size} bytes in C"));
         text += &format!("macro_rules! {name} {{\n    ($ours:ty) => {{\n        const _: () = {{\n{lines}");
         text += &format!("        }};\n    }};\n}}\npub(crate) use {name};\n");
     }

@@ -109,6 +109,24 @@ fn what_cannot_be_read_ends_the_build_with_a_reason() {
 }
 
 #[test]
+fn every_structure_of_the_shared_headers_is_in_the_contract() {
+    let headers = [
+        include_str!("../../bpf/contract.h"),
+        include_str!("../../bpf/sockets.h"),
+        include_str!("../../bpf/filters.h"),
+        include_str!("../../bpf/cut.h"),
+        include_str!("../../sdk/anode/capsule.h"),
+    ];
+    let known = text(OBJECT, constants);
+    let lines = headers.iter().flat_map(|header| header.lines());
+    let names: Vec<_> = lines.filter_map(|line| line.strip_prefix("struct ")?.strip_suffix(" {")).collect();
+    assert!(names.len() > 40, "{names:?}");
+    // A window without payload has no bytes, and no fields.
+    let missing = names.iter().filter(|name| **name != "an_nothing" && !known.contains(&format!("pub mod {name} {{")));
+    assert_eq!(missing.collect::<Vec<_>>(), [&""; 0], "a line in bpf/contract.bpf.c");
+}
+
+#[test]
 fn a_field_reads_and_writes_its_bytes_and_no_others() {
     let field = Field::<2, 3>;
     let mut value = [9; 7];

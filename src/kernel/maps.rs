@@ -75,6 +75,10 @@ pub(super) struct SaidOfNode {
 
 /// Reads it.
 pub(super) fn said_of_node(map: &Map) -> io::Result<SaidOfNode> {
+    const {
+        let places = [node::GENERATION.at(), node::ORIGIN.at(), node::NEIGHBOURS.at(), node::VERSION.at()];
+        assert!(matches!(places, [0, 24, 32, 36]), "the beginning of struct node is the same in all versions");
+    }
     let mut value = [0; node::SIZE];
     map.get(&[0; 4], &mut value)?;
     Ok(SaidOfNode {

@@ -9,6 +9,7 @@
 use super::interface::Error;
 use crate::object_name;
 use crate::trust::grants::Grants;
+use libanode::layout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -44,17 +45,17 @@ pub struct OpenFlags(pub u32);
 
 impl OpenFlags {
     /// To be read.
-    pub const READ: OpenFlags = OpenFlags(1);
+    pub const READ: OpenFlags = OpenFlags(layout::AN_FILE_READ);
     /// To be written.
-    pub const WRITE: OpenFlags = OpenFlags(2);
+    pub const WRITE: OpenFlags = OpenFlags(layout::AN_FILE_WRITE);
     /// Made if it is not there.
-    pub const CREATE: OpenFlags = OpenFlags(4);
+    pub const CREATE: OpenFlags = OpenFlags(layout::AN_FILE_CREATE);
     /// With `CREATE`: refused if it is there.
-    pub const EXCLUSIVE: OpenFlags = OpenFlags(8);
+    pub const EXCLUSIVE: OpenFlags = OpenFlags(layout::AN_FILE_EXCLUSIVE);
     /// Emptied.
-    pub const TRUNCATE: OpenFlags = OpenFlags(16);
+    pub const TRUNCATE: OpenFlags = OpenFlags(layout::AN_FILE_TRUNCATE);
     /// Every write goes to the end, whatever its offset.
-    pub const APPEND: OpenFlags = OpenFlags(32);
+    pub const APPEND: OpenFlags = OpenFlags(layout::AN_FILE_APPEND);
 
     /// These and others.
     pub const fn and(self, others: OpenFlags) -> OpenFlags {

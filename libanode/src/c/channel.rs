@@ -3,6 +3,7 @@
 use super::{code, object, spec, text};
 use crate::crew::{Argument, CEnd, Channel, ProcessDomain, ReceiveFunction};
 use crate::error::Error;
+use crate::layout;
 use crate::message::{Answer, Call, ChanSpec, KEY_MAX, KeyTuple};
 use crate::objects::{self, CutChan, Object, OutChan, Place};
 use crate::session::Session;
@@ -19,6 +20,8 @@ pub struct CKeyTuple {
     mask: u64,
 }
 
+layout::an_KeyTuple!(CKeyTuple);
+
 /// A key.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -26,6 +29,8 @@ pub struct CDemuxKey {
     ntuples: c_int,
     tuples: *const CKeyTuple,
 }
+
+layout::an_DemuxKey!(CDemuxKey);
 
 /// What a channel may use.
 #[repr(C)]
@@ -36,6 +41,8 @@ pub struct CNetSpec {
     npbufs: c_int,
     pbufs: *const c_void,
 }
+
+layout::an_NetSpec!(CNetSpec);
 
 /// Packets that may wait if the program does not say.
 const BUFFERS: u16 = 256;

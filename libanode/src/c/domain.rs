@@ -3,6 +3,7 @@
 use super::{code, object, put, spec, text};
 use crate::crew::{self, Argument, Event, ObjectFunction, ProcessDomain, RunFunction, THREADS_MAX};
 use crate::error::Error;
+use crate::layout;
 use crate::message::{Answer, Call, DomainSpec, Threads, Usage};
 use crate::objects::{self, Credential, Object, Place, Plain, PlainKind};
 use crate::session::Session;
@@ -25,6 +26,8 @@ pub struct CThreadPoolSpec {
     own: c_int,
     holdms: c_uint,
 }
+
+layout::an_ThreadPoolSpec!(CThreadPoolSpec);
 
 impl CThreadPoolSpec {
     /// What a program wants, and whether it brings the threads itself; one thread if it says nothing.
@@ -53,10 +56,12 @@ impl CThreadPoolSpec {
 pub struct CDomainSpec {
     title: *const c_char,
     pool: *const c_void,
-    credential: *const c_void,
+    cred: *const c_void,
     endfunc: Option<ObjectFunction>,
     endarg: *mut c_void,
 }
+
+layout::an_DomainSpec!(CDomainSpec);
 
 /// What a domain has used.
 #[repr(C)]
@@ -68,6 +73,8 @@ pub struct CUsage {
     memory_bytes: u64,
     cpu_ns: u64,
 }
+
+layout::an_Usage!(CUsage);
 
 /// Creates a domain below another.
 ///
@@ -97,8 +104,8 @@ pub unsafe extern "C" fn an_domainCreate(
             if !given.pool.is_null() {
                 spec_.pool = Some(pool_of(given.pool, &parent.session)?);
             }
-            if !given.credential.is_null() {
-                spec_.role = Some(objects::find::<Credential>(given.credential)?.role.clone());
+            if !given.cred.is_null() {
+                spec_.role = Some(objects::find::<Credential>(given.cred)?.role.clone());
             }
             ends = given.endfunc.map(|function| (function, Argument::of(given.endarg)));
         }

@@ -3,6 +3,7 @@
 use super::{code, object, put, text};
 use crate::crew::ProcessDomain;
 use crate::error::Error;
+use crate::layout;
 use crate::message::{Answer, Call, Contents, FILE_BYTES_MAX};
 use crate::objects::{self, Object, Place, Plain, PlainKind};
 use crate::session::Session;
@@ -11,7 +12,12 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 /// All flags there are.
-const FLAGS: c_uint = 63;
+const FLAGS: c_uint = layout::AN_FILE_READ
+    | layout::AN_FILE_WRITE
+    | layout::AN_FILE_CREATE
+    | layout::AN_FILE_EXCLUSIVE
+    | layout::AN_FILE_TRUNCATE
+    | layout::AN_FILE_APPEND;
 
 /// The name of a name space, or nothing for the domain's own.
 ///
@@ -141,6 +147,8 @@ pub struct CFileStat {
     modified_ns: u64,
     directory: c_int,
 }
+
+layout::an_FileStat!(CFileStat);
 
 /// Asks about a file, and puts the answer where the program wants it.
 ///
@@ -303,6 +311,8 @@ pub unsafe extern "C" fn an_fileShare(domain: *mut c_void, with: *const c_char, 
         let domain = domain_of(domain)?;
         // SAFETY: the caller's promise.
         let with = unsafe { text(with) }?;
+        // In messages they are the same numbers.
+        const { assert!(matches!([layout::AN_ACCESS_NONE, layout::AN_ACCESS_READ, layout::AN_ACCESS_WRITE], [0, 1, 2])) }
         let access = u8::try_from(access).map_err(|_| Error::Invalid)?;
         domain.session.call(&Call::FileShare { domain: domain.name, with, access }).map(drop)
     };

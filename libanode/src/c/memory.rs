@@ -5,6 +5,7 @@ use super::{code, object, spec};
 use crate::crew::{Argument, Overrun, OverrunFunction, ProcessDomain};
 use crate::error::Error;
 use crate::heap::Heap;
+use crate::layout;
 use crate::message::{Answer, Call, PoolSpec};
 use crate::objects::{self, Object, Place, Plain, PlainKind};
 use core::ffi::{c_int, c_uint, c_void};
@@ -20,6 +21,8 @@ pub struct CMemPoolSpec {
     overrunfunc: Option<OverrunFunction>,
     overrunarg: *mut c_void,
 }
+
+layout::an_MemPoolSpec!(CMemPoolSpec);
 
 /// Creates a memory pool.
 ///

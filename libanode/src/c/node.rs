@@ -5,6 +5,7 @@ use super::{code, object, put, spec, text};
 use crate::crew::ProcessDomain;
 use crate::error::Error;
 use crate::here;
+use crate::layout;
 use crate::message::{Call, DomainSpec, VERSION};
 use crate::objects::{self, Credential, Object, Place};
 use crate::session::Session;
@@ -19,10 +20,12 @@ use std::time::Duration;
 pub struct CNodeSpec {
     path: *const c_char,
     title: *const c_char,
-    credential: *const c_void,
+    cred: *const c_void,
     threads: *const CThreadPoolSpec,
-    busy_poll_us: c_uint,
+    busypoll_us: c_uint,
 }
+
+layout::an_NodeSpec!(CNodeSpec);
 
 /// Microseconds of the longest busy polling.
 const BUSY_POLL_US_MAX: c_uint = 1_000_000;
@@ -59,21 +62,21 @@ pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNode
         let none = CNodeSpec {
             path: core::ptr::null(),
             title: core::ptr::null(),
-            credential: core::ptr::null(),
+            cred: core::ptr::null(),
             threads: core::ptr::null(),
-            busy_poll_us: 0,
+            busypoll_us: 0,
         };
         // SAFETY: the header asks for NULL or a specification.
         let given = if nodespec.is_null() { none } else { unsafe { spec(nodespec) }? };
         // SAFETY: the header asks for NULL or a string.
         let title = if given.title.is_null() { "process".into() } else { unsafe { text(given.title) }? };
-        let role = match given.credential.is_null() {
+        let role = match given.cred.is_null() {
             true => None,
-            false => Some(objects::find::<Credential>(given.credential)?.role.clone()),
+            false => Some(objects::find::<Credential>(given.cred)?.role.clone()),
         };
         // SAFETY: the header asks for NULL or a specification.
         let (threads, own) = unsafe { CThreadPoolSpec::read(given.threads) }?;
-        if given.busy_poll_us > BUSY_POLL_US_MAX {
+        if given.busypoll_us > BUSY_POLL_US_MAX {
             return Err(Error::Invalid);
         }
         let domain = DomainSpec { title, threads: threads.clone(), pool: None, role };
@@ -84,7 +87,7 @@ pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNode
                 Session::begin(domain, link)?
             }
             None => {
-                let busy_poll = Duration::from_micros(given.busy_poll_us.into());
+                let busy_poll = Duration::from_micros(given.busypoll_us.into());
                 // SAFETY: the caller's promise.
                 let node = unsafe { place_of(given.path) }?;
                 Session::connect(&node, &Call::Hello { version: VERSION, domain }, busy_poll)?

@@ -2,6 +2,7 @@
 
 use crate::entry::End;
 use crate::error::Error;
+use crate::layout;
 use crate::message::Threads;
 use crate::session::Session;
 use core::ffi::c_void;
@@ -35,6 +36,8 @@ pub struct CEnd {
     pub known: u16,
 }
 
+layout::an_End!(CEnd);
+
 /// Both ends of a packet, as programs see them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +47,8 @@ pub struct CEnds {
     /// To whom.
     pub destination: CEnd,
 }
+
+layout::an_Ends!(CEnds);
 
 impl CEnds {
     /// Those of a packet, as far as they are known.

@@ -88,18 +88,3 @@ fn attempt(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
         _ => Err(Error::Invalid),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_are_the_same_in_the_library_and_the_header() {
-        let header = include_str!("../../../sdk/anode/nodeos.h");
-        for error in Error::ALL {
-            assert_eq!(Error::of_code(*error as u8), Some(*error));
-            let line = format!("    {} = {},", error.name(), *error as u8);
-            assert!(header.lines().any(|found| found == line), "the header lacks {line}");
-        }
-    }
-}
