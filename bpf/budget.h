@@ -13,15 +13,35 @@
 /* In microseconds: how much comes back at once, at most, and how much may be owed. */
 enum { SECOND = 1000000, BURST = SECOND / 10 };
 
-/* What a bucket holds after so many microseconds. The rate is 10^11 at most, so nothing overflows. */
-INLINE long long refilled(long long tokens, u64 rate, u64 passed, u32 *part)
+/* Whole microseconds since a bucket was looked at, which is now; as many as matter at most. */
+INLINE u64 passed_since(u64 *at, u64 now)
+{
+    u64 passed = (now - *at) / 1000;
+
+    if (passed > SECOND + BURST) {
+        passed = SECOND + BURST;
+        *at = now;
+    } else {
+        *at += passed * 1000;
+    }
+    return passed;
+}
+
+/* What a bucket that has room for `most` holds after so many microseconds. The rate is 10^11 at most, so nothing overflows. */
+INLINE long long filled(long long tokens, long long most, u64 rate, u64 passed, u32 *part)
 {
     u64 gained = passed * rate + *part;
-    long long most = (long long)(rate / 10 + 1), more = tokens + (long long)(gained / SECOND);
+    long long more = tokens + (long long)(gained / SECOND);
 
     /* A full bucket has no part of a token. */
     *part = more < most ? (u32)(gained % SECOND) : 0;
     return more < most ? more : most;
+}
+
+/* The same of a bucket that has room for what comes back in a tenth of a second. */
+INLINE long long refilled(long long tokens, u64 rate, u64 passed, u32 *part)
+{
+    return filled(tokens, (long long)(rate / 10 + 1), rate, passed, part);
 }
 
 /* What is left if so much is charged, there or not. */
@@ -37,15 +57,9 @@ INLINE u16 one_of(u32 count) { return (u16)(1 + ((u64)get_prandom_u32() * count 
 /* Brings a bucket up to date: what has come back, and what the user half has spent. */
 INLINE void settle(struct budget *budget, const struct account *account, u64 now)
 {
-    u64 passed = (now - budget->at) / 1000;
+    u64 passed = passed_since(&budget->at, now);
     u64 packets = *(const volatile u64 *)&account->user_packets, time = *(const volatile u64 *)&account->user_time;
 
-    if (passed > SECOND + BURST) {
-        passed = SECOND + BURST;
-        budget->at = now;
-    } else {
-        budget->at += passed * 1000;
-    }
     budget->packets = refilled(budget->packets, budget->packets_rate, passed, &budget->packets_part);
     budget->time = refilled(budget->time, budget->time_rate, passed, &budget->time_part);
     budget->packets = charged(budget->packets, packets - budget->charged_packets, budget->packets_rate);

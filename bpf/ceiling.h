@@ -24,18 +24,10 @@ INLINE struct ceiling *ceiling_of(u32 port)
 FUNCTION int raise_ceiling(struct ceiling *ceiling)
 {
     u64 now = ktime_get_ns(), rate = (u64)node()->permille * (SECOND / 1000) * 1000;
-    u64 passed;
 
     if (!ceiling)
         return 0;
-    passed = (now - ceiling->at) / 1000;
-    if (passed > SECOND + BURST) {
-        passed = SECOND + BURST;
-        ceiling->at = now;
-    } else {
-        ceiling->at += passed * 1000;
-    }
-    ceiling->time = refilled(ceiling->time, rate, passed, &ceiling->part);
+    ceiling->time = refilled(ceiling->time, rate, passed_since(&ceiling->at, now), &ceiling->part);
     if (rate && ceiling->time <= 0) {
         ceiling->refused++;
         return 0;

@@ -125,18 +125,8 @@ INLINE int take_octets(u32 at, u64 *left, u32 octets)
     wanted = (long long)octets - (long long)*left;
     user = *(const volatile u64 *)&spent->user;
     spin_lock(allowance);
-    u64 passed = (now - allowance->at) / 1000;
-    if (passed > SECOND + BURST) {
-        passed = SECOND + BURST;
-        allowance->at = now;
-    } else {
-        allowance->at += passed * 1000;
-    }
-    u64 gained = passed * allowance->rate + allowance->part;
-    long long tokens = allowance->tokens + (long long)(gained / SECOND);
-    allowance->part = (u32)(gained % SECOND);
-    if (tokens > (long long)allowance->burst)
-        tokens = (long long)allowance->burst;
+    u64 passed = passed_since(&allowance->at, now);
+    long long tokens = filled(allowance->tokens, (long long)allowance->burst, allowance->rate, passed, &allowance->part);
     tokens = charged(tokens, user - allowance->charged, allowance->rate);
     allowance->charged = user;
     if (tokens >= wanted) {

@@ -13,11 +13,14 @@
 
 #include "next_hop.h"
 
+/* The first place where a code can stand. */
+INLINE u32 code_home(const u64 name[4]) { return (u32)name[0] & (CODES - 1); }
+
 /* The code of a capsule, if it runs here. */
 INLINE const struct code *find_code(const struct capsule *capsule)
 {
     const u64 *name = capsule->code;
-    u32 at = (u32)name[0] & (CODES - 1);
+    u32 at = code_home(name);
 
 #pragma clang loop unroll(disable)
     for (int probe = 0; probe < PROBES; probe++) {

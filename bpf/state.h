@@ -12,9 +12,12 @@
 /* Way `way` of a set, by an address of its own: the compiler must not compute with offsets. */
 #define WAY(set, way) ((struct entry *)behind(set, 8 + (way) * (int)sizeof(struct entry)))
 
+/* The place of a key's set, of which `last` is the last. */
+INLINE u32 set_place(u64 key, u32 last) { return (u32)((key * 0x9e3779b97f4a7c15ull) >> 32) & last; }
+
 INLINE struct set *set_of(u64 key)
 {
-    u32 at = (u32)((key * 0x9e3779b97f4a7c15ull) >> 32) & (u32)constant(SETS);
+    u32 at = set_place(key, (u32)constant(SETS));
     return map_lookup(state_map, &at);
 }
 

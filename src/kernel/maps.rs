@@ -353,7 +353,7 @@ pub fn code_places(name: &Digest) -> impl Iterator<Item = u32> + use<> {
 }
 
 /// `place` of bpf/wire.h.
-fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
+pub(super) fn place(addr: Addr, seed: u32, entries: u32) -> u32 {
     let mixed = (word64(&addr.0, 0) ^ word64(&addr.0, 8) ^ u64::from(seed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (64 - entries.ilog2())) as u32
 }

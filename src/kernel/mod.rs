@@ -29,6 +29,8 @@ mod state;
 mod status;
 mod succession;
 mod types;
+#[cfg(test)]
+mod vectors;
 
 pub use crate::contract::SOCKETS;
 pub use account::Account;

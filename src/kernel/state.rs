@@ -67,8 +67,7 @@ impl CodeState {
     }
 
     fn set_of(&self, key: u64) -> [u8; 4] {
-        let at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & (self.sets - 1);
-        at.to_ne_bytes()
+        place_of_key(key, self.sets).to_ne_bytes()
     }
 }
 
@@ -76,6 +75,11 @@ impl AsFd for CodeState {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }
+}
+
+/// `set_place` of bpf/state.h.
+pub(super) fn place_of_key(key: u64, sets: u32) -> u32 {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 & (sets - 1)
 }
 
 pub(super) fn sets_for(entries: u32) -> u32 {
