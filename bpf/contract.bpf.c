@@ -132,6 +132,7 @@ enum numbers {
     NUMBER(SECOND),
     NUMBER(BURST),
     /* What code sees. */
+    NUMBER(AN_API),
     NUMBER(AN_HERE),
     NUMBER(AN_INJECTED),
     NUMBER(AN_NONE),

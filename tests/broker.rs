@@ -28,8 +28,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
 
-/// Bytes of a set of soft state: a lock, and four entries with a key and a time each.
-const STATE_SET: u32 = (8 + 4 * (16 + anode::core::state_store::VALUE)) as u32;
+/// Bytes of a set of soft state.
+const STATE_SET: u32 = anode::contract::set::SIZE as u32;
 
 fn packet(interface: u32) -> Request {
     Request::Packet { interface, kind: 3, longest: 1664, much: true }

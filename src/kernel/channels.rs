@@ -6,16 +6,16 @@
 
 use super::account::Account;
 use super::doors::{DOORS, Doors, Programs};
-use super::filters::{Pattern, SHAPES, pattern, value};
+use super::filters::{Pattern, pattern, value};
 use super::half::KernelHalf;
 use super::layout::CUT_LAYOUT;
-use super::maps::{Maps, budget, sums};
+use super::maps::{Maps, RATE_MAX, budget, sums};
 use super::own;
 use super::sockets::Steering;
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedOctets};
 use crate::frame::PortId;
-use crate::nodeos::channel::demux::Shape;
+use crate::nodeos::channel::demux::{SHAPES_MAX, Shape};
 use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Passed, Shared, Whose};
 use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::interface::DemuxKey;
@@ -37,8 +37,6 @@ const _: () = assert!(contract::CUT == 0 && contract::LOOK == 1);
 const SPENT: usize = spent::SIZE / 8;
 const SPENT_KERNEL: usize = spent::KERNEL.word();
 const SPENT_USER: usize = spent::USER.word();
-/// Octets a second, at most: beyond that the kernel half's arithmetic would overflow.
-const RATE_MAX: u64 = 100_000_000_000;
 
 /// Before which programs the doors are.
 #[derive(Clone)]
@@ -170,7 +168,7 @@ impl KernelChannels {
     fn add_shape(&mut self, shape: Shape, mask: Pattern) -> io::Result<()> {
         match self.shapes.binary_search_by(|(known, ..)| shape.cmp(known)) {
             Ok(at) => self.shapes[at].2 += 1,
-            Err(_) if self.shapes.len() >= SHAPES => {
+            Err(_) if self.shapes.len() >= SHAPES_MAX => {
                 return Err(io::Error::other("more shapes of filters than the kernel's map holds"));
             }
             Err(at) => {

@@ -2,11 +2,9 @@
 
 use super::own;
 use crate::broker::Place;
-use crate::contract::{
-    self, KEYS, ON_IP, ON_LINK, ON_TRANSPORT, TUPLES, owners, pattern, shapes, stack_pattern, stack_shapes,
-};
-use crate::nodeos::channel::demux;
-use crate::nodeos::channel::spec::{self, Filter, Layer};
+use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes, stack_pattern, stack_shapes};
+use crate::nodeos::channel::demux::SHAPES_MAX;
+use crate::nodeos::channel::spec::{Filter, Layer};
 use crate::nodeos::interface::DemuxKey;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use crate::wire::{Addr, Prefix};
@@ -17,14 +15,6 @@ use std::os::fd::AsFd;
 pub(super) static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
 pub(super) static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
 
-/// Shapes of filters.
-pub(super) const SHAPES: usize = contract::SHAPES as usize;
-
-// There are as many here as in the user half.
-const _: () = assert!(
-    SHAPES == demux::SHAPES_MAX && KEYS as usize == demux::KEYS_MAX && TUPLES as usize == spec::TUPLES_MAX,
-    "bpf/filters.h has other limits than src/nodeos/channel"
-);
 // Both maps of patterns begin alike, and so do both maps of shapes.
 const _: () = assert!(pattern::PORT.at() == stack_pattern::SIZE && shapes::MASKS.at() == stack_shapes::MASKS.at());
 
@@ -113,7 +103,7 @@ impl Filters {
             *flows += 1;
             return Ok(());
         }
-        if self.masks.len() >= SHAPES {
+        if self.masks.len() >= SHAPES_MAX {
             return Err(io::Error::other("more shapes of filters than the kernel's map holds"));
         }
         self.masks.push((mask, 1));

@@ -12,8 +12,8 @@ use crate::wire::{Addr, Digest};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-pub(super) use usage::budget;
 pub use usage::{KernelCounts, KernelUsage};
+pub(super) use usage::{RATE_MAX, budget};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
 pub(super) const VERSION: u32 = 7;

@@ -26,7 +26,7 @@ const ROWS: &[Row] = &[
     ("classify", &["wire", "frame"]),
     ("schedule", &["sys"]),
     ("core", &["contract", "abi", "wire", "frame", "sys", "trust", "topology"]),
-    ("nodeos", &["wire", "frame", "sys", "trust", "classify", "core"]),
+    ("nodeos", &["contract", "wire", "frame", "sys", "trust", "classify", "core"]),
     ("broker", &["wire", "sys", "trust"]),
     ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
     (

@@ -25,6 +25,7 @@ const CONFIG_TYPE: &str = "application/vnd.oci.empty.v1+json";
 /// The digest of `{}`, the empty configuration of OCI image manifests v1.1.
 const CONFIG_DIGEST: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 const API: &str = "1";
+const _: () = assert!(crate::contract::AN_API == 1, "sdk/anode/capsule.h is of another version than API");
 const SIGNED: &[u8] = b"anode bundle v1\0";
 
 /// What a manifest says of one representation.

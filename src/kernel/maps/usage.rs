@@ -7,7 +7,7 @@ use crate::sys::bpf::possible_cpus;
 use std::io;
 
 /// Tokens a second, at most: beyond that the kernel half's arithmetic would overflow.
-const RATE_MAX: u64 = 100_000_000_000;
+pub(in crate::kernel) const RATE_MAX: u64 = 100_000_000_000;
 
 /// What became of the packets of one code in the kernel half: `struct usage`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

@@ -13,8 +13,8 @@ use crate::frame::{Ends, PortId};
 use crate::nodeos::interface::Error;
 use core::ops::Range;
 
-/// Shapes of one node, as many as the kernel's filter has (`bpf/take.h`).
-pub const SHAPES_MAX: usize = 16;
+/// Shapes of one node, as many as the kernel's filter has (`bpf/filters.h`).
+pub const SHAPES_MAX: usize = crate::contract::SHAPES as usize;
 
 /// Which fields filters look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use crate::nodeos::interface::{Error, KeyTuple};
 use crate::sys::cache;
 
 /// Filters that differ only in their keys.
-pub const KEYS_MAX: usize = 4;
+pub const KEYS_MAX: usize = crate::contract::KEYS as usize;
 
 /// Places for each flow, at least.
 const SPARSE: usize = 4;

@@ -18,7 +18,7 @@ use crate::nodeos::interface::{Error, KeyTuple};
 use crate::wire::{Addr, Prefix};
 
 /// Comparisons of one demultiplexing key.
-pub const TUPLES_MAX: usize = 4;
+pub const TUPLES_MAX: usize = crate::contract::TUPLES as usize;
 
 /// The last protocol of a channel: what it hands over is that protocol's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
