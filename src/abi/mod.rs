@@ -17,13 +17,13 @@ pub const CHILDREN_MAX: usize = 64;
 /// Lines that one packet can write into the log.
 pub const LINES_MAX: usize = contract::LINES as usize;
 
-/// Octets of the context structure.
+/// Bytes of the context structure.
 pub const CONTEXT: usize = an_context::SIZE;
 
-/// Octets of the window before the payload: source and destination.
+/// Bytes of the window before the payload: source and destination.
 pub const ADDRESSES: usize = contract::ADDRESSES as usize;
 
-/// The most octets of payload in a window.
+/// The most bytes of payload in a window.
 pub const WINDOW_MAX: u32 = contract::AN_WINDOW_MAX;
 
 /// "There is none", where a call gives 32 bits.

@@ -1,7 +1,7 @@
 //! Writes what C says of its structures and numbers as Rust: constants, or checks of structures that Rust has beside them.
 //!
-//! `build.rs` and `libanode/build.rs` run this over what [`btf`](super::btf) reads. The constants say where each field is and how large, so that
-//! Rust has no numbers of its own; the checks compare every field of a `repr(C)` structure. Uses the standard library only.
+//! `build.rs` and `libanode/build.rs` run this over what [`btf`](super::btf) reads. The constants say where each field is and how
+//! large, so that Rust has no numbers of its own. The checks compare every field of a `repr(C)` structure. Uses the standard library only.
 
 use super::btf::{Structure, Types};
 use core::fmt::Write;

@@ -4,8 +4,8 @@
 //! bpf/contract.bpf.c ──clang -g──▶ .BTF ──btf, constants──▶ OUT_DIR/contract.rs ──▶ here
 //! ```
 //!
-//! The build makes all of it, so a structure is written down once, in C. A [`Field`] knows its place and size when Rust is compiled: a value of
-//! another size does not fit into it, and what lies outside the memory does not compile. Adding a structure = one line in
+//! The build makes all of it, so a structure is written down once, in C. A [`Field`] knows its place and size when Rust is compiled: a
+//! value of another size does not fit into it, and what lies outside the memory does not compile. A new structure is one line in
 //! `bpf/contract.bpf.c`.
 
 // Build scripts have these two; here they are tested.

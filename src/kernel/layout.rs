@@ -22,7 +22,7 @@ const RECORDS_SIZE: usize = 32 << 20;
 /// Sets of links that copies leave by.
 pub const SETS: u32 = 256;
 
-/// Octets of a number: keys of arrays, and values that are numbers or descriptors.
+/// Bytes of a number: keys of arrays, and values that are numbers or descriptors.
 const NUMBER: usize = 4;
 
 /// The map of what each half has spent, shared with the programs.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// Octets of a word.
 const WORD: usize = 8;
 
-/// Words of a record, and where its number stands, and what is left of it. The other half of that word says how many sends it holds, of which
-/// a free record has none.
+/// Words of a record, and where its number stands, and what is left of it. The other half of that word says how many sends it holds,
+/// of which a free record has none.
 const RECORD_WORDS: usize = record::SIZE / WORD;
 const NUMBER: usize = record::NUMBER.word();
 const LEFT: usize = word(record::LEFT);

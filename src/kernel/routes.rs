@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(super) static ROUTE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/route.bpf.o"));
 
-/// Octets of `struct bpf_fib_lookup`, as the kernel has it, and families.
+/// Bytes of `struct bpf_fib_lookup`, as the kernel has it, and families.
 const QUESTION: usize = fib::SIZE;
 const INET: u8 = contract::INET as u8;
 const INET6: u8 = contract::INET6 as u8;
@@ -93,7 +93,7 @@ fn question(flow: &Flow, interface: u32) -> [u8; QUESTION] {
         fib::DESTINATION_PORT.put(&mut octets, anep::UDP_PORT.to_be_bytes());
     }
     fib::INTERFACE.put(&mut octets, interface.to_ne_bytes());
-    // Of IPv4 the first octet; of IPv6 the first word of the header.
+    // Of IPv4 the first byte; of IPv6 the first word of the header.
     let service = if v4 { [flow.service, 0, 0, 0] } else { (u32::from(flow.service) << 20).to_be_bytes() };
     fib::SERVICE.put(&mut octets, service);
     fib::SOURCE.put(&mut octets, address(flow.from, v4));
