@@ -173,6 +173,19 @@ fn how_a_program_ends_is_told_and_all_that_it_has_started_ends_with_it() {
 }
 
 #[test]
+fn a_jail_that_somebody_has_stopped_ends_too() {
+    let _alone = alone();
+    let jailed = starter("stopped").start(&Jail { keep: vec![], ..jail("sleep 1000") }, &[]).unwrap();
+    // Its first process: its program's is another.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", jailed.pid)).unwrap();
+    let first = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
+    assert!(Command::new("kill").args(["-STOP", first]).status().unwrap().success());
+    jailed.kill();
+    assert_eq!(jailed.wait(), End::Unknown);
+    assert!(!Path::new("/proc").join(first).exists());
+}
+
+#[test]
 fn what_cannot_be_started_says_why_and_leaves_nothing() {
     let _alone = alone();
     let starter = starter("fails");
@@ -244,6 +257,58 @@ fn memory_and_processes_are_bounded() {
     let script = "for i in $(seq 100); do sleep 1000 > /dev/null 2>&1 & done 2>&1; echo all";
     let (said, _) = run(&starter, &jail(script));
     assert!(!said.ends_with("all\n") || said.contains("ork"), "{said}");
+}
+
+/// What a process can take that no limit of its private memory counts.
+const GREED: &str = "import os, socket, fcntl, ctypes
+def attempt(name, most, work):
+    try: had = work()
+    except PermissionError: had = 0
+    print(name, 'bounded' if had <= most else had, flush=True)
+def fill(file):
+    had = 0
+    try:
+        for _ in range(64): had += os.write(file, bytes(1 << 20))
+    except OSError: pass
+    return had
+def files():
+    had, held = 0, []
+    try:
+        while True:
+            held.append(os.memfd_create('greed'))
+            had += fill(held[-1])
+    except OSError: return had >> 20
+def sockets():
+    held = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    held[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
+    return 1
+def timers():
+    had, c = 0, ctypes.CDLL(None)
+    while had < 100000 and not c.timer_create(1, None, ctypes.byref(ctypes.c_void_p())): had += 1
+    return had
+def other(number): return lambda: fcntl.fcntl(os.open('/usr/bin/env', os.O_RDONLY), number, 1) or 1
+def lock(): fcntl.flock(os.open('/usr/bin/env', os.O_RDONLY), fcntl.LOCK_EX); return 1
+attempt('sockets', 0, sockets)
+attempt('timers', 1024, timers)
+attempt('owner', 0, other(fcntl.F_SETOWN))
+attempt('lock', 0, lock)
+attempt('files', 1200, files)";
+
+#[test]
+fn what_no_limit_of_private_memory_counts_is_bounded_too() {
+    let _alone = alone();
+    let starter = starter("greed");
+    let mut jail = jail("");
+    let Program::File(words) = &mut jail.program else { unreachable!() };
+    *words = ["python3", "-c", GREED].map(str::to_owned).to_vec();
+    let (said, end) = run(&starter, &jail);
+    let bounded = "sockets bounded\ntimers bounded\nowner bounded\nlock bounded\n";
+    // A control group ends who takes more than it has.
+    let files = match end {
+        End::Signal(9) => "",
+        _ => "files bounded\n",
+    };
+    assert_eq!(said, format!("{bounded}{files}"), "{end}");
 }
 
 #[test]

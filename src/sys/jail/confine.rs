@@ -6,6 +6,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CapabilitySet;
 use std::io;
 
+/// Signals that may wait for a user, and timers that it may have: each is memory of the kernel's.
+const SIGNALS: u64 = 1024;
+
 impl Capability {
     fn set(self) -> CapabilitySet {
         match self {
@@ -27,6 +30,8 @@ pub(super) fn limit(limits: &Limits) -> io::Result<()> {
         (Resource::Core, Some(0)),
         (Resource::Data, limits.data_bytes),
         (Resource::As, limits.address_bytes),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Sigpending, Some(SIGNALS)),
         (Resource::Nofile, limits.descriptors),
         (Resource::Nproc, limits.processes),
         (Resource::Cpu, limits.cpu_seconds),

@@ -101,6 +101,8 @@ pub struct Limits {
     pub data_bytes: Option<u64>,
     /// Bytes of addresses, shared memory included; for hosts that have no control group for memory.
     pub address_bytes: Option<u64>,
+    /// Bytes of the longest file that it may write, those in memory included; for the same hosts.
+    pub file_bytes: Option<u64>,
     /// Descriptors it may have.
     pub descriptors: Option<u64>,
     /// Processes and threads of its user; it counts only where the user is the jail's own.
@@ -174,7 +176,9 @@ impl Part {
                 "no namespaces (needs root or user namespaces): files, signals and sockets are guarded by Landlock and seccomp alone, and no Unix socket but the inherited one is to be had"
             }
             Part::Landlock => "no Landlock in this kernel: files are guarded by namespaces and their owners alone",
-            Part::Memory => "no control group for memory: shared memory is bounded by address space alone",
+            Part::Memory => {
+                "no control group for memory: shared memory is bounded by address space and the length of files, for each process"
+            }
             Part::Processes => "no control group for processes: forks are bounded for the whole user alone",
             Part::Cpu => "no control group for the processor: the scheduler's ordinary shares hold",
         }

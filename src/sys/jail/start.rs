@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of addresses beyond its own memory where only addresses can be bounded: libraries, stacks, what allocators set aside.
 const ADDRESS_BYTES: u64 = 1 << 30;
 
+/// Descriptors of a jail that says nothing of them, as systems have it.
+const DESCRIPTORS: u64 = 1024;
+
 /// Who starts jails: a process that has the privilege, or one that does without.
 #[derive(Debug)]
 pub struct Starter {
@@ -111,7 +114,10 @@ impl Starter {
         let mut jail = jail.clone();
         let mut weaker = if jail.group.is_some() { self.parent().lacks() } else { Vec::new() };
         if let (Some(data), true) = (jail.limits.data_bytes, weaker.contains(&Part::Memory)) {
-            jail.limits.address_bytes.get_or_insert(data.saturating_add(ADDRESS_BYTES));
+            let addresses = *jail.limits.address_bytes.get_or_insert(data.saturating_add(ADDRESS_BYTES));
+            // A file in memory need not be among the addresses of whoever writes it: all that can be open have no more than these.
+            let descriptors = jail.limits.descriptors.unwrap_or(DESCRIPTORS);
+            jail.limits.file_bytes.get_or_insert(addresses / descriptors.max(1));
         }
         if let Some(group) = jail.group.as_ref().filter(|group| group.tasks > 0) {
             jail.limits.processes = weaker.contains(&Part::Processes).then_some(group.tasks.into());
@@ -258,6 +264,8 @@ impl Jailed {
     pub fn kill(&self) {
         // One that has ended has closed it.
         let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Write);
+        // One that somebody has stopped would not hear it; one that has ended, or is the broker's, needs no signal.
+        let _ = pidfd_send_signal(&self.process, Signal::CONT);
     }
 
     /// Waits until everything in the jail has ended, removes its control groups and says how the program has ended.
