@@ -219,6 +219,22 @@ fn a_compiler_that_is_killed_is_started_again_and_no_module_is_refused_for_it() 
     }
 }
 
+/// Neither one that is stopped nor one whose first process alone is costs a module.
+#[test]
+fn a_compiler_that_is_stopped_is_replaced_while_a_job_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = own_program(&folder);
+    let limits = Limits { cpu_ms: 60_000, wall_ms: 1, ..Limits::default() };
+    let mut lane = Compilers::new(program.clone(), limits).lane();
+    lane.open().unwrap();
+    let stopped = processes_of(&program);
+    Command::new("kill").arg("-STOP").args(&stopped).status().unwrap();
+    // What has so little time by the clock may be ended by that, but by a compiler that works.
+    let output = lane.compile(&Job { purpose: AT_ONCE, module: &small(0) });
+    assert!(matches!(output, Ok(_) | Err(Failure::Limit("wall_ms", 1))), "{output:?}");
+    assert!(stopped.iter().all(|pid| !Path::new("/proc").join(pid).exists()), "those before are gone");
+}
+
 #[test]
 fn a_loader_that_is_killed_fails_one_program_in_words_and_the_next_has_another() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// For how long the compiler may make itself ready, on a busy machine.
 const WARMING: Duration = Duration::from_secs(30);
 
+/// For how long a server may take to be there. Who takes longer has been stopped, or is about to end.
+const OPENING: Duration = Duration::from_secs(5);
+
 /// The compiler's processes.
 #[derive(Debug)]
 pub struct Compilers {
@@ -72,20 +75,15 @@ impl Compilers {
         Lane { compilers: self.clone(), socket: None }
     }
 
-    /// Has a server forked, for which the first process is started if it is not there.
+    /// Has a server forked, for which the first process is started if it is not there, or does not answer any more.
     fn open(&self) -> io::Result<SeqPacket> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let (own, other) = SeqPacket::pair()?;
-        let opened = match &*process {
-            Some(running) => running.socket.send_with(b"lane", &[other.as_fd()]),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        };
-        if opened.is_err() {
-            // It has died, or was never there.
-            let started = process.insert(Process::start(&self.program)?);
-            started.socket.send_with(b"lane", &[other.as_fd()])?;
+        if let Some(Ok(lane)) = process.as_ref().map(Process::lane) {
+            return Ok(lane);
         }
-        Ok(own)
+        // What there is of it goes first.
+        *process = None;
+        process.insert(Process::start(&self.program)?).lane()
     }
 }
 
@@ -100,6 +98,21 @@ impl Process {
         match socket.receive(&mut word)? {
             length if word[..length] == *server::READY => Ok(Process { _jail: jail, socket }),
             _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compiler ended at its start")),
+        }
+    }
+
+    /// Has a server forked. That the message could be sent says nothing: who is being killed takes no more of them.
+    fn lane(&self) -> io::Result<SeqPacket> {
+        let (own, other) = SeqPacket::pair()?;
+        self.socket.send_with(b"lane", &[other.as_fd()])?;
+        drop(other);
+        if !own.wait(OPENING)? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the compiler does not answer"));
+        }
+        let mut word = [0; 8];
+        match own.receive(&mut word)? {
+            length if word[..length] == *server::OPEN => Ok(own),
+            _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compiler has ended")),
         }
     }
 }

@@ -18,6 +18,9 @@ const NICE: i32 = 5;
 /// What the first process says when it is warm.
 pub(super) const READY: &[u8] = b"ready";
 
+/// What a server says when its lane is there.
+pub(super) const OPEN: &[u8] = b"open";
+
 /// Compiled at the start, so that no job pays for what is done once.
 const SMALL: &str = "(module (memory 1 1) (func (export \"f\") (param i32 i32) (result i32) (local i64)
     (loop (br_if 0 (i32.load (local.get 0)))) (i32.add (local.get 0) (local.get 1))))";
@@ -79,6 +82,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
 fn serve_lane(lane: &SeqPacket, engines: &Engines, forker: &Forker) -> io::Result<()> {
     // One byte more than any job has, so that what is cut off is none.
     let mut message = vec![0; MESSAGE + 1];
+    lane.send(OPEN)?;
     loop {
         let (length, outputs) = lane.receive_with(&mut message)?;
         if length == 0 {
