@@ -27,10 +27,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the time of use of one object is written at most.
 const TOUCH_EVERY: Duration = Duration::from_secs(3600);
+
+/// For how long an opening waits for one that has the store to itself, and the time between two looks.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What reading an object gave.
 pub(super) enum Found {
@@ -52,6 +56,21 @@ const DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 fn other_owner(directory: impl AsFd) -> io::Result<own::Owner> {
     let facts = fstat(directory)?;
     Ok((facts.st_uid != 0 && rustix::process::geteuid().is_root()).then_some((facts.st_uid, facts.st_gid)))
+}
+
+/// Locks a store beside others that have it open. Who opens it alone has it to himself for moments; who keeps it so was stopped, or means harm.
+fn lock_shared(lock: &File) -> io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) if begin.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Err(Errno::WOULDBLOCK) => {
+                let why = "another process has it to itself and does not let go; find it by `lslocks`, and end it";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            done => return Ok(done?),
+        }
+    }
 }
 
 /// The names in a directory that are UTF-8.
@@ -127,7 +146,7 @@ impl Disk {
                 remove_in(&new, &name)?;
             }
         }
-        flock(&lock, FlockOperation::LockShared)?;
+        lock_shared(&lock)?;
         let disk =
             Disk { path: path.into(), top, books: Mutex::new(Lru::new(bytes_max, entries_max)), owner, _lock: lock };
         disk.take_stock()?;

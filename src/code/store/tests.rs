@@ -3,6 +3,7 @@
 use super::*;
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fs::{FlockOperation, flock};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
@@ -81,6 +82,40 @@ fn pins_and_the_order_of_use_survive_a_restart_with_smaller_limits() {
     let kept: Vec<_> = digests.iter().map(|digest| store.object(digest).is_some()).collect();
     assert_eq!(kept, [true, true, false, false, false], "pinned, and the last used");
     assert!(!file_of(directory.path(), &digests[4]).exists());
+}
+
+/// As the thread of a node that has the store.
+#[test]
+fn a_confined_thread_writes_the_order_of_use() {
+    if !crate::sys::jail::has_seccomp() {
+        println!("SKIPPED: this kernel filters no system calls");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let none = Limits { memory_entries: 0, ..Limits::default() };
+    let digest = Store::open(Some(directory.path()), none).unwrap().put(bytes(1, 100)).unwrap();
+    let path = file_of(directory.path(), &digest);
+    std::fs::File::open(&path).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let store = Store::open(Some(directory.path()), none).unwrap();
+    let read = std::thread::spawn(move || {
+        crate::sys::jail::Filters::of("store").unwrap().apply().unwrap();
+        store.object(&digest).is_some()
+    });
+    assert!(read.join().unwrap());
+    let used = std::fs::metadata(&path).unwrap().modified().unwrap();
+    assert!(used > std::time::SystemTime::UNIX_EPOCH, "it is known on disk that it was used");
+}
+
+#[test]
+fn a_store_that_somebody_keeps_to_himself_is_refused_in_words() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Store::open(Some(directory.path()), Limits::default()).unwrap());
+    let lock = std::fs::File::open(directory.path().join("lock")).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    let refused = Store::open(Some(directory.path()), Limits::default()).unwrap_err().to_string();
+    assert!(refused.contains("another process has it to itself"), "{refused}");
+    drop(lock);
+    assert!(Store::open(Some(directory.path()), Limits::default()).is_ok());
 }
 
 #[test]
