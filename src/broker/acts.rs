@@ -2,7 +2,7 @@
 
 use super::allowed::Allowed;
 use super::client::Done;
-use super::given::{Given, Kind};
+use super::given::{Given, Kind, Place};
 use super::here::{Home, carry_out, these};
 use super::message::{Door, Request};
 use crate::kernel::{Pins, Setting, Settings, pins};
@@ -26,7 +26,7 @@ pub struct Acts {
     node: i32,
     /// Numbers and names of programs.
     programs: VecDeque<(u32, String)>,
-    /// Sockets of interfaces.
+    /// Sockets.
     given: Given,
     /// Whether a kernel half was there before this node.
     adopted: bool,
@@ -54,21 +54,20 @@ impl Acts {
         self.allowed.check(request, name_of).map_err(refused)?;
         let with: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
         let here = || carry_out(request, &with, Home { run_dir: Some(&self.run_dir), user: self.user });
+        if let Some((kind, place, name)) = socket_of(request) {
+            self.given.check(kind, place, &name).map_err(refused)?;
+            let done = here()?;
+            // There is none on a host without IPv6.
+            if let Some(socket) = done.parts().1.first() {
+                self.given.note(kind, place, socket)?;
+            }
+            return Ok(done);
+        }
         match request {
             Request::Program { name } => {
                 let done = here()?;
                 self.remember(name, &done)?;
                 Ok(done)
-            }
-            Request::Packet { interface, .. } => {
-                self.given.check(Kind::Packet, *interface, &shown(*interface)).map_err(refused)?;
-                let done = here()?;
-                self.note(Kind::Packet, *interface, done)
-            }
-            Request::Discovery { interface } => {
-                self.given.check(Kind::Discovery, *interface, &shown(*interface)).map_err(refused)?;
-                let done = here()?;
-                self.note(Kind::Discovery, *interface, done)
             }
             Request::Attach { place, .. } => {
                 let [program] = these(&with)?;
@@ -90,14 +89,6 @@ impl Acts {
             }
             _ => here(),
         }
-    }
-
-    /// Remembers a socket of an interface, if there is one.
-    fn note(&mut self, kind: Kind, interface: u32, done: Done) -> io::Result<Done> {
-        if let Some(socket) = done.parts().1.first() {
-            self.given.note(kind, interface, socket)?;
-        }
-        Ok(done)
     }
 
     /// By what name a program was loaded: only such ones stand before interfaces.
@@ -138,6 +129,18 @@ fn undo_kernel(run_dir: &Path) -> io::Result<()> {
 
 pub(super) fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("the broker refuses: {why}"))
+}
+
+/// The kind of socket that is asked for, what has so many of them, and how people call that; nothing: no socket.
+fn socket_of(request: &Request) -> Option<(Kind, Place, String)> {
+    Some(match request {
+        Request::Packet { interface, .. } => (Kind::Packet, Place::Interface(*interface), shown(*interface)),
+        Request::Discovery { interface } => (Kind::Discovery, Place::Interface(*interface), shown(*interface)),
+        Request::Xdp { .. } => (Kind::Xdp, Place::Node, "the node".into()),
+        Request::Udp { at } => (Kind::Udp, Place::Address(*at), at.to_string()),
+        Request::Tcp { at } => (Kind::Tcp, Place::Address(*at), at.to_string()),
+        _ => return None,
+    })
 }
 
 /// An interface, for people.

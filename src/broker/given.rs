@@ -1,11 +1,13 @@
-//! Sockets of interfaces that the broker has given away: so many of each kind may be there at the same time, whoever asks for them.
+//! Sockets that the broker has given away: so many of each kind may be there at the same time, whoever asks for them.
 //!
-//! A packet socket has a ring, which is memory of the kernel's; a node that somebody else has taken over would have as many as it has descriptors.
-//! Which are still there the kernel says by their numbers (`/proc/net/packet`, `/proc/net/raw6`): also of those that are on their way in a message, or
-//! another process's by now.
+//! A packet socket has a ring, which is memory of the kernel's, and others have deep buffers; a node that somebody else has taken over would have as many as it
+//! has descriptors. Which are still there the kernel says by their numbers (`/proc/net/packet`, `raw6`, `udp6`, `tcp`), or at least how many
+//! (`/proc/net/protocols`): also of those that are on their way in a message, or another process's by now.
 
+use crate::kernel::SOCKETS;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 /// Packet sockets of an interface: a port has three, and others while it is opened anew.
@@ -14,6 +16,12 @@ pub const PACKETS_MAX: usize = 12;
 /// Sockets for neighbour advertisements of an interface: a port has one, and another while it is opened anew.
 pub const DISCOVERIES_MAX: usize = 4;
 
+/// AF_XDP sockets of a node: as many as it may have, and others while they are opened anew.
+pub const XDP_MAX: usize = 2 * SOCKETS as usize;
+
+/// Sockets of an overlay port, and of PLAN ports: there is one.
+pub const LISTENERS_MAX: usize = 4;
+
 /// A kind of sockets of which there are not many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
@@ -21,6 +29,31 @@ pub(super) enum Kind {
     Packet,
     /// Raw ICMPv6 sockets.
     Discovery,
+    /// AF_XDP sockets.
+    Xdp,
+    /// UDP sockets.
+    Udp,
+    /// TCP sockets that listen.
+    Tcp,
+}
+
+/// What has so many sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// An interface.
+    Interface(u32),
+    /// Where a port listens.
+    Address(SocketAddr),
+    /// The node.
+    Node,
+}
+
+/// What is known of the sockets of a kind that there are in this network.
+enum Living {
+    /// Their numbers.
+    Numbers(BTreeSet<u64>),
+    /// How many, those of others included.
+    Count(usize),
 }
 
 impl Kind {
@@ -28,6 +61,8 @@ impl Kind {
         match self {
             Kind::Packet => PACKETS_MAX,
             Kind::Discovery => DISCOVERIES_MAX,
+            Kind::Xdp => XDP_MAX,
+            Kind::Udp | Kind::Tcp => LISTENERS_MAX,
         }
     }
 
@@ -35,52 +70,79 @@ impl Kind {
         match self {
             Kind::Packet => "packet sockets",
             Kind::Discovery => "sockets for neighbour advertisements",
+            Kind::Xdp => "AF_XDP sockets",
+            Kind::Udp => "UDP sockets",
+            Kind::Tcp => "TCP sockets that listen",
         }
     }
 
-    /// The numbers of all that there are in this network.
-    fn living(self) -> io::Result<BTreeSet<u64>> {
-        // Where in a line the number is: that of `raw6` is followed by others.
-        let (path, at) = match self {
-            Kind::Packet => ("/proc/thread-self/net/packet", 8),
-            Kind::Discovery => ("/proc/thread-self/net/raw6", 9),
+    /// What there is of it.
+    fn living(self) -> io::Result<Living> {
+        // Where in a line the number is: in those of the internet's protocols others follow it.
+        let (files, at): (&[&str], _) = match self {
+            Kind::Packet => (&["packet"], 8),
+            Kind::Discovery => (&["raw6"], 9),
+            Kind::Udp => (&["udp6", "udp"], 9),
+            Kind::Tcp => (&["tcp6", "tcp"], 9),
+            Kind::Xdp => return count("XDP").map(Living::Count),
         };
-        let text = std::fs::read_to_string(path)?;
-        let number = |line: &str| line.split_whitespace().nth(at)?.parse().ok();
-        Ok(text.lines().skip(1).filter_map(number).collect())
+        let mut numbers = BTreeSet::new();
+        for file in files {
+            let text = match std::fs::read_to_string(format!("/proc/thread-self/net/{file}")) {
+                Ok(text) => text,
+                // A host without IPv6 has the other alone.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && files.len() > 1 => continue,
+                Err(error) => return Err(error),
+            };
+            let number = |line: &str| line.split_whitespace().nth(at)?.parse::<u64>().ok();
+            numbers.extend(text.lines().skip(1).filter_map(number));
+        }
+        Ok(Living::Numbers(numbers))
     }
+}
+
+/// How many sockets of a protocol there are in this network.
+fn count(protocol: &str) -> io::Result<usize> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/protocols")?;
+    let count = |line: &str| {
+        let mut words = line.split_whitespace();
+        if words.next() == Some(protocol) { words.nth(1)?.parse().ok() } else { None }
+    };
+    text.lines().find_map(count).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// What was given away.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    numbers: HashMap<(Kind, u32), Vec<u64>>,
+    numbers: HashMap<(Kind, Place), Vec<u64>>,
     refused: u64,
 }
 
 impl Given {
     /// Refuses one more where there are as many as there may be.
-    pub fn check(&mut self, kind: Kind, interface: u32, name: &str) -> Result<(), String> {
-        let had = self.numbers.entry((kind, interface)).or_default();
-        // Only who has so many asks which of them are gone. Without an answer all are there.
-        if had.len() >= kind.most()
-            && let Ok(living) = kind.living()
-        {
-            had.retain(|number| living.contains(number));
+    pub fn check(&mut self, kind: Kind, place: Place, name: &str) -> Result<(), String> {
+        let had = self.numbers.entry((kind, place)).or_default();
+        if had.len() >= kind.most() {
+            // Only who has so many asks which of them are gone. Without an answer all are there.
+            match kind.living() {
+                Ok(Living::Numbers(living)) => had.retain(|number| living.contains(number)),
+                Ok(Living::Count(living)) => had.truncate(living),
+                Err(_) => {}
+            }
         }
         if had.len() < kind.most() {
             return Ok(());
         }
         self.refused += 1;
         let (most, what, refused) = (kind.most(), kind.name(), self.refused);
-        tracing::warn!(interface = name, refused, "the node asks for more {what} of an interface than a port has");
+        tracing::warn!(at = name, refused, "the node asks for more {what} than it has use for");
         Err(format!("{name} has {most} {what}, and there are at most that many"))
     }
 
     /// Remembers one.
-    pub fn note(&mut self, kind: Kind, interface: u32, socket: impl AsFd) -> io::Result<()> {
+    pub fn note(&mut self, kind: Kind, place: Place, socket: impl AsFd) -> io::Result<()> {
         let number = rustix::fs::fstat(socket)?.st_ino;
-        self.numbers.entry((kind, interface)).or_default().push(number);
+        self.numbers.entry((kind, place)).or_default().push(number);
         Ok(())
     }
 }

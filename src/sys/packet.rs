@@ -102,7 +102,28 @@ pub fn open(
     let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
     ring::make(fd.as_fd(), longest, room)?;
     bind(fd.as_fd(), interface, kind)?;
+    stay(fd.as_fd())?;
     Ok(fd)
+}
+
+/// Keeps a socket at its interface for good: whoever has it cannot bind it to another. The kernel refuses that to members of a fanout group, which none
+/// leaves; this is the only one of its group, so all frames are its own. What a socket alone says of outgoing frames a group must say again: kernels
+/// that do not know that would take the node's own frames for its neighbours', so there a socket can be bound anew.
+fn stay(socket: BorrowedFd<'_>) -> io::Result<()> {
+    if !can_stay() {
+        return Ok(());
+    }
+    let kind = libc::PACKET_FANOUT_CPU | libc::PACKET_FANOUT_FLAG_UNIQUEID | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(kind << 16))
+}
+
+/// Whether groups can leave outgoing frames out: since Linux 6.2.
+pub fn can_stay() -> bool {
+    let system = rustix::system::uname();
+    let release = system.release().to_string_lossy();
+    let mut numbers =
+        release.split(|letter: char| !letter.is_ascii_digit()).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(2))
 }
 
 fn bind(socket: BorrowedFd<'_>, interface: u32, kind: u16) -> io::Result<()> {
