@@ -49,8 +49,8 @@ pub struct Revocations {
 enum News {
     /// A neighbour has said something.
     Heard,
-    /// The operator has, and waits until it is on disk.
-    Said(SyncSender<()>),
+    /// The operator has, and waits until it is on disk, or cannot be.
+    Said(SyncSender<io::Result<()>>),
 }
 
 /// The file.
@@ -61,6 +61,8 @@ struct OnDisk {
     /// Whether something is to be written that must outlive a fall of the system.
     lasting: AtomicBool,
     writes: AtomicU64,
+    /// Whether the last write failed, so that each failure is said once.
+    failing: AtomicBool,
 }
 
 impl Revocations {
@@ -77,6 +79,7 @@ impl Revocations {
             writing: Mutex::new(()),
             lasting: AtomicBool::new(false),
             writes: AtomicU64::new(0),
+            failing: AtomicBool::new(false),
         });
         let (news, inbox) = sync_channel(1);
         let writer = file.clone();
@@ -133,13 +136,19 @@ impl Revocations {
                 .try_for_each(|code| half.remove_code(code))
                 .map_err(|error| error.to_string())?;
         }
-        if let Some(news) = &self.news {
-            let (done, written) = sync_channel(1);
-            let gone = || "what remembers revocations has ended: this one is forgotten with the process".to_owned();
-            news.send(News::Said(done)).map_err(|_| gone())?;
-            written.recv().map_err(|_| gone())?;
-        }
+        self.remember()?;
         Ok(ended)
+    }
+
+    /// Waits until all that is known is on disk.
+    fn remember(&self) -> Result<(), String> {
+        let Some(news) = &self.news else { return Ok(()) };
+        let (done, written) = sync_channel(1);
+        let gone = || "what remembers revocations has ended: this one is forgotten with the process".to_owned();
+        news.send(News::Said(done)).map_err(|_| gone())?;
+        written.recv().map_err(|_| gone())?.map_err(|error| {
+            format!("it holds, but is not on disk yet ({error}): make room in the store, or it is forgotten with the process")
+        })
     }
 
     /// Whether what is revoked is remembered over restarts.
@@ -172,41 +181,50 @@ impl OnDisk {
             match news.recv_timeout(wait) {
                 Ok(News::Heard) => wanted = true,
                 Ok(News::Said(done)) => {
+                    let written = self.write(true);
+                    (wanted, next) = (written.is_err(), Instant::now() + PAUSE);
                     self.lasting.store(false, Ordering::Relaxed);
-                    self.write(true);
-                    (wanted, next) = (false, Instant::now() + PAUSE);
                     // Whoever waits may have gone away meanwhile.
-                    let _ = done.send(());
+                    let _ = done.send(written);
                 }
                 Err(RecvTimeoutError::Timeout) if wanted => {
-                    self.write(self.lasting.swap(false, Ordering::Relaxed));
-                    (wanted, next) = (false, Instant::now() + PAUSE);
+                    // What could not be written is tried again, until it can.
+                    let written = self.write(self.lasting.swap(false, Ordering::Relaxed));
+                    (wanted, next) = (written.is_err(), Instant::now() + PAUSE);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) if wanted => return self.write(true),
+                Err(RecvTimeoutError::Disconnected) if wanted => return drop(self.write(true)),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Writes all that is known; `lasting`: and waits until it is on disk.
-    fn write(&self, lasting: bool) {
+    /// Writes all that is known; `lasting`: and waits until it is on disk, with its name.
+    fn write(&self, lasting: bool) -> io::Result<()> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = &self.path;
         let lines: String = self.roles.revocations().iter().map(|(revocation, rank)| line(revocation, *rank)).collect();
         let beside = path.with_extension("new");
+        // What should have been on disk before is, with this.
+        let lasting = lasting || self.failing.load(Ordering::Relaxed);
         let write = || {
             let mut file = File::create(&beside)?;
             file.write_all(lines.as_bytes())?;
             if lasting {
                 file.sync_all()?;
             }
-            std::fs::rename(&beside, path)
+            std::fs::rename(&beside, path)?;
+            match path.parent().filter(|_| lasting) {
+                Some(store) => File::open(store)?.sync_all(),
+                None => Ok(()),
+            }
         };
         self.writes.fetch_add(1, Ordering::Relaxed);
-        if let Err(error) = write() {
-            tracing::error!(file = %path.display(), %error, "what is revoked is forgotten with this process");
+        let written = write();
+        if let (Err(error), false) = (&written, self.failing.swap(written.is_err(), Ordering::Relaxed)) {
+            tracing::error!(file = %path.display(), %error, "what is revoked is forgotten with this process, unless it can be written later");
         }
+        written
     }
 }
 
@@ -215,7 +233,11 @@ pub fn read(store: &Path) -> io::Result<Vec<(usize, Revocation, bool)>> {
     let path = store.join(NAME);
     // The store may be that of a node whose user has put something else there.
     let text = match own::open(&path) {
-        Ok(file) => io::read_to_string(io::Read::take(file, FILE_MAX))?,
+        Ok(file) => {
+            let mut bytes = Vec::new();
+            io::Read::read_to_end(&mut io::Read::take(file, FILE_MAX), &mut bytes)?;
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
@@ -310,7 +332,8 @@ mod tests {
         drop(first);
         let path = folder.path().join(NAME);
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, format!("{text}key 00\nnonsense\u{1b}\noperator code x 1\n")).unwrap();
+        let nonsense = b"key 00\nnonsense\x1b\n\xff\xfe\noperator code x 1\n";
+        std::fs::write(&path, [text.as_bytes(), nonsense].concat()).unwrap();
         let again = Arc::new(Roles::default());
         let second = Revocations::open(Some(folder.path()), again.clone()).unwrap();
         assert_eq!(again.revocations(), [(plain, Rank::Operator), (signed, Rank::Stranger)]);
@@ -328,6 +351,26 @@ mod tests {
             (key.id().to_string().into(), Value::Null, true.into())
         );
         assert_eq!((field(0, "line"), field(1, "line")), (1.into(), 2.into()));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_and_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let roles = Arc::new(Roles::default());
+        let all = Revocations::open(Some(folder.path()), roles.clone()).unwrap();
+        roles.revoke(Revocation::by_operator(Subject::Code(Digest([5; 32])), 8), true);
+        // What a full disk does, this does too.
+        let trap = folder.path().join(NAME).with_extension("new");
+        std::fs::create_dir(&trap).unwrap();
+        let told = all.remember().unwrap_err();
+        assert!(told.starts_with("it holds, but is not on disk yet ("), "{told}");
+        std::fs::remove_dir(&trap).unwrap();
+        // By its own, without another word.
+        while !folder.path().join(NAME).exists() {
+            std::thread::yield_now();
+        }
+        assert_eq!(all.remember(), Ok(()));
+        assert_eq!(read(folder.path()).unwrap().len(), 1);
     }
 
     #[test]
