@@ -288,6 +288,21 @@ fn only_plan_messages_pass_the_bridge() {
     }
 }
 
+/// Each byte is in time, and what they are of is not.
+#[test]
+fn who_attaches_byte_by_byte_is_closed_too() {
+    use std::io::{Read, Write};
+    let line = Overlay::start("");
+    let mut stream = std::net::TcpStream::connect(line.tcp).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    stream.write_all(&60_000u32.to_be_bytes()).unwrap();
+    let begin = Instant::now();
+    // What is closed takes no more, or says so.
+    while stream.write_all(&[11]).is_ok() && stream.read(&mut [0]).is_err() {
+        assert!(begin.elapsed() < PATIENCE, "it is open");
+    }
+}
+
 /// A connection from an address of this host.
 fn connect(from: [u8; 4], to: std::net::SocketAddr) -> std::net::TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};

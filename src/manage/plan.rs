@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections at the same time.
 const CONNECTIONS_MAX: u64 = 64;
@@ -95,23 +95,24 @@ pub fn serve(listen: SocketAddr, apps: &Path) -> io::Result<SocketAddr> {
 fn start(stream: TcpStream, apps: &Path, seat: Seat) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.set_read_timeout(Some(ATTACH))?;
     let socket = Arc::new(SeqPacket::connect(apps)?);
     let (back, other) = (stream.try_clone()?, socket.clone());
     let seat = Arc::new(seat);
     let seats = (seat.clone(), seat);
+    let ended = socket.clone();
     threads::start("anode-plan-out", Duty::PlanTcp, move || {
         let _ = outward(&other, &back);
         let _ = back.shutdown(Shutdown::Both);
         drop(seats.0);
     })?;
-    threads::start("anode-plan-in", Duty::PlanTcp, move || {
+    let inward = threads::start("anode-plan-in", Duty::PlanTcp, move || {
         let _ = inward(&stream, &socket);
         let _ = stream.shutdown(Shutdown::Both);
         socket.shutdown();
         drop(seats.1);
-    })?;
-    Ok(())
+    });
+    // The other direction ends with this one, also if this one never was.
+    inward.map(drop).inspect_err(|_| ended.shutdown())
 }
 
 fn outward(socket: &SeqPacket, stream: &TcpStream) -> io::Result<()> {
@@ -129,16 +130,37 @@ fn outward(socket: &SeqPacket, stream: &TcpStream) -> io::Result<()> {
 
 fn inward(stream: &TcpStream, socket: &SeqPacket) -> io::Result<()> {
     let mut buffer = vec![0; MESSAGE];
+    let mut until = Some(Instant::now() + ATTACH);
     loop {
-        let length = receive(stream, &mut buffer)?;
+        let length = receive(&mut Timed { stream, until }, &mut buffer)?;
         if length > 0 && buffer[0] == ATTACH_PLAN {
             // What has attached may be silent.
             stream.set_read_timeout(None)?;
+            until = None;
         }
         match buffer.first() {
             Some(&(ATTACH_PLAN | SEND_PLAN | CLOSE_PLAN)) if length > 0 => socket.send(&buffer[..length])?,
             _ => send(stream, &refusal("only PLAN messages: 11 (attach), 12 (send), 13 (close)"))?,
         }
+    }
+}
+
+/// A stream of which all must have come in time: a limit for each read would be none for who sends a byte now and then.
+struct Timed<'a> {
+    stream: &'a TcpStream,
+    until: Option<Instant>,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+        }
+        self.stream.read(buffer)
     }
 }
 
@@ -157,7 +179,7 @@ pub fn send(mut stream: &TcpStream, message: &[u8]) -> io::Result<()> {
 }
 
 /// Receives a message; its length.
-pub fn receive(mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+pub fn receive(mut stream: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;
