@@ -79,6 +79,11 @@ impl Acts {
             Request::Realtime { thread, .. } if !self.has_thread(*thread) => {
                 Err(refused(format!("{thread} is no thread of this node's")))
             }
+            Request::Pins(pins) => {
+                let most = self.allowed.pins();
+                pins::check_room(&pins::root_of(&self.run_dir), pins, most).map_err(refused)?;
+                here()
+            }
             // They have lanes of their own.
             Request::Helper { .. } | Request::Start { .. } | Request::Clear { .. } => {
                 Err(io::ErrorKind::InvalidInput.into())

@@ -34,7 +34,12 @@ pub struct Allowed {
     environments: Vec<String>,
     /// Entries of soft state that a role may have.
     state_entries: u32,
+    /// Codes that the node may have.
+    codes: usize,
 }
+
+/// Names that a set of maps has beside those of codes, or that are beside sets: maps, programs, links of interfaces.
+const PINS: usize = 256;
 
 impl Allowed {
     /// What a configuration has.
@@ -51,6 +56,7 @@ impl Allowed {
             trusted: file.roles.iter().any(|role| role.kernel == Form::Trusted),
             realtime: file.cpu.realtime.then_some(file.cpu.priority),
             environments: in_process.map(|environment| environment.name.clone()).collect(),
+            codes: file.sizes.codes,
             state_entries: roles.chain([Limits::default().state_entries]).max().unwrap_or(0),
         }
     }
@@ -104,6 +110,11 @@ impl Allowed {
             // They concern what is the node's alone: its run directory, its processes.
             Request::Pins(_) | Request::Listen { .. } | Request::Clear { .. } | Request::Runs => Ok(()),
         }
+    }
+
+    /// The most names in a folder of the BPF file system.
+    pub(super) fn pins(&self) -> usize {
+        self.codes + PINS
     }
 
     /// Says why a program, which was loaded under this name if it was loaded here, may not stand at a place.

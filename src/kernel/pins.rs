@@ -23,6 +23,8 @@ const FOLDER: &str = "bpf";
 const FRESH: &str = "fresh";
 /// How the folders of sets begin.
 const SET: &str = "set-";
+/// Sets at the same time: one at work, its successor, and what starts have left that were killed.
+pub const SETS_MAX: usize = 8;
 /// The name that says that a set is whole.
 pub(super) const INGRESS: &str = "ingress";
 
@@ -215,7 +217,7 @@ pub fn root_of(run_dir: &Path) -> PathBuf {
 
 /// Does what was asked for in the BPF file system at `root`.
 pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_>>) -> io::Result<broker::Done> {
-    let folder = |set: Option<u32>| set.map_or_else(|| root.to_owned(), |set| root.join(format!("{SET}{set}")));
+    let folder = |set: Option<u32>| folder(root, set);
     let path = |pin: &Pin| folder(pin.set).join(&pin.name);
     match request {
         PinRequest::IsOpen => return Ok(broker::Done::of_flag(bpf::is_mounted(root))),
@@ -252,6 +254,36 @@ pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_
         }
     }
     Ok(broker::Done::default())
+}
+
+/// Says why there is no room for one more name: they outlive whoever asks, so a folder has `most` of them, and there are [`SETS_MAX`] folders.
+pub fn check_room(root: &Path, request: &PinRequest, most: usize) -> Result<(), String> {
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    };
+    match request {
+        PinRequest::Keep(pin) => {
+            let names = names(&folder(root, pin.set));
+            match names.len() >= most && !names.contains(&pin.name) {
+                true => Err(format!(
+                    "there are {} names in its folder of the BPF file system, and at most {most}",
+                    names.len()
+                )),
+                false => Ok(()),
+            }
+        }
+        PinRequest::Make { .. } => match names(root).iter().filter(|name| name.starts_with(SET)).count() {
+            sets if sets >= SETS_MAX => Err(format!("there are {sets} sets of maps, and at most {SETS_MAX}")),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Where the names of a set are, or those beside sets.
+fn folder(root: &Path, set: Option<u32>) -> PathBuf {
+    set.map_or_else(|| root.to_owned(), |set| root.join(format!("{SET}{set}")))
 }
 
 fn forget(path: &Path) -> io::Result<()> {
