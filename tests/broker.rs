@@ -26,7 +26,7 @@ use single::{Node, anode, write_config};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 /// Bytes of a set of soft state.
 const STATE_SET: u32 = anode::contract::set::SIZE as u32;
@@ -289,6 +289,20 @@ fn a_broker_ends_with_its_node_and_takes_its_sockets_away() {
     node.process.wait().unwrap();
     node.until("end of the broker", || (!Path::new(&format!("/proc/{broker}")).exists()).then_some(()));
     assert!(!node.run_dir().join("control.sock").exists());
+}
+
+/// As when memory has run out. Another would take its sockets away, and its pins.
+#[test]
+fn who_has_lost_its_broker_keeps_its_run_directory() {
+    let node = Node::start("");
+    let broker = broker_of(&node).unwrap();
+    assert!(Command::new("kill").args(["-KILL", &broker.to_string()]).status().unwrap().success());
+    // Nobody has waited for it, so its number is there still.
+    node.until("end of the broker", || fs::read_link(format!("/proc/{broker}/exe")).is_err().then_some(()));
+    let second = anode(&["node", "run"], &node.dir.path().join("node.toml")).output().unwrap();
+    let why = String::from_utf8(second.stderr).unwrap();
+    assert!(!second.status.success() && why.contains("a node is running with"), "{why}");
+    assert!(std::os::unix::net::UnixStream::connect(node.run_dir().join("control.sock")).is_ok());
 }
 
 #[test]

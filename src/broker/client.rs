@@ -3,6 +3,7 @@
 use super::here::{Home, carry_out};
 use super::message::{ANSWER_MAX, Answer, Jail, Lane, Request};
 use crate::sys::seqpacket::SeqPacket;
+use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -14,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The ways to the broker, by their lanes. Privileges are the process's, so it has one broker.
 static BROKER: OnceLock<[Mutex<SeqPacket>; Lane::ALL.len()]> = OnceLock::new();
+
+/// Of what is the node's: its run directory, its user.
+static LOCKS: OnceLock<Vec<File>> = OnceLock::new();
 
 /// What was done for a request.
 #[derive(Debug)]
@@ -94,9 +98,10 @@ pub fn is_there() -> bool {
     BROKER.get().is_some()
 }
 
-/// From now on the broker behind these sockets is asked, one for each lane.
-pub(super) fn set(sockets: [SeqPacket; Lane::ALL.len()]) -> io::Result<()> {
-    BROKER.set(sockets.map(Mutex::new)).map_err(|_| io::Error::other("this process has a broker"))
+/// From now on the broker behind these sockets is asked, one for each lane; the locks are held as long as this process lives.
+pub(super) fn set(sockets: [SeqPacket; Lane::ALL.len()], locks: Vec<File>) -> io::Result<()> {
+    let set = BROKER.set(sockets.map(Mutex::new)).map_err(drop).and_then(|()| LOCKS.set(locks).map_err(drop));
+    set.map_err(|()| io::Error::other("this process has a broker"))
 }
 
 /// Has something done by the broker, or does it where there is none, and waits for that: no thread that moves packets may.

@@ -59,8 +59,9 @@ pub fn begin(file: &NodeFile) -> Result<()> {
         drop((own, paths));
         be_broker(others, lanes, lock);
     }
-    drop((others, lock, lanes));
-    client::set(own)?;
+    drop((others, lanes));
+    // Both hold the locks: nobody takes the directories of the one that outlives the other.
+    client::set(own, lock)?;
     privileges::become_user(identity, CapabilitySet::empty()).with_context(|| match &user {
         Some(user) => format!("the node cannot become user {}; see [security] user", user.name),
         None => "the node cannot give its privileges away".into(),

@@ -152,3 +152,68 @@ pub(super) fn set_option<T>(
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::netdevice::name_to_index;
+    use std::process::Command;
+
+    /// A network of this thread's own: `own` and its other end `peer`, and `other` with another. False without the right to one.
+    fn network() -> bool {
+        // SAFETY: of what threads share only the network changes, of which this one has nothing open.
+        if unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }.is_err() {
+            println!("SKIPPED: networks are root's to make");
+            return false;
+        }
+        let ip =
+            |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success(), "{words}");
+        ip("link add own type veth peer name peer");
+        ip("link add other type veth peer name another");
+        for name in ["own", "peer", "other", "another"] {
+            // Without IPv6 nothing is sent but by this test.
+            ip(&format!("link set {name} up addrgenmode none"));
+        }
+        true
+    }
+
+    fn index(name: &str) -> u32 {
+        name_to_index(
+            rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None).unwrap(),
+            name,
+        )
+        .unwrap()
+    }
+
+    fn open_at(name: &str, kind: i32) -> OwnedFd {
+        open(index(name), kind as u16, 1664, Room::Little, None).unwrap()
+    }
+
+    /// Whoever is handed one, as a process of an environment without a list of system calls, has it where the broker has put it.
+    #[test]
+    fn a_packet_socket_stays_at_its_interface() {
+        if !network() {
+            return;
+        }
+        if !can_stay() {
+            println!("SKIPPED: this kernel lets whoever has a packet socket bind it anew");
+            return;
+        }
+        let socket = open_at("own", libc::ETH_P_ALL);
+        for (interface, kind) in [(index("other"), libc::ETH_P_ALL), (index("own"), libc::ETH_P_ARP), (0, 0)] {
+            let refused = bind(socket.as_fd(), interface, kind as u16).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EINVAL), "{interface}");
+        }
+        // It hears what comes in by its own, and not what leaves.
+        let mut socket = PacketSocket::over(socket, 1664, Room::Little).unwrap();
+        let mut heard = Vec::new();
+        for (from, first) in [("other", 1), ("own", 2), ("peer", 3)] {
+            // Of a type that nobody has.
+            let mut frame = [0xff; 60];
+            frame[12..15].copy_from_slice(&[0x88, 0xb5, first]);
+            assert_eq!(rustix::io::write(open_at(from, libc::ETH_P_ARP), &frame), Ok(frame.len()));
+            while socket.receive(|frame| heard.push(frame[14])) {}
+        }
+        assert_eq!(heard, [3]);
+    }
+}

@@ -8,12 +8,9 @@ use anode::broker::given::{DISCOVERIES_MAX, LISTENERS_MAX, PACKETS_MAX, XDP_MAX}
 use anode::broker::{Pin, PinRequest, Request, Shape};
 use anode::config::NodeFile;
 use anode::kernel::pins::SETS_MAX;
-use anode::sys::packet::{self, PacketSocket, Room};
 use anode::sys::privileges::standing;
 use rustix::fs::{FlockOperation, Mode, flock};
-use rustix::thread::UnshareFlags;
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -218,78 +215,6 @@ fn the_file_system_of_a_node_has_so_many_names_and_no_more() {
         asked(PinRequest::Remove { set }).unwrap();
     }
     asked(PinRequest::Close).unwrap();
-}
-
-/// Whoever is handed one, as a process of an environment without a list of system calls, has it where the broker has put it.
-#[test]
-fn a_packet_socket_stays_at_its_interface() {
-    if !needs_root() {
-        return;
-    }
-    let network = Network::new();
-    let [own, other] = ["own", "other"].map(|name| network.index(name));
-    let file = NodeFile::parse("name = \"a\"\n[[port]]\npacket = \"own\"\n").unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let mut acts = Acts::new(Allowed::by(&file), dir.path().into(), None, std::process::id() as i32);
-    let packet = Request::Packet { interface: own, kind: libc::ETH_P_ALL as u16, longest: 1664, much: false };
-    let socket = acts.carry_out(&packet, &[]).unwrap().descriptor().unwrap();
-    for (interface, protocol) in [(other, libc::ETH_P_ALL), (own, libc::ETH_P_ARP), (0, 0)] {
-        // SAFETY: all-zero bytes are a valid value of this C structure.
-        let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        to.sll_family = libc::AF_PACKET as u16;
-        to.sll_ifindex = interface as i32;
-        to.sll_protocol = (protocol as u16).to_be();
-        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the kernel reads the address, which is as long as it is said to be.
-        let done = unsafe { libc::bind(socket.as_raw_fd(), (&raw const to).cast(), length) };
-        let error = std::io::Error::last_os_error().raw_os_error();
-        assert!((done, error) == (-1, Some(libc::EINVAL)) || !packet::can_stay(), "{interface}: {done}, {error:?}");
-    }
-    if !packet::can_stay() {
-        println!("SKIPPED: this kernel lets whoever has a packet socket bind it anew");
-        return;
-    }
-    // It hears what comes in by its own, and not what leaves.
-    let mut socket = PacketSocket::over(socket, 1664, Room::Little).unwrap();
-    let mut heard = Vec::new();
-    for (from, first) in [("other", 1), ("own", 2), ("peer", 3)] {
-        network.send(from, first);
-        while socket.receive(|frame| heard.push(frame[14])) {}
-    }
-    assert_eq!(heard, [3]);
-}
-
-/// A network of this thread's own: `own` and its other end `peer`, and `other` with another.
-struct Network;
-
-impl Network {
-    fn new() -> Network {
-        // SAFETY: of what threads share only the network changes, of which this one has nothing open.
-        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
-        let ip =
-            |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success(), "{words}");
-        ip("link add own type veth peer name peer");
-        ip("link add other type veth peer name another");
-        for name in ["own", "peer", "other", "another"] {
-            // Without IPv6 nothing is sent but by this test.
-            ip(&format!("link set {name} up addrgenmode none"));
-        }
-        Network
-    }
-
-    fn index(&self, name: &str) -> u32 {
-        let name = std::ffi::CString::new(name).unwrap();
-        // SAFETY: the kernel's library reads a string that ends with NUL and lives for the call.
-        unsafe { libc::if_nametoindex(name.as_ptr()) }
-    }
-
-    /// Sends a frame of a type that nobody has, whose first byte of payload is this.
-    fn send(&self, from: &str, first: u8) {
-        let socket = packet::open(self.index(from), 0x0806, 1664, Room::Little, None).unwrap();
-        let mut frame = [0xff; 60];
-        frame[12..15].copy_from_slice(&[0x88, 0xb5, first]);
-        assert_eq!(rustix::io::write(socket, &frame), Ok(frame.len()));
-    }
 }
 
 /// What an operator's user has kept is no stranger's.
