@@ -2,7 +2,8 @@
 //!
 //! A packet comes here as soon as it is known whose it is, before anything is done for it, and is dropped here when too many of its domain's
 //! wait. With `fifo` nothing waits: a packet runs to completion when it comes, since queues cost more than they order. With every other policy
-//! the driver calls [`Node::run_next`] until nothing waits or others have their turn ([`Round`]), and tells what each packet cost ([`Node::ran`]).
+//! the driver calls [`Node::run_turn`] (in the simulator [`Node::run_next`], one packet at a time) until nothing waits or others have their turn ([`Round`]),
+//! and tells what it cost ([`Node::ran`]).
 //!
 //! What it costs to take packets in is paid by whose they are, run or dropped: the driver tells it by the batch ([`Node::received`]), and
 //! each packet's part comes to what its domain pays next. So a domain that sends more than can run pays with its own share for what

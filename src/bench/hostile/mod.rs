@@ -70,14 +70,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     })?;
     judge(&series, &missing, rate, report);
     let kernel = codes.kernel()?;
-    // What was measured before is not lost with it.
-    match ordinary::run(&settings, &programs, [&kernel[0], &kernel[1]], report) {
-        Ok(ordinary) => series.extend(ordinary),
-        Err(error) => {
-            let error = error.to_string();
-            report.note(format!("**Not measured**, ordinary traffic: {}", error.lines().next().unwrap_or_default()));
-        }
-    }
+    series.extend(ordinary::run(&settings, &programs, [&kernel[0], &kernel[1]], report)?);
     report.rows = series.rows(&[ALONE, ordinary::LINUX]);
     Ok(())
 }
