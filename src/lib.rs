@@ -11,7 +11,8 @@
 //! ```
 //!
 //! [`node::Node`] is the state machine in the middle: frames and timers come in with the time
-//! passed along, frames, deliveries and effects go out. It opens no socket and reads no clock, so
+//! passed along, frames, deliveries and effects go out. It opens no socket and reads no clock: a
+//! [`driver`] makes its turns and has the outside carry out what they ask for. So
 //! the same node runs on real interfaces ([`manage`]), in UDP overlays, and in the simulator
 //! ([`sim`]). ARCHITECTURE.md draws the same picture with every exit.
 #![deny(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod code;
 pub mod config;
 pub mod contract;
 pub mod core;
+pub mod driver;
 pub mod ee;
 pub mod frame;
 pub mod kernel;

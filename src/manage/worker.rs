@@ -4,6 +4,7 @@
 //! and only then is the next batch looked at. Control reaches it by commands between batches, code
 //! by the loader; it waits for nothing but frames, and takes no lock.
 
+mod around;
 mod changes;
 mod edges;
 mod settle;
@@ -12,19 +13,20 @@ use super::apps::Apps;
 use super::cpu::Cpu;
 use super::ee::{Desk, Half};
 use super::loader::{Loaded, Loader};
-use super::ports::{OpenPort, Opener};
-use crate::code::run::Runtime;
+use super::ports::OpenPort;
 use crate::core::reason::Reason;
+use crate::driver::{Driven, Driver};
 use crate::frame::{Frame, FramePool, PortId};
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
-use crate::node::{Node, NodeConfig, Output, Turn};
+use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
 use crate::port::packet::{AROUND, Change};
 use crate::port::xdp::QueueSocket;
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
+use around::Around;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -100,15 +102,8 @@ pub enum Order {
 
 /// The worker of one node.
 pub struct Worker {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
-    ports: Vec<OpenPort>,
-    /// What opens sockets for them, once they are open.
-    opener: Option<Opener>,
-    apps: Apps,
-    processes: Desk,
-    loader: Loader,
+    driver: Driver,
+    around: Around,
     orders: Receiver<Order>,
     waker: Waker,
     poll: Poll,
@@ -156,21 +151,16 @@ impl Worker {
         poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let pool = FramePool::new(crate::frame::FRAME.max(largest + AROUND), FRAMES_READY);
-        let out = Output { pool, ..Output::default() };
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.set_entry(entry);
         node.set_clock(Box::new(move || clock.now()));
         node.speak_plan(plan);
+        let mut driver = Driver::new(node);
+        driver.out.pool = pool;
         Ok(Worker {
-            node,
-            runtime: Runtime::default(),
-            out,
-            ports: Vec::new(),
-            opener: None,
-            apps,
-            processes: Desk::default(),
-            loader,
+            driver,
+            around: Around { ports: Vec::new(), opener: None, apps, processes: Desk::default(), loader },
             orders,
             waker,
             poll,
@@ -198,17 +188,17 @@ impl Worker {
             let polled = polling;
             polling = now < self.busy_until;
             if polling {
-                self.ports.iter().for_each(OpenPort::poll_driver);
+                self.around.ports.iter().for_each(OpenPort::poll_driver);
             }
             if polling || polled {
-                self.processes.listen(!polling);
+                self.around.processes.listen(!polling);
             }
-            let timer = self.node.next_timer().saturating_sub(now);
-            let patience = if self.processes.waits() { timer.min(AGAIN) } else { timer };
-            let wait = if busy || polling || self.node.has_work() { 0 } else { patience };
+            let timer = self.driver.node.next_timer().saturating_sub(now);
+            let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
+            let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
-                self.node.idled(self.clock.now().saturating_sub(now));
+                self.driver.node.idled(self.clock.now().saturating_sub(now));
             }
             busy = false;
             for event in &ready {
@@ -218,24 +208,23 @@ impl Worker {
                             return Ok(());
                         }
                     }
-                    APPS => self.apps.accept(&self.poll),
-                    token if token >= PROCESSES => self.processes.mark(token - PROCESSES),
+                    APPS => self.around.apps.accept(&self.poll),
+                    token if token >= PROCESSES => self.around.processes.mark(token - PROCESSES),
                     token if token >= FIRST_APP => self.serve_application(token)?,
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
             let now = self.clock.now();
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            busy |= self.processes.take(&mut self.node, &mut turn, &self.poll);
-            self.processes.notify_waiting();
-            if now >= self.node.next_timer() {
-                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.node.timer(&mut turn);
+            let mut driven = self.driver.at(now);
+            busy |= self.around.processes.take(driven.node, &mut driven.turn, &self.poll);
+            self.around.processes.notify_waiting();
+            if now >= self.driver.node.next_timer() {
+                self.driver.turn(now, |node, turn| node.timer(turn));
                 self.look_after_ports();
-                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.processes.look_after(&mut self.node, &mut turn, &self.poll, PROCESSES);
+                let mut driven = self.driver.at(now);
+                self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
             }
-            if self.node.has_work() {
+            if self.driver.node.has_work() {
                 self.run_packets(now, busy);
             }
             self.settle(now)?;
@@ -249,11 +238,10 @@ impl Worker {
     fn run_packets(&mut self, mut now: u64, busy: bool) {
         let mut round = Round::behind(core::mem::take(&mut self.received), busy);
         loop {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            let Some(ran) = self.node.run_turn(&mut turn) else { return };
+            let Some(ran) = self.driver.turn(now, |node, turn| node.run_turn(turn)) else { return };
             let began = std::mem::replace(&mut now, self.clock.now());
             let packets = ran.packets();
-            self.node.ran(ran, now - began, now);
+            self.driver.node.ran(ran, now - began, now);
             if !round.goes_on(packets, now - began) {
                 return;
             }
@@ -276,10 +264,10 @@ impl Worker {
     }
 
     fn look_after_ports(&mut self) {
-        for (at, port) in self.ports.iter_mut().enumerate() {
+        for (at, port) in self.around.ports.iter_mut().enumerate() {
             port.flush_tap();
-            self.node.count_missed(PortId(at as u16), port.overflows());
-            self.node.count_drops(Reason::Oversized, port.cut_short().into());
+            self.driver.node.count_missed(PortId(at as u16), port.overflows());
+            self.driver.node.count_drops(Reason::Oversized, port.cut_short().into());
         }
     }
 
@@ -293,20 +281,19 @@ impl Worker {
         }
         for _ in 0..BATCHES_MAX {
             let began = self.clock.now();
-            let (count, more) = self.ports[at].receive(&mut self.out.pool, &mut self.batch)?;
+            let (count, more) = self.around.ports[at].receive(&mut self.driver.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
             }
             let now = self.clock.now();
             self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
-            batch.iter().for_each(|frame| self.ports[at].record_in(now, frame));
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            self.node.receive_all(&mut turn, &mut batch);
+            batch.iter().for_each(|frame| self.around.ports[at].record_in(now, frame));
+            self.driver.turn(now, |node, turn| node.receive_all(turn, &mut batch));
             self.batch = batch;
             let spent = self.clock.now() - began;
-            self.node.received(count, spent);
-            if self.node.has_work() {
+            self.driver.node.received(count, spent);
+            if self.driver.node.has_work() {
                 self.received += spent;
             }
             self.settle(now)?;
@@ -319,8 +306,8 @@ impl Worker {
 
     fn serve_application(&mut self, token: u64) -> io::Result<()> {
         let now = self.clock.now();
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        self.apps.receive(token, &self.poll, &mut self.node, &mut turn);
+        let mut driven = self.driver.at(now);
+        self.around.apps.receive(token, &self.poll, driven.node, &mut driven.turn);
         // Now, so that what waits to be sent is bounded by what one application may bring.
         self.settle(now)
     }
@@ -329,20 +316,20 @@ impl Worker {
     fn take_orders(&mut self) -> bool {
         self.waker.rest();
         let now = self.clock.now();
-        while let Some(loaded) = self.loader.result() {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
+        while let Some(loaded) = self.around.loader.result() {
+            let Driven { node, mut turn } = self.driver.at(now);
             match loaded {
-                Loaded::Found(digest, bytes) => self.node.found(&mut turn, digest, bytes),
-                Loaded::Prepared(code, result) => self.node.prepared(&mut turn, code, *result),
-                Loaded::Unprepared(code) => self.node.unprepared(&mut turn, code),
-                Loaded::Optimised(code, result) => self.node.optimised(&mut turn, code, *result),
-                Loaded::Authorised(code, result) => self.node.authorised(&mut turn, code, *result),
-                Loaded::Linked(code, result) => self.node.linked(&mut turn, code, result),
-                Loaded::Heard(list) => self.node.heard(turn.now, &list),
-                Loaded::Resolved(name, addr) => self.node.resolved(&mut turn, &name, addr),
-                Loaded::Vouched(question, judged) => self.node.vouched(&mut turn, question, judged),
-                Loaded::Revoked(repr, from, judged) => self.node.revocation_judged(&mut turn, &repr, from, judged),
-                Loaded::Installed(digest, brought) => self.node.installed(&mut turn, digest, brought),
+                Loaded::Found(digest, bytes) => node.found(&mut turn, digest, bytes),
+                Loaded::Prepared(code, result) => node.prepared(&mut turn, code, *result),
+                Loaded::Unprepared(code) => node.unprepared(&mut turn, code),
+                Loaded::Optimised(code, result) => node.optimised(&mut turn, code, *result),
+                Loaded::Authorised(code, result) => node.authorised(&mut turn, code, *result),
+                Loaded::Linked(code, result) => node.linked(&mut turn, code, result),
+                Loaded::Heard(list) => node.heard(turn.now, &list),
+                Loaded::Resolved(name, addr) => node.resolved(&mut turn, &name, addr),
+                Loaded::Vouched(question, judged) => node.vouched(&mut turn, question, judged),
+                Loaded::Revoked(repr, from, judged) => node.revocation_judged(&mut turn, &repr, from, judged),
+                Loaded::Installed(digest, brought) => node.installed(&mut turn, digest, brought),
             }
         }
         for _ in 0..ORDERS_MAX {
@@ -351,13 +338,13 @@ impl Worker {
                 Order::Do(command) => {
                     // Not before it was asked for: a delay that begins now is not over too early.
                     let now = self.clock.now();
-                    let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                    command(&mut self.node, &mut turn);
+                    let mut driven = self.driver.at(now);
+                    command(driven.node, &mut driven.turn);
                 }
                 Order::Settle(done) => {
                     // Should this fail, then the next turn does too, and ends the worker.
                     if self.settle(self.clock.now()).is_ok() {
-                        let here = match &self.opener {
+                        let here = match &self.around.opener {
                             Some(opener) => opener.settle(done),
                             None => Some(done),
                         };
@@ -370,13 +357,13 @@ impl Worker {
                     let _ = done.send(());
                 }
                 Order::Attach(host, half) => {
-                    if let Err(error) = self.processes.attach(host, half, &self.poll, PROCESSES) {
+                    if let Err(error) = self.around.processes.attach(host, half, &self.poll, PROCESSES) {
                         tracing::warn!(%error, "what a process sends is not noticed");
                     }
                 }
                 Order::Detach(host) => {
-                    if let Some(domain) = self.processes.detach(host, &self.poll) {
-                        self.node.fell(domain, EndedBy::Node);
+                    if let Some(domain) = self.around.processes.detach(host, &self.poll) {
+                        self.driver.node.fell(domain, EndedBy::Node);
                     }
                 }
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),

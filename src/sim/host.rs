@@ -37,7 +37,6 @@ pub(super) enum Inmate {
 pub(super) struct Host {
     /// Keys of neighbours, and what ports demand.
     pub guard: Option<Guard>,
-    pub(super) inmate: Inmate,
     /// What its node is made of, again after a crash.
     pub(super) config: NodeConfig,
     /// Its PLAN environment.
@@ -58,24 +57,26 @@ pub(super) struct Host {
     pub(super) sinks: BTreeMap<u16, Sink>,
 }
 
-impl Host {
+impl Inmate {
     pub(super) fn node(&self) -> Option<&Node> {
-        match &self.inmate {
+        match self {
             Inmate::Node(node) => Some(node),
             _ => None,
         }
     }
 
     pub(super) fn node_mut(&mut self) -> Option<&mut Node> {
-        match &mut self.inmate {
+        match self {
             Inmate::Node(node) => Some(node),
             _ => None,
         }
     }
+}
 
+impl Host {
     /// A new life begins, with the ports open that its applications have. `number` is one that no
     /// other life in the simulation has.
-    pub(super) fn start(&mut self, seed: u64, number: u32, now: u64) {
+    pub(super) fn start(&mut self, seed: u64, number: u32, now: u64) -> Inmate {
         self.born = now;
         let mut config = self.config.clone();
         // The lower half of a node's seed begins the identities of its children.
@@ -89,8 +90,8 @@ impl Host {
         for port in self.sinks.keys() {
             node.open(*port);
         }
-        self.inmate = Inmate::Node(node);
         self.timer_at = u64::MAX;
+        Inmate::Node(node)
     }
 }
 

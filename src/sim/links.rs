@@ -1,46 +1,44 @@
 //! Frames on links, and what is told and counted of them.
 
-use super::Simulation;
-use super::host::Inmate;
 use super::line::Fate;
 use super::run::Action;
 use super::simulation::FRAMES_MAX;
 use super::trace::{Carried, Loss, What};
+use super::world::World;
 use crate::classify::{Class, classify};
-use crate::core::reason::Reason;
-use crate::frame::{Frame, PortId};
-use crate::node::Turn;
+use crate::frame::{Frame, FramePool, PortId};
 use crate::wire::anep;
 use crate::wire::fetch::Message;
 
-impl Simulation {
-    /// Puts a frame on the link at its port.
+impl World {
+    /// Puts a frame on the link at its port; gives it back if the output queue has no room.
     #[inline]
-    pub(super) fn transmit(&mut self, at: usize, mut frame: Frame) {
+    pub(super) fn transmit(&mut self, pool: &mut FramePool, at: usize, mut frame: Frame) -> Result<(), Frame> {
         let (port, packet) = (frame.port, frame.trace);
         self.show(at, port.0, true, frame.bytes());
         let host = &self.hosts[at];
         if usize::from(port.0) >= host.ends.len() {
-            return self.refuse(at, frame);
+            return Err(frame);
         }
         let number = host.first_direction + usize::from(port.0);
         if packet == 0 {
             self.count_message(at, port, frame.bytes());
         }
         if self.queue.len() > FRAMES_MAX {
-            return self.refuse(at, frame);
+            return Err(frame);
         }
         let direction = &mut self.directions[number];
         let fate = direction.carry(self.now, frame.len(), &mut self.chance);
         let (to, to_port, to_peer) = (direction.to, direction.to_port, direction.to_peer);
         let (first, second) = match fate {
-            Fate::Full => return self.refuse(at, frame),
+            Fate::Full => return Err(frame),
             Fate::Lost | Fate::Cut => {
                 let carries =
                     if self.tracer.is_some() { self.carried(at, port, frame.bytes()) } else { Carried::Other };
                 let loss = if fate == Fate::Cut { Loss::Cut } else { Loss::Link };
                 self.lose(at, to as usize, packet, carries, loss);
-                return self.out.pool.give(frame);
+                pool.give(frame);
+                return Ok(());
             }
             Fate::Arrives(first) => (first, None),
             Fate::Twice(first, second) => (first, Some(second)),
@@ -53,15 +51,16 @@ impl Simulation {
         frame.port = to_port;
         frame.peer = to_peer;
         if let Some(arrives) = second {
-            let copy = self.double(&frame);
+            let copy = self.double(pool, &frame);
             self.tell(at, packet, || What::Doubled { copy: copy.trace, arrives });
             self.plan(arrives, Action::Arrive { node: to, frame: copy });
         }
         self.plan(first, Action::Arrive { node: to, frame });
+        Ok(())
     }
 
-    pub(super) fn double(&mut self, frame: &Frame) -> Frame {
-        let mut copy = self.out.pool.take();
+    fn double(&mut self, pool: &mut FramePool, frame: &Frame) -> Frame {
+        let mut copy = pool.take();
         copy.fill(frame.bytes());
         (copy.port, copy.peer) = (frame.port, frame.peer);
         if frame.trace != 0 {
@@ -69,19 +68,6 @@ impl Simulation {
             self.totals.doubled += 1;
         }
         copy
-    }
-
-    /// The output queue has no room for a frame.
-    pub(super) fn refuse(&mut self, at: usize, frame: Frame) {
-        let packet = frame.trace;
-        if let Inmate::Node(node) = &mut self.hosts[at].inmate {
-            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-            return node.refused_outside(&mut turn, frame, Reason::QueueFull);
-        }
-        self.out.pool.give(frame);
-        if self.packets.end(packet).is_some() {
-            self.totals.dropped.count(Reason::QueueFull);
-        }
     }
 
     /// A frame ends outside any node.

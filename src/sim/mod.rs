@@ -29,6 +29,7 @@ mod simulation;
 mod tap;
 pub mod trace;
 pub mod traffic;
+mod world;
 
 pub use histogram::{Histogram, Summary};
 pub use host::Actor;

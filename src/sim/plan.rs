@@ -1,6 +1,6 @@
 //! PLAN in a simulated network: applications at PLAN ports, and what is on links.
 
-use super::host::Host;
+use super::host::{Host, Inmate};
 use super::run::Action;
 use super::{SendError, Simulation};
 use crate::ee::plan::wasm::WasmService;
@@ -41,24 +41,24 @@ impl Simulation {
     pub fn load_service(&mut self, node: usize, name: &str, signature: &str, module: &[u8]) -> Result<(), String> {
         let signature = Signature::parse(signature)?;
         let service = Box::new(WasmService::load(module)?);
-        let node = self.hosts.get_mut(node).and_then(|host| host.node_mut()).ok_or("the node is down")?;
+        let node = self.inmates.get_mut(node).and_then(Inmate::node_mut).ok_or("the node is down")?;
         node.load_service(name, signature, service)
     }
 
     /// The outside answers a node's PLAN environment.
     pub(super) fn grant(&mut self, at: usize, life: u32, wish: Wish) {
-        let Host { config, life: now_lives, born, .. } = &self.hosts[at];
+        let Host { config, life: now_lives, born, .. } = &self.world.hosts[at];
         if *now_lives != life {
             return;
         }
         match wish {
             Wish::Resolve(name) => {
-                let addr = self.network.number(&name).map(|number| self.network.address(number));
+                let addr = self.world.network.number(&name).map(|number| self.world.network.address(number));
                 self.turn(at, |node, turn| node.resolved(turn, &name, addr));
             }
             Wish::Vouch(question, statement) => {
-                let unix = |ns: u64| self.network.unix_s * super::SECOND + ns;
-                let moment = Moment { now: unix(self.now), since: unix(*born) };
+                let unix = |ns: u64| self.world.network.unix_s * super::SECOND + ns;
+                let moment = Moment { now: unix(self.world.now), since: unix(*born) };
                 let judged = config.roles.vouch(&config.name, moment, &statement).map_err(|why| why.to_string());
                 self.turn(at, |node, turn| node.vouched(turn, question, judged));
             }
@@ -84,7 +84,7 @@ impl Simulation {
 
     /// The messages for applications at PLAN ports since the last call, in the order of time.
     pub fn take_plan(&mut self) -> Vec<Told> {
-        core::mem::take(&mut self.told)
+        core::mem::take(&mut self.world.told)
     }
 
     /// What was printed since the last call, in the order of time.
@@ -95,9 +95,10 @@ impl Simulation {
     /// PLAN packets on links, pieces of such aside: how many, and their bounds.
     pub fn plan_in_flight(&self) -> (usize, u64) {
         let mut sum = (0, 0);
-        for action in self.queue.iter() {
+        for action in self.world.queue.iter() {
             let Action::Arrive { node, frame } = action else { continue };
-            let Some((anep::type_id::PLAN, message)) = self.anep_at(*node as usize, frame.port, frame.bytes()) else {
+            let Some((anep::type_id::PLAN, message)) = self.world.anep_at(*node as usize, frame.port, frame.bytes())
+            else {
                 continue;
             };
             if let Ok(wire::Message::Packet(octets)) = wire::Message::parse(message) {
@@ -106,10 +107,5 @@ impl Simulation {
             }
         }
         sum
-    }
-
-    pub(super) fn take_told(&mut self, node: usize) {
-        let at = self.now;
-        self.told.extend(self.out.told.drain(..).map(|(port, message)| Told { at, node, port, message }));
     }
 }

@@ -163,7 +163,7 @@ impl Totals {
 impl Simulation {
     /// The result so far.
     pub fn report(&self) -> Report {
-        let mut codes = self.past_codes.clone();
+        let mut codes = self.world.past_codes.clone();
         let mut fetching = 0;
         for node in (0..self.nodes()).filter_map(|at| self.node(at)) {
             let status = node.status();
@@ -184,7 +184,7 @@ impl Simulation {
             totals: self.totals().clone(),
             alive: self.alive(),
             fetching,
-            hops_mean: self.delivered_hops as f64 / self.totals().delivered.max(1) as f64,
+            hops_mean: self.world.delivered_hops as f64 / self.totals().delivered.max(1) as f64,
             latency: self.latency().summary(),
             codes,
         }

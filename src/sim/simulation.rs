@@ -7,17 +7,17 @@ use super::line::Direction;
 use super::network::{Network, Problem};
 use super::packets::Packets;
 use super::queue::{ACTIONS_MAX, Queue};
-use super::report::{CodeTotals, Totals};
+use super::report::Totals;
 use super::run::Action;
-use super::tap::Tap;
 use super::trace::{Carried, Tracer, What};
-use super::{Application, Arrival, Histogram, Traffic, paths};
+use super::world::World;
+use super::{Application, Arrival, Histogram, paths};
 use crate::code::bundle::Bundle;
 use crate::code::run::Runtime;
 use crate::core::reason::Reason;
-use crate::frame::PortId;
+use crate::frame::{Frame, PortId};
 use crate::node::revoking::Revoked;
-use crate::node::{Node, Output};
+use crate::node::{Node, Output, Turn};
 use crate::trust::{Rank, Revocation, object_name};
 use crate::wire::{Addr, capsule};
 use rand_core::{Rng, SeedableRng};
@@ -42,29 +42,13 @@ pub enum SendError {
 
 /// A network of nodes in virtual time.
 pub struct Simulation {
-    pub(super) now: u64,
-    pub(super) seed: u64,
-    pub(super) queue: Queue<Action>,
-    pub(super) hosts: Vec<Host>,
-    pub(super) directions: Vec<Direction>,
+    /// Who is at each place.
+    pub(super) inmates: Vec<Inmate>,
+    /// Everybody's.
     pub(super) runtime: Runtime,
     pub(super) out: Output,
-    pub(super) packets: Packets,
-    /// Chance on links.
-    pub(super) chance: Xoshiro256PlusPlus,
-    /// Choices of traffic.
-    pub(super) choices: Xoshiro256PlusPlus,
-    pub(super) traffic: Vec<Traffic>,
-    pub(super) network: Network,
-    pub(super) totals: Totals,
-    pub(super) latency: Histogram,
-    pub(super) delivered_hops: u64,
-    pub(super) past_codes: BTreeMap<String, CodeTotals>,
-    pub(super) lives: u32,
-    pub(super) arrivals: Vec<Arrival>,
-    pub(super) told: Vec<super::Told>,
-    pub(super) tracer: Option<Tracer>,
-    pub(super) tap: Option<Tap>,
+    /// All that is around the nodes.
+    pub(super) world: World,
 }
 
 impl Simulation {
@@ -88,7 +72,6 @@ impl Simulation {
             let links: Vec<usize> = ends_here.iter().map(|end| end.link).collect();
             hosts.push(Host {
                 guard: network.guard(node, &links, &config.neighbours),
-                inmate: Inmate::Down,
                 config,
                 plan: network.own_plan.get(&node).unwrap_or(&network.plan).clone(),
                 ends: ends_here.clone(),
@@ -102,14 +85,12 @@ impl Simulation {
             });
         }
         let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut simulation = Simulation {
+        let world = World {
             now: 0,
             seed,
             queue: Queue::new(),
             hosts,
             directions,
-            runtime: Runtime::default(),
-            out: Output { traced: true, ..Output::default() },
             packets: Packets::new(),
             chance: Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64()),
             choices: Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64()),
@@ -125,7 +106,13 @@ impl Simulation {
             tracer: None,
             tap: None,
         };
-        for node in 0..simulation.hosts.len() {
+        let mut simulation = Simulation {
+            inmates: world.hosts.iter().map(|_| Inmate::Down).collect(),
+            runtime: Runtime::default(),
+            out: Output { traced: true, ..Output::default() },
+            world,
+        };
+        for node in 0..simulation.inmates.len() {
             simulation.start(node);
         }
         Ok(simulation)
@@ -133,38 +120,38 @@ impl Simulation {
 
     /// The operator of a node takes something back there; nothing if the node is down.
     pub fn revoke(&mut self, node: usize, revocation: &Revocation) -> Option<Revoked> {
-        self.hosts.get(node)?.config.roles.revoke(*revocation, true);
+        self.world.hosts.get(node)?.config.roles.revoke(*revocation, true);
         self.turn(node, |node, turn| node.revoke(turn, revocation, true, None))
     }
 
     /// Whose words a node remembers.
     pub fn revocations(&self, node: usize) -> Vec<(Revocation, Rank)> {
-        self.hosts[node].config.roles.revocations()
+        self.world.hosts[node].config.roles.revocations()
     }
 
     /// The time, in nanoseconds.
     pub fn now(&self) -> u64 {
-        self.now
+        self.world.now
     }
 
     /// The seed.
     pub fn seed(&self) -> u64 {
-        self.seed
+        self.world.seed
     }
 
     /// The network.
     pub fn network(&self) -> &Network {
-        &self.network
+        &self.world.network
     }
 
     /// How many nodes there are.
     pub fn nodes(&self) -> usize {
-        self.hosts.len()
+        self.world.hosts.len()
     }
 
     /// A node, unless it is down or none.
     pub fn node(&self, node: usize) -> Option<&Node> {
-        self.hosts.get(node).and_then(Host::node)
+        self.inmates.get(node).and_then(Inmate::node)
     }
 
     /// Whether a node is up.
@@ -174,33 +161,33 @@ impl Simulation {
 
     /// The first address of a node.
     pub fn address(&self, node: usize) -> Addr {
-        self.network.address(node)
+        self.world.network.address(node)
     }
 
     /// Counters so far.
     pub fn totals(&self) -> &Totals {
-        &self.totals
+        &self.world.totals
     }
 
     /// Times from injection to delivery.
     pub fn latency(&self) -> &Histogram {
-        &self.latency
+        &self.world.latency
     }
 
     /// Capsules in nodes and on links.
     pub fn alive(&self) -> u64 {
-        self.packets.alive()
+        self.world.packets.alive()
     }
 
     /// Capsules on links, by identity, with their headers as the next node will see them.
     pub fn in_flight(&self) -> BTreeMap<u64, capsule::Header> {
-        let arriving = self.queue.iter().filter_map(|action| match action {
+        let arriving = self.world.queue.iter().filter_map(|action| match action {
             Action::Arrive { node, frame } if frame.trace != 0 => Some((*node as usize, frame)),
             _ => None,
         });
         arriving
             .filter_map(|(node, frame)| {
-                let (_, payload) = self.anep_at(node, frame.port, frame.bytes())?;
+                let (_, payload) = self.world.anep_at(node, frame.port, frame.bytes())?;
                 Some((frame.trace, capsule::Header::parse(payload).ok()?))
             })
             .collect()
@@ -208,21 +195,21 @@ impl Simulation {
 
     /// Writes the history of all packets from now on; [`Simulation::finish_trace`] ends it.
     pub fn trace(&mut self, to: Box<dyn Write>) {
-        self.tracer = Some(Tracer::new(&self.network, to));
+        self.world.tracer = Some(Tracer::new(&self.world.network, to));
     }
 
     /// Ends the history; gives the first failure to write it.
     pub fn finish_trace(&mut self) -> io::Result<()> {
-        self.tracer.take().map_or(Ok(()), Tracer::finish)
+        self.world.tracer.take().map_or(Ok(()), Tracer::finish)
     }
 
     /// Puts a bundle into a node's store, as `anode code` would.
     pub fn add_code(&mut self, node: usize, bundle: &Bundle) {
         for object in bundle.objects() {
-            self.hosts[node].store.insert(object_name(object), object.clone());
+            self.world.hosts[node].store.insert(object_name(object), object.clone());
         }
         let name = bundle.name();
-        if let Some(node) = self.hosts[node].node_mut() {
+        if let Some(node) = self.inmates[node].node_mut() {
             node.forget_refusal(&name);
         }
     }
@@ -243,15 +230,15 @@ impl Simulation {
     }
 
     fn sink(&mut self, node: usize, port: u16, sink: Sink) {
-        self.hosts[node].sinks.insert(port, sink);
-        if let Some(node) = self.hosts[node].node_mut() {
+        self.world.hosts[node].sinks.insert(port, sink);
+        if let Some(node) = self.inmates[node].node_mut() {
             node.open(port);
         }
     }
 
     /// The capsules that came to collecting ports since the last call, in the order of time.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
-        core::mem::take(&mut self.arrivals)
+        core::mem::take(&mut self.world.arrivals)
     }
 
     /// An application of a node sends a capsule now; without a source, from the node's address.
@@ -261,7 +248,7 @@ impl Simulation {
         let bytes = capsule::HEADER + payload.len();
         if header.source.is_unspecified() {
             let v4 = header.destination.is_v4();
-            header.source = self.network.addresses(node).find(|addr| addr.is_v4() == v4).unwrap_or(header.source);
+            header.source = self.world.network.addresses(node).find(|addr| addr.is_v4() == v4).unwrap_or(header.source);
         }
         let room = frame.room();
         if bytes > room.len() || header.emit(room).is_err() {
@@ -270,14 +257,14 @@ impl Simulation {
         }
         room[capsule::HEADER..bytes].copy_from_slice(payload);
         frame.received(bytes);
-        let packet = self.packets.begin(self.now, node);
+        let packet = self.world.packets.begin(self.world.now, node);
         frame.trace = packet;
         let result = self.enter(node, |node, turn| node.inject(turn, frame));
         match result {
             Some(Ok(())) => {
-                self.totals.injected += 1;
+                self.world.totals.injected += 1;
                 let capsule::Header { code, source, destination, bound, .. } = header;
-                self.tell(node, packet, || What::Injected {
+                self.world.tell(node, packet, || What::Injected {
                     code: code.to_string(),
                     source,
                     destination,
@@ -288,8 +275,8 @@ impl Simulation {
                 Ok(packet)
             }
             refused => {
-                self.packets.end(packet);
-                self.totals.refused += 1;
+                self.world.packets.end(packet);
+                self.world.totals.refused += 1;
                 Err(refused.map_or(SendError::Down, |result| result.err().map_or(SendError::Down, SendError::Refused)))
             }
         }
@@ -300,15 +287,25 @@ impl Simulation {
         let mut frame = self.out.pool.take();
         frame.fill(bytes);
         frame.port = PortId(port as u16);
-        if self.carried(node, frame.port, bytes) == Carried::Capsule {
-            adopt(&mut frame, &mut self.packets, self.now, node);
-            self.totals.forged += 1;
+        if self.world.carried(node, frame.port, bytes) == Carried::Capsule {
+            adopt(&mut frame, &mut self.world.packets, self.world.now, node);
+            self.world.totals.forged += 1;
         }
-        self.transmit(node, frame);
+        if let Err(frame) = self.world.transmit(&mut self.out.pool, node, frame) {
+            self.refuse(node, frame);
+        }
         self.settle(node);
     }
 
-    pub(super) fn plan(&mut self, time: u64, action: Action) {
-        self.queue.push(time.max(self.now), action);
+    /// The output queue of a place has no room for a frame that came from outside.
+    fn refuse(&mut self, at: usize, frame: Frame) {
+        if let Inmate::Node(node) = &mut self.inmates[at] {
+            let mut turn = Turn { now: self.world.now, runtime: &mut self.runtime, out: &mut self.out };
+            return node.refused_outside(&mut turn, frame, Reason::QueueFull);
+        }
+        if self.world.packets.end(frame.trace).is_some() {
+            self.world.totals.dropped.count(Reason::QueueFull);
+        }
+        self.out.pool.give(frame);
     }
 }

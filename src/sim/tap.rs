@@ -27,18 +27,11 @@ pub type Tap = Box<dyn FnMut(Tapped<'_>)>;
 impl Simulation {
     /// Shows every frame at the edge of any place from now on.
     pub fn tap(&mut self, tap: Tap) {
-        self.tap = Some(tap);
+        self.world.tap = Some(tap);
     }
 
     /// A call into a node that is up, as its management would make it, and all that comes of it.
     pub fn with_node<R>(&mut self, node: usize, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> Option<R> {
         self.turn(node, work)
-    }
-
-    #[inline]
-    pub(super) fn show(&mut self, node: usize, port: u16, leaves: bool, bytes: &[u8]) {
-        if let Some(tap) = &mut self.tap {
-            tap(Tapped { at: self.now, node, port, leaves, bytes });
-        }
     }
 }

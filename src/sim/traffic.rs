@@ -87,22 +87,24 @@ impl Traffic {
 impl Simulation {
     /// Adds traffic; its senders begin at its start, or now if that is over.
     pub fn add_traffic(&mut self, traffic: Traffic) {
-        let number = self.traffic.len() as u32;
+        let number = self.world.traffic.len() as u32;
         for &node in &traffic.from {
-            let first = traffic.first(&mut self.choices).max(self.now());
-            self.plan(first, Action::Generate { traffic: number, node: node as u32 });
+            let first = traffic.first(&mut self.world.choices).max(self.now());
+            self.world.plan(first, Action::Generate { traffic: number, node: node as u32 });
         }
-        self.traffic.push(traffic);
+        self.world.traffic.push(traffic);
     }
 
     /// One capsule of a traffic, and when the next one is due.
     pub(super) fn generate(&mut self, number: u32, node: usize) {
         let now = self.now();
-        let Some(traffic) = self.traffic.get(number as usize).filter(|traffic| now < traffic.stop) else { return };
-        let pause = traffic.pause(&mut self.choices);
-        let to = traffic.choose(self.nodes(), node, &mut self.choices);
+        let Some(traffic) = self.world.traffic.get(number as usize).filter(|traffic| now < traffic.stop) else {
+            return;
+        };
+        let pause = traffic.pause(&mut self.world.choices);
+        let to = traffic.choose(self.nodes(), node, &mut self.world.choices);
         let (code, app_port, bound) = (traffic.code, traffic.app_port, traffic.bound);
-        self.plan(now + pause, Action::Generate { traffic: number, node: node as u32 });
+        self.world.plan(now + pause, Action::Generate { traffic: number, node: node as u32 });
         let Some(to) = to.filter(|_| self.is_up(node)) else { return };
         let destination = self.some_address(to);
         let header = capsule::Header {
@@ -113,10 +115,10 @@ impl Simulation {
             source: Addr::UNSPECIFIED,
             destination,
         };
-        let payload = core::mem::take(&mut self.traffic[number as usize].payload);
+        let payload = core::mem::take(&mut self.world.traffic[number as usize].payload);
         // A refusal is in the books.
         let _ = self.inject(node, header, &payload);
-        self.traffic[number as usize].payload = payload;
+        self.world.traffic[number as usize].payload = payload;
     }
 
     /// The address of a node; if it has two, either is as likely.
@@ -126,7 +128,7 @@ impl Simulation {
         drop(addresses);
         match (first, second) {
             (Some(first), Some(second)) => {
-                if self.choices.next_u64() >> 63 == 0 {
+                if self.world.choices.next_u64() >> 63 == 0 {
                     first
                 } else {
                     second

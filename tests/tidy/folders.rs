@@ -45,13 +45,14 @@ const ROWS: &[Row] = &[
             "nodeos", "code", "ee",
         ],
     ),
-    ("sim", &["wire", "frame", "trust", "topology", "classify", "core", "code", "ee", "node"]),
+    ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
+    ("sim", &["wire", "frame", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
     ("config", &["wire", "frame", "sys", "trust", "topology", "schedule", "nodeos", "code", "ee", "node"]),
     (
         "manage",
         &[
             "clean", "wire", "frame", "sys", "trust", "topology", "schedule", "core", "nodeos", "broker", "code",
-            "kernel", "port", "ee", "node", "config",
+            "kernel", "port", "ee", "node", "driver", "config",
         ],
     ),
     ("lab", &["wire", "sys", "kernel", "config", "manage"]),

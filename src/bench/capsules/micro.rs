@@ -23,12 +23,13 @@ use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::run::{Cause, Prepare, Runtime, SlotId, Tier};
 use crate::core::Core;
 use crate::core::domain::Domain;
+use crate::driver::{Driver, Supply};
 use crate::frame::{Frame, FramePool, Link, PeerId, PortId};
-use crate::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use crate::node::{Node, NodeConfig, Sizes};
 use crate::sys::mmsg::BATCH;
 use crate::topology::{Ceiling, Neighbour, NextHop, Port, Routes, Topology};
 use crate::trust::limits::Limits;
-use crate::trust::{Kinds, Role, Roles, object_name};
+use crate::trust::{Kinds, Role, Roles};
 use crate::wire::{Addr, Prefix, anep, capsule};
 use rand_core::SeedableRng;
 
@@ -118,9 +119,7 @@ impl Frames {
 
 /// A node with a code ready, and packets for it.
 struct Stand {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     frames: Frames,
     now: u64,
     lost: u64,
@@ -130,9 +129,7 @@ impl Stand {
     fn new(bundle: &Bundle) -> Result<Stand, Error> {
         let length = SIZE.max(anep::HEADER + capsule::HEADER + bundle.manifest().window() as usize);
         let mut stand = Stand {
-            node: Node::new(config()),
-            runtime: Runtime::default(),
-            out: Output::default(),
+            driver: Driver::new(Node::new(config())),
             frames: Frames::new(&packet(bundle, length)),
             now: 0,
             lost: 0,
@@ -143,30 +140,12 @@ impl Stand {
 
     /// Sends a first capsule and answers what the node asks, until it has come out.
     fn load(&mut self, bundle: &Bundle) -> Result<(), Error> {
-        let compiler = compiler()?;
+        let mut supply = Supply::new(compiler()?);
+        supply.add(bundle);
+        supply.judge = Some(("bench".into(), roles()));
         self.receive();
-        while let Some(effect) = self.out.effects.pop() {
-            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => {
-                    let object = bundle.objects().find(|object| object_name(object) == digest).cloned();
-                    self.node.found(&mut turn, digest, object);
-                }
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&compiler));
-                }
-                Effect::Authorise(claim, _) => {
-                    let grant = roles().authorise("bench", 0, &claim).map_err(|error| error.to_string());
-                    self.node.authorised(&mut turn, claim.code, grant);
-                }
-                Effect::Store(_)
-                | Effect::Kernel(_)
-                | Effect::Channel { .. }
-                | Effect::Plan(..)
-                | Effect::Revoke(..) => {}
-            }
-        }
-        self.frames.done.append(&mut self.out.frames);
+        self.driver.answer(self.now, &mut supply);
+        self.frames.done.append(&mut self.driver.out.frames);
         self.balanced()
     }
 
@@ -175,15 +154,14 @@ impl Stand {
         let (frame, begins) = self.frames.take();
         self.now += if begins { GAP } else { 0 };
         let Some(frame) = frame else { return };
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
+        self.driver.receive(self.now, frame);
     }
 
     /// One capsule through the node.
     #[inline]
     fn pass(&mut self) {
         self.receive();
-        match self.out.frames.pop() {
+        match self.driver.out.frames.pop() {
             Some(frame) => self.frames.done.push(frame),
             None => self.lose(),
         }
@@ -192,7 +170,7 @@ impl Stand {
     #[cold]
     fn lose(&mut self) {
         self.lost += 1;
-        self.frames.done.push(self.out.pool.take());
+        self.frames.done.push(self.driver.out.pool.take());
     }
 
     /// Whether all capsules went through.

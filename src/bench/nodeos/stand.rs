@@ -4,10 +4,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use crate::bench::Error;
-use crate::code::run::Runtime;
+use crate::driver::{Driven, Driver};
 use crate::frame::{Frame, Link, PeerId, PortId};
 use crate::node::hosts::Environment;
-use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
+use crate::node::{Node, NodeConfig, Sizes, Turn};
 use crate::nodeos::interface::{self, ChanSpec, DomainId, DomainSpec, NodeOs, OutChanId, Upcall};
 use crate::schedule::Policy;
 use crate::topology::{Ceiling, Port, Routes};
@@ -50,9 +50,7 @@ impl Environment for Relay {
 
 /// The node, and a packet for each of its domains.
 pub(super) struct Stand {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     now: u64,
     top: DomainId,
     packet: Vec<u8>,
@@ -72,9 +70,7 @@ pub(super) struct Stand {
 impl Stand {
     pub(super) fn new(policy: Policy, domains: usize, size: usize) -> Result<Stand, Error> {
         let mut stand = Stand {
-            node: Node::new(config()),
-            runtime: Runtime::default(),
-            out: Output::default(),
+            driver: Driver::new(Node::new(config())),
             now: 1,
             top: DomainId(0),
             packet: packet(size),
@@ -103,9 +99,8 @@ impl Stand {
     }
 
     fn turn<R>(&mut self, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        let result = work(&mut self.node, &mut turn);
-        self.out.effects.clear();
+        let result = self.driver.turn(self.now, work);
+        self.driver.out.effects.clear();
         result
     }
 
@@ -159,7 +154,7 @@ impl Stand {
         let mut frame = Frame::from_bytes(&bytes);
         (frame.port, frame.peer) = (PortId(1), PeerId::NONE);
         self.turn(|node, turn| node.receive(turn, frame));
-        self.out.frames.clear();
+        self.driver.out.frames.clear();
         self.frame = Some(Frame::from_bytes(&[]));
         self.lost = 0;
         (0..2 * self.domains).for_each(|_| self.pass());
@@ -169,17 +164,17 @@ impl Stand {
     /// One packet through the node, for another domain each time.
     #[inline]
     pub(super) fn pass(&mut self) {
-        let mut frame = self.frame.take().unwrap_or_else(|| self.out.pool.take());
+        let mut frame = self.frame.take().unwrap_or_else(|| self.driver.out.pool.take());
         self.fill(&mut frame);
         self.now += GAP;
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
+        let Driven { node, mut turn } = self.driver.at(self.now);
+        node.receive(&mut turn, frame);
         if self.queues
-            && let Some(ran) = self.node.run_next(&mut turn)
+            && let Some(ran) = node.run_next(&mut turn)
         {
-            self.node.ran(ran, GAP / 4, self.now);
+            node.ran(ran, GAP / 4, self.now);
         }
-        match self.out.frames.pop() {
+        match self.driver.out.frames.pop() {
             Some(frame) => self.frame = Some(frame),
             None => self.lost += 1,
         }
@@ -188,7 +183,7 @@ impl Stand {
     /// One packet more of a batch; when that is complete it goes through the node, as a worker hands it over.
     #[inline]
     pub(super) fn pass_in_batch(&mut self) {
-        let mut frame = self.spare.pop().unwrap_or_else(|| self.out.pool.take());
+        let mut frame = self.spare.pop().unwrap_or_else(|| self.driver.out.pool.take());
         self.fill(&mut frame);
         self.batch.push(frame);
         if self.batch.len() == BATCH {
@@ -198,15 +193,15 @@ impl Stand {
 
     fn pass_batch(&mut self) {
         self.now += GAP * BATCH as u64;
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive_all(&mut turn, &mut self.batch);
+        let Driven { node, mut turn } = self.driver.at(self.now);
+        node.receive_all(&mut turn, &mut self.batch);
         while self.queues
-            && let Some(ran) = self.node.run_next(&mut turn)
+            && let Some(ran) = node.run_next(&mut turn)
         {
-            self.node.ran(ran, GAP / 4, self.now);
+            node.ran(ran, GAP / 4, self.now);
         }
-        self.lost += (BATCH - self.out.frames.len().min(BATCH)) as u64;
-        self.spare.append(&mut self.out.frames);
+        self.lost += (BATCH - self.driver.out.frames.len().min(BATCH)) as u64;
+        self.spare.append(&mut self.driver.out.frames);
     }
 
     /// The next domain's packet.

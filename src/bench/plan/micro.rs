@@ -4,9 +4,9 @@ use super::super::micro::{COST, Micro};
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
 use super::packets::{Ping, overlay_node};
-use crate::code::run::Runtime;
+use crate::driver::Driver;
 use crate::frame::{Frame, PeerId, PortId};
-use crate::node::{Node, Output, Turn};
+use crate::node::Node;
 use crate::wire::anep;
 use plan::code::CodeError;
 use plan::eval::{self, Machine, NewPacket, Run, State, Stop};
@@ -160,9 +160,7 @@ impl Bare {
 
 /// A node with one overlay port between 10.0.0.1 and 10.0.0.3; its own address is 10.0.0.2.
 struct Stand {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     packet: Vec<u8>,
     frame: Option<Frame>,
     now: u64,
@@ -179,26 +177,23 @@ impl Stand {
         let mut node = Node::new(overlay_node(host(2), [host(1), host(3)]));
         node.speak_plan(Default::default());
         let frame = Some(Frame::from_bytes(&packet));
-        Ok(Stand { node, runtime: Runtime::default(), out: Output::default(), packet, frame, now: 0, answers: 0 })
+        Ok(Stand { driver: Driver::new(node), packet, frame, now: 0, answers: 0 })
     }
 
     fn pass(&mut self) -> usize {
-        let mut frame = self.frame.take().unwrap_or_else(|| self.out.pool.take());
+        let mut frame = self.frame.take().unwrap_or_else(|| self.driver.out.pool.take());
         frame.fill(black_box(&self.packet));
         (frame.port, frame.peer) = (PortId(0), PeerId(0));
         self.now += GAP;
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
-        if self.now >= self.node.next_timer() {
-            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-            self.node.timer(&mut turn);
-        }
-        let sent = self.out.frames.len();
+        self.driver.receive(self.now, frame);
+        self.driver.timer_if_due(self.now);
+        let out = &mut self.driver.out;
+        let sent = out.frames.len();
         self.answers += sent as u64;
-        for frame in self.out.frames.drain(..) {
+        for frame in out.frames.drain(..) {
             match self.frame {
                 None => self.frame = Some(frame),
-                Some(_) => self.out.pool.give(frame),
+                Some(_) => out.pool.give(frame),
             }
         }
         sent
@@ -217,7 +212,7 @@ mod tests {
             assert!(bare.pass() > 84);
             assert!(evaluated.pass() >= 1 && routed.pass() >= 1);
         }
-        let account = |stand: &Stand| stand.node.plan_status().unwrap().account;
+        let account = |stand: &Stand| stand.driver.node.plan_status().unwrap().account;
         assert_eq!((account(&evaluated).evaluated, account(&evaluated).failed), (100, 0));
         assert_eq!(account(&routed).routed, 100);
         assert!(two_hundred_lines().lines().count() >= 200);

@@ -8,9 +8,9 @@ use super::super::Error;
 use super::super::line::{EGRESS, INGRESS};
 use super::super::place::Way;
 use super::packets::{host, overlay_node};
-use crate::code::run::Runtime;
+use crate::driver::Driver;
 use crate::frame::{Frame, PeerId, PortId};
-use crate::node::{Node, Output, Turn};
+use crate::node::Node;
 use crate::sys::clock::Clock;
 use crate::sys::mmsg::deepen;
 use crate::sys::realtime;
@@ -117,9 +117,7 @@ impl LinkLayer {
 
 /// The network layer: the node.
 struct NetworkLayer {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     clock: Clock,
 }
 
@@ -127,22 +125,20 @@ impl NetworkLayer {
     fn new() -> NetworkLayer {
         let mut node = Node::new(overlay_node(host(EGRESS.address), [host(INGRESS.peer), host(EGRESS.peer)]));
         node.speak_plan(Default::default());
-        NetworkLayer { node, runtime: Runtime::default(), out: Output::default(), clock: Clock::start() }
+        NetworkLayer { driver: Driver::new(node), clock: Clock::start() }
     }
 
     /// Takes a frame, or does what is due; what comes of it goes to `send`.
     fn work(&mut self, frame: Option<Frame>, mut send: impl FnMut(Frame) -> Option<Frame>) {
         let now = self.clock.now();
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
         if let Some(frame) = frame {
-            self.node.receive(&mut turn, frame);
+            self.driver.receive(now, frame);
         }
-        if now >= self.node.next_timer() {
-            self.node.timer(&mut turn);
-        }
-        for frame in self.out.frames.drain(..) {
+        self.driver.timer_if_due(now);
+        let out = &mut self.driver.out;
+        for frame in out.frames.drain(..) {
             if let Some(frame) = send(frame) {
-                self.out.pool.give(frame);
+                out.pool.give(frame);
             }
         }
     }
@@ -206,12 +202,12 @@ impl Drop for Switch {
 fn upcalls(link: &LinkLayer, stopped: &dyn Fn() -> bool) {
     let mut network = NetworkLayer::new();
     while !stopped() {
-        let mut frame = network.out.pool.take();
+        let mut frame = network.driver.out.pool.take();
         let got = link.receive(&mut frame);
         let frame = if got {
             Some(frame)
         } else {
-            network.out.pool.give(frame);
+            network.driver.out.pool.give(frame);
             None
         };
         network.work(frame, |frame| {

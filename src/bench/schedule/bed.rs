@@ -2,12 +2,12 @@
 //! worked on by an environment that burns CPU time. Its clock is the CPU time of this thread, so what others take of the machine does not count.
 
 use super::super::Error;
-use crate::code::run::Runtime;
 use crate::core::memory_pool::POOLS_MAX;
+use crate::driver::Driver;
 use crate::frame::{Frame, FramePool, Link, PortId};
 use crate::node::hosts::Environment;
 use crate::node::paths::Round;
-use crate::node::{Node, NodeConfig, Output, Sizes, Turn};
+use crate::node::{Node, NodeConfig, Sizes};
 use crate::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
 use crate::schedule::Policy;
 use crate::sys::clock::thread_cpu;
@@ -73,9 +73,7 @@ fn burn(cost: u64) {
 
 /// The node.
 pub(super) struct Bed {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     /// A datagram for the first domain; the others' differ in the port.
     datagram: Vec<u8>,
     domains: Vec<DomainId>,
@@ -110,7 +108,7 @@ impl Bed {
     /// One more domain, run by this environment.
     fn join(&mut self, member: &Member, environment: Box<dyn Environment>) -> Result<(), Error> {
         let role = Role { grants: Grants { channels: 1, ..member.grants }, ..role() };
-        let attached = self.node.attach("bench", &role, environment);
+        let attached = self.driver.node.attach("bench", &role, environment);
         let (_, domain) = attached.map_err(|error| Error::Node(error.to_string()))?;
         self.add(domain)
     }
@@ -125,11 +123,12 @@ impl Bed {
         let mut bed = Bed::empty(policy);
         let failed = |error: crate::nodeos::interface::Error| Error::Node(error.to_string());
         let grants = Grants { channels: 1, domains: POOLS_MAX as u32, memory_bytes: 1 << 30, ..Grants::default() };
-        let (_, top) = bed.node.attach("bench", &Role { grants, ..role() }, Box::new(Burn(0))).map_err(failed)?;
+        let (_, top) =
+            bed.driver.node.attach("bench", &Role { grants, ..role() }, Box::new(Burn(0))).map_err(failed)?;
         for _ in 0..count {
-            let mut turn = Turn { now: 0, runtime: &mut bed.runtime, out: &mut bed.out };
             let spec = DomainSpec { title: "member".into(), ..DomainSpec::default() };
-            let domain = bed.node.os(&mut turn, top).domain_create(top, &spec).map_err(failed)?;
+            let created = bed.driver.turn(0, |node, turn| node.os(turn, top).domain_create(top, &spec));
+            let domain = created.map_err(failed)?;
             bed.add(domain)?;
         }
         Ok(bed)
@@ -156,12 +155,11 @@ impl Bed {
             kernel: false,
         });
         node.set_scheduler(policy, 0);
-        let out = Output { pool: FramePool::new(2048, 512), ..Output::default() };
+        let mut driver = Driver::new(node);
+        driver.out.pool = FramePool::new(2048, 512);
         let began = thread_cpu();
         Bed {
-            node,
-            runtime: Runtime::default(),
-            out,
+            driver,
             datagram: datagram(PORTS),
             domains: vec![],
             batch: vec![],
@@ -180,10 +178,9 @@ impl Bed {
             net: NetSpec::default(),
             ..ChanSpec::default()
         };
-        let mut turn = Turn { now: 0, runtime: &mut self.runtime, out: &mut self.out };
-        let created = self.node.os(&mut turn, domain).inchan_create(domain, &spec);
+        let created = self.driver.turn(0, |node, turn| node.os(turn, domain).inchan_create(domain, &spec));
         created.map_err(|error| Error::Node(error.to_string()))?;
-        self.out.effects.clear();
+        self.driver.out.effects.clear();
         self.domains.push(domain);
         Ok(())
     }
@@ -212,12 +209,11 @@ impl Bed {
             batch.extend((0..*count).map(|_| self.datagram_for(*member)));
         }
         let count = batch.len();
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive_all(&mut turn, &mut batch);
+        self.driver.turn(now, |node, turn| node.receive_all(turn, &mut batch));
         self.batch = batch;
         let after = self.now();
         self.spent.taking_in += after - now;
-        self.node.received(count, after - now);
+        self.driver.node.received(count, after - now);
         after
     }
 
@@ -225,24 +221,19 @@ impl Bed {
     /// node's worker, it reads its clock once for a packet, so what is between two packets is the second one's.
     pub(super) fn round(&mut self, received: u64, is_busy: bool, member: usize, mut now: u64) -> (u64, u64) {
         let (mut round, mut of_member) = (Round::behind(received, is_busy), 0);
-        loop {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            let Some(ran) = self.node.run_next(&mut turn) else { break };
+        while let Some(ran) = self.driver.turn(now, |node, turn| node.run_next(turn)) {
             let began = core::mem::replace(&mut now, self.now());
             self.spent.running += now - began;
             if ran.domain() == self.domains[member] {
                 of_member += 1;
                 self.spent.of_member += now - began;
             }
-            self.node.ran(ran, now - began, now);
+            self.driver.node.ran(ran, now - began, now);
             if !round.goes_on(1, now - began) {
                 break;
             }
         }
-        if now >= self.node.next_timer() {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            self.node.timer(&mut turn);
-        }
+        self.driver.timer_if_due(now);
         (of_member, now)
     }
 
@@ -250,13 +241,12 @@ impl Bed {
     #[inline]
     pub(super) fn feed(&mut self, member: usize, now: u64) {
         let frame = self.datagram_for(member);
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
+        self.driver.receive(now, frame);
     }
 
     #[inline]
     fn datagram_for(&mut self, member: usize) -> Frame {
-        let mut frame = self.out.pool.take();
+        let mut frame = self.driver.out.pool.take();
         frame.fill(&self.datagram);
         if let Some(port) = frame.bytes_mut().get_mut(PORT_AT..PORT_AT + 2) {
             port.copy_from_slice(&(PORTS + member as u16).to_be_bytes());
@@ -267,40 +257,38 @@ impl Bed {
 
     /// Runs the packet whose turn it is, at what it costs by the node's clock; the time afterwards.
     pub(super) fn run(&mut self, now: u64) -> Option<u64> {
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        let ran = self.node.run_next(&mut turn)?;
+        let ran = self.driver.turn(now, |node, turn| node.run_next(turn))?;
         let after = self.now();
-        self.node.ran(ran, after - now, after);
+        self.driver.node.ran(ran, after - now, after);
         Some(after)
     }
 
     /// The same at a cost that is given.
     #[inline]
     pub(super) fn run_at(&mut self, now: u64, cost: u64) -> bool {
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        let Some(ran) = self.node.run_next(&mut turn) else { return false };
-        self.node.ran(ran, cost, now + cost);
+        let Some(ran) = self.driver.turn(now, |node, turn| node.run_next(turn)) else { return false };
+        self.driver.node.ran(ran, cost, now + cost);
         true
     }
 
     /// CPU time that each domain had.
     pub(super) fn cpu(&self) -> Vec<u64> {
-        self.domains.iter().map(|id| self.node.usage(*id).map_or(0, |usage| usage.cpu_ns)).collect()
+        self.domains.iter().map(|id| self.driver.node.usage(*id).map_or(0, |usage| usage.cpu_ns)).collect()
     }
 
     /// Packets that came for a domain.
     pub(super) fn packets(&self, member: usize) -> u64 {
-        self.node.usage(self.domains[member]).map_or(0, |usage| usage.packets)
+        self.driver.node.usage(self.domains[member]).map_or(0, |usage| usage.packets)
     }
 
     /// Deadlines that a domain has missed.
     pub(super) fn missed(&self, member: usize) -> u64 {
-        self.node.missed_deadlines(self.domains[member])
+        self.driver.node.missed_deadlines(self.domains[member])
     }
 
     /// Packets dropped for whatever reason.
     pub(super) fn dropped(&self) -> u64 {
-        self.node.drops().total()
+        self.driver.node.drops().total()
     }
 }
 

@@ -10,7 +10,6 @@ use crate::frame::PortId;
 use crate::kernel::Settings;
 use crate::manage::kernel::Left;
 use crate::manage::ports::{Before, OpenPort, Opener, explain};
-use crate::node::Turn;
 use crate::node::proofs::Guard;
 use crate::nodeos::channel::half::ChannelHalf;
 use crate::sys::poll::Ready;
@@ -29,35 +28,33 @@ const DRAIN: u64 = 500_000_000;
 impl Worker {
     /// Whom ports let in, and what neighbours are told of what was taken back, before any packet is taken.
     pub fn set_guard(&mut self, guard: Guard, told: Vec<Repr>) {
-        self.node.set_guard(self.clock.now(), guard);
-        self.node.remember_revocations(told);
+        self.driver.node.set_guard(self.clock.now(), guard);
+        self.driver.node.remember_revocations(told);
     }
 
     /// Takes over what a node before this one has left, and prepares codes, before any packet is taken.
     pub fn prepare(&mut self, left: Left) -> io::Result<()> {
         let begun = self.clock.now();
-        let mut turn = Turn { now: begun, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.take_over(&mut turn, left.neighbours, left.codes);
+        self.driver.turn(begun, |node, turn| node.take_over(turn, left.neighbours, left.codes));
         let mut ready = Vec::new();
         loop {
             // Nobody can have ordered it to stop yet.
             self.take_orders();
             let now = self.clock.now();
             // What is due goes by ports, so it waits for them if nothing else does.
-            if !self.node.awaits_no_code() && now >= self.node.next_timer() {
-                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.node.timer(&mut turn);
+            if !self.driver.node.awaits_no_code() && now >= self.driver.node.next_timer() {
+                self.driver.turn(now, |node, turn| node.timer(turn));
             }
             self.settle(now)?;
-            let awaits_code = !self.node.awaits_no_code();
-            if !awaits_code && self.node.awaits_no_link(&left.inherited) {
+            let awaits_code = !self.driver.node.awaits_no_code();
+            if !awaits_code && self.driver.node.awaits_no_link(&left.inherited) {
                 return Ok(());
             }
             if now >= begun + PREPARE {
                 tracing::warn!("codes that ran before are not ready yet: packets come all the same");
                 return Ok(());
             }
-            let due = if awaits_code { self.node.next_timer() } else { u64::MAX };
+            let due = if awaits_code { self.driver.node.next_timer() } else { u64::MAX };
             self.poll.wait(due.min(begun + PREPARE).saturating_sub(now), &mut ready)?;
         }
     }
@@ -76,50 +73,50 @@ impl Worker {
             let opened = OpenPort::open(PortId(at as u16), plan, before, largest);
             let (port, taker) = opened.map_err(|error| explain(&ports[at].name, error))?;
             port.wait_for(&mut self.poll, PORTS + at as u64)?;
-            self.ports.push(port);
+            self.around.ports.push(port);
             takers.extend(taker);
         }
-        self.opener = Some(Opener::start(takers, settings, (orders, self.waker.clone()))?);
+        self.around.opener = Some(Opener::start(takers, settings, (orders, self.waker.clone()))?);
         Ok(())
     }
 
     /// Takes over which link addresses behind its ports the host's stack knows: what has waited in sockets goes at once.
     pub fn seed_links(&mut self, list: &[(PortId, Addr, Mac)]) {
-        self.node.seed_links(self.clock.now(), list);
+        self.driver.node.seed_links(self.clock.now(), list);
     }
 
     /// What looks at frames of channels before the node does.
     pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
-        self.node.set_channel_halves(halves);
+        self.driver.node.set_channel_halves(halves);
     }
 
     /// Codes that have run lately, the last one first.
     pub fn recent_codes(&self) -> Vec<Digest> {
-        self.node.recent_codes()
+        self.driver.node.recent_codes()
     }
 
     /// Takes no more packets, and lets those that sockets hold go their way.
     pub fn drain(&mut self) -> io::Result<()> {
-        self.opener.as_mut().map_or(Ok(()), Opener::stop)?;
+        self.around.opener.as_mut().map_or(Ok(()), Opener::stop)?;
         let begun = self.clock.now();
         loop {
             let mut more = false;
-            for at in 0..self.ports.len() {
-                let event = Ready { token: PORTS + at as u64, readable: true, writable: self.ports[at].blocked };
+            for at in 0..self.around.ports.len() {
+                let event = Ready { token: PORTS + at as u64, readable: true, writable: self.around.ports[at].blocked };
                 more |= self.serve_port(at, &event)?;
             }
             self.take_orders();
             let now = self.clock.now();
-            if now >= self.node.next_timer() {
-                let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-                self.node.timer(&mut turn);
+            if now >= self.driver.node.next_timer() {
+                self.driver.turn(now, |node, turn| node.timer(turn));
             }
-            if self.node.has_work() {
+            if self.driver.node.has_work() {
                 self.run_packets(now, false);
             }
             self.settle(now)?;
-            let waits =
-                self.node.has_work() || !self.node.awaits_no_code() || self.ports.iter().any(|port| port.blocked);
+            let waits = self.driver.node.has_work()
+                || !self.driver.node.awaits_no_code()
+                || self.around.ports.iter().any(|port| port.blocked);
             if (!more && !waits) || now >= begun + DRAIN {
                 return Ok(());
             }

@@ -12,7 +12,7 @@ use crate::bench::guests::{Guests, packet};
 use crate::bench::line::{EGRESS, INGRESS};
 use crate::frame::{Frame, PeerId, PortId};
 use crate::node::proofs::{Demands, Guard, NeighbourKey};
-use crate::node::{Node, NodeConfig, Turn};
+use crate::node::{Node, NodeConfig};
 use crate::topology::{Neighbour, NextHop, Routes};
 use crate::wire::proof::PROOF;
 use crate::wire::{Addr, Prefix};
@@ -95,7 +95,7 @@ impl Road {
         let guard = (!keyed.is_empty()).then(|| guard(keyed));
         let packets = if guard.is_some() { proved(guests, &plain)? } else { vec![plain; PACKETS] };
         if let Some(guard) = &guard {
-            stand.node.set_guard(0, guard.clone());
+            stand.driver.node.set_guard(0, guard.clone());
         }
         Ok(Road { stand, packets, at: 0, spare: Some(Frame::with_capacity(2048)), guard, lost: 0 })
     }
@@ -106,17 +106,17 @@ impl Road {
         if self.at == self.packets.len() {
             self.at = 0;
             if let Some(guard) = &self.guard {
-                self.stand.node.set_guard(0, guard.clone());
+                self.stand.driver.node.set_guard(0, guard.clone());
             }
         }
         let mut frame = self.spare.take().unwrap_or_else(|| Frame::with_capacity(2048));
         frame.fill(&self.packets[self.at]);
         (frame.port, frame.peer) = (PortId(0), PeerId(0));
         self.at += 1;
-        let Stand { node, runtime, out, now, .. } = &mut self.stand;
+        let Stand { driver, now, .. } = &mut self.stand;
         *now += GAP;
-        node.receive(&mut Turn { now: *now, runtime, out }, frame);
-        self.spare = out.frames.pop();
+        driver.receive(*now, frame);
+        self.spare = driver.out.frames.pop();
         self.lost += u64::from(self.spare.is_none());
     }
 }
@@ -133,17 +133,16 @@ fn proved(guests: &Guests, plain: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let routes = Arc::new(Routes::new(neighbours.iter().map(|known| (Prefix::host(known.addr), way))));
     let neighbours = vec![neighbour(Addr::v4([192, 0, 2, 77]), 0), neighbour(own(), 1)];
     let mut sender = Stand::new(&guests.forward)?;
-    sender.node = Node::new(NodeConfig { ports, neighbours, routes, ..config() });
+    sender.driver.node = Node::new(NodeConfig { ports, neighbours, routes, ..config() });
     sender.load(&guests.forward)?;
-    sender.node.set_guard(0, guard(&[own()]));
+    sender.driver.node.set_guard(0, guard(&[own()]));
     let made = (0..PACKETS).map(|_| {
         let mut frame = Frame::with_capacity(2048);
         frame.fill(plain);
         (frame.port, frame.peer) = (PortId(0), PeerId(0));
         sender.now += GAP;
-        let mut turn = Turn { now: sender.now, runtime: &mut sender.runtime, out: &mut sender.out };
-        sender.node.receive(&mut turn, frame);
-        sender.out.frames.pop().map(|frame| frame.bytes().to_vec())
+        sender.driver.receive(sender.now, frame);
+        sender.driver.out.frames.pop().map(|frame| frame.bytes().to_vec())
     });
     let made: Option<Vec<_>> = made.collect();
     made.filter(|made| made.iter().all(|packet| packet.len() == plain.len() + PROOF))

@@ -1,0 +1,58 @@
+//! An outside in memory: a store of objects, a compiler in this thread, a judge. It answers at once.
+
+use super::{Driven, Outside};
+use crate::code::bundle::Bundle;
+use crate::code::run::Tier;
+use crate::code::run::wasm::Compiler;
+use crate::node::Effect;
+use crate::trust::{Roles, object_name};
+use crate::wire::Digest;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a node needs of the outside to load code.
+pub struct Supply {
+    /// The objects of its store.
+    pub store: HashMap<Digest, Arc<[u8]>>,
+    /// The compiler.
+    pub compiler: Compiler,
+    /// The name and the roles that claims are judged by; without them claims stay open.
+    pub judge: Option<(String, Roles)>,
+}
+
+impl Supply {
+    /// An empty store beside a compiler.
+    pub fn new(compiler: Compiler) -> Supply {
+        Supply { store: HashMap::new(), compiler, judge: None }
+    }
+
+    /// Puts a bundle into the store.
+    pub fn add(&mut self, bundle: &Bundle) {
+        self.store.extend(bundle.objects().map(|object| (object_name(object), object.clone())));
+    }
+}
+
+impl Outside for Supply {
+    fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
+        let Driven { node, turn } = driven;
+        match effect {
+            Effect::LookUp(digest) => node.found(turn, digest, self.store.get(&digest).cloned()),
+            Effect::Store(object) => drop(self.store.insert(object_name(&object), object)),
+            Effect::Prepare(prepare) => {
+                let program = prepare.carry_out(&self.compiler);
+                match prepare.tier {
+                    Tier::Fast => node.prepared(turn, prepare.code, program),
+                    Tier::Optimised => node.optimised(turn, prepare.code, program),
+                }
+            }
+            Effect::Authorise(claim, _) => {
+                if let Some((name, roles)) = &self.judge {
+                    let grant = roles.authorise(name, 0, &claim).map_err(|error| error.to_string());
+                    node.authorised(turn, claim.code, grant);
+                }
+            }
+            // There is no kernel half, no resolver, and nobody whose revocations count.
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) | Effect::Revoke(..) => {}
+        }
+    }
+}
