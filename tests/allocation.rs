@@ -3,12 +3,12 @@
 mod bed;
 
 use anode::code::bundle::{Bundle, Kind};
-use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::frame::{FramePool, Link, PeerId, PortId};
+use anode::driver::{Driven, Driver, Outside, Supply};
+use anode::frame::{Frame, FramePool, Link, PeerId, PortId};
 use anode::kernel::{Filters, PortEntry, Steering, Which};
 use anode::node::hosts::Environment;
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Effect, Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::port::packet::PacketPort;
 use anode::port::xdp::{QueueSocket, XdpPort};
@@ -27,7 +27,6 @@ use plan::packet::{Header, Outline};
 use plan::value::{Host, Value};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
@@ -112,47 +111,43 @@ fn node() -> Node {
     })
 }
 
+/// Counts the frames that leave.
+struct Counted<'a> {
+    supply: &'a mut Supply,
+    sent: &'a mut usize,
+}
+
+impl Outside for Counted<'_> {
+    fn send(&mut self, driven: &mut Driven<'_>, frame: Frame) {
+        *self.sent += 1;
+        driven.turn.out.pool.give(frame);
+    }
+
+    fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
+        self.supply.effect(driven, effect);
+    }
+}
+
 #[test]
 fn packets_in_steady_state_allocate_nothing() {
     let wasm = wat::parse_str(BUSY).unwrap();
     let bundle = Bundle::build("busy", 8, &[(Kind::Wasm, wasm.into())], None).unwrap();
-    let store: HashMap<Digest, Arc<[u8]>> = bundle.objects().map(|o| (Digest::of(o), o.clone())).collect();
-    let mut node = node();
-    let compiler = Compiler::new(Backstop::Ticker).unwrap();
-    let (mut runtime, mut out) = (Runtime::default(), Output::default());
+    let mut supply = Supply::new(Compiler::new(Backstop::Ticker).unwrap());
+    supply.add(&bundle);
+    let mut driver = Driver::new(node());
     let bytes = packet(bundle.name());
     let mut now = 0;
     let mut sent = 0;
     let mut one = |counted: bool| -> u64 {
         let before = COUNT.with(Cell::get);
         now += 1000;
-        let mut frame = out.pool.take();
+        let mut frame = driver.out.pool.take();
         frame.fill(&bytes);
         (frame.port, frame.peer) = (PortId(0), PeerId(0));
-        node.receive(&mut Turn { now, runtime: &mut runtime, out: &mut out }, frame);
-        if now >= node.next_timer() {
-            node.timer(&mut Turn { now, runtime: &mut runtime, out: &mut out });
-        }
-        while let Some(effect) = out.effects.pop() {
-            assert!(!counted, "the code is here");
-            let mut turn = Turn { now, runtime: &mut runtime, out: &mut out };
-            match effect {
-                Effect::LookUp(digest) => node.found(&mut turn, digest, store.get(&digest).cloned()),
-                Effect::Store(_)
-                | Effect::Kernel(_)
-                | Effect::Authorise(..)
-                | Effect::Channel { .. }
-                | Effect::Plan(..)
-                | Effect::Revoke(..) => {}
-                Effect::Prepare(p) => {
-                    node.prepared(&mut turn, p.code, p.carry_out(&compiler));
-                }
-            }
-        }
-        while let Some(frame) = out.frames.pop() {
-            sent += 1;
-            out.pool.give(frame);
-        }
+        driver.receive(now, frame);
+        driver.timer_if_due(now);
+        assert!(!counted || driver.out.effects.is_empty(), "the code is here");
+        driver.settle(now, &mut Counted { supply: &mut supply, sent: &mut sent });
         COUNT.with(Cell::get) - before
     };
     let warm: u64 = (0..1000).map(|_| one(false)).sum();
@@ -185,20 +180,20 @@ fn packets_of_channels_allocate_nothing_alone_or_in_batches() {
         let (protocol, address) = ("if1/ip/udp".into(), "*:5000 -> 10.0.1.2:5000".into());
         let spec = ChanSpec { protocol, address, ..ChanSpec::default() };
         let out = bed.os(domain, |os| os.outchan_create(domain, &spec)).unwrap();
-        assert!(bed.node.replace_environment(domain, Box::new(Onward(out))));
+        assert!(bed.driver.node.replace_environment(domain, Box::new(Onward(out))));
         bed.say(1, [10, 0, 1, 2], Mac([2, 0, 0, 0, 1, 2]));
         bed.feed(5000);
         while bed.turn(|node, turn| node.run_next(turn).map(|ran| node.ran(ran, 100, turn.now))).is_some() {}
         bed.say(1, [10, 0, 1, 2], Mac([2, 0, 0, 0, 1, 2]));
-        let bytes = anode::frame::Frame::from_bytes(datagram(5000).bytes());
+        let bytes = Frame::from_bytes(datagram(5000).bytes());
         let mut batch = Vec::with_capacity(64);
         let mut sent = 0;
-        bed.out.frames.drain(..).for_each(drop);
+        bed.driver.out.frames.drain(..).for_each(drop);
         let mut round = |bed: &mut Bed, count: usize| {
             let before = COUNT.with(Cell::get);
             bed.now += 100_000;
             for _ in 0..count {
-                let mut frame = bed.out.pool.take();
+                let mut frame = bed.driver.out.pool.take();
                 frame.fill(bytes.bytes());
                 (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
                 batch.push(frame);
@@ -208,9 +203,9 @@ fn packets_of_channels_allocate_nothing_alone_or_in_batches() {
                 _ => node.receive_all(turn, &mut batch),
             });
             while bed.turn(|node, turn| node.run_next(turn).map(|ran| node.ran(ran, 100, turn.now))).is_some() {}
-            while let Some(frame) = bed.out.frames.pop() {
+            while let Some(frame) = bed.driver.out.frames.pop() {
                 sent += 1;
-                bed.out.pool.give(frame);
+                bed.driver.out.pool.give(frame);
             }
             COUNT.with(Cell::get) - before
         };
@@ -243,23 +238,20 @@ fn ping(to: Addr, by_digest: bool) -> Vec<u8> {
 
 #[test]
 fn plan_packets_allocate_nothing_when_routed_and_little_when_evaluated() {
-    let (mut runtime, mut out) = (Runtime::default(), Output::default());
-    let mut node = node();
-    node.speak_plan(Default::default());
+    let mut driver = Driver::new(node());
+    driver.node.speak_plan(Default::default());
     let mut now = 0;
     let mut one = |bytes: &[u8]| -> (u64, usize) {
         let before = COUNT.with(Cell::get);
         now += 10_000;
-        let mut frame = out.pool.take();
+        let mut frame = driver.out.pool.take();
         frame.fill(bytes);
         (frame.port, frame.peer) = (PortId(0), PeerId(0));
-        node.receive(&mut Turn { now, runtime: &mut runtime, out: &mut out }, frame);
-        if now >= node.next_timer() {
-            node.timer(&mut Turn { now, runtime: &mut runtime, out: &mut out });
-        }
-        let sent = out.frames.len();
-        while let Some(frame) = out.frames.pop() {
-            out.pool.give(frame);
+        driver.receive(now, frame);
+        driver.timer_if_due(now);
+        let sent = driver.out.frames.len();
+        while let Some(frame) = driver.out.frames.pop() {
+            driver.out.pool.give(frame);
         }
         (COUNT.with(Cell::get) - before, sent)
     };

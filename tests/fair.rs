@@ -38,10 +38,10 @@ fn one_neighbours_endless_loop_leaves_another_its_share() {
     // Ten times what a worker can run: by the same code behind the same socket, and by another behind another one.
     for (code, other) in [(Code::Shared, SECOND_PEER), (Code::Own(0), OTHER_PORT)] {
         let (arrived, worker) = beside(Sender::new(FIRST, code, true, 2_000), innocent(other));
-        assert!(arrived >= 485, "{code:?}, {other:?}: {arrived} of 500; {:?}", worker.node.drops());
-        let refused = worker.node.entry_counts(PortId(0), PeerId(0)).refused;
+        assert!(arrived >= 485, "{code:?}, {other:?}: {arrived} of 500; {:?}", worker.driver.node.drops());
+        let refused = worker.driver.node.entry_counts(PortId(0), PeerId(0)).refused;
         assert!(refused > 100_000, "the loop's neighbour is refused at entry: {refused}");
-        assert_eq!(worker.node.drops().of(Reason::EntryShare), refused, "and nobody else");
+        assert_eq!(worker.driver.node.drops().of(Reason::EntryShare), refused, "and nobody else");
     }
 }
 
@@ -49,7 +49,7 @@ fn one_neighbours_endless_loop_leaves_another_its_share() {
 fn without_shares_the_same_loop_leaves_little() {
     // What it was before, so that the test above is known to see the attack.
     let mut worker = Worker::new(Policy::Fifo);
-    worker.node.set_entry(EntryLimits { permille: 1_000_000, burst_us: 1 << 30, ..EntryLimits::default() });
+    worker.driver.node.set_entry(EntryLimits { permille: 1_000_000, burst_us: 1 << 30, ..EntryLimits::default() });
     worker.work(&mut [Sender::new(FIRST, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
     assert!(worker.sent_on(SECOND_PEER) < 125, "{} of 250", worker.sent_on(SECOND_PEER));
 }
@@ -61,14 +61,14 @@ fn a_hundred_domains_of_one_neighbour_get_no_more_than_one() {
     senders.push(innocent(SECOND_PEER));
     worker.work(&mut senders, SECOND / 4);
     assert!(worker.sent_on(SECOND_PEER) >= 243, "{}", worker.sent_on(SECOND_PEER));
-    let used = worker.node.entry_counts(PortId(0), PeerId(0)).worker_ns;
+    let used = worker.driver.node.entry_counts(PortId(0), PeerId(0)).worker_ns;
     assert!(used < SECOND / 4 * 60 / 100, "half of the worker, and a burst: {used}");
 }
 
 #[test]
 fn a_flood_of_what_costs_nothing_pays_for_being_refused() {
     let (arrived, worker) = beside(Sender::new(FIRST, Code::Shared, false, 2 * INTAKE), innocent(SECOND_PEER));
-    assert!(arrived >= 485, "{arrived} of 500; {:?}", worker.node.drops());
+    assert!(arrived >= 485, "{arrived} of 500; {:?}", worker.driver.node.drops());
 }
 
 #[test]
@@ -76,39 +76,40 @@ fn strangers_of_a_port_share_one_bucket_whatever_they_call_themselves() {
     let mut worker = Worker::new(Policy::default());
     // Each of their packets is of another neighbour on the link, and names code that loops.
     worker.work(&mut [Sender::new(LINK, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
-    let (arrived, strangers) = (worker.sent_on(SECOND_PEER), worker.node.entry_counts(PortId(3), PeerId::NONE));
-    assert!(arrived >= 243, "{arrived} of 250: {:?}", worker.node.drops());
-    assert_eq!(worker.node.drops().of(Reason::Stranger), 0, "they are listened to");
-    assert!(worker.node.status().neighbours.len() > 100, "and taken for neighbours");
+    let (arrived, strangers) = (worker.sent_on(SECOND_PEER), worker.driver.node.entry_counts(PortId(3), PeerId::NONE));
+    assert!(arrived >= 243, "{arrived} of 250: {:?}", worker.driver.node.drops());
+    assert_eq!(worker.driver.node.drops().of(Reason::Stranger), 0, "they are listened to");
+    assert!(worker.driver.node.status().neighbours.len() > 100, "and taken for neighbours");
     assert!(strangers.refused > 50_000 && strangers.worker_ns < SECOND / 4 * 60 / 100, "{strangers:?}");
     // On an overlay there are none.
     let mut worker = Worker::new(Policy::default());
     let nobody = From { port: 0, peer: PeerId(77) };
     worker.work(&mut [Sender::new(nobody, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
-    assert!(worker.sent_on(SECOND_PEER) >= 243 && worker.node.drops().of(Reason::Stranger) > 0);
+    assert!(worker.sent_on(SECOND_PEER) >= 243 && worker.driver.node.drops().of(Reason::Stranger) > 0);
 }
 
 #[test]
 fn without_shares_strangers_of_a_link_take_of_others() {
     // So that the test above is known to see them: other ports and domains have turns of their own, so it is not all.
     let mut worker = Worker::new(Policy::default());
-    worker.node.set_entry(EntryLimits { permille: 1_000_000, burst_us: 1 << 30, ..EntryLimits::default() });
+    worker.driver.node.set_entry(EntryLimits { permille: 1_000_000, burst_us: 1 << 30, ..EntryLimits::default() });
     worker.work(&mut [Sender::new(LINK, Code::Shared, true, 2_000), innocent(SECOND_PEER)], SECOND / 4);
     assert!(worker.sent_on(SECOND_PEER) < 235, "{} of 250", worker.sent_on(SECOND_PEER));
-    assert_eq!(worker.node.entry_counts(PortId(3), PeerId::NONE).refused, 0);
+    assert_eq!(worker.driver.node.entry_counts(PortId(3), PeerId::NONE).refused, 0);
 }
 
 #[test]
 fn who_is_alone_has_the_whole_worker_and_two_that_want_all_have_equal_parts() {
     let mut worker = Worker::new(Policy::default());
     worker.work(&mut [Sender::new(FIRST, Code::Own(0), true, 5_000)], SECOND / 4);
-    let used = worker.node.entry_counts(PortId(0), PeerId(0));
+    let used = worker.driver.node.entry_counts(PortId(0), PeerId(0));
     assert!(used.refused == 0 && used.worker_ns > SECOND / 4 * 95 / 100, "{used:?}");
 
     let mut worker = Worker::new(Policy::default());
     let greedy = |from, code| Sender::new(from, Code::Own(code), true, 5_000);
     worker.work(&mut [greedy(FIRST, 0), greedy(OTHER_PORT, 1)], SECOND / 2);
-    let used = [(0, 0), (1, 0)].map(|(port, peer)| worker.node.entry_counts(PortId(port), PeerId(peer)).worker_ns);
+    let used =
+        [(0, 0), (1, 0)].map(|(port, peer)| worker.driver.node.entry_counts(PortId(port), PeerId(peer)).worker_ns);
     let (least, most) = (used[0].min(used[1]), used[0].max(used[1]));
     assert!(most * 100 <= least * 103, "{used:?}");
     assert!(least > SECOND / 2 * 45 / 100, "nothing is left idle that somebody wants: {used:?}");
@@ -126,7 +127,7 @@ fn what_hogs_want_together_leaves_room_for_those_that_begin() {
 #[test]
 fn bytes_have_a_bucket_of_their_own() {
     let mut worker = Worker::new(Policy::default());
-    worker.node.set_entry(EntryLimits { bytes_per_second: 1_000_000, ..EntryLimits::default() });
+    worker.driver.node.set_entry(EntryLimits { bytes_per_second: 1_000_000, ..EntryLimits::default() });
     let mut senders = [Sender::new(FIRST, Code::Shared, false, 20_000), innocent(SECOND_PEER)];
     worker.work(&mut senders, SECOND);
     let (bytes, length) = (worker.sent_on(FIRST) * worker.length(), worker.length());

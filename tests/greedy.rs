@@ -7,6 +7,7 @@ mod bed;
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::reason::Reason;
+use anode::driver::{Outside, Supply};
 use anode::frame::Frame;
 use anode::node::hosts::Environment;
 use anode::node::{Effect, KernelOrder};
@@ -15,7 +16,7 @@ use anode::schedule::Policy;
 use anode::trust::grants::Grants;
 use anode::trust::limits::{Limits, OverBudget};
 use anode::trust::{Role, Roles};
-use anode::wire::{Addr, Digest, capsule};
+use anode::wire::{Addr, capsule};
 use bed::{Bed, INTAKE, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -127,8 +128,8 @@ fn a_greedy_leaking_or_looping_domain_takes_at_most_three_in_a_hundred_of_anothe
 fn who_is_sent_more_than_runs_pays_for_what_is_dropped() {
     // Without that the good one would keep half of what is left, not half of the CPU.
     let (_, bed) = throughput(Policy::Wfq, Some(Bad::Flooded));
-    assert!(bed.node.drops().of(Reason::PathFull) > 100_000);
-    let tree = bed.node.domain_tree();
+    assert!(bed.driver.node.drops().of(Reason::PathFull) > 100_000);
+    let tree = bed.driver.node.domain_tree();
     let cpu: Vec<_> = tree.iter().filter(|it| it.title == "d").map(|it| it.usage.cpu_ns as f64).collect();
     let [good, other] = cpu[..] else { panic!("{cpu:?}") };
     assert!((other / good - 1.0).abs() < 0.05, "{good} {other}: dropped packets are paid for too");
@@ -137,18 +138,18 @@ fn who_is_sent_more_than_runs_pays_for_what_is_dropped() {
 #[test]
 fn a_domain_that_keeps_every_packet_is_told_and_ended_and_all_it_held_is_back() {
     let mut bed = Bed::new(Policy::Wfq);
-    let before = bed.node.resources();
+    let before = bed.driver.node.resources();
     let leaking = bed.domain(&plain(), Box::new(Leaking::default()));
     bed.channel(leaking, 6000);
     let mut sources = [Source { port: 6000, gap: 10_000, next: 1 }];
     bed.work(&mut sources, &HashMap::new(), 5 * MS);
-    let status = bed.node.domain_tree().into_iter().find(|domain| domain.id == leaking.0).unwrap();
+    let status = bed.driver.node.domain_tree().into_iter().find(|domain| domain.id == leaking.0).unwrap();
     assert!(status.memory.unwrap().held_bytes <= Grants::default().memory_bytes * 9 / 8);
     bed.work(&mut sources, &HashMap::new(), 50 * MS);
-    assert!(bed.node.drops().of(Reason::ChannelFull) > 0, "beyond that its packets are dropped");
+    assert!(bed.driver.node.drops().of(Reason::ChannelFull) > 0, "beyond that its packets are dropped");
     bed.work(&mut sources, &HashMap::new(), 200 * MS);
     assert!(bed.usage(leaking).is_none(), "it did not let go in time");
-    assert_eq!(bed.node.resources(), before);
+    assert_eq!(bed.driver.node.resources(), before);
 }
 
 #[test]
@@ -232,10 +233,10 @@ fn links(kernel_programs: u16) -> usize {
         (func (export "capsule") (param i32 i32) (result i32) i32.const 1))"#;
     let wasm = wat::parse_bytes(forward).unwrap().into_owned();
     let bundle = Bundle::build("two", 0, &[(Kind::Wasm, wasm.into()), (Kind::Bpf, vec![0; 64].into())], None).unwrap();
-    let store: HashMap<Digest, Arc<[u8]>> = bundle.objects().map(|o| (Digest::of(o), o.clone())).collect();
     let role = role(Grants { kernel_programs, ..Grants::default() }, Limits::default());
     let mut bed = Bed::with(Policy::Fifo, Roles::new(vec![role]).unwrap(), true);
-    let compiler = Compiler::new(Backstop::Ticker).unwrap();
+    let mut supply = Supply::new(Compiler::new(Backstop::Ticker).unwrap());
+    supply.add(&bundle);
     let to = Addr::v4([10, 0, 1, 2]);
     let unknown = Addr::UNSPECIFIED;
     let header = capsule::Header {
@@ -250,15 +251,11 @@ fn links(kernel_programs: u16) -> usize {
     header.emit(&mut bytes).unwrap();
     bed.turn(|node, turn| node.inject(turn, Frame::from_bytes(&bytes))).unwrap();
     let mut links = 0;
-    while let Some(effect) = bed.out.effects.pop() {
-        bed.turn(|node, turn| match effect {
-            Effect::LookUp(digest) => node.found(turn, digest, store.get(&digest).cloned()),
-            Effect::Prepare(prepare) => node.prepared(turn, prepare.code, prepare.carry_out(&compiler)),
-            Effect::Kernel(KernelOrder::Link { .. }) => links += 1,
-            _ => {}
-        });
-    }
-    assert!(bed.node.status().codes.iter().any(|code| code.state == "ready"), "it runs in the user half");
+    bed.driver.answer_by(bed.now, |driven, effect| match effect {
+        Effect::Kernel(KernelOrder::Link { .. }) => links += 1,
+        other => supply.effect(driven, other),
+    });
+    assert!(bed.driver.node.status().codes.iter().any(|code| code.state == "ready"), "it runs in the user half");
     links
 }
 

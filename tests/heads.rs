@@ -24,14 +24,14 @@ impl Environment for Silent {
 
 /// Sends a payload, and says to which link address and by which port it has left, if it has.
 fn send(bed: &mut Bed, (domain, out): (DomainId, OutChanId), payload: &[u8]) -> Option<(u8, u16)> {
-    bed.out.frames.clear();
+    bed.driver.out.frames.clear();
     bed.os(domain, |os| {
         let mut frame = os.packet_alloc(domain).unwrap();
         frame.append(payload.len()).unwrap().copy_from_slice(payload);
         os.outchan_send(out, None, frame).unwrap();
     });
     let is_ip = |frame: &&Frame| frame.bytes()[12..14] == [8, 0];
-    let frame = bed.out.frames.iter().find(is_ip)?;
+    let frame = bed.driver.out.frames.iter().find(is_ip)?;
     assert_eq!(&frame.bytes()[42..], payload);
     Some((frame.bytes()[5], frame.port.0))
 }
@@ -58,7 +58,7 @@ fn a_channels_packets_follow_when_link_addresses_change_and_get_old() {
     assert_eq!(send(&mut bed, channel, b"still there"), Some((51, 1)));
     bed.now += 21 * SECOND;
     assert_eq!(send(&mut bed, channel, b"old answers are used"), Some((51, 1)));
-    assert!(bed.out.frames.iter().any(|frame| frame.bytes()[12..14] == [8, 6]), "and asked for again");
+    assert!(bed.driver.out.frames.iter().any(|frame| frame.bytes()[12..14] == [8, 6]), "and asked for again");
     bed.now += 60 * SECOND;
     assert_eq!(send(&mut bed, channel, b"but not for ever"), None);
 }
@@ -70,14 +70,14 @@ fn a_channels_packets_follow_routes() {
     let far: Prefix = "10.9.0.0/16".parse().unwrap();
     let channel = open(&mut bed, "*", "10.9.1.1:7000");
     for (port, n) in [(1, 2), (0, 3), (1, 4)] {
-        bed.node.set_routes(Arc::new(Routes::new([(far, via(port, n))])), None);
+        bed.driver.node.set_routes(Arc::new(Routes::new([(far, via(port, n))])), None);
         let _ = send(&mut bed, channel, b"asks");
         bed.say(port, [10, 0, port, n], Mac([2, 0, 0, 0, port, 60 + n]));
         for payload in [&b"one"[..], b"another one"] {
             assert_eq!(send(&mut bed, channel, payload), Some((60 + n, u16::from(port))));
         }
     }
-    bed.node.set_routes(Arc::new(Routes::default()), None);
+    bed.driver.node.set_routes(Arc::new(Routes::default()), None);
     let (domain, out) = channel;
     let refused = bed.os(domain, |os| {
         let frame = os.packet_alloc(domain).unwrap();

@@ -6,14 +6,13 @@
 
 use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Kind, Manifest};
-use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Node, NodeConfig, Sizes};
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
-use anode::trust::{Kinds, PrincipalKey, Role, Roles, object_name};
+use anode::trust::{Kinds, PrincipalKey, Role, Roles};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,12 +32,8 @@ fn role(kinds: &[Kind]) -> Role {
 }
 
 struct Arm {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
-    compiler: Compiler,
-    roles: Roles,
-    store: HashMap<Digest, Arc<[u8]>>,
+    driver: Driver,
+    supply: Supply,
     now: u64,
 }
 
@@ -67,20 +62,19 @@ impl Arm {
             kernel: false,
         });
         (1..50).for_each(|port| assert!(node.open(port)));
-        let (runtime, out) = (Runtime::default(), Output::default());
-        Arm { node, runtime, out, compiler: compiler.clone(), roles, store: HashMap::new(), now: 1 }
+        let supply = Supply { judge: Some(("arm".into(), roles)), ..Supply::new(compiler.clone()) };
+        Arm { driver: Driver::new(node), supply, now: 1 }
     }
 
     fn add(&mut self, bundle: &Bundle) {
-        self.store.extend(bundle.objects().map(|object| (object_name(object), object.clone())));
+        self.supply.add(bundle);
     }
 
     /// An application sends the first capsule: there is nobody who could be asked for credentials.
     fn inject(&mut self, code: Digest) {
         let mut bytes = packet(code, FAR, 9, &[0; 96]).split_off(anep::HEADER);
         bytes[capsule::SOURCE..capsule::SOURCE + 16].fill(0);
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.inject(&mut turn, Frame::from_bytes(&bytes)).unwrap();
+        self.driver.turn(self.now, |node, turn| node.inject(turn, Frame::from_bytes(&bytes))).unwrap();
         self.settle();
     }
 
@@ -88,52 +82,37 @@ impl Arm {
         self.now += 1_000_000;
         let mut frame = Frame::from_bytes(bytes);
         (frame.port, frame.peer) = (PortId(port), PeerId(0));
-        self.node.receive(&mut Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out }, frame);
+        self.driver.receive(self.now, frame);
         self.settle();
     }
 
     fn settle(&mut self) {
-        while let Some(effect) = self.out.effects.pop() {
-            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
-                }
-                Effect::Authorise(claim, _) => {
-                    let grant = self.roles.authorise("arm", 0, &claim).map_err(|error| error.to_string());
-                    self.node.authorised(&mut turn, claim.code, grant);
-                }
-                Effect::Store(_)
-                | Effect::Kernel(_)
-                | Effect::Channel { .. }
-                | Effect::Plan(..)
-                | Effect::Revoke(..) => {}
-            }
-        }
+        self.driver.answer(self.now, &mut self.supply);
     }
 
     /// All that came out since the last time, and what is counted; steps are nobody's to count in native code.
     fn outcome(&mut self) -> String {
-        let frames = self.out.frames.drain(..).map(|f| format!("{:?} {}", f.port, hex::encode(f.bytes())));
+        let frames = self.driver.out.frames.drain(..).map(|f| format!("{:?} {}", f.port, hex::encode(f.bytes())));
         let frames: Vec<_> = frames.collect();
-        let deliveries = self.out.deliveries.drain(..).map(|d| format!("{} {}", d.port, hex::encode(d.frame.bytes())));
+        let deliveries =
+            self.driver.out.deliveries.drain(..).map(|d| format!("{} {}", d.port, hex::encode(d.frame.bytes())));
         let deliveries: Vec<_> = deliveries.collect();
-        let log: Vec<_> = self.node.log().iter().map(|line| (line.at, line.tag, line.value)).collect();
+        let log: Vec<_> = self.driver.node.log().iter().map(|line| (line.at, line.tag, line.value)).collect();
         let usage = self
+            .driver
             .node
             .status()
             .codes
             .iter()
             .map(|code| code.usage.clone().map(|u| (u.state_entries, u.children)))
             .collect::<Vec<_>>();
-        let drops: Vec<_> = self.node.drops().happened().collect();
+        let drops: Vec<_> = self.driver.node.drops().happened().collect();
         format!("{frames:?} {deliveries:?} {log:?} {usage:?} {drops:?}")
     }
 
     /// The representation in use and the role, or why the code is refused.
     fn said(&self) -> Result<(Kind, String), String> {
-        let code = self.node.status().codes.into_iter().next().unwrap();
+        let code = self.driver.node.status().codes.into_iter().next().unwrap();
         code.representation.zip(code.role).ok_or_else(|| code.why.unwrap())
     }
 }

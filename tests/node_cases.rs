@@ -8,7 +8,6 @@ mod node_bench;
 
 use anode::core::reason::Reason;
 use anode::frame::{Frame, PeerId};
-use anode::node::Turn;
 use anode::wire::{Addr, Digest, anep, capsule};
 use node_bench::{Bench, FAR, HERE, LEFT, drops_one, header, module, packet};
 
@@ -24,7 +23,7 @@ fn verdicts_are_carried_out() {
         ("i32.const -1", drops_one(Reason::Verdict)),
     ] {
         let mut bench = Bench::new();
-        bench.node.open(5);
+        bench.driver.node.open(5);
         let code = bench.add(0, &module("", "", body));
         bench.receive(0, &packet(&header(code), b"x"));
         assert_eq!(bench.outcome(), expected, "{body}");
@@ -107,15 +106,15 @@ fn malformed_packets_move_one_counter_and_nothing_else() {
         ),
         ("more than the link carries", packet(&header(code), &[0; 1400]), Reason::TooBig),
     ] {
-        let before: u64 = bench.node.drops().total();
-        let counted = bench.node.drops().of(reason);
+        let before: u64 = bench.driver.node.drops().total();
+        let counted = bench.driver.node.drops().of(reason);
         bench.receive(0, &bytes);
-        assert_eq!(bench.node.drops().of(reason), counted + 1, "{name}");
-        assert_eq!(bench.node.drops().total(), before + 1, "{name}");
-        assert!(bench.out.frames.is_empty() && bench.out.deliveries.is_empty(), "{name}");
+        assert_eq!(bench.driver.node.drops().of(reason), counted + 1, "{name}");
+        assert_eq!(bench.driver.node.drops().total(), before + 1, "{name}");
+        assert!(bench.driver.out.frames.is_empty() && bench.driver.out.deliveries.is_empty(), "{name}");
     }
     bench.receive(0, &good);
-    assert_eq!(bench.out.frames.len(), 1);
+    assert_eq!(bench.driver.out.frames.len(), 1);
 }
 
 #[test]
@@ -124,21 +123,19 @@ fn a_stranger_is_not_listened_to() {
     let code = bench.add(0, &module("", "", "i32.const 1"));
     let mut frame = Frame::from_bytes(&packet(&header(code), b"x"));
     frame.peer = PeerId::NONE;
-    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-    bench.node.receive(&mut turn, frame);
+    bench.driver.turn(1, |node, turn| node.receive(turn, frame));
     assert_eq!(bench.outcome(), drops_one(Reason::Stranger));
 }
 
 #[test]
 fn a_capsule_to_the_node_itself_runs_once_and_is_delivered() {
     let mut bench = Bench::new();
-    bench.node.open(5);
+    bench.driver.node.open(5);
     let code = bench.add(0, &module("", "", "i32.const 1"));
     let to_itself = capsule::Header { source: Addr::UNSPECIFIED, destination: HERE, bound: 0, ..header(code) };
     let mut bytes = vec![0; capsule::HEADER];
     to_itself.emit(&mut bytes).unwrap();
-    let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-    bench.node.inject(&mut turn, Frame::from_bytes(&bytes)).unwrap();
+    bench.driver.turn(1, |node, turn| node.inject(turn, Frame::from_bytes(&bytes))).unwrap();
     bench.settle();
     assert_eq!(bench.outcome(), (0, 1, vec![]));
 }
@@ -151,6 +148,7 @@ fn every_hop_spends_the_bound_and_children_split_it() {
     let code = bench.add(0, &module(send, "", body));
     bench.receive(0, &packet(&header(code), b"x"));
     let bounds: Vec<u32> = bench
+        .driver
         .out
         .frames
         .iter()
@@ -185,7 +183,7 @@ fn nothing_but_soft_state_survives_a_packet() {
     let code = bench.add(0, &failing);
     bench.receive(0, &packet(&header(code), b"x"));
     bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.node.drops().happened().collect::<Vec<_>>(), [(Reason::Trap, 2)]);
+    assert_eq!(bench.driver.node.drops().happened().collect::<Vec<_>>(), [(Reason::Trap, 2)]);
 }
 
 #[test]
@@ -214,7 +212,7 @@ fn what_calls_write_does_not_survive_a_packet_and_code_that_only_reads_sees_its_
     let stores = "(drop (call $store (i32.const 0) (i64.const 0x7a) (i32.const 1))) i32.const 1";
     let code = bench.add(1, &module(import, "", stores));
     bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.out.frames.pop().and_then(|frame| frame.bytes().last().copied()), Some(b'z'));
+    assert_eq!(bench.driver.out.frames.pop().and_then(|frame| frame.bytes().last().copied()), Some(b'z'));
     let mut bench = Bench::new();
     let code = bench.add(1, &module("", "", "(i32.eq (i32.load8_u (i32.const 96)) (i32.const 0x78))"));
     for payload in [b"x", b"y", b"x", b"z"] {
@@ -233,12 +231,12 @@ fn soft_state_is_kept_for_its_time_and_per_code() {
     for (at, sent) in [(1, 1), (2, 1), (9_000_000, 1), (30_000_000, 2)] {
         bench.now = at;
         bench.receive(0, &packet(&header(code), b"x"));
-        assert_eq!(bench.out.frames.len(), sent, "at {at} ns");
+        assert_eq!(bench.driver.out.frames.len(), sent, "at {at} ns");
     }
     let other = bench.add(0, &module(add, "(func)", body));
     assert_ne!(code, other);
     bench.receive(0, &packet(&header(other), b"x"));
-    assert_eq!(bench.out.frames.len(), 3, "another code has a state of its own");
+    assert_eq!(bench.driver.out.frames.len(), 3, "another code has a state of its own");
 }
 
 #[test]
@@ -248,7 +246,7 @@ fn two_nodes_in_one_process_share_nothing_but_the_run_time() {
     a.receive(0, &packet(&header(code), b"x"));
     b.receive(0, &packet(&header(code), b"x"));
     assert_eq!(a.outcome(), (1, 0, vec![]));
-    assert_eq!(b.node.status().fetch.capsules, 1, "the other one does not know the code");
+    assert_eq!(b.driver.node.status().fetch.capsules, 1, "the other one does not know the code");
 }
 
 #[test]
@@ -265,7 +263,7 @@ fn keeping_soft_state_for_no_time_removes_it() {
     let code = bench.add(0, &module(imports, "", body));
     bench.receive(0, &packet(&header(code), b"x"));
     assert_eq!(bench.outcome(), (1, 0, vec![]));
-    let usage = bench.node.status().codes[0].usage.clone().unwrap();
+    let usage = bench.driver.node.status().codes[0].usage.clone().unwrap();
     assert_eq!(usage.state_entries, 0);
 }
 
@@ -273,7 +271,7 @@ fn keeping_soft_state_for_no_time_removes_it() {
 fn code_delivers_no_forged_source_either() {
     for (body, bound) in [("i32.const 2", 8), ("i32.const 1", 0)] {
         let mut bench = Bench::new();
-        bench.node.open(5);
+        bench.driver.node.open(5);
         let body = format!("(i32.store (i32.const 76) (i32.const 99)) {body}");
         let code = bench.add(0, &module("", "", &body));
         let to_here = capsule::Header { destination: HERE, bound, ..header(code) };
@@ -298,7 +296,7 @@ fn an_unknown_type_does_not_go_back_to_where_it_came_from() {
     repr.emit(&mut bytes).unwrap();
     bench.receive(0, &bytes);
     assert_eq!(bench.outcome(), (1, 0, vec![]));
-    bench.out.frames.clear();
+    bench.driver.out.frames.clear();
     repr.destination = Some(anep::Identifier::Ip(LEFT));
     let mut bytes = vec![0; repr.len()];
     repr.emit(&mut bytes).unwrap();
@@ -315,11 +313,10 @@ fn a_log_line_says_which_code_wrote_it_when_that_has_gone() {
             let body = format!("(drop (call $log (i32.const {tag}) (i64.const 0))) i32.const 0");
             let code = bench.add(0, &module(imports, "", &body));
             bench.receive(0, &packet(&header(code), b"x"));
-            let mut turn = Turn { now: bench.now, runtime: &mut bench.runtime, out: &mut bench.out };
-            assert!(bench.node.remove_code(&mut turn, &code));
+            assert!(bench.driver.turn(bench.now, |node, turn| node.remove_code(turn, &code)));
             code
         })
         .collect();
-    let lines = bench.node.log();
+    let lines = bench.driver.node.log();
     assert_eq!(lines.iter().map(|line| (line.code, line.tag)).collect::<Vec<_>>(), [(codes[0], 1), (codes[1], 2)]);
 }

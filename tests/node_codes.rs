@@ -5,7 +5,7 @@ mod node_bench;
 
 use anode::core::reason::Reason;
 use anode::frame::{PeerId, PortId};
-use anode::node::{Effect, Sizes, Turn};
+use anode::node::{Effect, Sizes};
 use anode::wire::{Addr, Digest, anep, capsule, fetch};
 use node_bench::{Bench, LEFT, RIGHT, drops_one, header, module, native, packet, request};
 
@@ -14,8 +14,8 @@ fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
     let mut bench = Bench::new();
     bench.receive(0, &packet(&header(Digest([9; 32])), b"x"));
     let mut requests = 0;
-    while bench.node.drops().total() == 0 {
-        for frame in bench.out.frames.drain(..) {
+    while bench.driver.node.drops().total() == 0 {
+        for frame in bench.driver.out.frames.drain(..) {
             assert_eq!((frame.port, frame.peer), (PortId(0), PeerId(0)));
             let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
             assert!(matches!(fetch::Message::parse(anep.payload()), Ok(fetch::Message::Request { missing: 1, .. })));
@@ -34,11 +34,11 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
         let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
         bench.take(0, PeerId::NONE, &native([[10, 0, 0, 1], [10, 0, 0, 9]], &anep));
         bench.settle();
-        while bench.node.drops().total() == 0 {
+        while bench.driver.node.drops().total() == 0 {
             bench.next_timer();
         }
-        assert!(bench.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
-        assert_eq!(bench.out.frames.is_empty(), reason == Reason::CodeUnknown);
+        assert!(bench.driver.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
+        assert_eq!(bench.driver.out.frames.is_empty(), reason == Reason::CodeUnknown);
     }
 }
 
@@ -48,25 +48,17 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
     let code = bench.add(0, &module("", "", "i32.const 1"));
     bench.take(0, PeerId(0), &packet(&header(code), b"x"));
     let mut overloaded = 0;
-    while let Some(effect) = bench.out.effects.pop() {
-        let mut turn = Turn { now: 1, runtime: &mut bench.runtime, out: &mut bench.out };
-        match effect {
-            Effect::LookUp(digest) => bench.node.found(&mut turn, digest, bench.store.get(&digest).cloned()),
-            Effect::Store(_)
-            | Effect::Kernel(_)
-            | Effect::Authorise(..)
-            | Effect::Channel { .. }
-            | Effect::Plan(..)
-            | Effect::Revoke(..) => {}
-            Effect::Prepare(prepare) => {
-                bench.node.unprepared(&mut turn, prepare.code);
-                overloaded += 1;
-            }
+    bench.settle_with(|driven, effect| match effect {
+        Effect::Prepare(prepare) => {
+            driven.node.unprepared(&mut driven.turn, prepare.code);
+            overloaded += 1;
+            None
         }
-    }
+        other => Some(other),
+    });
     assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
     bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.out.frames.len(), 1);
+    assert_eq!(bench.driver.out.frames.len(), 1);
 }
 
 #[test]
@@ -77,7 +69,7 @@ fn a_neighbour_that_sends_unknown_codes_makes_the_node_look_within_its_rate_only
     for n in 0..5000 {
         bench.receive(0, &unknown(n));
     }
-    let beyond = |bench: &Bench| bench.node.drops().of(Reason::LookUpRate);
+    let beyond = |bench: &Bench| bench.driver.node.drops().of(Reason::LookUpRate);
     assert_eq!(
         beyond(&bench),
         5000 - sizes.codes as u64,
@@ -110,12 +102,12 @@ fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_ra
     let mut look_ups = 0;
     for n in 0..5000u32 {
         bench.take(0, PeerId(0), &request(Digest::of(&n.to_be_bytes()), LEFT));
-        look_ups += bench.out.effects.len();
+        look_ups += bench.driver.out.effects.len();
         bench.settle();
     }
     let rate = Sizes::default().fetch_bytes_per_second as usize;
     assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
-    assert!(bench.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
+    assert!(bench.driver.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
 }
 
 #[test]
@@ -127,13 +119,13 @@ fn one_neighbour_with_ten_thousand_names_has_one_rate_and_keeps_nobody_from_bein
         let request = request(Digest::of(&n.to_be_bytes()), Addr::v4(source));
         bench.take(0, PeerId::NONE, &native([source, [10, 0, 0, 2]], &request));
     }
-    let (look_ups, beyond) = (bench.out.effects.len(), bench.node.drops().of(Reason::FetchRate));
+    let (look_ups, beyond) = (bench.driver.out.effects.len(), bench.driver.node.drops().of(Reason::FetchRate));
     let rate = Sizes::default().fetch_bytes_per_second as usize;
     assert_eq!(look_ups, rate / fetch::PART, "all of its names have one rate");
     // Beside those beyond the rate, those count that gave way in the list that waits for the store.
-    assert!(beyond >= 10_000 - look_ups as u64 && bench.node.drops().total() == beyond, "{:?}", bench.outcome());
+    assert!(beyond >= 10_000 - look_ups as u64 && bench.driver.node.drops().total() == beyond, "{:?}", bench.outcome());
     bench.take(1, PeerId(0), &request(wanted, RIGHT));
     bench.settle();
-    let served = bench.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();
+    let served = bench.driver.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();
     assert_eq!(served, 1, "the other neighbour has what it asked for");
 }

@@ -3,11 +3,11 @@
 //!
 //! `ANODE_ROUNDS` says how many domains, 300 unless it is set; `SEED` decides what each of them has.
 
-use anode::code::run::Runtime;
+use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::hosts::Environment;
 use anode::node::os::Resources;
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Effect, Node, NodeConfig, Sizes, Turn};
 use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, MemPoolSpec, NodeOs, OutChanId, PoolId, Upcall};
 use anode::schedule::Policy;
 use anode::topology::{Ceiling, Port, Routes};
@@ -43,16 +43,14 @@ impl Environment for Keeper {
     }
 }
 
-struct Driven {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+struct Ending {
+    driver: Driver,
     now: u64,
     filters: i64,
 }
 
-impl Driven {
-    fn new() -> Driven {
+impl Ending {
+    fn new() -> Ending {
         let port = |number: u8| Port {
             name: format!("eth{number}"),
             link: Link::Ethernet { mac: Mac([2, 0, 0, 0, 0, number]), answers: false },
@@ -71,17 +69,16 @@ impl Driven {
             seed: 1,
             kernel: false,
         };
-        Driven { node: Node::new(config), runtime: Runtime::default(), out: Output::default(), now: 1, filters: 0 }
+        Ending { driver: Driver::new(Node::new(config)), now: 1, filters: 0 }
     }
 
     fn turn<R>(&mut self, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        let result = work(&mut self.node, &mut turn);
-        for effect in self.out.effects.drain(..) {
+        let result = self.driver.turn(self.now, work);
+        self.driver.answer_by(self.now, |_, effect| {
             if let Effect::Channel { exists, .. } = effect {
                 self.filters += if exists { 1 } else { -1 };
             }
-        }
+        });
         result
     }
 
@@ -103,11 +100,11 @@ impl Driven {
     }
 
     fn sent(&mut self) -> usize {
-        self.out.frames.drain(..).count()
+        self.driver.out.frames.drain(..).count()
     }
 
     fn resources(&self) -> (Resources, i64) {
-        (self.node.resources(), self.filters)
+        (self.driver.node.resources(), self.filters)
     }
 }
 
@@ -122,15 +119,15 @@ fn link(port: &str, kind: Option<u16>) -> ChanSpec {
 }
 
 /// A domain that has some of everything; gives the types of its channels.
-fn furnish(driven: &mut Driven, rng: &mut Xoshiro256PlusPlus) -> (DomainId, Vec<u16>) {
-    let (_, domain) = driven
+fn furnish(ending: &mut Ending, rng: &mut Xoshiro256PlusPlus) -> (DomainId, Vec<u16>) {
+    let (_, domain) = ending
         .turn(|node, _| node.attach("one that ends", &role(), Box::new(Keeper { out: None, kept: vec![] })))
         .unwrap();
     let (children, channels, events) = (rng.next_u32() % 4, 1 + rng.next_u32() % 5, rng.next_u32() % 9);
     let cut = rng.next_u32() % 3;
     let kinds: Vec<u16> = (0..channels as u16).map(|at| TYPES + at).collect();
     let mine = kinds.clone();
-    let out = driven
+    let out = ending
         .turn(move |node, turn| -> Result<OutChanId, Error> {
             let mut os = node.os(turn, domain);
             let mut owners = vec![domain];
@@ -157,7 +154,7 @@ fn furnish(driven: &mut Driven, rng: &mut Xoshiro256PlusPlus) -> (DomainId, Vec<
             Ok(last.unwrap())
         })
         .unwrap();
-    driven.turn(|node, _| node.replace_environment(domain, Box::new(Keeper { out: Some(out), kept: vec![] })));
+    ending.turn(|node, _| node.replace_environment(domain, Box::new(Keeper { out: Some(out), kept: vec![] })));
     (domain, kinds)
 }
 
@@ -166,11 +163,11 @@ fn end_many(policy: Policy) {
     let seed: u64 = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     println!("SEED={seed} ANODE_ROUNDS={rounds} under {policy:?}");
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut driven = Driven::new();
-    driven.turn(|node, turn| node.set_scheduler(policy, turn.now));
+    let mut ending = Ending::new();
+    ending.turn(|node, turn| node.set_scheduler(policy, turn.now));
     let (_, witness) =
-        driven.turn(|node, _| node.attach("witness", &role(), Box::new(Keeper { out: None, kept: vec![] }))).unwrap();
-    driven
+        ending.turn(|node, _| node.attach("witness", &role(), Box::new(Keeper { out: None, kept: vec![] }))).unwrap();
+    ending
         .turn(|node, turn| -> Result<(), Error> {
             let mut os = node.os(turn, witness);
             let (from, to) = (
@@ -180,34 +177,34 @@ fn end_many(policy: Policy) {
             os.cutchan_create(from, to).map(drop)
         })
         .unwrap();
-    let before = driven.resources();
+    let before = ending.resources();
     for round in 0..rounds {
-        let (domain, kinds) = furnish(&mut driven, &mut rng);
-        assert!(driven.resources() != before);
+        let (domain, kinds) = furnish(&mut ending, &mut rng);
+        assert!(ending.resources() != before);
         for _ in 0..20 {
-            driven.receive(kinds[rng.next_u32() as usize % kinds.len()]);
-            driven.now += MILLISECOND;
-            driven.turn(|node, turn| node.timer(turn));
+            ending.receive(kinds[rng.next_u32() as usize % kinds.len()]);
+            ending.now += MILLISECOND;
+            ending.turn(|node, turn| node.timer(turn));
         }
         if round % 2 == 0 {
-            driven.run_all();
+            ending.run_all();
         }
-        driven.sent();
-        driven
+        ending.sent();
+        ending
             .turn(|node, turn| node.os(turn, witness).domain_terminate(domain))
             .expect_err("it is not below the witness");
-        driven.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)).unwrap();
-        assert_eq!(driven.resources(), before, "round {round}: everything that was the domain's is gone");
+        ending.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)).unwrap();
+        assert_eq!(ending.resources(), before, "round {round}: everything that was the domain's is gone");
         // Nothing reaches it any more, and others lose nothing.
         for kind in kinds {
-            driven.receive(kind);
+            ending.receive(kind);
         }
-        driven.run_all();
-        assert_eq!(driven.sent(), 0, "round {round}");
-        assert_eq!(driven.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)), Err(Error::Stale));
-        driven.receive(WITNESS);
-        driven.run_all();
-        assert_eq!(driven.sent(), 1, "round {round}: the witness goes on");
+        ending.run_all();
+        assert_eq!(ending.sent(), 0, "round {round}");
+        assert_eq!(ending.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)), Err(Error::Stale));
+        ending.receive(WITNESS);
+        ending.run_all();
+        assert_eq!(ending.sent(), 1, "round {round}: the witness goes on");
     }
 }
 
@@ -223,12 +220,12 @@ fn domains_that_end_while_packets_wait_for_the_cpu_leave_nothing() {
 
 #[test]
 fn what_the_nodes_own_environments_speak_is_nobodys_channel() {
-    let mut driven = Driven::new();
+    let mut ending = Ending::new();
     let keeper = Box::new(Keeper { out: None, kept: vec![] });
-    let (_, domain) = driven.turn(|node, _| node.attach("one", &role(), keeper)).unwrap();
+    let (_, domain) = ending.turn(|node, _| node.attach("one", &role(), keeper)).unwrap();
     let mut create = |kind: u16| {
         let spec = link("if0/anep", Some(kind));
-        driven.turn(move |node, turn| {
+        ending.turn(move |node, turn| {
             let mut os = node.os(turn, domain);
             (os.inchan_create(domain, &spec).err(), os.outchan_create(domain, &spec).err())
         })
@@ -278,20 +275,20 @@ impl Environment for Greedy {
 
 #[test]
 fn an_environment_of_the_process_is_told_of_the_overrun_that_its_own_function_causes() {
-    let mut driven = Driven::new();
+    let mut ending = Ending::new();
     let told = Arc::new(AtomicU64::new(0));
     let environment = Box::new(Greedy { pool: None, top: None, below: None, told: told.clone() });
     let role = Role {
         grants: Grants { events: 4, domains: 4, memory_bytes: 1 << 20, ..Grants::default() },
         ..(*Role::of_node()).clone()
     };
-    let (_, domain) = driven.turn(|node, _| node.attach("greedy", &role, environment)).unwrap();
-    driven.turn(|node, turn| node.os(turn, domain).event_schedule(domain, 1, 0)).unwrap();
-    driven.now += 2 * MILLISECOND;
-    driven.turn(|node, turn| node.timer(turn));
+    let (_, domain) = ending.turn(|node, _| node.attach("greedy", &role, environment)).unwrap();
+    ending.turn(|node, turn| node.os(turn, domain).event_schedule(domain, 1, 0)).unwrap();
+    ending.now += 2 * MILLISECOND;
+    ending.turn(|node, turn| node.timer(turn));
     assert_eq!(told.load(Ordering::Relaxed), 1);
     // It has obeyed: it lives beyond the deadline.
-    driven.now += 100 * MILLISECOND;
-    driven.turn(|node, turn| node.timer(turn));
-    assert_eq!(driven.node.living(vec![domain]), [domain]);
+    ending.now += 100 * MILLISECOND;
+    ending.turn(|node, turn| node.timer(turn));
+    assert_eq!(ending.driver.node.living(vec![domain]), [domain]);
 }

@@ -1,12 +1,12 @@
 //! Packets that wait for their domain's turn, in one node without sockets: datagrams come for the channels of domains with different roles, and an
 //! environment in the node's process takes them. What each domain gets, what is dropped, and what is left when one ends.
 
-use anode::code::run::Runtime;
 use anode::core::reason::Reason;
+use anode::driver::Driver;
 use anode::frame::{Frame, Link, PortId};
 use anode::node::hosts::Environment;
 use anode::node::paths::{QUEUE_MAX, WAITING_MAX};
-use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, EventId, InChanId, NetSpec, NodeOs, Upcall};
 use anode::schedule::Policy;
 use anode::topology::{Ceiling, Port, Routes};
@@ -44,9 +44,7 @@ impl Environment for Tell {
 }
 
 struct Bed {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     now: u64,
     tell: Sender<Came>,
     told: Receiver<Came>,
@@ -75,17 +73,16 @@ impl Bed {
         });
         node.set_scheduler(policy, 0);
         let (tell, told) = channel();
-        Bed { node, runtime: Runtime::default(), out: Output::default(), now: 1, tell, told }
+        Bed { driver: Driver::new(node), now: 1, tell, told }
     }
 
     fn domain(&mut self, grants: Grants) -> DomainId {
         let role = Role { grants, ..Role::anyone(Default::default()) };
-        self.node.attach("d", &role, Box::new(Tell(self.tell.clone()))).unwrap().1
+        self.driver.node.attach("d", &role, Box::new(Tell(self.tell.clone()))).unwrap().1
     }
 
     fn with<R>(&mut self, caller: DomainId, call: impl FnOnce(&mut dyn NodeOs) -> R) -> R {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        call(&mut self.node.os(&mut turn, caller))
+        self.driver.turn(self.now, |node, turn| call(&mut node.os(turn, caller)))
     }
 
     fn channel(&mut self, domain: DomainId, port: u16, buffers: u16) -> InChanId {
@@ -109,37 +106,33 @@ impl Bed {
         datagram.emit(&mut bytes[34..]).unwrap();
         let mut frame = Frame::from_bytes(&bytes);
         frame.port = PortId(0);
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
+        self.driver.receive(self.now, frame);
     }
 
     /// Runs the next packet at a cost, and says whose it was.
     fn run(&mut self, cost: impl Fn(DomainId) -> u64) -> Option<DomainId> {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        let ran = self.node.run_next(&mut turn)?;
+        let ran = self.driver.turn(self.now, |node, turn| node.run_next(turn))?;
         let domain = match self.told.try_recv() {
             Ok(Came::Packet(domain)) => domain,
             other => panic!("{other:?}"),
         };
         self.now += cost(domain);
-        self.node.ran(ran, cost(domain), self.now);
+        self.driver.node.ran(ran, cost(domain), self.now);
         Some(domain)
     }
 
     fn timer(&mut self, now: u64) -> Vec<Came> {
         self.now = now;
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.timer(&mut turn);
+        self.driver.turn(now, |node, turn| node.timer(turn));
         self.told.try_iter().collect()
     }
 
     fn end(&mut self, domain: DomainId) {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.end_domain(&mut turn, domain, true);
+        self.driver.turn(self.now, |node, turn| node.end_domain(turn, domain, true));
     }
 
     fn dropped(&self, reason: Reason) -> u64 {
-        self.node.drops().of(reason)
+        self.driver.node.drops().of(reason)
     }
 }
 
@@ -154,7 +147,7 @@ fn with_fifo_a_packet_runs_when_it_comes() {
     bed.channel(domain, 5000, 8);
     bed.feed(5000);
     assert_eq!(bed.told.try_recv(), Ok(Came::Packet(domain)));
-    assert!(!bed.node.has_work() && bed.run(|_| 1).is_none());
+    assert!(!bed.driver.node.has_work() && bed.run(|_| 1).is_none());
 }
 
 #[test]
@@ -172,10 +165,10 @@ fn domains_get_the_cpu_by_the_weight_of_their_roles() {
     for _ in 0..400 {
         bed.run(cost).unwrap();
     }
-    let [three, one] = [heavy, light].map(|domain| bed.node.usage(domain).unwrap().cpu_ns as f64);
+    let [three, one] = [heavy, light].map(|domain| bed.driver.node.usage(domain).unwrap().cpu_ns as f64);
     assert!((three / one / 3.0 - 1.0).abs() < 0.02, "{three} {one}");
     while bed.run(cost).is_some() {}
-    assert_eq!((bed.node.drops().total(), bed.node.has_work()), (0, false));
+    assert_eq!((bed.driver.node.drops().total(), bed.driver.node.has_work()), (0, false));
 }
 
 #[test]
@@ -192,18 +185,21 @@ fn a_flood_is_dropped_by_whose_it_is_and_leaves_room_for_others() {
     }
     let waiting: u64 = (12 * QUEUE_MAX) as u64 - bed.dropped(Reason::PathFull);
     assert!(waiting <= WAITING_MAX as u64, "{waiting}");
-    let longest = 2 * QUEUE_MAX as u64 - bed.node.usage(greedy[0]).unwrap().drops.of(Reason::PathFull);
+    let longest = 2 * QUEUE_MAX as u64 - bed.driver.node.usage(greedy[0]).unwrap().drops.of(Reason::PathFull);
     assert_eq!(longest, QUEUE_MAX as u64);
     (0..5).for_each(|_| bed.feed(6000));
-    let drops = |bed: &Bed| bed.node.usage(modest).unwrap().drops.of(Reason::PathFull);
+    let drops = |bed: &Bed| bed.driver.node.usage(modest).unwrap().drops.of(Reason::PathFull);
     assert_eq!(drops(&bed), 2, "of five, three are what the channel may have waiting");
     bed.with(modest, |os| os.inchan_destroy(small)).unwrap();
-    let mut turn = Turn { now: bed.now, runtime: &mut bed.runtime, out: &mut bed.out };
-    while let Some(ran) = bed.node.run_next(&mut turn) {
-        bed.node.ran(ran, 1000, turn.now);
+    while let Some(ran) = bed.driver.turn(bed.now, |node, turn| node.run_next(turn)) {
+        bed.driver.node.ran(ran, 1000, bed.now);
     }
     assert!(bed.told.try_iter().all(|came| came != Came::Packet(modest)));
-    assert_eq!((bed.dropped(Reason::PathEnded), bed.node.has_work()), (3, false), "nobody has a channel that is gone");
+    assert_eq!(
+        (bed.dropped(Reason::PathEnded), bed.driver.node.has_work()),
+        (3, false),
+        "nobody has a channel that is gone"
+    );
 }
 
 #[test]
@@ -243,11 +239,11 @@ fn deadlines_of_roles_are_kept_and_counted() {
     }
     bed.feed(5000);
     assert_eq!(bed.run(|_| 100), Some(timed));
-    assert_eq!(bed.node.missed_deadlines(timed), 0);
+    assert_eq!(bed.driver.node.missed_deadlines(timed), 0);
     bed.now += 10 * MS;
     bed.feed(5000);
     assert_eq!(bed.run(|_| 5 * MS), Some(timed));
-    assert_eq!(bed.node.missed_deadlines(timed), 1);
+    assert_eq!(bed.driver.node.missed_deadlines(timed), 1);
     assert_eq!(bed.run(|_| 100), Some(other));
 }
 
@@ -260,13 +256,13 @@ fn another_scheduler_takes_over_what_waits() {
         (0..5).for_each(|_| bed.feed(5000 + at as u16));
     }
     for policy in [Policy::Edf, Policy::Fifo, Policy::Bert] {
-        bed.node.set_scheduler(policy, bed.now);
-        assert_eq!(bed.node.scheduler(), policy);
+        bed.driver.node.set_scheduler(policy, bed.now);
+        assert_eq!(bed.driver.node.scheduler(), policy);
         bed.run(|_| 1000).unwrap();
         bed.feed(5001);
     }
     let ran = std::iter::from_fn(|| bed.run(|_| 1000)).count();
-    assert_eq!((ran, bed.node.drops().total()), (10, 0));
+    assert_eq!((ran, bed.driver.node.drops().total()), (10, 0));
 }
 
 #[test]
@@ -277,7 +273,7 @@ fn events_come_at_their_time_to_their_domain_and_end_with_it() {
     let first = bed.with(one, |os| schedule(os, one, 5, 7)).unwrap();
     let later = bed.with(one, |os| schedule(os, one, 50, 8)).unwrap();
     bed.with(two, |os| schedule(os, two, 60, 9)).unwrap();
-    assert!(bed.node.next_timer() <= 6 * MS);
+    assert!(bed.driver.node.next_timer() <= 6 * MS);
     assert_eq!(bed.timer(5 * MS), []);
     assert_eq!(bed.timer(6 * MS), [Came::Event(one, first, 7)]);
     assert_eq!(bed.with(two, |os| os.event_cancel(later)), Err(Error::Denied));

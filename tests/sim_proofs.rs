@@ -3,13 +3,13 @@
 #[path = "sim/guests.rs"]
 mod guests;
 
-use anode::code::run::Runtime;
 use anode::core::reason::Reason;
+use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::entry::FRAME_STEPS;
 use anode::node::hosts::Environment;
 use anode::node::proofs::{Demands, Guard, NeighbourKey};
-use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::sim::{Carries, Line, Network, SECOND, Shape, Simulation};
 use anode::topology::{Neighbour, NextHop, Port, Routes};
@@ -119,9 +119,7 @@ impl Environment for Taken {
 
 /// A node with one overlay port and one neighbour, that sends by a channel and takes what comes by one.
 struct Side {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
+    driver: Driver,
     now: u64,
     taken: Taken,
     domain: DomainId,
@@ -151,7 +149,7 @@ impl Side {
             seed: 1,
             kernel: false,
         };
-        let (mut node, mut runtime, mut out) = (Node::new(config), Runtime::default(), Output::default());
+        let mut node = Node::new(config);
         let key = |(id, secret): &(u32, u8)| NeighbourKey {
             port: PortId(0),
             addr: addr(other),
@@ -166,31 +164,32 @@ impl Side {
         let taken = Taken::default();
         let (_, domain) = node.attach("side", &role, Box::new(taken.clone())).unwrap();
         let spec = ChanSpec { protocol: "if0/anep".into(), address: "type 300".into(), ..ChanSpec::default() };
-        let mut turn = Turn { now: 0, runtime: &mut runtime, out: &mut out };
-        let mut os = node.os(&mut turn, domain);
-        os.inchan_create(domain, &spec).unwrap();
-        let channel = os.outchan_create(domain, &spec).unwrap();
-        Side { node, runtime, out, now: 0, taken, domain, channel, other: addr(other) }
+        let mut driver = Driver::new(node);
+        let channel = driver.turn(0, |node, turn| {
+            let mut os = node.os(turn, domain);
+            os.inchan_create(domain, &spec).unwrap();
+            os.outchan_create(domain, &spec).unwrap()
+        });
+        Side { driver, now: 0, taken, domain, channel, other: addr(other) }
     }
 
     /// What goes out when this is sent.
     fn send(&mut self, payload: &[u8]) -> Vec<u8> {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        let mut os = self.node.os(&mut turn, self.domain);
-        os.outchan_send(self.channel, Some((self.other, 0)), Frame::from_bytes(payload))
-            .map_err(|(_, error)| error)
-            .unwrap();
-        self.out.frames.pop().unwrap().bytes().to_vec()
+        let (domain, channel, other) = (self.domain, self.channel, Some((self.other, 0)));
+        let frame = Frame::from_bytes(payload);
+        let sent = self.driver.turn(self.now, |node, turn| node.os(turn, domain).outchan_send(channel, other, frame));
+        sent.map_err(|(_, error)| error).unwrap();
+        self.driver.out.frames.pop().unwrap().bytes().to_vec()
     }
 
     /// Takes a frame in; gives what the environment got of it, and the reason of a drop.
     fn receive(&mut self, bytes: &[u8]) -> (Option<(bool, Vec<u8>)>, Option<Reason>) {
-        let before = self.node.drops().clone();
+        let before = self.driver.node.drops().clone();
         let mut frame = Frame::from_bytes(bytes);
         (frame.port, frame.peer, frame.authenticated) = (PortId(0), PeerId(0), true);
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
-        let reason = Reason::ALL.iter().copied().find(|reason| self.node.drops().of(*reason) > before.of(*reason));
+        self.driver.receive(self.now, frame);
+        let reason =
+            Reason::ALL.iter().copied().find(|reason| self.driver.node.drops().of(*reason) > before.of(*reason));
         (self.taken.0.lock().unwrap().pop(), reason)
     }
 }

@@ -6,11 +6,12 @@
 
 use anode::apps::{Attached, Error, Received};
 use anode::code::bundle::Bundle;
+use anode::code::run::Program;
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::code::run::{Program, Runtime};
 use anode::core::reason::Reason;
+use anode::driver::{Driven, Driver, Outside};
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Delivery, Effect, Node, NodeConfig, Sizes, Turn};
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::trust::Roles;
 use anode::trust::limits::Limits;
@@ -40,7 +41,7 @@ pub struct Carried {
 }
 
 struct Place {
-    node: Node,
+    driver: Driver,
     store: HashMap<Digest, Arc<[u8]>>,
     /// By port: the node at the other end, and its port there.
     far: Vec<(usize, PortId)>,
@@ -54,10 +55,45 @@ struct Arrival {
     bytes: Vec<u8>,
 }
 
+/// What is around a node: its store answers at once, and every code is compiled once for all nodes.
+struct Around<'a> {
+    store: &'a mut HashMap<Digest, Arc<[u8]>>,
+    compiler: &'a Compiler,
+    compiled: &'a mut HashMap<Digest, Program>,
+    frames: Vec<Frame>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Outside for Around<'_> {
+    fn send(&mut self, _: &mut Driven<'_>, frame: Frame) {
+        self.frames.push(frame);
+    }
+
+    fn deliver(&mut self, _: &mut Driven<'_>, delivery: Delivery) {
+        self.deliveries.push(delivery);
+    }
+
+    fn effect(&mut self, Driven { node, turn }: &mut Driven<'_>, effect: Effect) {
+        match effect {
+            Effect::LookUp(digest) => node.found(turn, digest, self.store.get(&digest).cloned()),
+            Effect::Store(bytes) => drop(self.store.insert(Digest::of(&bytes), bytes)),
+            Effect::Prepare(prepare) => {
+                let compile = || prepare.carry_out(self.compiler).unwrap();
+                let compiled = self.compiled.entry(Digest::of(&prepare.bytes)).or_insert_with(compile);
+                node.prepared(turn, prepare.code, Ok(compiled.clone()));
+            }
+            // Nothing is signed here.
+            Effect::Kernel(_)
+            | Effect::Channel { .. }
+            | Effect::Plan(..)
+            | Effect::Authorise(..)
+            | Effect::Revoke(..) => {}
+        }
+    }
+}
+
 pub struct Net {
     places: Vec<Place>,
-    runtime: Runtime,
-    out: Output,
     compiler: Compiler,
     compiled: HashMap<Digest, Program>,
     now: u64,
@@ -91,8 +127,6 @@ pub fn net_with(links: &[(usize, usize)], limits: Limits) -> Shared {
     let places = (0..count).map(|index| place(index, &far, limits)).collect();
     Rc::new(RefCell::new(Net {
         places,
-        runtime: Runtime::default(),
-        out: Output::default(),
         compiler: Compiler::new(Backstop::FuelOnly).unwrap(),
         compiled: HashMap::new(),
         now: 1_000_000_000,
@@ -132,7 +166,7 @@ fn place(index: usize, far: &[Vec<(usize, PortId)>], limits: Limits) -> Place {
     };
     // Clocks differ by hours, so nothing can work by comparing them.
     let clock_ahead = (index as u64 * 7919 % 13) * 3_600_000_000_000;
-    Place { node: Node::new(config), store: HashMap::new(), far: far[index].clone(), clock_ahead }
+    Place { driver: Driver::new(Node::new(config)), store: HashMap::new(), far: far[index].clone(), clock_ahead }
 }
 
 /// Shortest paths; of two, the one by the port that comes first.
@@ -170,23 +204,23 @@ impl Net {
 
     /// An application at `port` of a node that answers each capsule by itself.
     pub fn serve(&mut self, node: usize, port: u16, handler: Handler) {
-        assert!(self.places[node].node.open(port));
+        assert!(self.places[node].driver.node.open(port));
         self.handlers.insert((node, port), handler);
     }
 
     /// Drops of a node under a reason.
     pub fn drops(&self, node: usize, reason: Reason) -> u64 {
-        self.places[node].node.drops().of(reason)
+        self.places[node].driver.node.drops().of(reason)
     }
 
     /// What a node's code has logged: (tag, value).
     pub fn log(&self, node: usize) -> Vec<(u32, u64)> {
-        self.places[node].node.log().iter().map(|line| (line.tag, line.value)).collect()
+        self.places[node].driver.node.log().iter().map(|line| (line.tag, line.value)).collect()
     }
 
     /// Soft-state entries that all code of a node holds.
     pub fn state_entries(&self, node: usize) -> u32 {
-        let status = self.places[node].node.status();
+        let status = self.places[node].driver.node.status();
         status.codes.iter().filter_map(|code| Some(code.usage.as_ref()?.state_entries)).sum()
     }
 
@@ -198,7 +232,7 @@ impl Net {
 
     /// Handles what comes next, if that is before `end`; else it is `end`.
     fn step(&mut self, end: u64) -> bool {
-        let timers = self.places.iter().map(|place| place.node.next_timer().saturating_sub(place.clock_ahead));
+        let timers = self.places.iter().map(|place| place.driver.node.next_timer().saturating_sub(place.clock_ahead));
         let (timer_at, timer_node) = timers.enumerate().map(|(node, at)| (at, node)).min().unwrap();
         let frame_at = self.queue.keys().next().map_or(u64::MAX, |(at, _)| *at);
         let next = timer_at.min(frame_at);
@@ -220,12 +254,13 @@ impl Net {
 
     /// One call into a node, and everything that follows from it at once.
     fn turn<R>(&mut self, index: usize, call: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
-        let place = &mut self.places[index];
-        let now = self.now + place.clock_ahead;
-        let result = call(&mut place.node, &mut Turn { now, runtime: &mut self.runtime, out: &mut self.out });
-        let frames: Vec<Frame> = self.out.frames.drain(..).collect();
-        let deliveries: Vec<_> = self.out.deliveries.drain(..).collect();
-        let effects: Vec<Effect> = self.out.effects.drain(..).collect();
+        let Place { driver, store, clock_ahead, .. } = &mut self.places[index];
+        let now = self.now + *clock_ahead;
+        let result = driver.turn(now, call);
+        let (compiler, compiled) = (&self.compiler, &mut self.compiled);
+        let mut around = Around { store, compiler, compiled, frames: vec![], deliveries: vec![] };
+        driver.settle(now, &mut around);
+        let Around { frames, deliveries, .. } = around;
         for frame in frames {
             self.carry(index, frame);
         }
@@ -243,37 +278,7 @@ impl Net {
                 None => self.inbox.entry((index, delivery.port)).or_default().push_back(received),
             }
         }
-        for effect in effects {
-            self.effect(index, effect);
-        }
         result
-    }
-
-    fn effect(&mut self, index: usize, effect: Effect) {
-        match effect {
-            Effect::LookUp(digest) => {
-                let found = self.places[index].store.get(&digest).cloned();
-                self.turn(index, |node, turn| node.found(turn, digest, found));
-            }
-            Effect::Store(bytes) => {
-                self.places[index].store.insert(Digest::of(&bytes), bytes);
-            }
-            // Nothing is signed here.
-            Effect::Kernel(_)
-            | Effect::Channel { .. }
-            | Effect::Plan(..)
-            | Effect::Authorise(..)
-            | Effect::Revoke(..) => {}
-            Effect::Prepare(prepare) => {
-                let digest = Digest::of(&prepare.bytes);
-                if !self.compiled.contains_key(&digest) {
-                    let compiled = prepare.carry_out(&self.compiler).unwrap();
-                    self.compiled.insert(digest, compiled);
-                }
-                let compiled = self.compiled[&digest].clone();
-                self.turn(index, |node, turn| node.prepared(turn, prepare.code, Ok(compiled)));
-            }
-        }
     }
 
     fn carry(&mut self, from: usize, frame: Frame) {
@@ -311,13 +316,13 @@ pub struct Attachment {
 
 /// Attaches an application to `port` of a node.
 pub fn attach(net: &Shared, node: usize, port: u16) -> Attachment {
-    assert!(net.borrow_mut().places[node].node.open(port), "the port is free");
+    assert!(net.borrow_mut().places[node].driver.node.open(port), "the port is free");
     Attachment { net: net.clone(), node, port }
 }
 
 /// As [`attach`], to a port that this test has attached before.
 pub fn attach_again(net: &Shared, node: usize, port: u16) -> Attachment {
-    net.borrow_mut().places[node].node.open(port);
+    net.borrow_mut().places[node].driver.node.open(port);
     Attachment { net: net.clone(), node, port }
 }
 

@@ -2,12 +2,12 @@
 //! own. Environments in the process take what comes for their domains.
 #![allow(dead_code)]
 
-use anode::code::run::Runtime;
 use anode::core::domain::Usage;
+use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::hosts::Environment;
 use anode::node::paths::Round;
-use anode::node::{Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Node, NodeConfig, Sizes, Turn};
 use anode::nodeos::interface::{ChanSpec, DomainId, InChanId, NetSpec, NodeOs};
 use anode::schedule::Policy;
 use anode::topology::{Ceiling, Port, Routes};
@@ -36,9 +36,7 @@ pub struct Source {
 
 /// The node.
 pub struct Bed {
-    pub node: Node,
-    pub runtime: Runtime,
-    pub out: Output,
+    pub driver: Driver,
     pub now: u64,
     ring: VecDeque<u16>,
     /// Frames that found the ring full.
@@ -71,18 +69,16 @@ impl Bed {
             kernel,
         });
         node.set_scheduler(policy, 0);
-        let (runtime, out) = (Runtime::default(), Output::default());
-        Bed { node, runtime, out, now: 1, ring: VecDeque::new(), overrun: 0 }
+        Bed { driver: Driver::new(node), now: 1, ring: VecDeque::new(), overrun: 0 }
     }
 
     pub fn turn<R>(&mut self, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        work(&mut self.node, &mut turn)
+        self.driver.turn(self.now, work)
     }
 
     /// A domain in a role, run by an environment of its own.
     pub fn domain(&mut self, role: &Role, environment: Box<dyn Environment>) -> DomainId {
-        self.node.attach("d", role, environment).unwrap().1
+        self.driver.node.attach("d", role, environment).unwrap().1
     }
 
     pub fn os<R>(&mut self, caller: DomainId, call: impl FnOnce(&mut dyn NodeOs) -> R) -> R {
@@ -97,7 +93,7 @@ impl Bed {
     }
 
     pub fn usage(&self, domain: DomainId) -> Option<Usage> {
-        self.node.usage(domain)
+        self.driver.node.usage(domain)
     }
 
     /// A datagram comes in by the first port and is taken in at once.
@@ -135,22 +131,20 @@ impl Bed {
             self.turn(|node, turn| node.receive_all(turn, &mut frames));
             self.now += count as u64 * INTAKE;
             let received = self.now - began;
-            self.node.received(count, received);
+            self.driver.node.received(count, received);
             let mut round = Round::behind(received, !self.ring.is_empty());
             let mut ran_any = count > 0;
             while let Some(ran) = self.turn(|node, turn| node.run_next(turn)) {
                 let cost = costs.get(&ran.domain()).copied().unwrap_or(INTAKE);
                 self.now += cost;
-                self.node.ran(ran, cost, self.now);
+                self.driver.node.ran(ran, cost, self.now);
                 ran_any = true;
                 if !round.goes_on(1, cost) {
                     break;
                 }
             }
-            if self.now >= self.node.next_timer() {
-                self.turn(|node, turn| node.timer(turn));
-            }
-            self.out.frames.clear();
+            self.driver.timer_if_due(self.now);
+            self.driver.out.frames.clear();
             if !ran_any {
                 self.now = sources.iter().map(|source| source.next).min().unwrap_or(until).max(self.now + 1);
             }

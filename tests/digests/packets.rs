@@ -6,18 +6,18 @@
 
 use crate::guests;
 use anode::code::bundle::Bundle;
-use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::driver::{Driver, Supply};
 use anode::ee::plan::Config;
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Node, NodeConfig, Sizes};
 use anode::topology::{Neighbour, NextHop, Port, Routes};
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, Prefix, anep, arp, capsule, fetch, ipv4, udp};
 use plan::packet::{Header, Packet};
 use plan::value::{Host, Value};
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/digests/packets.json");
@@ -35,11 +35,8 @@ const APP: u16 = 5;
 type Given = Vec<(u16, Vec<u8>)>;
 
 struct Bed {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
-    compiler: Compiler,
-    store: HashMap<Digest, Arc<[u8]>>,
+    driver: Driver,
+    supply: Supply,
 }
 
 impl Bed {
@@ -69,32 +66,21 @@ impl Bed {
         });
         node.open(APP);
         node.speak_plan(Config::default());
-        let objects = codes.iter().flat_map(Bundle::objects);
-        let store = objects.map(|object| (Digest::of(object), object.clone())).collect();
-        let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
-        Bed { node, runtime: Runtime::default(), out: Output::default(), compiler, store }
+        let mut supply = Supply::new(Compiler::new(Backstop::FuelOnly).unwrap());
+        codes.iter().for_each(|code| supply.add(code));
+        Bed { driver: Driver::new(node), supply }
     }
 
     fn receive(&mut self, now: u64, port: u16, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
         (frame.port, frame.peer) = (PortId(port), if port == 2 { PeerId::NONE } else { PeerId(0) });
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
-        while let Some(effect) = self.out.effects.pop() {
-            let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
-                }
-                _ => {}
-            }
-        }
+        self.driver.receive(now, frame);
+        self.driver.answer(now, &mut self.supply);
     }
 
     fn counters(&self) -> BTreeMap<String, u64> {
         let mut counters = BTreeMap::new();
-        flatten("", &serde_json::to_value(self.node.status()).unwrap(), &mut counters);
+        flatten("", &serde_json::to_value(self.driver.node.status()).unwrap(), &mut counters);
         counters
     }
 
@@ -109,10 +95,15 @@ impl Bed {
             let then = before.get(&name).copied().unwrap_or(0);
             (now != then).then(|| (name, json!(now as i64 - then as i64)))
         });
-        let frames =
-            self.out.frames.iter().map(|frame| json!({"port": frame.port.0, "bytes": hex::encode(frame.bytes())}));
-        let told = self.out.told.iter().map(|(port, message)| json!({"port": port, "bytes": hex::encode(message)}));
-        let deliveries = self.out.deliveries.iter();
+        let frames = self
+            .driver
+            .out
+            .frames
+            .iter()
+            .map(|frame| json!({"port": frame.port.0, "bytes": hex::encode(frame.bytes())}));
+        let told =
+            self.driver.out.told.iter().map(|(port, message)| json!({"port": port, "bytes": hex::encode(message)}));
+        let deliveries = self.driver.out.deliveries.iter();
         let deliveries = deliveries.map(|got| json!({"port": got.port, "bytes": hex::encode(got.frame.bytes())}));
         json!({
             "in": given.iter().map(|(port, bytes)| json!({"port": port, "bytes": hex::encode(bytes)})).collect::<Vec<_>>(),

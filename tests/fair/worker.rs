@@ -2,11 +2,11 @@
 #![allow(dead_code)]
 
 use anode::code::bundle::{Bundle, Kind};
-use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::driver::{Driven, Driver, Outside, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::paths::Round;
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Effect, Node, NodeConfig, Sizes, Turn};
 use anode::schedule::Policy;
 use anode::topology::{Neighbour, NextHop, Port, Routes};
 use anode::wire::ethernet::{self, Mac, ethertype};
@@ -62,14 +62,11 @@ impl Sender {
 }
 
 pub struct Worker {
-    pub node: Node,
-    runtime: Runtime,
-    out: Output,
+    pub driver: Driver,
     now: u64,
     sockets: Vec<VecDeque<Frame>>,
     names: HashMap<Code, Digest>,
-    store: HashMap<Digest, Arc<[u8]>>,
-    compiler: Compiler,
+    supply: Supply,
     /// Frames that found their socket full.
     pub overrun: u64,
     sent_on: HashMap<u16, u64>,
@@ -77,6 +74,28 @@ pub struct Worker {
     strangers: u16,
     /// How often hot code was to be compiled again, for which there is no compiler.
     pub tried: u64,
+}
+
+/// Counts what leaves, and has no compiler any more.
+struct Leaving<'a> {
+    sent_on: &'a mut HashMap<u16, u64>,
+    tried: &'a mut u64,
+}
+
+impl Outside for Leaving<'_> {
+    fn send(&mut self, driven: &mut Driven<'_>, frame: Frame) {
+        let bytes = frame.bytes();
+        let who = bytes.get(bytes.len() - 2..).and_then(|end| end.first_chunk()).map(|end| u16::from_be_bytes(*end));
+        *self.sent_on.entry(who.unwrap_or(0)).or_default() += 1;
+        driven.turn.out.pool.give(frame);
+    }
+
+    fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
+        if let Effect::Prepare(prepare) = effect {
+            *self.tried += 1;
+            driven.node.unprepared(&mut driven.turn, prepare.code);
+        }
+    }
 }
 
 /// An ANEP packet to where all go, in UDP, IPv4 and Ethernet.
@@ -150,14 +169,11 @@ impl Worker {
         });
         node.set_scheduler(policy, 0);
         let mut worker = Worker {
-            node,
-            runtime: Runtime::default(),
-            out: Output::default(),
+            driver: Driver::new(node),
             now: 1,
             sockets: (0..4).map(|_| VecDeque::new()).collect(),
             names: HashMap::new(),
-            store: HashMap::new(),
-            compiler: Compiler::new(Backstop::Ticker).unwrap(),
+            supply: Supply::new(Compiler::new(Backstop::Ticker).unwrap()),
             overrun: 0,
             sent_on: HashMap::new(),
             strangers: 0,
@@ -174,22 +190,15 @@ impl Worker {
         }
         let number = if let Code::Own(number) = code { number + 1 } else { 0 };
         let bundle = Bundle::build("fair", 8, &[(Kind::Wasm, module(number).into())], None).unwrap();
-        self.store.extend(bundle.objects().map(|object| (Digest::of(object), object.clone())));
+        self.supply.add(&bundle);
         self.names.insert(code, bundle.name());
         let bytes = self.capsule(code, false, Addr::UNSPECIFIED);
         self.turn(|node, turn| node.inject(turn, Frame::from_bytes(&bytes[anep::HEADER..]))).unwrap();
-        while let Some(effect) = self.out.effects.pop() {
-            let (store, compiler) = (self.store.clone(), self.compiler.clone());
-            self.turn(|node, turn| match effect {
-                Effect::LookUp(digest) => node.found(turn, digest, store.get(&digest).cloned()),
-                Effect::Prepare(prepare) => node.prepared(turn, prepare.code, prepare.carry_out(&compiler)),
-                _ => {}
-            });
-        }
+        self.driver.answer(self.now, &mut self.supply);
         while let Some(ran) = self.turn(|node, turn| node.run_next(turn)) {
-            self.node.ran(ran, 1, 1);
+            self.driver.node.ran(ran, 1, 1);
         }
-        self.out.frames.clear();
+        self.driver.out.frames.clear();
     }
 
     fn capsule(&self, code: Code, loops: bool, from: Addr) -> Vec<u8> {
@@ -214,8 +223,7 @@ impl Worker {
     }
 
     pub fn turn<R>(&mut self, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        work(&mut self.node, &mut turn)
+        self.driver.turn(self.now, work)
     }
 
     /// Packets of a neighbour's that went on.
@@ -234,10 +242,8 @@ impl Worker {
             }
             self.run(received);
             self.count_sent();
-            if self.now >= self.node.next_timer() {
-                self.turn(|node, turn| node.timer(turn));
-            }
-            if received == 0 && !self.node.has_work() {
+            self.driver.timer_if_due(self.now);
+            if received == 0 && !self.driver.node.has_work() {
                 self.now = senders.iter().map(|sender| sender.next).min().unwrap_or(until).max(self.now + 1);
             }
         }
@@ -253,7 +259,7 @@ impl Worker {
         let mut turns = Vec::new();
         while let Some(ran) = self.turn(|node, turn| node.run_turn(turn)) {
             turns.push(ran.packets());
-            self.node.ran(ran, RUN, self.now);
+            self.driver.node.ran(ran, RUN, self.now);
         }
         turns
     }
@@ -269,7 +275,7 @@ impl Worker {
         self.turn(|node, turn| node.receive_all(turn, &mut frames));
         let cost = count as u64 * INTAKE + self.steps_at_once() - before;
         self.now += cost;
-        self.node.received(count, cost);
+        self.driver.node.received(count, cost);
         cost
     }
 
@@ -279,7 +285,7 @@ impl Worker {
             let packets = ran.packets();
             let cost = RUN * u64::from(packets) + ran.steps;
             self.now += cost;
-            self.node.ran(ran, cost, self.now);
+            self.driver.node.ran(ran, cost, self.now);
             if !round.goes_on(packets, cost) {
                 break;
             }
@@ -288,28 +294,15 @@ impl Worker {
 
     /// Steps that code has taken so far, where it runs when a packet comes.
     fn steps_at_once(&self) -> u64 {
-        if self.node.scheduler() != Policy::Fifo {
+        if self.driver.node.scheduler() != Policy::Fifo {
             return 0;
         }
-        self.node.domain_tree().iter().map(|domain| domain.usage.steps).sum()
+        self.driver.node.domain_tree().iter().map(|domain| domain.usage.steps).sum()
     }
 
     /// Which neighbour a packet is of is in its last octet but one, which nothing looks at.
     fn count_sent(&mut self) {
-        for frame in self.out.frames.drain(..) {
-            let bytes = frame.bytes();
-            let who =
-                bytes.get(bytes.len() - 2..).and_then(|end| end.first_chunk()).map(|end| u16::from_be_bytes(*end));
-            *self.sent_on.entry(who.unwrap_or(0)).or_default() += 1;
-            self.out.pool.give(frame);
-        }
-        self.out.deliveries.clear();
-        for effect in std::mem::take(&mut self.out.effects) {
-            if let Effect::Prepare(prepare) = effect {
-                self.tried += 1;
-                self.turn(|node, turn| node.unprepared(turn, prepare.code));
-            }
-        }
+        self.driver.settle(self.now, &mut Leaving { sent_on: &mut self.sent_on, tried: &mut self.tried });
     }
 
     /// What has come meanwhile is in its port's socket, as far as that has room.
@@ -345,7 +338,7 @@ impl Worker {
         if sender.from == LINK {
             bytes = native(from, &bytes);
         }
-        let mut frame = self.out.pool.take();
+        let mut frame = self.driver.out.pool.take();
         frame.fill(&bytes);
         (frame.port, frame.peer) = (PortId(port), peer);
         frame

@@ -2,15 +2,14 @@
 #![allow(dead_code)]
 
 use anode::code::bundle::Bundle;
-use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::reason::{Drops, Reason};
 use anode::core::state_store::{SharedState, Value};
+use anode::driver::{Driver, Outside, Supply};
 use anode::frame::{Frame, PeerId, PortId};
-use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Output, Shared, Turn};
+use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Shared, Turn};
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, arp, icmp, ipv6};
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 /// What came of frames and of time: all that leaves a node, and its drops.
@@ -29,11 +28,8 @@ pub type Hosts = &'static [(u16, Addr, Mac)];
 
 /// One user half.
 pub struct User {
-    node: Node,
-    runtime: Runtime,
-    out: Output,
-    compiler: Compiler,
-    store: HashMap<Digest, Arc<[u8]>>,
+    driver: Driver,
+    supply: Supply,
     hosts: Hosts,
     /// The port's own link addresses.
     macs: [Mac; 2],
@@ -67,11 +63,8 @@ impl User {
         let node = Node::new(config);
         let drops = node.drops().clone();
         User {
-            node,
-            runtime: Runtime::default(),
-            out: Output::default(),
-            compiler: Compiler::new(Backstop::FuelOnly).unwrap(),
-            store: HashMap::new(),
+            driver: Driver::new(node),
+            supply: Supply::new(Compiler::new(Backstop::FuelOnly).unwrap()),
             hosts,
             macs,
             neighbours: None,
@@ -84,21 +77,19 @@ impl User {
 
     /// Puts the objects of a bundle into the store.
     pub fn keep(&mut self, bundle: &Bundle) {
-        for object in bundle.objects() {
-            self.store.insert(Digest::of(object), object.clone());
-        }
+        self.supply.add(bundle);
     }
 
     /// Opens application ports.
     pub fn open(&mut self, ports: &[u16]) {
         for port in ports {
-            assert!(self.node.open(*port));
+            assert!(self.driver.node.open(*port));
         }
     }
 
     /// Lets somebody work with the node.
     pub fn control<R>(&mut self, now: u64, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
-        let done = work(&mut self.node, &mut Turn { now, runtime: &mut self.runtime, out: &mut self.out });
+        let done = self.driver.turn(now, work);
         self.settle(now);
         done
     }
@@ -107,36 +98,36 @@ impl User {
     pub fn put(&mut self, now: u64, port: u16, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
         (frame.port, frame.peer) = (PortId(port), PeerId::NONE);
-        self.node.receive(&mut Turn { now, runtime: &mut self.runtime, out: &mut self.out }, frame);
+        self.driver.receive(now, frame);
         self.settle(now);
     }
 
     /// Time goes on.
     pub fn timer(&mut self, now: u64) {
-        self.node.timer(&mut Turn { now, runtime: &mut self.runtime, out: &mut self.out });
+        self.driver.turn(now, |node, turn| node.timer(turn));
         self.settle(now);
     }
 
     /// The kernel half has heard neighbours.
     pub fn heard(&mut self, now: u64, list: &[(u16, Addr)]) {
         let list: Vec<_> = list.iter().map(|(port, addr)| (PortId(*port), *addr)).collect();
-        self.node.heard(now, &list);
+        self.driver.node.heard(now, &list);
     }
 
     /// Whether a neighbour is known.
     pub fn knows(&self, addr: Addr) -> bool {
-        self.node.status().neighbours.iter().any(|known| known.addr == addr)
+        self.driver.node.status().neighbours.iter().any(|known| known.addr == addr)
     }
 
     /// What the kernel half made of a code.
     pub fn linked(&mut self, now: u64, code: Digest, result: Linked) {
-        self.node.linked(&mut Turn { now, runtime: &mut self.runtime, out: &mut self.out }, code, result);
-        self.out.effects.clear();
+        self.driver.turn(now, |node, turn| node.linked(turn, code, result));
+        self.driver.out.effects.clear();
     }
 
     /// What came of it all since the last call.
     pub fn take(&mut self) -> Went {
-        let (before, after) = (self.drops.clone(), self.node.drops().clone());
+        let (before, after) = (self.drops.clone(), self.driver.node.drops().clone());
         let moved = |reason: &Reason| {
             let count = after.of(*reason) - before.of(*reason);
             (count > 0).then_some((*reason, count))
@@ -159,21 +150,19 @@ impl User {
 
     /// What code has written into the log: tag and value.
     pub fn log(&self) -> Vec<(u32, u64)> {
-        self.node.log().into_iter().map(|line| (line.tag, line.value)).collect()
+        self.driver.node.log().into_iter().map(|line| (line.tag, line.value)).collect()
     }
 
     /// What the domain of a code has used.
     pub fn usage(&self, code: Digest) -> Option<anode::core::domain::Usage> {
         let name = code.to_string();
-        self.node.status().codes.into_iter().find(|known| known.name == name)?.usage
+        self.driver.node.status().codes.into_iter().find(|known| known.name == name)?.usage
     }
 
     /// Carries effects out and answers questions until there are none.
     fn settle(&mut self, now: u64) {
         loop {
-            while let Some(effect) = self.out.effects.pop() {
-                self.carry_out(now, effect);
-            }
+            self.carry_out(now);
             let questions: Vec<_> = self.sort_frames();
             if questions.is_empty() {
                 break;
@@ -182,38 +171,28 @@ impl User {
                 if let Some(answer) = self.answer(port, asked) {
                     let mut frame = Frame::from_bytes(&answer);
                     (frame.port, frame.peer) = (PortId(port), PeerId::NONE);
-                    self.node.receive(&mut Turn { now, runtime: &mut self.runtime, out: &mut self.out }, frame);
+                    self.driver.receive(now, frame);
                 }
             }
         }
-        let deliveries = self.out.deliveries.drain(..);
+        let deliveries = self.driver.out.deliveries.drain(..);
         self.went.deliveries.extend(deliveries.map(|delivery| (delivery.port, delivery.frame.bytes().to_vec())));
     }
 
-    fn carry_out(&mut self, now: u64, effect: Effect) {
-        let mut turn = Turn { now, runtime: &mut self.runtime, out: &mut self.out };
-        match effect {
-            Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-            Effect::Prepare(prepare) => {
-                let compiled = prepare.carry_out(&self.compiler);
-                self.node.prepared(&mut turn, prepare.code, compiled);
-            }
-            Effect::Kernel(KernelOrder::Neighbours(list)) => self.neighbours = Some(list),
-            Effect::Kernel(KernelOrder::Links(links)) => self.links.push(links),
-            Effect::Kernel(KernelOrder::Unlink(code)) => self.unlinked.push(code),
-            Effect::Kernel(_)
-            | Effect::Channel { .. }
-            | Effect::Plan(..)
-            | Effect::Store(_)
-            | Effect::Authorise(..)
-            | Effect::Revoke(..) => {}
-        }
+    fn carry_out(&mut self, now: u64) {
+        let User { driver, supply, neighbours, links, unlinked, .. } = self;
+        driver.answer_by(now, |driven, effect| match effect {
+            Effect::Kernel(KernelOrder::Neighbours(list)) => *neighbours = Some(list),
+            Effect::Kernel(KernelOrder::Links(wanted)) => links.push(wanted),
+            Effect::Kernel(KernelOrder::Unlink(code)) => unlinked.push(code),
+            other => supply.effect(driven, other),
+        });
     }
 
     /// Takes the frames that leave, and gives the questions among them: port, and whom they are after.
     fn sort_frames(&mut self) -> Vec<(u16, Addr)> {
         let mut questions = vec![];
-        for frame in self.out.frames.drain(..) {
+        for frame in self.driver.out.frames.drain(..) {
             let (port, bytes) = (frame.port.0, frame.bytes());
             let parsed = ethernet::Frame::new_checked(bytes).unwrap();
             let payload = parsed.payload();

@@ -2,14 +2,13 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use anode::code::bundle::{Bundle, Kind};
-use anode::code::run::Runtime;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::reason::Reason;
+use anode::driver::{Driven, Driver, Outside, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::{Effect, Node, NodeConfig, Output, Sizes, Turn};
+use anode::node::{Effect, Node, NodeConfig, Sizes};
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub const HERE: Addr = Addr::v4([10, 0, 0, 2]);
@@ -22,11 +21,8 @@ const MAC: ethernet::Mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
 
 /// A node between two neighbours, its store, and all that came out of it.
 pub struct Bench {
-    pub node: Node,
-    pub runtime: Runtime,
-    pub out: Output,
-    pub compiler: Compiler,
-    pub store: HashMap<Digest, Arc<[u8]>>,
+    pub driver: Driver,
+    pub supply: Supply,
     pub now: u64,
 }
 
@@ -59,17 +55,14 @@ impl Bench {
             kernel: false,
         });
         let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
-        let (runtime, out) = (Runtime::default(), Output::default());
-        Bench { node, runtime, out, compiler, store: HashMap::new(), now: 1 }
+        Bench { driver: Driver::new(node), supply: Supply::new(compiler), now: 1 }
     }
 
     /// Puts code made from WAT into the store.
     pub fn add(&mut self, window: u32, wat: &str) -> Digest {
         let wasm = wat::parse_str(wat).unwrap();
         let bundle = Bundle::build("case", window, &[(Kind::Wasm, wasm.into())], None).unwrap();
-        for object in bundle.objects() {
-            self.store.insert(Digest::of(object), object.clone());
-        }
+        self.supply.add(&bundle);
         bundle.name()
     }
 
@@ -83,40 +76,34 @@ impl Bench {
     pub fn take(&mut self, port: u16, peer: PeerId, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
         (frame.port, frame.peer) = (PortId(port), peer);
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.receive(&mut turn, frame);
+        self.driver.receive(self.now, frame);
     }
 
     /// The next time comes at which the node has something to do.
     pub fn next_timer(&mut self) {
-        self.now = self.node.next_timer();
-        let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-        self.node.timer(&mut turn);
+        self.now = self.driver.node.next_timer();
+        self.driver.timer_if_due(self.now);
     }
 
     /// Does what the node wants of the outside.
     pub fn settle(&mut self) {
-        while let Some(effect) = self.out.effects.pop() {
-            let mut turn = Turn { now: self.now, runtime: &mut self.runtime, out: &mut self.out };
-            match effect {
-                Effect::LookUp(digest) => self.node.found(&mut turn, digest, self.store.get(&digest).cloned()),
-                Effect::Store(_)
-                | Effect::Kernel(_)
-                | Effect::Authorise(..)
-                | Effect::Channel { .. }
-                | Effect::Plan(..)
-                | Effect::Revoke(..) => {}
-                Effect::Prepare(prepare) => {
-                    self.node.prepared(&mut turn, prepare.code, prepare.carry_out(&self.compiler));
-                }
+        self.driver.answer(self.now, &mut self.supply);
+    }
+
+    /// The same, but what `other` takes, it answers itself.
+    pub fn settle_with(&mut self, mut other: impl FnMut(&mut Driven<'_>, Effect) -> Option<Effect>) {
+        let Bench { driver, supply, now } = self;
+        driver.answer_by(*now, |driven, effect| {
+            if let Some(effect) = other(driven, effect) {
+                supply.effect(driven, effect);
             }
-        }
+        });
     }
 
     /// The one thing that came of what was given: frames out, deliveries, drops by reason.
     pub fn outcome(&mut self) -> (usize, usize, Vec<(Reason, u64)>) {
-        let drops = self.node.drops().happened().collect();
-        (self.out.frames.len(), self.out.deliveries.len(), drops)
+        let drops = self.driver.node.drops().happened().collect();
+        (self.driver.out.frames.len(), self.driver.out.deliveries.len(), drops)
     }
 }
 
