@@ -1,8 +1,8 @@
 #!/bin/sh
-# The program of an older commit, for tests/upgrade.rs: the last tag before this commit, or another commit. It is built once for each commit, with a
+# The program of an older commit, for tests/net/upgrade.rs: the last tag before this commit, or another commit. It is built once for each commit, with a
 # target folder of its own. Prints where it is.
 #
-#   ANODE_OLD=$(sh tools/older.sh [COMMIT]) cargo test --release --test upgrade
+#   ANODE_OLD=$(sh tools/older.sh [COMMIT]) cargo test --release --test net upgrade::
 set -eu
 cd "$(dirname "$0")/.."
 # The last one whose node was root, as long as no version has a tag.

@@ -30,53 +30,54 @@ suite() { cargo test --workspace --release --locked --no-fail-fast; }
 every_seed() {
     seed=1
     while [ "$seed" -le "$seeds" ]; do
-        SEED=$((seed * 1000)) cargo test --release --locked --test sim_bound --test sim_fetch --test sim_peers || return 1
+        SEED=$((seed * 1000)) cargo test --release --locked --test sim -- bound:: fetch:: lying:: || return 1
         seed=$((seed + 1))
     done
 }
 
 kill_store() { ANODE_KILLS=$kills cargo test --release --locked --lib kill_9_at_any_instant; }
 
-kill_node() { ANODE_KILLS=200 cargo test --release --locked --test outlive; }
+kill_node() { ANODE_KILLS=200 cargo test --release --locked --test net outlive::; }
 
 # Restarts under a thousand capsules a second, and starts that are killed.
 restarts() {
-    ANODE_RESTARTS=50 ANODE_KILLS=100 cargo test --release --locked --test restart --test failed_start -- --nocapture
+    ANODE_RESTARTS=50 ANODE_KILLS=100 cargo test --release --locked --test net -- restart:: failed_start:: --nocapture
 }
 
 # The last version and this one follow each other under traffic.
 upgrades() {
     old=$(sh tools/older.sh) || return 1
-    ANODE_OLD=$old cargo test --release --locked --test upgrade -- --nocapture
+    ANODE_OLD=$old cargo test --release --locked --test net upgrade:: -- --nocapture
 }
 
 # What lends the core to code, run by an interpreter that knows the rules of references (needs a nightly toolchain with miri).
 lent() { cargo +nightly miri test --locked --lib --target-dir target/miri code::run::lent; }
 
 generated() {
-    PROPTEST_CASES=$cases cargo test --release --locked --lib --test wire &&
+    PROPTEST_CASES=$cases cargo test --release --locked --lib &&
+        PROPTEST_CASES=$cases cargo test --release --locked --test unit formats:: &&
         PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
 }
 
 # Programs to scanner, linker and the kernel's verifier.
-programs() { SEED=$(date +%s) ANODE_CASES=$cases cargo test --release --locked --test programs -- --nocapture; }
+programs() { SEED=$(date +%s) ANODE_CASES=$cases cargo test --release --locked --test halves generated:: -- --nocapture; }
 
 # Packets into both halves: ten times as many, from a seed that the log has.
-halves() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test halves_random -- --nocapture; }
+halves() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test halves random:: -- --nocapture; }
 
 # Domains that end, with all they own.
-domains() { SEED=$(date +%s) ANODE_ROUNDS=10000 cargo test --release --locked --test nodeos_ending -- --nocapture; }
+domains() { SEED=$(date +%s) ANODE_ROUNDS=10000 cargo test --release --locked --test node nodeos_ending:: -- --nocapture; }
 
 # Networks by chance with hostile nodes.
-swarms() { SEED=$(date +%s) ANODE_SWARMS=$swarms cargo test --release --locked --test swarm -- --nocapture; }
+swarms() { SEED=$(date +%s) ANODE_SWARMS=$swarms cargo test --release --locked --test sim swarm:: -- --nocapture; }
 
 # The fuzz targets without a fuzzer.
-bent() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test fuzzed -- --nocapture; }
+bent() { SEED=$(date +%s) ANODE_CASES=$((cases * 10)) cargo test --release --locked --test unit fuzzed:: -- --nocapture; }
 
 twice() { sh tools/reproduce.sh; }
 
 # Jails as environments have them, one after the other: processes, control groups, mounts, users, descriptors counted before and after.
-jails() { ANODE_JAILS=10000 cargo test --release --locked --test jail those_that_have_ended; }
+jails() { ANODE_JAILS=10000 cargo test --release --locked --test run jail::those_that_have_ended; }
 
 # Every test and the demo as a user without rights.
 ordinary() { sh tools/ordinary.sh; }

@@ -2,7 +2,7 @@
 //!
 //! Whatever the scanner accepts must be of the instructions in the table here, and call nothing but symbols and its own
 //! functions; whatever the linker makes of it must have no call in the mobile code but those that the linker made, and
-//! around it nothing but the environment. These functions are fuzz targets, and `tests/programs.rs` calls them
+//! around it nothing but the environment. These functions are fuzz targets, and `tests/halves/generated.rs` calls them
 //! with programs from a seed.
 
 use crate::code::bundle::{Insn, Program};

@@ -1,7 +1,7 @@
 //! What the fuzz targets share: the parsers, and what must hold for every byte string.
 //!
 //! The parsers are compiled from the node's own source files and not through its crate, because
-//! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/wire.rs` runs
+//! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/unit/formats.rs` runs
 //! the same checks from `reading.rs` against the crate itself.
 
 #[path = "../../src/abi/mod.rs"]

@@ -1,6 +1,6 @@
 //! What must hold when any bytes are read as a wire format.
 //!
-//! Each function here is a fuzz target and is also called by `tests/wire.rs`. It parses, reads
+//! Each function here is a fuzz target and is also called by `tests/unit/formats.rs`. It parses, reads
 //! every field, and where something was recognised writes it again and compares. Formats with a
 //! checksum are read twice, as they are and with the checksum put right, so that random bytes
 //! reach what stands behind it.

@@ -57,6 +57,7 @@ pub struct Running {
 impl Running {
     /// The lab without its nodes. Without root: says so, and fails where tests must run.
     pub fn build(name: &str, topology: &str) -> Option<Running> {
+        crate::gate::pass();
         if !anode::sys::process::is_root() {
             assert!(std::env::var_os("CI").is_none(), "namespaces need root, and continuous integration must run this");
             println!("SKIPPED: network namespaces need root");

@@ -59,6 +59,7 @@ impl Node {
 
     /// The same in a directory, in which another may have been before.
     pub fn start_in(dir: TempDir, more: &str) -> Node {
+        crate::gate::pass();
         let file = write_config(dir.path(), more);
         let log = File::create(dir.path().join("log")).unwrap();
         let process = anode(&["node", "run"], &file).stdout(Stdio::null()).stderr(log).spawn().unwrap();

@@ -4,7 +4,7 @@
 //! program meet grows with their product: 58 kB of nested loops over a thousand locals took cranelift 53 seconds and
 //! 1.3 GB. Blocks that hand values on cost in proportion to those before them. Other instructions become many: a call moves all its
 //! arguments and results, a copy of memory is checked and called for. So each instruction has a weight, a function besides the products, and the
-//! sum is bounded. A unit is half a microsecond of the fast tier, as measured with the worst cases that `tests/compiling/worst.rs`
+//! sum is bounded. A unit is half a microsecond of the fast tier, as measured with the worst cases that `tests/run/compiling/worst.rs`
 //! generates and `anode bench tiers` measures; memory, at most some 400 bytes a unit, stays below its limit too.
 
 use super::Refusal;

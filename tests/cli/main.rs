@@ -1,0 +1,8 @@
+//! The program from the command line, where it does something and ends.
+
+mod bad_settings;
+mod bench_against;
+mod docs;
+mod node_check;
+mod plan_cli;
+mod sim_cli;

@@ -1,0 +1,98 @@
+//! Reads documents that name samples, files and tests, and says what of it is not there.
+//!
+//! In a table's row, what is in backquotes is a path if it has a `/`, else a sample or a test. A test follows the path of its file:
+//! `` `tests/x.rs` name_of_the_test ``, with or without backquotes.
+
+use super::sample::Stage;
+use std::path::Path;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The cells of each row of a document's tables, headings and rules left out.
+fn rows(text: &str) -> Vec<(usize, Vec<&str>)> {
+    let rows = text.lines().enumerate().filter(|(_, line)| line.starts_with("| ") && line.contains('`'));
+    rows.map(|(at, line)| (at + 1, line.trim_matches('|').split(" | ").map(str::trim).collect())).collect()
+}
+
+/// What is in backquotes.
+fn quoted(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+fn has_test(file: &str, name: &str) -> bool {
+    let text = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+    text.contains(&format!("fn {name}("))
+}
+
+/// Paths in a cell that are not there, and tests behind them that their files do not have.
+fn missing(cell: &str) -> Vec<String> {
+    let mut file = "";
+    let mut missing = Vec::new();
+    for word in cell.split([' ', ',', '`', ';']).filter(|word| !word.is_empty()) {
+        if word.contains('/') {
+            file = word;
+            if !root().join(file).exists() {
+                missing.push(format!("there is no {file}"));
+            }
+        } else if word.contains('_') && file.ends_with(".rs") && !has_test(file, word) {
+            missing.push(format!("{file} has no {word}"));
+        }
+    }
+    missing
+}
+
+/// What an index of samples names wrongly: `stage` gives the stage of a sample that is there.
+pub fn of_samples(document: &str, stage: impl Fn(&str) -> Option<Stage>) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap();
+    let mut wrong = Vec::new();
+    for (line, cells) in rows(&text) {
+        let told = cells.get(1).copied().unwrap_or_default();
+        for cell in &cells {
+            wrong.extend(missing(cell).into_iter().map(|why| format!("{document}:{line}: {why}")));
+            for name in quoted(cell).filter(|name| !name.contains(['/', '_'])) {
+                match stage(name) {
+                    None => wrong.push(format!("{document}:{line}: there is no sample {name}")),
+                    Some(stage) if !told.contains(&format!("{stage:?}").to_lowercase()) => {
+                        wrong.push(format!("{document}:{line}: {name} ends at {stage:?}"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// What a document with rows of `defence | file | test` names wrongly: each row needs a file and a test.
+pub fn of_tests(document: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap();
+    judge(document, &text)
+}
+
+fn judge(document: &str, text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (line, cells) in rows(text) {
+        let [_, file, test] = cells[..] else {
+            wrong.push(format!("{document}:{line}: a defence has a file and a test"));
+            continue;
+        };
+        let named = quoted(test).any(|name| name.contains('/')) && test.contains('_');
+        if !named || quoted(file).next().is_none() {
+            wrong.push(format!("{document}:{line}: names no file, or no test"));
+        }
+        wrong
+            .extend([missing(file), missing(test)].concat().into_iter().map(|why| format!("{document}:{line}: {why}")));
+    }
+    wrong
+}
+
+/// Whether bad rows are complained about, and good ones not.
+pub fn notices_what_is_not_there() -> bool {
+    let row = |file: &str, test: &str| judge("x", &format!("| a defence | {file} | {test} |")).len();
+    row("`src/lib.rs`", "`tests/halves/hostile.rs` what_the_documents_name_is_there") == 0
+        && row("`src/nowhere.rs`", "`tests/halves/hostile.rs` what_the_documents_name_is_there") == 1
+        && row("`src/lib.rs`", "`tests/halves/hostile.rs` what_is_not_a_test") == 1
+        && row("`src/lib.rs`", "`tests/halves/hostile.rs`") == 1
+}

@@ -1,0 +1,28 @@
+//! Nodes as processes in network namespaces: needs root.
+
+#[path = "../nodeos/build.rs"]
+mod build;
+mod channels;
+mod confined;
+mod failed_start;
+mod full_disk;
+#[path = "../running/gate.rs"]
+mod gate;
+#[path = "../sim/guests.rs"]
+mod guests;
+mod joined;
+mod kernel_host;
+mod native;
+mod nodeos_objects;
+mod nodeos_processes;
+mod outlive;
+mod plan_nodes;
+mod redirects;
+mod restart;
+#[path = "../running/mod.rs"]
+mod running;
+mod sender;
+mod tiers;
+mod together;
+mod upgrade;
+mod xdp;

@@ -1,0 +1,222 @@
+//! Trusted environments in the node's own process: the programs in C of the other tests, and the examples, built as shared objects.
+
+use crate::build::{Linked, build};
+use crate::running::{ANODE, HOSTS, PATIENCE, Running};
+use anode::manage::client::Control;
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the node grants environments that it trusts.
+const ROLE: &str = "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n[role.grants]\nchannels = 64\ndomains = 64\n\
+                    threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\nfiles = 10\nfile_bytes = 1_000_000\n";
+
+fn ee(name: &str, object: &Path, arguments: &[&str]) -> String {
+    let words: Vec<&str> = std::iter::once(object.to_str().unwrap()).chain(arguments.iter().copied()).collect();
+    format!("[[ee]]\nname = \"{name}\"\nrole = \"ee\"\nrestart = \"never\"\nlibrary = {words:?}\n")
+}
+
+/// How an environment stands, once it does so.
+fn await_environment(dir: &Path, log: &Path, name: &str, there: impl Fn(&Value) -> bool) -> Value {
+    let begin = Instant::now();
+    loop {
+        let all = Control::connect(dir).and_then(|mut control| control.ask(&json!({"do": "domains"})));
+        let all = all.unwrap_or_default();
+        let found =
+            all["environments"].as_array().into_iter().flatten().find(|environment| environment["name"] == name);
+        if let Some(found) = found.filter(|found| there(found)) {
+            return found.clone();
+        }
+        let log = || std::fs::read_to_string(log).unwrap_or_default();
+        assert!(begin.elapsed() < PATIENCE, "{name}: {found:?}\n{}", log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An overlay node with two ports that are each other's neighbours, and one environment.
+struct Node {
+    process: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Node {
+    fn start(object: &str, arguments: &[&str]) -> Node {
+        let dir = tempfile::tempdir().unwrap();
+        let object = build(object, dir.path(), &["-O1", "-pthread"], Linked::Here);
+        let sockets: Vec<_> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let at: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        drop(sockets);
+        let port = |own: usize, other: usize| {
+            format!(
+                "[[port]]\nudp = \"{}\"\naddress = [\"10.0.{own}.1/24\"]\n\
+                 neighbours = [{{ address = \"10.0.{own}.2\", at = \"{}\" }}]\n",
+                at[own], at[other]
+            )
+        };
+        let path = |name: &str| dir.path().join(name);
+        let text = format!(
+            "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}{ROLE}{}",
+            path("run"),
+            path("files"),
+            port(0, 1),
+            port(1, 0),
+            ee("object", &object, arguments)
+        );
+        std::fs::write(path("node.toml"), text).unwrap();
+        let log = std::fs::File::create(path("log")).unwrap();
+        let mut command = Command::new(ANODE);
+        command.args(["node", "run"]).arg(path("node.toml")).stdin(Stdio::null());
+        let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        Node { process, dir }
+    }
+
+    fn run_dir(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// Waits until the environment has ended, and expects it to be content.
+    fn await_end(&self) {
+        let ended = |environment: &Value| environment["state"] == "ended";
+        let environment = await_environment(&self.run_dir(), &self.log(), "object", ended);
+        let said = std::fs::read_to_string(self.log()).unwrap();
+        assert_eq!(environment["ended"], "status 0", "{said}");
+        assert_eq!(environment["failures"], 0);
+        // What it had has gone, and the node is there.
+        let all = Control::connect(&self.run_dir()).unwrap().ask(&json!({"do": "domains"})).unwrap();
+        let titles: Vec<_> = all["domains"].as_array().unwrap().iter().map(|domain| domain["title"].clone()).collect();
+        assert_eq!(titles, ["node", "management", "capsules", "plan"]);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn every_bad_argument_gives_the_error_that_it_gives_a_process() {
+    Node::start("tests/nodeos/arguments.c", &[]).await_end();
+}
+
+#[test]
+fn events_functions_and_files_do_what_the_header_says() {
+    Node::start("tests/nodeos/services.c", &[]).await_end();
+}
+
+#[test]
+fn calls_that_race_with_destruction_give_errors() {
+    Node::start("tests/nodeos/race.c", &[]).await_end();
+}
+
+#[test]
+fn what_is_no_program_is_said_and_the_node_goes_on() {
+    let node = Node::start("tests/nodeos/object_without_main.c", &[]);
+    let ended = |environment: &Value| environment["state"] == "ended";
+    let environment = await_environment(&node.run_dir(), &node.log(), "object", ended);
+    assert!(environment["ended"].as_str().unwrap().contains("no main function"), "{environment}");
+    assert_eq!(environment["failures"], 1);
+}
+
+/// The lab with an example in the router's process, which runs.
+fn beside(name: &str, example: &str, arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().unwrap();
+    let object = build(&format!("examples/nodeos/{example}.c"), folder.path(), &["-O2"], Linked::Here);
+    let text = format!("{ROLE}{}", ee(example, &object, arguments));
+    let adjust = |_: &str, config: &mut toml::Table| config.extend(text.parse::<toml::Table>().unwrap());
+    let net = Running::up_with(name, HOSTS, &adjust)?;
+    let out = |all: &Value| all.as_array().is_some_and(|all| all.iter().any(|channel| channel["kind"] == "in"));
+    let begin = Instant::now();
+    while !out(&net.control("r").ask(&json!({"do": "channels"})).unwrap()) {
+        assert!(begin.elapsed() < PATIENCE, "it has not come up: {}", net.log("r"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some((net, folder))
+}
+
+fn socket(net: &Running, node: &str, at: &str) -> UdpSocket {
+    let socket = net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// Sends until something comes back: ports are told of a channel a moment after it is there.
+fn await_answer(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
+    let mut buffer = [0; 2048];
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let begin = Instant::now();
+    loop {
+        assert!(begin.elapsed() < PATIENCE, "nothing comes back");
+        if socket.send(message).is_ok()
+            && let Ok(length) = socket.recv(&mut buffer)
+        {
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            return buffer[..length].to_vec();
+        }
+    }
+}
+
+#[test]
+fn the_smallest_forwarder_forwards_without_leaving_the_node() {
+    let arguments = ["ee", "if0/ip/udp", "10.0.1.2:5000", "if1/ip/udp", "*:6000 -> 10.0.2.2:7000"];
+    let Some((net, _folder)) = beside("ofwd", "forwarder", &arguments) else { return };
+    let (a, b) = (socket(&net, "a", "10.0.1.1:4000"), socket(&net, "b", "10.0.2.2:7000"));
+    a.connect("10.0.1.2:5000").unwrap();
+    b.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut buffer = [0; 2048];
+    let begin = Instant::now();
+    while a.send(b"there?").is_err() || b.recv(&mut buffer).is_err() {
+        assert!(begin.elapsed() < PATIENCE, "nothing comes: {}", net.log("r"));
+    }
+    while b.recv(&mut buffer).is_ok() {}
+    b.set_read_timeout(Some(PATIENCE)).unwrap();
+    for size in [1, 64, 512, 1400] {
+        for round in 0..100u8 {
+            let sent = vec![round; size];
+            a.send(&sent).unwrap();
+            let (length, from) = b.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..length], from.to_string()), (&sent[..], "10.0.2.1:6000".into()));
+        }
+    }
+}
+
+#[test]
+fn an_active_path_in_the_node_edits_payloads_until_an_operator_ends_its_domain() {
+    let arguments = ["ee", "4", "if0/ip/udp", "10.0.1.2:5000", "if0/ip/udp", "*:5000 -> *:*"];
+    let Some((net, _folder)) = beside("opath", "active_path", &arguments) else { return };
+    let a = socket(&net, "a", "10.0.1.1:4000");
+    a.connect("10.0.1.2:5000").unwrap();
+    assert_eq!(await_answer(&a, b"Uare you there?"), b"UARE YOU THERE?");
+    let mut buffer = [0; 64];
+    let mut numbers: Vec<u64> = Vec::new();
+    for _ in 0..20 {
+        for _ in 0..64 {
+            a.send(b"N").unwrap();
+        }
+        for _ in 0..64 {
+            let length = a.recv(&mut buffer).unwrap();
+            if buffer[0] == b'N' {
+                numbers.push(u64::from_be_bytes(buffer[1..length].try_into().unwrap()));
+            }
+        }
+    }
+    assert!(numbers.len() > 1000 && numbers.is_sorted_by(|one, next| one + 1 == *next), "each packet once, in order");
+    let running = await_environment(net.dir("r"), &net.daemon("r").log, "active_path", |it| it["state"] == "running");
+    let done = net.control("r").ask(&json!({"do": "kill-domain", "domain": running["domain"]})).unwrap();
+    assert_eq!((&done["domains"], &done["channels"]), (&json!(1), &json!(2)), "{done}");
+    await_environment(net.dir("r"), &net.daemon("r").log, "active_path", |it| it["state"] == "killed");
+    // The port is the Linux stack's again, where nobody listens.
+    let begin = Instant::now();
+    a.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    while !a.send(b"x").and_then(|_| a.recv(&mut buffer)).is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused) {
+        assert!(begin.elapsed() < PATIENCE, "the channel is still there: {}", net.log("r"));
+    }
+}

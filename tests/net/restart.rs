@@ -1,0 +1,124 @@
+//! A restart of the user half loses nothing: codes are ready before ports open, and what sockets hold when a node stops goes its way.
+
+use crate::running::{self, ANODE, HOSTS, Running};
+use crate::sender::{Sender, WARM, next_mark, receiver};
+use anode::manage::client::Control;
+use anode::wire::Digest;
+use std::collections::HashSet;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Time between two capsules.
+const PACE: Duration = Duration::from_millis(1);
+
+/// Restarts; more in a soak (`ANODE_RESTARTS`).
+const RESTARTS: usize = 2;
+
+/// Starts r again.
+fn start(net: &Running) -> Child {
+    let file = net.dir("r").join("node.toml");
+    let mut command = net.lab.command("r", ANODE).unwrap();
+    command.args(["node", "run"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Capsules that the code at r has run on.
+fn ran(net: &Running) -> u64 {
+    let status = Control::connect(net.dir("r")).unwrap().status().unwrap();
+    status["codes"][0]["total"]["packets"].as_u64().unwrap_or(0)
+}
+
+/// Marks that come, each once, until there are as many as were sent when sending has stopped, or none comes any more.
+fn collect(far: &UdpSocket, sent: &AtomicU32, stop: &AtomicBool) -> (HashSet<u32>, usize) {
+    let (mut seen, mut twice) = (HashSet::new(), 0);
+    while !stop.load(Ordering::Relaxed) || seen.len() < sent.load(Ordering::Relaxed) as usize {
+        match next_mark(far) {
+            Some(WARM) => {}
+            Some(mark) => twice += usize::from(!seen.insert(mark)),
+            None => break,
+        }
+    }
+    (seen, twice)
+}
+
+/// Restarts node r while a thousand capsules a second pass it, each of which must come to b, once.
+fn restart_under_load(name: &str, adjust: running::Adjust<'_>, arguments: &[&str]) {
+    let store = tempfile::tempdir().unwrap();
+    let with_store = |node: &str, config: &mut toml::Table| {
+        adjust(node, config);
+        config.insert("store".into(), store.path().display().to_string().into());
+    };
+    let Some(net) = Running::up_with(name, HOSTS, &with_store) else { return };
+    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let code: Digest = net.control("r").add_code(&ping).unwrap();
+    let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    // Until the node, and what is beyond it, knows all it needs.
+    while ran(&net) < 20 {
+        sender.send(WARM);
+        std::thread::yield_now();
+    }
+    let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let await_more = |count: u32| {
+        let until = sent.load(Ordering::Relaxed) + count;
+        while sent.load(Ordering::Relaxed) < until {
+            std::thread::yield_now();
+        }
+    };
+    let (seen, twice) = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| collect(&far, &sent, &stop));
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                sender.send(sent.load(Ordering::Relaxed));
+                sent.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(PACE);
+            }
+        });
+        let mut nodes = Vec::new();
+        let restarts = std::env::var("ANODE_RESTARTS").ok().and_then(|text| text.parse().ok());
+        for _ in 0..restarts.unwrap_or(RESTARTS) {
+            await_more(100);
+            let down = Command::new(ANODE).args(["node", "down"]).arg(net.dir("r")).args(arguments).status().unwrap();
+            assert!(down.success());
+            nodes.push(start(&net));
+            while Control::connect(net.dir("r")).is_err() {
+                std::thread::yield_now();
+            }
+            let before = ran(&net);
+            while ran(&net) < before + 50 {
+                std::thread::yield_now();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let seen = seen.join().unwrap();
+        drop(Control::connect(net.dir("r")).unwrap().down(false));
+        nodes.iter_mut().for_each(|node| drop(node.wait()));
+        seen
+    });
+    let sent = sent.load(Ordering::Relaxed);
+    let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
+    println!("{name}: {sent} sent, {} lost, {twice} came twice", missing.len());
+    assert!(
+        missing.is_empty(),
+        "{} of {sent} capsules are missing: {:?}",
+        missing.len(),
+        &missing[..missing.len().min(9)]
+    );
+    assert_eq!(twice, 0);
+}
+
+#[test]
+fn a_restart_under_load_loses_nothing_without_the_kernel_half() {
+    restart_under_load("restart", &|_, _| {}, &[]);
+}
+
+#[test]
+fn a_restart_under_load_loses_nothing_with_the_kernel_half() {
+    restart_under_load("restartk", &running::in_kernel, &["--keep-kernel"]);
+}
+
+#[test]
+fn a_restart_under_load_loses_nothing_with_sockets() {
+    restart_under_load("restartx", &running::sockets(false), &[]);
+}

@@ -1,0 +1,128 @@
+//! How one node gets code that it does not have, and serves code to others: within whose rate, and what is dropped.
+
+use crate::node_bench::{Bench, LEFT, RIGHT, drops_one, header, module, native, packet, request};
+use anode::core::reason::Reason;
+use anode::frame::{PeerId, PortId};
+use anode::node::{Effect, Sizes};
+use anode::wire::{Addr, Digest, anep, capsule, fetch};
+
+#[test]
+fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
+    let mut bench = Bench::new();
+    bench.receive(0, &packet(&header(Digest([9; 32])), b"x"));
+    let mut requests = 0;
+    while bench.driver.node.drops().total() == 0 {
+        for frame in bench.driver.out.frames.drain(..) {
+            assert_eq!((frame.port, frame.peer), (PortId(0), PeerId(0)));
+            let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
+            assert!(matches!(fetch::Message::parse(anep.payload()), Ok(fetch::Message::Request { missing: 1, .. })));
+            requests += 1;
+        }
+        bench.next_timer();
+    }
+    assert!((2..20).contains(&requests), "{requests} requests");
+    assert_eq!(bench.outcome(), drops_one(Reason::FetchTimeout));
+}
+
+#[test]
+fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
+    for (previous, reason) in [(Addr::v4([203, 0, 113, 7]), Reason::CodeUnknown), (LEFT, Reason::FetchTimeout)] {
+        let mut bench = Bench::on_link();
+        let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
+        bench.take(0, PeerId::NONE, &native([[10, 0, 0, 1], [10, 0, 0, 9]], &anep));
+        bench.settle();
+        while bench.driver.node.drops().total() == 0 {
+            bench.next_timer();
+        }
+        assert!(bench.driver.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
+        assert_eq!(bench.driver.out.frames.is_empty(), reason == Reason::CodeUnknown);
+    }
+}
+
+#[test]
+fn code_that_cannot_be_prepared_now_is_not_refused_later() {
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module("", "", "i32.const 1"));
+    bench.take(0, PeerId(0), &packet(&header(code), b"x"));
+    let mut overloaded = 0;
+    bench.settle_with(|driven, effect| match effect {
+        Effect::Prepare(prepare) => {
+            driven.node.unprepared(&mut driven.turn, prepare.code);
+            overloaded += 1;
+            None
+        }
+        other => Some(other),
+    });
+    assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.driver.out.frames.len(), 1);
+}
+
+#[test]
+fn a_neighbour_that_sends_unknown_codes_makes_the_node_look_within_its_rate_only() {
+    let mut bench = Bench::new();
+    let sizes = Sizes::default();
+    let unknown = |n: u32| packet(&header(Digest::of(&n.to_be_bytes())), b"x");
+    for n in 0..5000 {
+        bench.receive(0, &unknown(n));
+    }
+    let beyond = |bench: &Bench| bench.driver.node.drops().of(Reason::LookUpRate);
+    assert_eq!(
+        beyond(&bench),
+        5000 - sizes.codes as u64,
+        "as many as the table has codes, and no more at this instant"
+    );
+    bench.now += 1_000_000_000;
+    for n in 5000..6000 {
+        bench.receive(0, &unknown(n));
+    }
+    assert_eq!(beyond(&bench), 5000 - sizes.codes as u64 + 1000 - sizes.look_ups_per_second, "a second later");
+    // Whoever asks for what is on its way already is not charged.
+    for _ in 0..10 {
+        bench.receive(0, &unknown(5000 + sizes.look_ups_per_second as u32 - 1));
+    }
+    assert_eq!(beyond(&bench), 5000 - sizes.codes as u64 + 1000 - sizes.look_ups_per_second);
+}
+
+#[test]
+fn a_request_that_gives_way_to_others_is_counted() {
+    let mut bench = Bench::new();
+    for n in 0..33u8 {
+        bench.take(0, PeerId(0), &request(Digest([n; 32]), LEFT));
+    }
+    assert_eq!(bench.outcome(), drops_one(Reason::FetchRate));
+}
+
+#[test]
+fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_rate_only() {
+    let mut bench = Bench::new();
+    let mut look_ups = 0;
+    for n in 0..5000u32 {
+        bench.take(0, PeerId(0), &request(Digest::of(&n.to_be_bytes()), LEFT));
+        look_ups += bench.driver.out.effects.len();
+        bench.settle();
+    }
+    let rate = Sizes::default().fetch_bytes_per_second as usize;
+    assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
+    assert!(bench.driver.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
+}
+
+#[test]
+fn one_neighbour_with_ten_thousand_names_has_one_rate_and_keeps_nobody_from_being_served() {
+    let mut bench = Bench::on_link();
+    let wanted = bench.add(0, &module("", "", "i32.const 1"));
+    for n in 0..10_000u16 {
+        let source = [10, 0, 1 + (n >> 8) as u8, n as u8];
+        let request = request(Digest::of(&n.to_be_bytes()), Addr::v4(source));
+        bench.take(0, PeerId::NONE, &native([source, [10, 0, 0, 2]], &request));
+    }
+    let (look_ups, beyond) = (bench.driver.out.effects.len(), bench.driver.node.drops().of(Reason::FetchRate));
+    let rate = Sizes::default().fetch_bytes_per_second as usize;
+    assert_eq!(look_ups, rate / fetch::PART, "all of its names have one rate");
+    // Beside those beyond the rate, those count that gave way in the list that waits for the store.
+    assert!(beyond >= 10_000 - look_ups as u64 && bench.driver.node.drops().total() == beyond, "{:?}", bench.outcome());
+    bench.take(1, PeerId(0), &request(wanted, RIGHT));
+    bench.settle();
+    let served = bench.driver.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();
+    assert_eq!(served, 1, "the other neighbour has what it asked for");
+}

@@ -1,0 +1,11 @@
+//! One node without anything around it: frames, timers and upcalls in, frames out.
+
+mod bed;
+mod cases;
+mod codes;
+mod fair;
+mod greedy;
+mod heads;
+mod node_bench;
+mod nodeos_ending;
+mod paths;

@@ -1,0 +1,25 @@
+//! Nodes, environments, compilers and jails as processes of this machine; as root all of it, as an ordinary user most.
+
+mod broker;
+#[path = "../nodeos/build.rs"]
+mod build;
+mod clean;
+mod compiling;
+mod cpu;
+mod files;
+#[path = "../running/gate.rs"]
+mod gate;
+mod gated;
+mod jail;
+mod keys;
+#[path = "../running/lease.rs"]
+mod lease;
+mod management;
+mod nodeos_attacks;
+mod nodeos_c;
+mod old_configurations;
+mod overlay;
+#[path = "../running/mod.rs"]
+mod running;
+#[path = "../running/single.rs"]
+mod single;

@@ -1,0 +1,118 @@
+//! The C library against a node, without privileges: an overlay node with two ports that are each other's neighbours, so that what
+//! a channel sends by the first comes in by the second.
+//!
+//! The programs are in `tests/nodeos/`; they are built with the system's C compiler and linked to the static library.
+
+use crate::build::{Linked, build};
+use anode::config::NodeFile;
+use anode::manage::assemble;
+use anode::manage::control::Handle;
+use anode::manage::worker::Order;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::channel;
+
+struct Node {
+    folder: tempfile::TempDir,
+    handle: Handle,
+}
+
+impl Node {
+    fn start() -> Node {
+        Node::configured("")
+    }
+
+    /// With more lines at the end of its configuration.
+    fn configured(more: &str) -> Node {
+        crate::gate::pass();
+        let sockets: Vec<_> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let at: Vec<_> = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        drop(sockets);
+        let folder = tempfile::tempdir().unwrap();
+        let port = |own: usize, other: usize| {
+            format!(
+                "[[port]]\nudp = \"{}\"\naddress = [\"10.0.{own}.1/24\"]\n\
+                 neighbours = [{{ address = \"10.0.{own}.2\", at = \"{}\" }}]\n",
+                at[own], at[other]
+            )
+        };
+        let text = format!(
+            "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 64\ndomains = 64\n\
+             threads = 8\nbandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\nevents = 1000\n\
+             files = 10\nfile_bytes = 1_000_000\n{more}",
+            folder.path(),
+            folder.path().join("files"),
+            port(0, 1),
+            port(1, 0)
+        );
+        let file = NodeFile::parse(&text).unwrap();
+        let (ready, started) = channel();
+        std::thread::spawn(move || {
+            let node = assemble(&file).unwrap();
+            ready.send(node.handle()).unwrap();
+            node.run().unwrap();
+        });
+        Node { folder, handle: started.recv().unwrap() }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("nodeos.sock")
+    }
+
+    /// Runs a program of `tests/nodeos/` at the node.
+    fn run(&self, name: &str, flags: &[&str]) {
+        let program = build(&format!("tests/nodeos/{name}.c"), self.folder.path(), flags, Linked::Static);
+        let output = Command::new(&program).env("ANODE_NODEOS", self.socket()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.ends_with("ok\n"), "{}\n{said}\n{complaints}", output.status);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have failed already.
+        let _ = self.handle.order(Order::Stop);
+    }
+}
+
+#[test]
+fn every_bad_argument_gives_its_error() {
+    Node::start().run("arguments", &["-O1"]);
+}
+
+#[test]
+fn specifications_live_for_one_call() {
+    Node::start().run("specifications", &["-O1", "-g", "-fsanitize=address"]);
+}
+
+#[test]
+fn events_functions_and_files_do_what_the_header_says() {
+    Node::start().run("services", &["-O1"]);
+}
+
+#[test]
+fn a_thread_that_hangs_takes_its_domain_with_it_and_nothing_else() {
+    Node::start().run("threads", &["-O1"]);
+}
+
+#[test]
+fn a_node_and_a_process_that_poll_sleep_in_the_end_and_lose_nothing() {
+    Node::configured("[xdp]\nbusy_poll_us = 300\n").run("polling", &["-O1"]);
+}
+
+#[test]
+fn what_has_ended_runs_nothing_whoever_ended_it() {
+    Node::start().run("ending", &["-O1", "-g", "-pthread", "-fsanitize=address"]);
+}
+
+#[test]
+fn a_process_without_memory_or_threads_is_told_so_and_lives() {
+    Node::start().run("memory", &["-O1", "-pthread"]);
+}
+
+#[test]
+fn calls_that_race_with_destruction_give_errors() {
+    Node::start().run("race", &["-O1", "-pthread"]);
+}

@@ -1,0 +1,106 @@
+//! Configurations of before start: those of `tests/configurations/`, kept as they were written for commit c994750.
+//!
+//! Each is run by the program as it is. It must answer, keep the keys' meaning, and say once what default it leaves that has
+//! changed since; a key that a file has set is not spoken of. Whoever takes a key away sees this test fail.
+
+use anode::manage::client::Control;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than a start takes: only a failure waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How a line begins that tells of a default.
+const CHANGED: &str = "changed default: ";
+
+struct Running {
+    process: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Running {
+    /// Runs a kept configuration; its words in capitals become paths.
+    fn start(text: &str) -> Running {
+        crate::gate::pass();
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        fs::write(at("hosts"), "10.0.0.2 n1\n").unwrap();
+        fs::write(at("key"), "07".repeat(32) + "\n").unwrap();
+        Command::new("chmod").args(["600", &at("key")]).status().unwrap();
+        let mut text = text.to_owned();
+        for (word, name) in [
+            ("RUN_DIR", "run"),
+            ("STORE", "store"),
+            ("FILES", "files"),
+            ("PCAP", "x.pcap"),
+            ("HOSTS", "hosts"),
+            ("KEY", "key"),
+        ] {
+            text = text.replace(&format!("\"{word}\""), &format!("{:?}", at(name)));
+        }
+        fs::write(at("node.toml"), text).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_anode"))
+            .args(["node", "run", &at("node.toml")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(at("log")).unwrap())
+            .spawn()
+            .unwrap();
+        Running { process, folder }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    /// The status, as soon as it answers.
+    fn status(&mut self) -> serde_json::Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(mut control) = Control::connect(&self.folder.path().join("run")) {
+                return control.status().unwrap();
+            }
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < end, "it does not start: {ended:?}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn kept() -> Vec<(PathBuf, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn configurations_of_before_start_and_say_once_what_has_changed() {
+    let kept = kept();
+    assert!(kept.len() >= 4);
+    for (path, text) in kept {
+        let mut node = Running::start(&text);
+        let status = node.status();
+        let name = text.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
+        assert_eq!(status["node"], name.as_str(), "{}", path.display());
+        let log = node.log();
+        let mut said: Vec<&str> =
+            log.lines().filter_map(|line| line.split_once(CHANGED).map(|(_, rest)| rest)).collect();
+        let count = said.len();
+        said.sort_unstable();
+        said.dedup();
+        assert_eq!(said.len(), count, "{}: said twice\n{log}", path.display());
+        println!("{}: {count} lines\n{}", path.display(), said.join("\n"));
+        // What the file sets is not spoken of as a default.
+        let sets = text.contains("\nscheduler = ");
+        assert!(!sets || said.iter().all(|line| !line.contains("scheduler")), "{}: {said:?}", path.display());
+    }
+}

@@ -1,0 +1,21 @@
+//! Networks of nodes in virtual time.
+
+mod amplify;
+mod apps;
+mod basic;
+mod bound;
+mod digests;
+mod fetch;
+mod guests;
+mod lying;
+mod net;
+mod peers;
+mod plan_apps;
+mod plans;
+mod plans_hostile;
+mod plans_signed;
+mod proofs;
+mod revoke;
+mod rip;
+mod swarm;
+mod trust;
