@@ -178,7 +178,7 @@ impl Roles {
             for kind in role.representations.iter().filter(|kind| claim.manifest.layer(*kind).is_some()) {
                 match verified.grants(&of.question(claim, &kind.to_string()), &role.name) {
                     Ok(()) => kinds = kinds.with(kind),
-                    Err(refusal @ Refusal::NoGrant { .. }) => why = why.or(Some(refusal)),
+                    Err(Refusal::NoGrant(_)) => {}
                     Err(refusal) => why = Some(refusal),
                 }
             }
@@ -187,13 +187,16 @@ impl Roles {
                 return Ok(Grant { kinds, issued, ..Grant::in_role(Some(principal), role) });
             }
         }
-        Err(why.unwrap_or(Refusal::NoGrant { principal, root }))
+        Err(why.unwrap_or_else(|| self.no_grant(&verified, principal)))
     }
 }
 
 impl Role {
-    /// Whether a program for the kernel is within the role: its calls and its size.
+    /// Whether a program for the kernel is within the role: whether it has any, the program's calls and its size.
     pub fn check_program(&self, program: &Program) -> Result<(), String> {
+        if let Some(why) = self.keeps_out_of_kernel() {
+            return Err(why);
+        }
         self.check_symbols(program.symbols.iter().map(String::as_str)).map_err(|error| format!("bpf: {error}"))?;
         let (has, most) = (program.code.len(), self.limits.bpf_instructions);
         if has > most as usize {

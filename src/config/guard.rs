@@ -4,11 +4,14 @@ use super::{ConfigError, NodeFile, PortFile, wrong};
 use crate::frame::PortId;
 use crate::node::NodeConfig;
 use crate::node::proofs::{Demands, Guard, KEYS_MAX, NeighbourKey};
+use crate::sys::owners::{self, Untrusted};
 use crate::trust::LinkSecret;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fmt, fs, io};
 
 /// What a port can demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -20,6 +23,17 @@ pub enum Demand {
     SignedCode,
     /// PLAN packets are signed.
     SignedPlan,
+}
+
+impl Demand {
+    /// As in the configuration.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Demand::Mac => "mac",
+            Demand::SignedCode => "signed-code",
+            Demand::SignedPlan => "signed-plan",
+        }
+    }
 }
 
 /// Reads a list of demands; one word alone is none, and the error says how it is written.
@@ -41,6 +55,36 @@ pub(super) fn demands<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
         }
     }
     deserializer.deserialize_seq(List)
+}
+
+/// Refuses a file with a secret that is somebody else's, or on whose way somebody else could put another in its place: who can choose a secret has it.
+pub(super) fn check_private(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let cannot = |error: io::Error| format!("{shown} cannot be looked at: {error}");
+    // As it is named, and as it is found by links.
+    let found = fs::canonicalize(path).map_err(cannot)?;
+    for way in [path, &found] {
+        match owners::check_way(way).map_err(cannot)? {
+            Ok(()) => {}
+            Err(Untrusted { step, owner: Some(owner) }) => {
+                return Err(format!(
+                    "{} belongs to user {owner}, who could put something else in the place of {shown}; keep it in another directory",
+                    step.display()
+                ));
+            }
+            Err(Untrusted { step, owner: None }) => {
+                return Err(format!(
+                    "others can write to {0} and put something else in the place of {shown}; chmod go-w {0}, or keep it in another directory",
+                    step.display()
+                ));
+            }
+        }
+    }
+    let (owner, own) = (fs::metadata(&found).map_err(cannot)?.uid(), rustix::process::geteuid().as_raw());
+    if owner != 0 && owner != own {
+        return Err(format!("{shown} belongs to user {owner}, who knows what is in it; chown it to user {own}"));
+    }
+    Ok(())
 }
 
 /// What time it was, in nanoseconds since 1970, when a clock began that shows `now` nanoseconds.
@@ -79,8 +123,9 @@ impl PortFile {
                 ));
             }
             for path in &neighbour.keys {
-                let secret = LinkSecret::load(path)
-                    .map_err(|error| ConfigError(format!("port {name}: neighbour {addr}: keys: {error}")))?;
+                let place = |why: String| ConfigError(format!("port {name}: neighbour {addr}: keys: {why}"));
+                let secret = LinkSecret::load(path).map_err(|error| place(error.to_string()))?;
+                check_private(path).map_err(place)?;
                 match keys.iter().find(|other| other.id == secret.id).map(|other| other.addr) {
                     Some(same) if same == addr => {
                         return wrong(format!(

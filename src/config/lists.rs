@@ -32,7 +32,25 @@ impl NodeFile {
         once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;
         at_most("[[ee]]", self.environments.len(), ENVIRONMENTS_MAX)?;
         once("[[ee]] name", self.environments.iter().map(|environment| environment.name.as_str()))?;
+        self.check_words()?;
         self.ports.iter().try_for_each(PortFile::check_lists)
+    }
+
+    /// Refuses words that stand twice in a list of words: one of them was meant to be another.
+    fn check_words(&self) -> Result<(), ConfigError> {
+        once("[security] require", self.security.require.iter().map(|part| part.name()))?;
+        once("[jail] require", self.jail.require.iter().map(|part| part.name()))?;
+        once("[cpu] affinity", self.cpu.affinity.iter())?;
+        once("[plan] open", self.plan.open.iter())?;
+        once("[plan] restricted", self.plan.restricted.iter())?;
+        for principal in &self.plan.principal {
+            once(&format!("[[plan.principal]] {}: services", principal.name), principal.services.iter())?;
+        }
+        for role in &self.roles {
+            once(&format!("[[role]] {}: services", role.name), role.services.iter())?;
+            once(&format!("[[role]] {}: trusts", role.name), role.trusts.iter())?;
+        }
+        Ok(())
     }
 }
 
@@ -44,6 +62,7 @@ impl PortFile {
         at_most(&key("address"), self.address.len(), ADDRESSES_MAX)?;
         once(&key("address"), self.address.iter().map(|text| text.split('/').next().unwrap_or(text)))?;
         once(&key("neighbours.address"), self.neighbours.iter().map(|neighbour| neighbour.address))?;
+        once(&key("demand"), self.demand.iter().map(|demand| demand.name()))?;
         once(&key("neighbours.at"), self.neighbours.iter().filter_map(|neighbour| neighbour.at))
     }
 }
@@ -89,6 +108,9 @@ mod tests {
         let route = "[[route]]\nto = \"10.1.0.0/16\"\nvia = \"10.0.0.1\"\n";
         let good = with(near("10.0.0.1", 1), near("10.0.0.2", 2));
         assert_eq!(refusal(&good), None);
+        let table = |table: &str| format!("{good}\n{table}");
+        let role = |rest: &str| table(&format!("[[role]]\nname = \"r\"\n{rest}"));
+        let key = format!("\"ed25519:{}\"", "11".repeat(32));
         for (text, part) in [
             (with(near("10.0.0.1", 1), near("10.0.0.1", 2)), "neighbours.address: 10.0.0.1 stands twice"),
             (with(near("10.0.0.1", 1), near("10.0.0.2", 1)), "neighbours.at: 127.0.0.1:1 stands twice"),
@@ -96,6 +118,23 @@ mod tests {
             (format!("{good}\n{route}{route}"), "[[route]] to: 10.1.0.0/16 stands twice"),
             ("[[port]]\npacket = \"x\"\n[[port]]\npacket = \"x\"".into(), "[[port]] packet: x stands twice"),
             (format!("{good}\n{good}"), "[[port]] udp: 127.0.0.1:4001 stands twice"),
+            (role("representations = [\"wasm\", \"wasm\"]"), "wasm stands twice"),
+            (role("symbols = [\"an_now\", \"an_now\"]"), "an_now stands twice"),
+            (role("services = [\"memoryUse\", \"memoryUse\"]"), "[[role]] r: services: memoryUse stands twice"),
+            (role(&format!("trusts = [{key}, {key}]")), "[[role]] r: trusts: ed25519:11"),
+            (port("address = [\"10.0.0.1/24\"]\ndemand = [\"mac\", \"mac\"]"), "demand: mac stands twice"),
+            (
+                table("[security]\nrequire = [\"user\", \"landlock\", \"user\"]"),
+                "[security] require: user stands twice",
+            ),
+            (table("[jail]\nrequire = [\"cpu\", \"cpu\"]"), "[jail] require: cpu stands twice"),
+            (table("[cpu]\naffinity = [0, 0]"), "[cpu] affinity: 0 stands twice"),
+            (table("[plan]\nopen = [\"bandwidthSend\", \"bandwidthSend\"]"), "[plan] open: bandwidthSend stands twice"),
+            (table("[plan]\nrestricted = [\"print\", \"print\"]"), "[plan] restricted: print stands twice"),
+            (
+                table("[[plan.principal]]\nname = \"p\"\nkey_file = \"k\"\nservices = [\"x\", \"x\"]"),
+                "[[plan.principal]] p: services: x stands twice",
+            ),
         ] {
             let refused = refusal(&text).unwrap_or_default();
             assert!(refused.contains(part), "{refused:?} and not {part:?}");
@@ -112,7 +151,7 @@ mod tests {
             (port(&format!("address = [{}]", many(65))), "address: 65 are more than"),
             (format!("{}\n[sizes]\ncodes = 40000", neighbours(1)), "sizes.codes: 40000 are more than"),
             (role("limits = { children_per_packet = 99 }"), "role r: limits.children_per_packet: 99 are more than"),
-            (role("representations = []"), "at least one of wasm, bpf, native"),
+            (role("representations = []"), "at least one of wasm, bpf, native; only anyone"),
             (role("[[role]]\nname = \"r\""), "[[role]]: r stands twice"),
             (role("symbols = [\"an_nothing\"]"), "'an_nothing' is no call"),
             (role("trusts = [\"ed25519:12\"]"), "is no principal: write ed25519: and 64"),

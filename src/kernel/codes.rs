@@ -84,7 +84,7 @@ impl KernelHalf {
 
     /// Makes the program and the state of a code, unless it has just these.
     fn make(&self, held: Held, code: &Code, form: Form, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
-        let (entries, keep_ms) = (limits.state_entries, limits.keep_ms_max);
+        let (entries, keep_ms) = (limits.state_entries, keep_ms(limits));
         let before = match &held.stage {
             Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),
             _ => None,
@@ -107,6 +107,10 @@ impl KernelHalf {
         // Of adopted code it is known from before.
         self.maps.set_budget(entry.slot, rates, spent, self.maps.most_of(entry.slot)?)?;
         if before.is_some() && entry == held.entry {
+            let (verified, most) = (self.maps.most_of(entry.slot)? / INSTRUCTION_NS, limits.verified_instructions);
+            if verified > most {
+                return Err(LoadError::TooCostly(verified, most));
+            }
             return Ok((Held { entry, stage: Stage::Runs }, kept));
         }
         let program = self.load(code, constants, &linked.maps, form, &kept)?;
@@ -176,6 +180,11 @@ impl KernelHalf {
     }
 }
 
+/// For how long soft state is kept at most: the smallest map has some entries, which hold nothing of a role without any.
+fn keep_ms(limits: &Limits) -> u32 {
+    if limits.state_entries == 0 { 0 } else { limits.keep_ms_max }
+}
+
 /// Whether code sends children.
 fn sends(code: &Code) -> bool {
     code.symbols.iter().any(|symbol| symbol == "an_send")
@@ -195,4 +204,15 @@ pub(super) fn adopt_codes(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<(V
         set.forget(&state_of(&name))?;
     }
     Ok((held, lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_without_entries_keeps_nothing_in_the_smallest_map() {
+        let limits = Limits { keep_ms_max: 7, ..Limits::default() };
+        assert_eq!((keep_ms(&limits), keep_ms(&Limits { state_entries: 0, ..limits })), (7, 0));
+    }
 }

@@ -12,7 +12,7 @@ use crate::code::bundle::{Kind, Manifest};
 use crate::code::judge::{Claim, Grant};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::trust::CredentialSet;
+use crate::trust::{CredentialSet, Kinds};
 use crate::wire::{Digest, capsule};
 use std::sync::Arc;
 
@@ -148,8 +148,10 @@ impl Capsules {
         let Some(Code::Coming(coming)) = self.codes.of(&code) else { return self.forgotten(cx, turn, code) };
         let manifest = coming.claim.manifest.clone();
         let usable = |kind: Kind| manifest.layer(kind).filter(|_| grant.kinds.has(kind)).copied();
-        let linked = cx.control.mirror.on && grant.role.grants.kernel_programs > 0;
-        let bpf = usable(Kind::Bpf).filter(|_| linked).map(|bpf| (bpf.digest, bpf.size));
+        let kept_out = grant.role.keeps_out_of_kernel();
+        let linkable = usable(Kind::Bpf).filter(|_| cx.control.mirror.on);
+        let bpf = linkable.filter(|_| kept_out.is_none()).map(|bpf| (bpf.digest, bpf.size));
+        let linked = linkable.and(kept_out).map(Err);
         if bpf.is_none() && manifest.layer(Kind::Bpf).is_some() {
             // A process before this one may have let it run there, in another role.
             cx.unlink(turn, code);
@@ -161,6 +163,7 @@ impl Capsules {
         };
         if let Some(Code::Coming(coming)) = self.codes.of_mut(&code) {
             coming.bpf = bpf;
+            coming.linked = linked;
             coming.representation = Some((layer.kind, layer.digest));
             coming.grant = Some(grant);
         }
@@ -199,6 +202,9 @@ fn is_injected(frame: &Frame) -> bool {
 
 /// Why there is nothing to run.
 fn lacks(manifest: &Manifest, grant: &Grant) -> String {
+    if grant.role.representations == Kinds::NONE {
+        return format!("the role {} runs no code: representations = []", grant.role.name);
+    }
     let has: Vec<_> = manifest.layers().iter().map(|layer| layer.kind.to_string()).collect();
     let of = manifest.architecture().map(|architecture| format!(" (of {architecture})")).unwrap_or_default();
     format!(

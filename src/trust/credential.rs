@@ -10,6 +10,7 @@
 //! the shape of checks; there are no rules, closures or regular expressions in a credential. Credentials come to a node in a
 //! [`CredentialSet`] beside a bundle, never inside it, so granting changes no code name. Biscuits: biscuitsec.org, version 3.
 
+use super::granted::NoGrant;
 use super::{PrincipalId, PrincipalKey};
 use crate::wire::Digest;
 use biscuit_auth::builder::{Algorithm, Binary, Check, Expression, Fact, Op, Term, Unary, date, fact, string};
@@ -74,12 +75,7 @@ pub enum Refusal {
         limit: usize,
     },
     /// It grants the principal no role that its root may grant here.
-    NoGrant {
-        /// Who signed the code.
-        principal: PrincipalId,
-        /// The root.
-        root: PrincipalId,
-    },
+    NoGrant(NoGrant),
     /// Checks of it fail.
     Checks(Vec<String>),
     /// Datalog gave up.
@@ -108,9 +104,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::Broken(cause) => write!(f, "not a valid biscuit of its root: {cause}"),
             Refusal::Limit { what, limit } => write!(f, "more than {limit} {what} in a credential"),
-            Refusal::NoGrant { principal, root } => {
-                write!(f, "it grants {principal} no role that {root} may grant here")
-            }
+            Refusal::NoGrant(why) => write!(f, "{why}"),
             Refusal::Checks(checks) => write!(f, "refused by its {}", checks.join("; ")),
             Refusal::Datalog(cause) => write!(f, "its checks cannot be evaluated: {cause}"),
             Refusal::Revoked(how) => f.write_str(how),
@@ -124,7 +118,7 @@ impl core::error::Error for Refusal {}
 impl Refusal {
     /// Whether the credential is good for nobody, here or elsewhere.
     pub fn is_forged(&self) -> bool {
-        !matches!(self, Refusal::Foreign { .. } | Refusal::NoGrant { .. } | Refusal::Checks(_) | Refusal::Revoked(_))
+        !matches!(self, Refusal::Foreign { .. } | Refusal::NoGrant(_) | Refusal::Checks(_) | Refusal::Revoked(_))
     }
 }
 
@@ -283,6 +277,21 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// The key that has signed it.
+    pub fn root(&self) -> PrincipalId {
+        self.root
+    }
+
+    /// To whom its authority block, which alone can grant, grants which roles; unsorted, what is no principal left out.
+    pub fn granted(&self) -> Result<Vec<(PrincipalId, String)>, Refusal> {
+        let builder = AuthorizerBuilder::new().set_limits(LIMITS);
+        let mut authorizer = builder.build(&self.token).map_err(refusal)?;
+        let rule = "granted($who, $what) <- grant($who, $what)";
+        let all: Vec<(Vec<u8>, String)> = authorizer.query_with_limits(rule, LIMITS).map_err(refusal)?;
+        let principal = |(who, what): (Vec<u8>, String)| Some((PrincipalId(who.try_into().ok()?), what));
+        Ok(all.into_iter().filter_map(principal).collect())
+    }
+
     /// By what it can be revoked: one id for each block.
     pub fn revocation_ids(&self) -> Vec<Digest> {
         self.token.revocation_identifiers().iter().map(|id| Digest::of(id)).collect()
@@ -300,14 +309,13 @@ impl Verified {
             fact("representation", &[string(question.representation)]),
             fact("role", &[string(role)]),
         ];
-        let no_grant = Refusal::NoGrant { principal: question.principal, root: self.root };
         let add = |builder: AuthorizerBuilder, fact: &Fact| builder.fact(fact.clone()).map_err(refusal);
         let builder = facts.iter().try_fold(AuthorizerBuilder::new().set_limits(LIMITS), add)?;
         let builder = builder.policy("allow if grant($who, $what), principal($who), role($what)").map_err(refusal)?;
         let mut authorizer = builder.build(&self.token).map_err(refusal)?;
         match authorizer.authorize() {
             Ok(_) => Ok(()),
-            Err(Token::FailedLogic(Logic::NoMatchingPolicy { .. })) => Err(no_grant),
+            Err(Token::FailedLogic(Logic::NoMatchingPolicy { .. })) => Err(Refusal::NoGrant(NoGrant::Nothing)),
             Err(error) => Err(refusal(error)),
         }
     }

@@ -11,6 +11,7 @@
 //! role. Every decision is made in [`Roles`], the security module of the node, which domains pass too. `docs/trust.md` explains them to operators.
 
 mod credential;
+mod granted;
 pub mod grants;
 mod key;
 pub mod limits;
@@ -23,6 +24,7 @@ mod set;
 mod statement;
 
 pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
+pub use granted::NoGrant;
 pub(crate) use key::read_private;
 pub use key::{KeyError, KeyKind, PrincipalError, PrincipalId, PrincipalKey, Signature};
 pub use revocation::{Extent, Revocation, Rights, Subject};

@@ -68,7 +68,7 @@ pub enum Form {
 
 /// A set of representations.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Vec<Kind>", into = "Vec<Kind>")]
+#[serde(try_from = "Vec<Kind>", into = "Vec<Kind>")]
 pub struct Kinds(u8);
 
 /// A set of calls.
@@ -89,6 +89,20 @@ impl Role {
             limits,
             grants: Grants::default(),
         }
+    }
+
+    /// Why nothing of the role's code runs in the kernel, if that is so. Programs there have no steps: the verifier bounds their length, and
+    /// `kernel_us_per_second` their time. So who may take no steps at all, or no time or packets, has no program there.
+    pub fn keeps_out_of_kernel(&self) -> Option<String> {
+        let numbers = [
+            ("grants.kernel_programs", self.grants.kernel_programs.into()),
+            ("limits.steps_per_packet", self.limits.steps_per_packet),
+            ("limits.steps_per_second", self.limits.steps_per_second),
+            ("limits.packets_per_second", self.limits.packets_per_second),
+            ("limits.kernel_us_per_second", self.limits.kernel_us_per_second),
+        ];
+        let (key, _) = numbers.into_iter().find(|(_, number)| *number == 0)?;
+        Some(format!("the role {} has {key} = 0: nothing of it runs in the kernel", self.name))
     }
 
     /// The first of these calls that the role lacks, as the error of whoever links them.
@@ -142,9 +156,13 @@ impl Default for Kinds {
     }
 }
 
-impl From<Vec<Kind>> for Kinds {
-    fn from(list: Vec<Kind>) -> Kinds {
-        list.into_iter().fold(Kinds::NONE, Kinds::with)
+impl TryFrom<Vec<Kind>> for Kinds {
+    type Error = String;
+    fn try_from(list: Vec<Kind>) -> Result<Kinds, String> {
+        let add = |kinds: Kinds, kind| {
+            if kinds.has(kind) { Err(format!("{kind} stands twice")) } else { Ok(kinds.with(kind)) }
+        };
+        list.into_iter().try_fold(Kinds::NONE, add)
     }
 }
 
@@ -193,7 +211,11 @@ impl TryFrom<Vec<String>> for Symbols {
         let mut set = 0;
         for name in names {
             let known = symbol(&name).and_then(|symbol| SYMBOLS.iter().position(|other| other == symbol));
-            set |= 1 << known.ok_or_else(|| format!("'{name}' is no call of anode/capsule.h"))?;
+            let bit = 1 << known.ok_or_else(|| format!("'{name}' is no call of anode/capsule.h"))?;
+            if set & bit != 0 {
+                return Err(format!("{name} stands twice"));
+            }
+            set |= bit;
         }
         Ok(Symbols(set))
     }
@@ -295,8 +317,10 @@ impl Role {
         if name == ANYONE && (dangerous || !self.trusts.is_empty()) {
             return Err("role anyone: whoever it is can have neither native code nor the trusted form in the kernel, and needs nobody's trust".into());
         }
-        if self.representations == Kinds::NONE {
-            return Err(format!("role {name}: representations: at least one of wasm, bpf, native"));
+        if self.representations == Kinds::NONE && name != ANYONE {
+            return Err(format!(
+                "role {name}: representations: at least one of wasm, bpf, native; only anyone, whom nobody trusts, may have none"
+            ));
         }
         self.limits.check().and_then(|()| self.grants.check()).map_err(|why| format!("role {name}: {why}"))
     }

@@ -173,11 +173,11 @@ impl Roles {
         for role in self.of_root(&root) {
             match verified.grants(&question, &role.name) {
                 Ok(()) => return Ok(role.clone()),
-                Err(refusal @ Refusal::NoGrant { .. }) => why = why.or(Some(refusal)),
+                Err(Refusal::NoGrant(_)) => {}
                 Err(refusal) => why = Some(refusal),
             }
         }
-        Err(why.unwrap_or(Refusal::NoGrant { principal, root }))
+        Err(why.unwrap_or_else(|| self.no_grant(&verified, principal)))
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
         let of_another = grant(1, 3, Restrictions::default());
         assert!(matches!(
             role(&statement(&key(2), NOW, Some(&of_another))),
-            Err(Unvouched::Refused(Refusal::NoGrant { .. }))
+            Err(Unvouched::Refused(Refusal::NoGrant(_)))
         ));
         let foreign = grant(9, 2, Restrictions::default());
         assert!(matches!(

@@ -14,7 +14,7 @@ use anode::nodeos::interface::{ChanSpec, DomainId, Error, MemPoolSpec, NetSpec, 
 use anode::schedule::Policy;
 use anode::trust::grants::Grants;
 use anode::trust::limits::{Limits, OverBudget};
-use anode::trust::{Role, Roles};
+use anode::trust::{Kinds, Role, Roles};
 use anode::wire::{Addr, capsule};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -225,13 +225,12 @@ fn memory_channels_and_pools_end_at_what_the_role_grants() {
     assert_eq!(bed.os(domain, |os| os.inchan_create(domain, &spec)), Err(Error::Limit));
 }
 
-/// Orders to link code for the kernel that a node gives for a code with a representation for it.
-fn links(kernel_programs: u16) -> usize {
+/// Orders to link code for the kernel that a node gives for a code with a representation for it, and what its status says of that.
+fn links(role: Role) -> (usize, String) {
     let forward = br#"(module (memory (export "memory") 1 1) (global (export "an_arena") i32 (i32.const 0))
         (func (export "capsule") (param i32 i32) (result i32) i32.const 1))"#;
     let wasm = wat::parse_bytes(forward).unwrap().into_owned();
     let bundle = Bundle::build("two", 0, &[(Kind::Wasm, wasm.into()), (Kind::Bpf, vec![0; 64].into())], None).unwrap();
-    let role = role(Grants { kernel_programs, ..Grants::default() }, Limits::default());
     let mut bed = Bed::with(Policy::Fifo, Roles::new(vec![role]).unwrap(), true);
     let mut supply = Supply::new(Compiler::new(Backstop::Ticker).unwrap());
     supply.add(&bundle);
@@ -253,11 +252,26 @@ fn links(kernel_programs: u16) -> usize {
         Effect::Kernel(KernelOrder::Link { .. }) => links += 1,
         other => supply.effect(driven, other),
     });
-    assert!(bed.driver.node.status().codes.iter().any(|code| code.state == "ready"), "it runs in the user half");
-    links
+    let codes = bed.driver.node.status().codes;
+    assert_eq!(codes.len(), 1);
+    let code = codes.into_iter().next().unwrap();
+    (links, format!("{}{}{}", code.state, code.why.unwrap_or_default(), code.kernel.unwrap_or_default()))
 }
 
 #[test]
-fn code_whose_role_has_no_programs_in_the_kernel_runs_in_the_user_half_alone() {
-    assert_eq!((links(0), links(1)), (0, 1));
+fn code_whose_role_may_not_run_in_the_kernel_runs_in_the_user_half_alone_and_status_says_why() {
+    let (grants, limits) = (Grants::default(), Limits::default());
+    assert_eq!(links(role(grants, limits)), (1, "ready".into()));
+    for (grants, limits, key) in [
+        (Grants { kernel_programs: 0, ..grants }, limits, "grants.kernel_programs"),
+        (grants, Limits { steps_per_packet: 0, ..limits }, "limits.steps_per_packet"),
+        (grants, Limits { steps_per_second: 0, ..limits }, "limits.steps_per_second"),
+        (grants, Limits { packets_per_second: 0, ..limits }, "limits.packets_per_second"),
+        (grants, Limits { kernel_us_per_second: 0, ..limits }, "limits.kernel_us_per_second"),
+    ] {
+        let why = format!("readythe role anyone has {key} = 0: nothing of it runs in the kernel");
+        assert_eq!(links(role(grants, limits)), (0, why));
+    }
+    let none = Role { representations: Kinds::NONE, ..role(grants, limits) };
+    assert_eq!(links(none), (0, "refusedthe role anyone runs no code: representations = []".into()));
 }

@@ -27,7 +27,7 @@ fn author() -> PrincipalKey {
 
 /// A role that runs these representations of what the author has signed.
 fn role(kinds: &[Kind]) -> Role {
-    let representations = Kinds::from(kinds.to_vec());
+    let representations = kinds.iter().fold(Kinds::NONE, |all, kind| all.with(*kind));
     Role { name: "author".into(), trusts: vec![author().id()], representations, ..Role::anyone(Default::default()) }
 }
 
