@@ -76,6 +76,7 @@ pub struct Chosen {
 
 /// Refuses what a start would refuse, and changes nothing.
 pub fn check(file: &NodeFile) -> Result<()> {
+    check_writable(file)?;
     let run_dir = file.run_dir();
     check_way(&run_dir)?;
     if run_dir.exists() {
@@ -83,6 +84,23 @@ pub fn check(file: &NodeFile) -> Result<()> {
     }
     captures::of(file).try_for_each(|path| captures::check(path, file))?;
     file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path, file))
+}
+
+/// Refuses directories that whoever starts the node may not write to, or not make. A disk that takes nothing is another matter: the node works without.
+fn check_writable(file: &NodeFile) -> Result<()> {
+    let kept = [("store", &file.store), ("files", &file.files)];
+    let kept = kept.into_iter().filter_map(|(key, path)| Some((key, path.clone()?)));
+    for (key, path) in kept.chain([("run_dir", file.run_dir())]) {
+        if let Some(step) = owners::unwritable(&path) {
+            bail!(
+                "{} cannot be written by user {}{}; set {key} in the configuration to a directory that can",
+                path.display(),
+                rustix::process::geteuid().as_raw(),
+                if step == path { String::new() } else { format!(", who may make nothing in {}", step.display()) }
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Who the node of a configuration becomes that is started by whoever asks this, for people; nothing: it stays who it is.
@@ -97,6 +115,7 @@ pub fn user_of(file: &NodeFile) -> Result<Option<Becomes>> {
 
 /// Makes everything ready for a node.
 pub fn prepare(file: &NodeFile) -> Result<Ready> {
+    check_writable(file)?;
     let run_dir = file.run_dir();
     let mut lock = vec![claim(&run_dir)?];
     captures::of(file).try_for_each(|path| captures::check(path, file))?;

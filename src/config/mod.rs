@@ -25,6 +25,7 @@ mod written;
 use crate::frame::{PeerId, PortId};
 use crate::node::{NodeConfig, Sizes};
 use crate::sys::netlink::{self, Interface};
+use crate::sys::process;
 use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
@@ -337,11 +338,21 @@ impl NodeFile {
 
 /// Where the sockets of a node of this name are unless its file says otherwise.
 pub fn default_run_dir(name: &str) -> PathBuf {
-    let base = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
-        _ => PathBuf::from("/run"),
-    };
-    base.join("anode").join(name)
+    run_base().join("anode").join(name)
+}
+
+/// What the user who asks may write to: the session's run directory; without one root's is `/run`, and others' is in their home.
+fn run_base() -> PathBuf {
+    let of_variable = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    if let Some(session) = of_variable("XDG_RUNTIME_DIR") {
+        return session;
+    }
+    if process::is_root() {
+        return "/run".into();
+    }
+    let session = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+    let at_home = || of_variable("HOME").map(|home| home.join(".local/state"));
+    if session.is_dir() { session } else { at_home().unwrap_or_else(|| "/run".into()) }
 }
 
 #[cfg(test)]

@@ -52,7 +52,8 @@ impl Part {
     pub fn lack(self) -> &'static str {
         match self {
             Part::User => {
-                "the node has no user of its own (needs root): it can do what whoever started it can do to files"
+                "the node has no user of its own (needs root): to files and processes it is whoever started it, as far as Landlock and seccomp, \
+                 where they are there, let it"
             }
             Part::Landlock => {
                 "no Landlock in this kernel (5.13, CONFIG_SECURITY_LANDLOCK): files are protected by their owners alone"
@@ -87,6 +88,7 @@ mod tests {
     #[test]
     fn of_a_user_that_somebody_has_made_nobody_says_that_it_has_nothing_else() {
         assert!(Part::User.words(true).ends_with("and nothing else"));
+        assert!(Part::User.lack().contains("as far as Landlock"), "it is no promise that Landlock breaks");
         assert!(!Part::User.words(false).contains("nothing else") && Part::User.words(false).contains("its group"));
     }
 }

@@ -1,5 +1,6 @@
 //! The `[plan]` table of a configuration, and how it becomes a PLAN environment.
 
+use super::guard::check_private;
 use super::{ConfigError, NodeFile, wrong};
 use crate::ee::plan::config::{Config, Principal};
 use crate::ee::plan::rip::Timers;
@@ -165,6 +166,7 @@ impl PrincipalFile {
     fn read(&self) -> Result<Principal, ConfigError> {
         let place = |ConfigError(why)| ConfigError(format!("[[plan.principal]] {}: key_file: {why}", self.name));
         let key = read_key(&self.key_file).map_err(place)?;
+        check_private(&self.key_file).map_err(|why| place(ConfigError(why)))?;
         let services = names(&format!("[[plan.principal]] {}: services", self.name), &self.services)?;
         Ok(Principal { name: self.name.clone(), key, role: self.role.clone(), services })
     }

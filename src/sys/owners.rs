@@ -2,7 +2,8 @@
 
 use super::privileges::Identity;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chownat, fchown, fstat, open, openat, readlinkat,
+    Access, AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, chownat, fchown, fstat, open, openat,
+    readlinkat,
 };
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
@@ -71,6 +72,16 @@ pub fn check_way(path: &Path) -> io::Result<Result<(), Untrusted>> {
         }
     }
     Ok(Ok(()))
+}
+
+/// The directory that keeps the calling user from writing to a directory, or from making it: itself, or the last one on the way that is there. Nothing:
+/// there is none, as far as rights go.
+pub fn unwritable(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let there = absolute.ancestors().find(|step| std::fs::symlink_metadata(step).is_ok())?;
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    let refused = accessat(CWD, there, wanted, AtFlags::EACCESS) == Err(rustix::io::Errno::ACCESS);
+    refused.then(|| if there == absolute { path.to_owned() } else { there.to_owned() })
 }
 
 /// Who something belongs to that is neither this user's nor root's.

@@ -39,6 +39,9 @@ fn config(folder: &Path, port: &str, tables: &str) {
     fs::write(folder.join("node.toml"), text).unwrap();
 }
 
+/// The user that stands for an ordinary one where the tests are root's.
+const ORDINARY: u32 = 12345;
+
 /// `anode` as an ordinary user, who lacks a part of the sandbox on any host: a user of the node's own.
 fn as_ordinary(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = match is_root() {
@@ -46,7 +49,7 @@ fn as_ordinary(folder: &Path, arguments: &[&str]) -> Output {
         false => Command::new("env"),
     };
     if is_root() {
-        command.args(["--reuid=12345", "--regid=12345", "--clear-groups"]);
+        command.args([format!("--reuid={ORDINARY}"), format!("--regid={ORDINARY}"), "--clear-groups".into()]);
     }
     command.args(["timeout", "--kill-after=1", "3", env!("CARGO_BIN_EXE_anode")]).args(arguments).current_dir(folder);
     command.output().unwrap()
@@ -58,7 +61,7 @@ fn a_host_that_lacks_what_is_required_starts_no_node_and_others_are_told() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir(folder.path().join("run")).unwrap();
     if is_root() {
-        std::os::unix::fs::chown(folder.path().join("run"), Some(12345), Some(12345)).unwrap();
+        std::os::unix::fs::chown(folder.path().join("run"), Some(ORDINARY), Some(ORDINARY)).unwrap();
     }
     for verb in ["check", "run"] {
         for (table, words) in [
@@ -158,4 +161,117 @@ fn who_may_not_ask_is_told_who_may() {
     let error = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
     let said = ClientError::NotRunning("/run/x/control.sock".into(), error).to_string();
     assert!(said.contains("only root and the node's own user may ask") && !said.contains("Is it running"), "{said}");
+}
+
+/// What `check` and `run` say as an ordinary user of a configuration that neither takes, with the home of nobody and these variables.
+fn refused_to_ordinary(folder: &Path, verb: &str, home: &Path) -> Option<String> {
+    let mut command = Command::new("env");
+    command.args(["-u", "XDG_RUNTIME_DIR"]).arg(format!("HOME={}", home.display()));
+    if is_root() {
+        command.args(["setpriv", &format!("--reuid={ORDINARY}"), &format!("--regid={ORDINARY}"), "--clear-groups"]);
+    }
+    command.args(["timeout", "--kill-after=1", "3", env!("CARGO_BIN_EXE_anode"), "node", verb, "node.toml"]);
+    let output = command.current_dir(folder).output().unwrap();
+    (output.status.code() == Some(1)).then(|| said(&output))
+}
+
+/// A folder that others can look into, with a home of the ordinary user's in it; nothing: that user cannot reach this program.
+fn ordinary_folder() -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("home")).unwrap();
+    if is_root() {
+        std::os::unix::fs::chown(folder.path().join("home"), Some(ORDINARY), Some(ORDINARY)).unwrap();
+    }
+    if !said(&as_ordinary(folder.path(), &["--version"])).contains("anode") {
+        println!("SKIPPED: another user cannot reach this program");
+        return None;
+    }
+    Some(folder)
+}
+
+#[test]
+fn what_an_ordinary_user_may_not_is_refused_by_check_as_by_a_start() {
+    let Some(folder) = ordinary_folder() else { return };
+    let home = folder.path().join("home");
+    let run = format!("run_dir = {:?}", home.join("run"));
+    let udp = "[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.8.0.1/24\"]";
+    let packet = "[[port]]\npacket = \"lo\"";
+    for (top, port, at, parts) in [
+        (run.as_str(), packet, &home, ["port lo: packet", "CAP_NET_RAW"]),
+        (&format!("{run}\nstore = \"/usr/anode-store\""), udp, &home, ["/usr/anode-store", "cannot be written"]),
+        (&format!("{run}\nfiles = \"/usr/anode-files\""), udp, &home, ["/usr/anode-files", "cannot be written"]),
+        ("", udp, &folder.path().join("nowhere/else"), ["cannot be written", "set run_dir"]),
+    ] {
+        fs::write(folder.path().join("node.toml"), format!("name = \"n\"\n{top}\n{port}\n")).unwrap();
+        for verb in ["check", "run"] {
+            let why =
+                refused_to_ordinary(folder.path(), verb, at).unwrap_or_else(|| panic!("{verb} took {top} {port}"));
+            assert!(parts.iter().all(|part| why.contains(part)), "{verb}: {why}\n{parts:?}");
+        }
+    }
+    let environment = "[[ee]]\nname = \"e\"\ncommand = [\"sleep\", \"9\"]";
+    fs::write(folder.path().join("node.toml"), format!("name = \"n\"\n{run}\n{udp}\n{environment}\n")).unwrap();
+    let told = said(&as_ordinary(folder.path(), &["node", "check", "node.toml"]));
+    assert!(told.contains("of a CPU, the node's user: sleep 9") && !told.contains("a user from"), "{told}");
+    fs::write(folder.path().join("node.toml"), format!("name = \"n\"\n{udp}\n")).unwrap();
+    for verb in ["check", "run"] {
+        assert_eq!(refused_to_ordinary(folder.path(), verb, &home), None, "{verb}: there is a place in a home");
+    }
+}
+
+#[test]
+fn addresses_of_other_hosts_and_users_that_are_accounts_are_refused_by_check_as_by_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = |udp: &str| format!("[[port]]\nname = \"west\"\nudp = \"{udp}\"\naddress = [\"10.8.0.1/24\"]");
+    let here = port("127.0.0.1:0");
+    for (text, part) in [
+        (port("192.0.2.77:0"), "port west: udp = 192.0.2.77:0: this host has no such address"),
+        (format!("{here}\n[plan]\ntcp = \"192.0.2.77:0\""), "[plan] tcp = 192.0.2.77:0: this host has no such address"),
+        (format!("{here}\n[jail]\nusers = [1, 2]"), "[jail] users = [1, 2]: 2 of these are accounts of /etc/passwd"),
+    ] {
+        let run = folder.path().join("run");
+        fs::write(folder.path().join("node.toml"), format!("name = \"n\"\nrun_dir = {run:?}\n{text}\n")).unwrap();
+        for verb in ["check", "run"] {
+            let output = anode(folder.path(), &["node", verb, "node.toml"]);
+            assert_eq!(output.status.code(), Some(1), "{verb} {text}: {}", said(&output));
+            assert!(said(&output).contains(part), "{verb}: {}\n{part}", said(&output));
+        }
+    }
+}
+
+#[test]
+fn a_secret_that_another_user_could_change_is_refused() {
+    if !is_root() {
+        println!("SKIPPED: not root, so nothing of others' can be made");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    for (name, owner) in [("theirs/a.key", 0), ("b.key", ORDINARY)] {
+        assert!(anode(folder.path(), &["cred", "secret", name]).status.success());
+        std::os::unix::fs::chown(folder.path().join(name), Some(owner), None).unwrap();
+    }
+    fs::write(theirs.join("plan.key"), "07".repeat(32)).unwrap();
+    fs::set_permissions(theirs.join("plan.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(ORDINARY), None).unwrap();
+    let near = |file: &str| {
+        format!(
+            "neighbours = [{{ address = \"10.8.0.2\", at = \"127.0.0.1:9\", keys = [{:?}] }}]",
+            folder.path().join(file)
+        )
+    };
+    let principal = format!("[[plan.principal]]\nname = \"p\"\nkey_file = {:?}", theirs.join("plan.key"));
+    for (port, tables, key) in [
+        (near("theirs/a.key"), "", "neighbour 10.8.0.2: keys"),
+        (near("b.key"), "", "neighbour 10.8.0.2: keys"),
+        (String::new(), principal.as_str(), "key_file"),
+    ] {
+        config(folder.path(), &port, tables);
+        for verb in ["check", "run"] {
+            let why = said(&anode(folder.path(), &["node", verb, "node.toml"]));
+            assert!(why.contains(key) && why.contains("belongs to user 12345"), "{verb}: {why}");
+        }
+    }
 }

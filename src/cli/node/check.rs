@@ -8,6 +8,7 @@ use crate::code::bundle::Kind;
 use crate::config::NodeFile;
 use crate::config::environments::{Environment, Program};
 use crate::manage::Planned;
+use crate::sys::jail;
 use crate::trust::grants::Grants;
 use crate::trust::limits::OverBudget;
 use crate::trust::{Role, Symbols};
@@ -31,7 +32,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }
-    describe(&file, &planned);
+    describe(&file, &planned, !sandbox.jails_weaker.contains(&jail::Part::User));
     describe_expected(&sandbox);
     changed.iter().for_each(|line| crate::say!("changed default: {line}"));
     remarks.iter().for_each(|line| crate::say!("note: {line}"));
@@ -39,8 +40,8 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ports, neighbours, routes, roles, environments, and where things are kept.
-fn describe(file: &NodeFile, planned: &Planned) {
+/// Ports, neighbours, routes, roles, environments, which may have users of their own, and where things are kept.
+fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
     let Planned { config, environments, .. } = planned;
     crate::say!("node {}, sockets in {}", config.name, file.run_dir().display());
     limits::ports(file, planned).iter().for_each(|line| crate::say!("  {line}"));
@@ -52,7 +53,7 @@ fn describe(file: &NodeFile, planned: &Planned) {
     }
     limits::tables(file, planned).iter().for_each(|line| crate::say!("  {line}"));
     config.roles.iter().for_each(|role| describe_role(role));
-    environments.iter().cloned().for_each(describe_environment);
+    environments.iter().cloned().for_each(|environment| describe_environment(environment, own_users));
     if let Some(path) = &file.files {
         crate::say!("  files of domains are kept in {}", path.display());
     }
@@ -63,20 +64,22 @@ fn describe(file: &NodeFile, planned: &Planned) {
 }
 
 /// What an environment is.
-fn describe_environment(Environment { name, program, role, restart }: Environment) {
+fn describe_environment(Environment { name, program, role, restart }: Environment, own_users: bool) {
     let (what, words) = match program {
-        Program::Process(process) => (describe_jail(&process), process.command),
+        Program::Process(process) => (describe_jail(&process, own_users), process.command),
         Program::Object(words) => ("in this process".into(), words),
     };
     crate::say!("  environment {name} in the role {role}, restarted {restart}, {what}: {}", words.join(" "));
 }
 
 /// What the process of an environment has.
-fn describe_jail(process: &crate::config::environments::Process) -> String {
+fn describe_jail(process: &crate::config::environments::Process, own_users: bool) -> String {
+    let (first, last) = process.users;
+    let user = if own_users { format!("a user from {first} to {last}") } else { "the node's user".into() };
     let cpu = if process.cpu_percent == 0 { "all".into() } else { format!("{} %", process.cpu_percent) };
     format!(
-        "{} B of its own, {} processes and threads, weight {} and {cpu} of a CPU, a user from {} to {}",
-        process.data_bytes, process.tasks, process.cpu_weight, process.users.0, process.users.1
+        "{} B of its own, {} processes and threads, weight {} and {cpu} of a CPU, {user}",
+        process.data_bytes, process.tasks, process.cpu_weight
     )
 }
 

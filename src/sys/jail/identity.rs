@@ -7,6 +7,7 @@
 //! Nodes that keep files in one place share a user, and so its number: they lock its byte for reading, and beside it one for each place, far
 //! behind all numbers. So whoever finds a number taken can tell whether those who have it keep files where it does.
 
+use crate::sys::privileges::accounts;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -151,8 +152,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn known() -> Vec<u32> {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    users.lines().filter_map(|line| line.split(':').nth(2)?.parse().ok()).collect()
+    accounts().into_iter().collect()
 }
 
 /// Locks a byte for writing or for reading; false if somebody has it otherwise.
