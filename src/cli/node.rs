@@ -112,7 +112,9 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
     } else {
         lines.json().init()
     }
-    file.changed_defaults().iter().for_each(|line| tracing::warn!("changed default: {line}"));
+    if let Some(keys) = file.changed_keys() {
+        tracing::info!("defaults that older versions did not have: {keys}; anode node check explains them");
+    }
     file.remarks().iter().for_each(|line| tracing::warn!("{line}"));
     if file.cpu.realtime {
         // Before wasm has its memories, which cannot be locked, and as long as there is the right to.

@@ -1,7 +1,7 @@
 //! Configurations of before start: those of `tests/configurations/`, kept as they were written for commit c994750.
 //!
 //! Each is run by the program as it is. It must answer, keep the keys' meaning, and say once what default it leaves that has
-//! changed since; a key that a file has set is not spoken of. Whoever takes a key away sees this test fail.
+//! changed since (`check` each, a start all in one line); a key that a file has set is not spoken of. Whoever takes a key away sees this test fail.
 
 use anode::manage::client::Control;
 use std::fs::{self, File};
@@ -92,8 +92,13 @@ fn configurations_of_before_start_and_say_once_what_has_changed() {
         let name = text.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
         assert_eq!(status["node"], name.as_str(), "{}", path.display());
         let log = node.log();
+        let named = log.lines().filter(|line| line.contains("defaults that older versions did not have: [")).count();
+        let mut check = Command::new(env!("CARGO_BIN_EXE_anode"));
+        check.args(["node", "check"]).arg(node.folder.path().join("node.toml"));
+        let check = String::from_utf8(check.output().unwrap().stdout).unwrap();
         let mut said: Vec<&str> =
-            log.lines().filter_map(|line| line.split_once(CHANGED).map(|(_, rest)| rest)).collect();
+            check.lines().filter_map(|line| line.split_once(CHANGED).map(|(_, rest)| rest)).collect();
+        assert_eq!((named, log.contains(CHANGED)), (usize::from(!said.is_empty()), false), "{log}");
         let count = said.len();
         said.sort_unstable();
         said.dedup();
