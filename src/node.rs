@@ -12,6 +12,7 @@
 //! of its own: [`codes`] knows what each code name means, `loading` brings absent code here, `serving` answers neighbours that
 //! ask for code, `sending` finds next hops and puts headers on.
 
+mod alarms;
 mod api;
 mod batch;
 mod ceilings;
@@ -44,6 +45,7 @@ mod serving;
 pub mod status;
 mod tiers;
 mod trust;
+mod unproved;
 
 use crate::code::fetch::Fetch;
 use crate::core::Core;
@@ -148,6 +150,8 @@ struct Control {
     originate: reach::Originate,
     /// Whose bounds were cut.
     clamps: ceilings::Said,
+    /// Drops that the log is to tell.
+    alarms: alarms::Alarms,
     mirror: Mirror,
     next_sweep: u64,
 }
@@ -186,6 +190,7 @@ impl Node {
     /// A node at rest.
     pub fn new(config: NodeConfig) -> Node {
         let NodeConfig { name, ports, neighbours, routes, roles, sizes, seed, kernel } = config;
+        let port_count = ports.len();
         let entry = entry::Entry::new(&ports, &neighbours);
         let mut known = Neighbours::default();
         for neighbour in neighbours {
@@ -205,7 +210,7 @@ impl Node {
                 core,
                 graphs: Graphs { channels, halves: Vec::new(), payloads: Default::default(), processed: Vec::new() },
                 order: Order { paths: paths::Paths::default(), entry },
-                control: Control::new(roles, management, seed, kernel),
+                control: Control::new(roles, management, (seed, port_count), kernel),
             },
             environments: Environments {
                 capsules: Capsules::new(capsules, &sizes, seed),
@@ -293,6 +298,7 @@ impl Node {
             if turn.now >= self.environments.capsules.next_look {
                 self.environments.capsules.next_look = turn.now + overrun::LOOK;
                 self.environments.capsules.look_at_budgets(&mut self.cx, turn);
+                self.cx.raise_alarms(turn.now);
                 self.cx.settle_cuts();
             }
             if turn.now >= self.environments.capsules.next_review {
@@ -316,6 +322,7 @@ impl Node {
 impl Cx {
     fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         self.core.drops.count(reason);
+        self.control.alarms.note(&frame, reason);
         turn.out.event(frame.trace, EventKind::Dropped(reason));
         turn.out.pool.give(frame);
     }
@@ -342,7 +349,7 @@ impl Capsules {
 }
 
 impl Control {
-    fn new(roles: Arc<Roles>, management: DomainId, seed: u64, kernel: bool) -> Control {
+    fn new(roles: Arc<Roles>, management: DomainId, (seed, ports): (u64, usize), kernel: bool) -> Control {
         Control {
             roles,
             management,
@@ -355,6 +362,7 @@ impl Control {
             felled: ending::Felled::default(),
             originate: reach::Originate::new(seed),
             clamps: Default::default(),
+            alarms: alarms::Alarms::new(ports),
             mirror: Mirror { on: kernel, told: 0, next_tell: 0 },
             next_sweep: SWEEP,
         }

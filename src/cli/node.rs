@@ -2,6 +2,7 @@
 
 mod check;
 mod loader;
+mod words;
 
 use crate::broker;
 use crate::clean;
@@ -268,7 +269,14 @@ fn describe_port(text: &mut String, port: &Value) {
     let _ = writeln!(text, "    bound {}, signed {}{demands}", number("bound_max"), number("signed_bound_max"));
     describe_strangers(text, &port["strangers"]);
     if number("clamped") > 0 {
-        let _ = writeln!(text, "    {} resource bounds above its bound_max were cut", number("clamped"));
+        let _ = writeln!(
+            text,
+            "    {} resource bounds were cut: to its bound_max, or signed ones to its signed_bound_max",
+            number("clamped")
+        );
+    }
+    if number("unknown_keys") > 0 {
+        let _ = writeln!(text, "    {} packets with the proof of a key that it does not know", number("unknown_keys"));
     }
 }
 
@@ -308,7 +316,8 @@ fn describe(status: &Value) -> String {
                 .map(|tier| format!(" ({})", if tier == "fast" { "compiled at once" } else { tier }))
                 .unwrap_or_default();
             let refused = refused.unwrap_or_default();
-            let _ = writeln!(text, "    {kind}{tier} in the role {role}, signed by {principal}{refused}");
+            let revoked = if code["signer_revoked"] == true { ", who was revoked" } else { "" };
+            let _ = writeln!(text, "    {kind}{tier} in the role {role}, signed by {principal}{revoked}{refused}");
         }
     }
     describe_rules(&mut text, &status["rules"]);
@@ -325,21 +334,28 @@ fn describe(status: &Value) -> String {
         number(fetch, "object_bytes")
     );
     for neighbour in items("neighbours") {
-        let field = |key: &str| neighbour[key].as_str().unwrap_or("?").to_owned();
-        let used = describe_used(&neighbour["entry"]);
-        let keys: Vec<_> = neighbour["keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let keys = match keys.split_first() {
-            None => String::new(),
-            Some((first, [])) => format!(", proves what it sends; key {first}"),
-            Some((first, others)) => format!(", proves what it sends; keys {first} (sends), {}", others.join(", ")),
-        };
-        let _ = writeln!(text, "  neighbour {} behind {}{keys}{used}", field("addr"), field("port"));
+        describe_neighbour(&mut text, &neighbour, &items("ports"));
     }
     for (name, count) in status["drops"].as_object().into_iter().flatten() {
         let help = Reason::ALL.iter().find(|reason| reason.name() == name).map_or("", |reason| reason.help());
         let _ = writeln!(text, "  drop {name:20} {:>8}   {help}", count.as_u64().unwrap_or(0));
     }
+    words::kernel_drops(&mut text, &status["kernel"]);
     text
+}
+
+/// A neighbour, whose port is among these.
+fn describe_neighbour(text: &mut String, neighbour: &Value, ports: &[Value]) {
+    let texts = |list: &Value| {
+        let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let field = |key: &str| neighbour[key].as_str().unwrap_or("?");
+    let port = ports.iter().find(|port| port["name"] == neighbour["port"]);
+    let demanded = port.is_some_and(|port| texts(&port["demands"]).iter().any(|demand| demand == "mac"));
+    let keys = words::keys(&texts(&neighbour["keys"]), demanded);
+    let used = describe_used(&neighbour["entry"]);
+    let _ = writeln!(text, "  neighbour {} behind {}{keys}{used}", field("addr"), field("port"));
 }
 
 /// What those behind a port have used that have no bucket of their own, if something of theirs was refused.

@@ -39,7 +39,7 @@ reasons! {
     /// A proof has come before, or is too old.
     MacReplayed = "mac-replayed", "a packet came again, or later than 1024 packets behind the newest: replayed, or the sender's clock is more than a minute behind";
     /// A port demands signed code or packets, and this is not signed.
-    Unsigned = "unsigned", "unsigned code, or an unsigned PLAN packet, came in by a port that demands signatures (demand = [\"signed-code\", \"signed-plan\"])";
+    Unsigned = "unsigned", "unsigned code, or an unsigned PLAN packet, or one whose signer or credential was revoked, came in by a port that demands signatures (demand = [\"signed-code\", \"signed-plan\"])";
     /// A revocation from somebody who is no neighbour.
     RevocationForeign = "revocation-foreign", "a revocation from an address that is no neighbour";
     /// A neighbour tells more revocations than its share.

@@ -70,7 +70,8 @@ impl Cx {
         turn.out.event(trace, EventKind::Clamped(port, bound));
         if self.control.clamps.is_news(turn.now, source) {
             let name = self.core.topology.port(port).map_or("", |port| &port.name);
-            tracing::warn!(node = self.core.name, port = name, from = %addr, bound, most, "a resource bound is cut to bound_max");
+            let setting = setting(self.ceiling(port), most);
+            tracing::warn!(node = self.core.name, port = name, from = %addr, bound, most, "a resource bound is cut to {setting}");
         }
     }
 }
@@ -105,9 +106,28 @@ impl Capsules {
     }
 }
 
+/// By which setting of a port with these ceilings a bound is cut to so much.
+fn setting(of_port: Ceiling, most: u32) -> &'static str {
+    match most {
+        most if most == of_port.unsigned => "bound_max",
+        most if most == of_port.signed => "signed_bound_max",
+        _ => "bound_max of [plan]",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cut_has_the_name_of_the_setting_that_makes_it() {
+        let ceiling = Ceiling { unsigned: 16, signed: 256 };
+        assert_eq!(
+            [16, 256, 8].map(|most| setting(ceiling, most)),
+            ["bound_max", "signed_bound_max", "bound_max of [plan]"]
+        );
+        assert_eq!(setting(Ceiling::all(9), 9), "bound_max");
+    }
 
     #[test]
     fn a_source_is_named_once_and_a_flood_of_sources_a_few_times() {

@@ -10,9 +10,8 @@
 //! sent it. A sender's counter grows with every packet and over restarts: it begins at the time of day, and jumps to it once in `STEP`. So a node that has just
 //! started refuses what was sent before by its clock, without having stored anything; what remains is in `docs/trust.md`.
 
-use super::ceilings::Said;
-use super::output::Turn;
 use super::replay::Window;
+use super::unproved::Unproved;
 use super::{Cx, Node};
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
@@ -127,7 +126,7 @@ pub(super) struct Proofs {
     /// Principals whose signatures count for nothing any more.
     disowned: HashSet<PrincipalId>,
     /// Who was not let in, as far as the log has said it.
-    said: Said,
+    pub(super) unproved: Unproved,
 }
 
 impl Held {
@@ -290,45 +289,9 @@ impl Cx {
         self.control.proofs.as_deref().map_or(Demands::default(), |proofs| proofs.demands(port))
     }
 
-    /// A packet ends whose sender could not be found out. Once of a source the log says that it proves nothing to a port that demands proofs, or has a key
-    /// that the port does not know: a counter does not say who is meant.
-    #[cold]
-    pub(super) fn turn_away_unproved(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
-        if reason == Reason::Unauthenticated {
-            self.note_unproved(turn.now, &frame);
-        }
-        self.drop(turn, frame, reason);
-    }
-
-    fn note_unproved(&mut self, now: u64, frame: &Frame) {
-        let key =
-            anep::Packet::new_checked(frame.bytes()).ok().and_then(|packet| Repr::of(&packet)).map(|proof| proof.key);
-        let topology = &self.core.topology;
-        let Some(proofs) = self.control.proofs.as_deref_mut() else { return };
-        let peer = topology.neighbours.of_peer(frame.port, frame.peer).map(|(_, known)| known.addr);
-        // On a link everybody may say anything; there a key is a source.
-        let source = peer.unwrap_or_else(|| Addr(u128::from(key.unwrap_or(0)).to_be_bytes()));
-        if !proofs.said.is_news(now, (frame.port, source)) {
-            return;
-        }
-        let port = topology.port(frame.port).map_or("?", |port| &port.name);
-        let neighbour = peer.map_or_else(|| "somebody on the link".to_owned(), |addr| format!("neighbour {addr}"));
-        match key {
-            Some(key) => {
-                tracing::warn!(node = self.core.name, "{neighbour}: key {key:08x} is not one of port {port}'s")
-            }
-            None => {
-                tracing::warn!(
-                    node = self.core.name,
-                    "{neighbour}: what it sends has no proof, which port {port} demands"
-                )
-            }
-        }
-    }
-
     /// Finds out who has sent the ANEP packet that the frame begins with, which is whole, and takes the proof off.
     #[inline]
-    pub(super) fn authenticate(&mut self, frame: &mut Frame) -> Result<(), Reason> {
+    pub(super) fn authenticate(&mut self, now: u64, frame: &mut Frame) -> Result<(), Reason> {
         (frame.authenticated, frame.sender) = (false, Addr::UNSPECIFIED);
         let Some(proofs) = self.control.proofs.as_deref_mut() else { return Ok(()) };
         let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else { return Err(Reason::Malformed) };
@@ -339,7 +302,7 @@ impl Cx {
         match proofs.judge(frame, packet.bytes(), &proof) {
             Ok((sender, payer)) => (frame.authenticated, frame.sender, frame.payer) = (true, sender, payer),
             // Somebody else's link, or a key that was taken away: the proof says nothing, no more than its absence.
-            Err(Reason::Unauthenticated) if !proofs.demands(frame.port).mac => {}
+            Err(Reason::Unauthenticated) if !proofs.demands(frame.port).mac => self.note_unproved(now, frame),
             Err(reason) => return Err(reason),
         }
         if Repr::take_off(frame.bytes_mut()).is_err() {

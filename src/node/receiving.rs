@@ -96,7 +96,7 @@ impl Node {
         let port = frame.port;
         // Who has sent it is found out before anybody is charged: a forged proof is at the expense of the port's strangers.
         let proved = match class {
-            Ok(Class::Anep(range, _)) => self.cx.find_sender(&mut frame, range.clone()),
+            Ok(Class::Anep(range, _)) => self.cx.find_sender(turn.now, &mut frame, range.clone()),
             _ => {
                 frame.authenticated = false;
                 Ok(0..0)
@@ -216,23 +216,23 @@ impl Cx {
 
     /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.
     #[inline(always)]
-    fn find_sender(&mut self, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
+    fn find_sender(&mut self, now: u64, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
         // What another node has found out about the frame says nothing here.
         frame.authenticated = false;
         if self.control.proofs.is_none() {
             return Ok(range);
         }
-        self.find_prover(frame, range)
+        self.find_prover(now, frame, range)
     }
 
-    fn find_prover(&mut self, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
+    fn find_prover(&mut self, now: u64, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
         let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
         let Some(Ok(length)) = packet.map(|packet| packet.map(|packet| packet.bytes().len())) else {
             return Err(Reason::Malformed);
         };
         frame.truncate(range.start + length);
         frame.strip(range.start);
-        self.authenticate(frame)?;
+        self.authenticate(now, frame)?;
         Ok(0..frame.len())
     }
 

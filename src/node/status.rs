@@ -8,9 +8,11 @@ use crate::core::domain::{Domain, Usage};
 use crate::core::reason::Drops;
 use crate::frame::{PeerId, PortId};
 use crate::topology::Gauge;
+use crate::trust::PrincipalId;
 use crate::trust::limits::Limits;
 use crate::wire::Addr;
 use serde::Serialize;
+use std::collections::HashSet;
 
 /// All counters of a node.
 #[derive(Clone, Debug, Serialize)]
@@ -75,6 +77,9 @@ pub struct CodeStatus {
     /// Who signed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
+    /// Whether that one was revoked as a whole: what he has signed counts as unsigned where a port demands signatures.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub signer_revoked: bool,
     /// In which role it acts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
@@ -143,6 +148,7 @@ impl Node {
     pub fn status(&self) -> Status {
         let core = &self.cx.core;
         let ports = core.topology.ports.iter().zip(&core.gauges).zip(0..);
+        let disowned = self.cx.control.roles.disowned();
         let mut applications: Vec<u16> = self.environments.capsules.applications.iter().copied().collect();
         applications.sort_unstable();
         Status {
@@ -164,7 +170,7 @@ impl Node {
                 .capsules
                 .codes
                 .iter()
-                .map(|(name, code)| self.cx.code_status(name.to_string(), code))
+                .map(|(name, code)| self.cx.code_status(name.to_string(), code, &disowned))
                 .collect(),
             credentials: self.environments.capsules.credentials,
             revocations: self.revocations(),
@@ -193,13 +199,14 @@ impl Node {
 }
 
 impl Cx {
-    fn code_status(&self, name: String, code: &Code) -> CodeStatus {
+    fn code_status(&self, name: String, code: &Code, disowned: &HashSet<PrincipalId>) -> CodeStatus {
         let blank = CodeStatus {
             name,
             title: String::new(),
             state: "coming",
             why: None,
             principal: None,
+            signer_revoked: false,
             role: None,
             credential_refused: None,
             representation: None,
@@ -222,6 +229,7 @@ impl Cx {
                     title: ready.claim.manifest.title().into(),
                     state: "ready",
                     principal: ready.grant.principal.map(|id| id.to_string()),
+                    signer_revoked: ready.grant.principal.is_some_and(|id| disowned.contains(&id)),
                     role: Some(ready.grant.role.name.clone()),
                     credential_refused: ready.grant.refused.as_ref().map(|refused| refused.why.clone()),
                     representation: Some(ready.kind),

@@ -70,6 +70,11 @@ impl UdpPort {
             frame.received(self.batch.length(at));
             frame.port = self.id;
             frame.peer = peer.map_or(PeerId::NONE, |peer| PeerId(peer as u16));
+            if peer.is_none() {
+                // Whom the log names if strangers go on.
+                let from = sender.addr();
+                frame.ends.source = Some((from.ip().into(), from.port()));
+            }
         }
         into.drain(first + count..).for_each(|frame| pool.give(frame));
         Ok((count, self.asking.got(count)))

@@ -16,6 +16,8 @@ pub struct Gauge {
     pub missed: u64,
     /// Packets whose resource bound was above the port's ceiling and was cut to it.
     pub clamped: u64,
+    /// Packets whose proof is of a key that the port does not know.
+    pub unknown_keys: u64,
     /// Frames handed to the port.
     pub sent: u64,
     /// Octets handed to the port.

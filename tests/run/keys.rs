@@ -359,7 +359,27 @@ fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
     pair.send(0, &signed, false);
     until("a drop for none", || (pair.dropped(1, "unauthenticated") > before).then_some(()));
     assert_eq!(pair.logged(1, &unknown), 1, "once a source");
+    until("word of that too", || (pair.logged(1, "what it sends has no proof, which port") == 1).then_some(()));
     assert_eq!(pair.dropped(1, "mac-forged") + pair.dropped(1, "mac-replayed"), 0);
+}
+
+#[test]
+fn an_unknown_key_where_none_is_demanded_is_nobodys_and_is_counted_and_said() {
+    let mut pair = Pair::new();
+    let keys = |pair: &Pair, name: &str| format!(", keys = [{:?}]", pair.path(name));
+    pair.more[0] = (keys(&pair, "other.key"), String::new());
+    pair.more[1] = (keys(&pair, "link.key"), String::new());
+    (0..2).for_each(|at| pair.start(at));
+    let code = forward(1, None);
+    Control::connect(&pair.dir(0)).unwrap().add_code(&code).unwrap();
+    assert!(pair.send(0, &code, true));
+    assert_eq!(pair.logged(1, "neighbour 10.0.0.1: key "), 1);
+    assert!(pair.status(1)["ports"][0]["unknown_keys"].as_u64() > Some(0));
+    let shown = pair.anode(&["node", "status", pair.dir(1).to_str().unwrap()]);
+    assert!(
+        shown.contains("may prove what it sends (not demanded); key ") && shown.contains("does not know"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -405,7 +425,10 @@ fn a_revoked_key_or_token_is_no_signature_where_one_is_demanded() {
     }
     pair.send(0, &bare, false);
     until("an unsigned drop", || (pair.dropped(1, "unsigned") == 1).then_some(()));
-    assert_eq!(pair.code(0, &bare)["role"], "anyone");
+    assert_eq!(
+        (&pair.code(0, &bare)["role"], &pair.code(0, &bare)["signer_revoked"]),
+        (&"anyone".into(), &true.into())
+    );
     inject("author.key");
     until("a drop of a program", || (pair.dropped(1, "unsigned") == 2).then_some(()));
     inject("root.key");

@@ -2,11 +2,12 @@
 
 use anode::apps::PING;
 use anode::manage::client::{Attachment, Control};
-use anode::wire::{Addr, Digest, capsule};
+use anode::wire::{Addr, Digest, anep, capsule};
 use serde_json::Value;
+use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
@@ -40,6 +41,10 @@ impl Line {
 
     fn dir(&self, at: usize) -> PathBuf {
         self.folder.path().join(format!("n{at}"))
+    }
+
+    fn log(&self, at: usize) -> PathBuf {
+        self.folder.path().join(format!("n{at}.log"))
     }
 
     fn store(&self, at: usize) -> PathBuf {
@@ -76,7 +81,7 @@ impl Line {
         // Nobody but root with CAP_SYS_RESOURCE changes the limits of a node that runs.
         let limited = format!("ulimit -Sn {}; exec \"$0\" \"$@\"", self.descriptors);
         let mut command = Command::new("sh");
-        command.args(["-c", &limited, ANODE, "node", "run"]).arg(&file).stderr(Stdio::null());
+        command.args(["-c", &limited, ANODE, "node", "run"]).arg(&file).stderr(File::create(self.log(at)).unwrap());
         let child = command.spawn().unwrap();
         self.nodes[at] = Some(child);
         let begin = Instant::now();
@@ -269,4 +274,28 @@ fn a_node_without_descriptors_turns_applications_away_and_takes_them_again() {
         std::thread::yield_now();
     }
     assert_eq!(line.status(0)["node"], "n0");
+}
+
+#[test]
+fn strangers_that_go_on_are_named_in_the_log_once() {
+    let line = Line::start(1);
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = stranger.local_addr().unwrap().port();
+    let mut packet = [0; 8 + capsule::HEADER];
+    anep::emit_basic(&mut packet, anep::type_id::CAPSULE, capsule::HEADER).unwrap();
+    header(Digest([7; 32]), 1, Line::addr(0)).emit(&mut packet[8..]).unwrap();
+    let begin = Instant::now();
+    let lines = loop {
+        for _ in 0..10 {
+            stranger.send_to(&packet, ("127.0.0.1", line.ports[0])).unwrap();
+        }
+        let log = std::fs::read_to_string(line.log(0)).unwrap();
+        let lines: Vec<_> = log.lines().filter(|line| line.contains("stranger")).map(str::to_owned).collect();
+        if !lines.is_empty() {
+            break lines;
+        }
+        assert!(begin.elapsed() < PATIENCE, "no line: {log}");
+        line.status(0);
+    };
+    assert!(lines.len() == 1 && lines[0].contains(&format!("127.0.0.1 port {from}")), "{lines:?}");
 }

@@ -1,5 +1,6 @@
 //! What `anode node check` says of ports and of the tables that bound what others may use.
 
+use super::super::words;
 use crate::config::{NodeFile, PortFile};
 use crate::manage::Planned;
 use crate::node::entry::bytes_beside_others;
@@ -68,11 +69,8 @@ pub(super) fn ports(file: &NodeFile, planned: &Planned) -> Vec<String> {
     let ports = seen(file, planned).map(|port| port.line(file.entry.share));
     let neighbours = planned.config.neighbours.iter().map(|neighbour| {
         let numbers: Vec<_> = keys(planned, neighbour).map(|key| format!("{:08x}", key.id)).collect();
-        let proves = match numbers.split_first() {
-            None => String::new(),
-            Some((first, [])) => format!(", proves what it sends; key {first}"),
-            Some((first, others)) => format!(", proves what it sends; keys {first} (sends), {}", others.join(", ")),
-        };
+        let demanded = planned.guard.demands.get(usize::from(neighbour.port.0)).is_some_and(|demands| demands.mac);
+        let proves = words::keys(&numbers, demanded);
         let port = planned.config.ports.get(usize::from(neighbour.port.0)).map_or("?", |port| &port.name);
         format!("neighbour {} behind port {port}{proves}", neighbour.addr)
     });

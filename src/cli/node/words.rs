@@ -1,0 +1,77 @@
+//! Words that `anode node check` and `anode node status` have in common, and rows that status makes of the kernel half's counters.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What is said of a neighbour with these keys, that to send with first; `demanded`: by its port.
+pub(super) fn keys(numbers: &[String], demanded: bool) -> String {
+    let proves = if demanded { "proves what it sends" } else { "may prove what it sends (not demanded)" };
+    match numbers.split_first() {
+        None => String::new(),
+        Some((first, [])) => format!(", {proves}; key {first}"),
+        Some((first, others)) => format!(", {proves}; keys {first} (sends), {}", others.join(", ")),
+    }
+}
+
+/// A row for each reason of drops in the kernel half that has happened, as for those of the user half.
+pub(super) fn kernel_drops(text: &mut String, kernel: &Value) {
+    let of_codes = |key: &str| {
+        let codes = kernel["codes"].as_array().into_iter().flatten();
+        codes.filter_map(|code| code["usage"][key].as_u64()).sum::<u64>()
+    };
+    let of_ports = |key: &str| kernel["counts"][key].as_u64().unwrap_or(0);
+    for (reason, drops, help) in [
+        (
+            "entry-share",
+            of_ports("dropped_over_share"),
+            "capsules of a port want more of a CPU than their share ([entry]); kernel.counts.dropped_over_share",
+        ),
+        (
+            "forged",
+            of_ports("dropped_forged"),
+            "frames from a wire pretended to come from the kernel half; kernel.counts.dropped_forged",
+        ),
+        (
+            "budget",
+            of_codes("dropped_over_budget"),
+            "the domain of the code is over its budget; dropped_over_budget of each code",
+        ),
+        ("code", of_codes("dropped_by_code"), "the capsule's code decided to drop it; dropped_by_code of each code"),
+        (
+            "verdict",
+            of_codes("dropped_for_verdict"),
+            "the capsule's code returned a verdict that does not exist; dropped_for_verdict of each code",
+        ),
+    ] {
+        if drops > 0 {
+            let _ = writeln!(text, "  drop in the kernel half: {reason:12} {drops:>8}   {help}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_a_neighbour_whose_proofs_nobody_demands_nobody_says_that_it_proves_anything() {
+        let numbers = ["1".to_owned(), "2".to_owned()];
+        assert_eq!(keys(&[], true), "");
+        assert_eq!(keys(&numbers[..1], true), ", proves what it sends; key 1");
+        assert_eq!(keys(&numbers, false), ", may prove what it sends (not demanded); keys 1 (sends), 2");
+    }
+
+    #[test]
+    fn drops_of_the_kernel_half_are_rows_too() {
+        let usage = json!({"dropped_over_budget": 2, "dropped_by_code": 1, "dropped_for_verdict": 0});
+        let codes = [json!({"name": "a", "usage": usage.clone()}), json!({"name": "b", "usage": usage})];
+        let mut text = String::new();
+        kernel_drops(&mut text, &json!({"codes": codes, "counts": {"dropped_over_share": 7, "dropped_forged": 0}}));
+        let rows: Vec<_> = text.lines().map(|row| row.split_whitespace().collect::<Vec<_>>()[5..7].join(" ")).collect();
+        assert_eq!(rows, ["entry-share 7", "budget 4", "code 2"]);
+        text.clear();
+        kernel_drops(&mut text, &Value::Null);
+        assert_eq!(text, "");
+    }
+}

@@ -1,0 +1,206 @@
+//! What the log says of an attack: that packets of a port are dropped and go on to be, under a reason that somebody else causes.
+//!
+//! ```text
+//! drop ─▶ count and last source, of the port and reason ─▶ once a second: ten more than were told of, ten seconds ago? ─▶ one line
+//! ```
+//!
+//! Counters say how many; nobody looks at them who is not told to. A drop costs a few words of memory here, of a table with a place for each port
+//! and reason, and nothing is written before the timer comes. The last source is what the packet says or, on an overlay, where it came from: a hint.
+
+use super::Cx;
+use crate::core::reason::Reason;
+use crate::frame::{Frame, PeerId, PortId};
+use crate::topology::Topology;
+use crate::wire::{Addr, capsule};
+
+/// What others can cause as fast as they send.
+const REASONS: [Reason; 6] =
+    [Reason::EntryShare, Reason::Stranger, Reason::MacForged, Reason::MacReplayed, Reason::Fuel, Reason::PathFull];
+
+/// Drops of one port and reason that are worth a line, beyond those told of.
+const LEAST: u64 = 10;
+
+/// Time between two lines of one port and reason, in nanoseconds.
+const PAUSE: u64 = 10_000_000_000;
+
+/// Who has caused a drop, as far as the packet says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Source {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// A neighbour of an overlay.
+    Peer(PeerId),
+    /// An active node, by its address.
+    Node(Addr),
+    /// Where it came from.
+    From(Addr, u16),
+}
+
+/// The drops of one port and reason.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    count: u64,
+    /// How many of them the log has told of, and when it did so last.
+    told: u64,
+    said: Option<u64>,
+    last: Source,
+}
+
+/// What is worth a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alarm {
+    port: PortId,
+    reason: Reason,
+    /// Since the last line.
+    drops: u64,
+    last: Source,
+}
+
+/// The drops of all ports that may be attacks.
+#[derive(Debug, Default)]
+pub(super) struct Alarms {
+    places: Vec<[Place; REASONS.len()]>,
+}
+
+impl Alarms {
+    /// For so many ports.
+    pub(super) fn new(ports: usize) -> Alarms {
+        Alarms { places: vec![Default::default(); ports] }
+    }
+
+    /// A frame is dropped.
+    #[inline]
+    pub(super) fn note(&mut self, frame: &Frame, reason: Reason) {
+        let Some(at) = REASONS.iter().position(|known| *known == reason) else { return };
+        if let Some(place) = self.places.get_mut(usize::from(frame.port.0)).and_then(|port| port.get_mut(at)) {
+            place.count += 1;
+            place.last = source(frame, reason);
+        }
+    }
+
+    /// What is to be said at `now`, in nanoseconds.
+    fn due(&mut self, now: u64) -> impl Iterator<Item = Alarm> {
+        let due = move |place: &Place| {
+            place.count - place.told >= LEAST && place.said.is_none_or(|said| now.saturating_sub(said) >= PAUSE)
+        };
+        let ports = self.places.iter_mut().zip(0..);
+        let places = ports.flat_map(|(port, number)| port.iter_mut().zip(REASONS).map(move |it| (number, it)));
+        places.filter(move |(_, (place, _))| due(place)).map(move |(number, (place, reason))| {
+            let drops = place.count - place.told;
+            (place.told, place.said) = (place.count, Some(now));
+            Alarm { port: PortId(number), reason, drops, last: place.last }
+        })
+    }
+}
+
+/// Who has sent a frame, as far as that shows without finding out more.
+fn source(frame: &Frame, reason: Reason) -> Source {
+    if let Some((addr, port)) = frame.ends.source {
+        return Source::From(addr, port);
+    }
+    if frame.peer != PeerId::NONE {
+        return Source::Peer(frame.peer);
+    }
+    if !frame.sender.is_unspecified() {
+        return Source::Node(frame.sender);
+    }
+    // Here the frame begins with a capsule, of a native port or of an application.
+    let header = matches!(reason, Reason::Fuel | Reason::PathFull).then(|| capsule::Header::parse(frame.bytes()));
+    match header {
+        Some(Ok(header)) if !header.previous.is_unspecified() => Source::Node(header.previous),
+        _ => Source::Unknown,
+    }
+}
+
+impl Source {
+    /// For people.
+    fn words(self, port: PortId, topology: &Topology) -> String {
+        match self {
+            Source::Unknown => "unknown".into(),
+            Source::Peer(peer) => match topology.neighbours.of_peer(port, peer) {
+                Some((_, known)) => format!("neighbour {}", known.addr),
+                None => "unknown".into(),
+            },
+            Source::Node(addr) => format!("node {addr}"),
+            Source::From(addr, number) => format!("{addr} port {number}"),
+        }
+    }
+}
+
+impl Cx {
+    /// Says what is dropped and goes on to be, a line for each port and reason in `PAUSE`.
+    pub(super) fn raise_alarms(&mut self, now: u64) {
+        let topology = &self.core.topology;
+        for Alarm { port, reason, drops, last } in self.control.alarms.due(now) {
+            let name = topology.port(port).map_or("?", |port| &port.name);
+            let (reason_name, last) = (reason.name(), last.words(port, topology));
+            tracing::warn!(
+                node = self.core.name,
+                port = name,
+                reason = reason_name,
+                drops,
+                last,
+                "dropped: {}",
+                reason.help()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Digest;
+
+    fn frame(port: u16, peer: PeerId) -> Frame {
+        let mut frame = Frame::from_bytes(&[0; 8]);
+        (frame.port, frame.peer) = (PortId(port), peer);
+        frame
+    }
+
+    #[test]
+    fn an_attack_is_said_once_in_ten_seconds_for_each_port_and_reason_with_its_last_source() {
+        let mut alarms = Alarms::new(2);
+        let said = |alarms: &mut Alarms, second: u64| alarms.due(second * 1_000_000_000).collect::<Vec<_>>();
+        for _ in 0..LEAST - 1 {
+            alarms.note(&frame(1, PeerId(3)), Reason::Fuel);
+        }
+        alarms.note(&frame(1, PeerId(3)), Reason::NoRoute);
+        alarms.note(&frame(9, PeerId(3)), Reason::Fuel);
+        assert_eq!(said(&mut alarms, 1), [], "a few are no attack, and not every reason is one");
+        alarms.note(&frame(1, PeerId(4)), Reason::Fuel);
+        let mut stranger = frame(0, PeerId::NONE);
+        stranger.ends.source = Some((Addr::v4([192, 0, 2, 1]), 7));
+        (0..50).for_each(|_| alarms.note(&stranger, Reason::Stranger));
+        let of = |port, reason, drops, last| Alarm { port: PortId(port), reason, drops, last };
+        let stranger_line = of(0, Reason::Stranger, 50, Source::From(Addr::v4([192, 0, 2, 1]), 7));
+        assert_eq!(said(&mut alarms, 2), [stranger_line, of(1, Reason::Fuel, 10, Source::Peer(PeerId(4)))]);
+        (0..1000).for_each(|_| alarms.note(&frame(1, PeerId(3)), Reason::Fuel));
+        assert_eq!((3..12).map(|second| said(&mut alarms, second).len()).sum::<usize>(), 0);
+        assert_eq!(said(&mut alarms, 12), [of(1, Reason::Fuel, 1000, Source::Peer(PeerId(3)))]);
+        assert_eq!(said(&mut alarms, 99), []);
+    }
+
+    #[test]
+    fn the_source_is_what_the_packet_shows() {
+        let mut native = frame(0, PeerId::NONE);
+        assert_eq!(source(&native, Reason::Fuel), Source::Unknown);
+        native.sender = Addr::v4([10, 0, 0, 1]);
+        assert_eq!(source(&native, Reason::MacForged), Source::Node(native.sender));
+        let header = capsule::Header {
+            app_port: 1,
+            bound: 1,
+            code: Digest::of(b""),
+            previous: Addr::v4([10, 0, 0, 9]),
+            source: Addr::v4([10, 0, 0, 8]),
+            destination: Addr::v4([10, 0, 0, 7]),
+        };
+        let mut bytes = [0; capsule::HEADER];
+        header.emit(&mut bytes).unwrap();
+        let mut capsule = Frame::from_bytes(&bytes);
+        capsule.peer = PeerId::NONE;
+        assert_eq!(source(&capsule, Reason::Fuel), Source::Node(header.previous));
+        assert_eq!(source(&capsule, Reason::EntryShare), Source::Unknown, "there it may be anything");
+    }
+}
