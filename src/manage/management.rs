@@ -14,6 +14,7 @@
 //! [`Roles::environment`]: crate::trust::Roles::environment
 
 mod being;
+mod lines;
 mod object;
 mod supervisor;
 

@@ -249,9 +249,13 @@ fn memory_and_processes_are_bounded() {
         return;
     }
     // Shared memory, which no limit of a process counts.
-    let script = "python3 -c 'import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): m[at] = 1\nprint(\"has it\")' 2> /dev/null || echo refused";
-    let (said, _) = run(&starter, &jail(script));
+    let script = "python3 -c 'import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): m[at] = 1\nprint(\"has it\")' 2> /dev/null";
+    let (said, _) = run(&starter, &jail(&format!("{script} || echo refused")));
     assert!(!said.contains("has it"), "{said}");
+    let jailed = starter.start(&Jail { keep: vec![], ..self::jail(&format!("exec {script}")) }, &[]).unwrap();
+    let end = jailed.await_end();
+    assert_eq!(jailed.groups.out_of_memory(), Some((1, 64 << 20)), "{end}");
+    jailed.groups.remove();
     let script = "for i in $(seq 100); do sleep 1000 > /dev/null 2>&1 & done 2>&1; echo all";
     let (said, _) = run(&starter, &jail(script));
     assert!(!said.ends_with("all\n") || said.contains("ork"), "{said}");

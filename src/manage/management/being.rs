@@ -4,7 +4,7 @@ use super::object::Object;
 use super::{Domains, Environment, Member, Program};
 use crate::broker::process::{self, Started};
 use crate::core::domain::DomainId;
-use crate::sys::jail::{Jailed, Part, Starter};
+use crate::sys::jail::{Groups, Jailed, Part, Starter};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,6 +18,8 @@ pub(super) enum Being {
 /// A process in its jail.
 pub(super) struct Process {
     jailed: Jailed,
+    /// Its control groups, whoever removes them.
+    groups: Groups,
     said: Option<File>,
 }
 
@@ -45,8 +47,9 @@ impl Being {
                 };
                 let Started { jailed, groups, said, door } = started?;
                 let (name, role) = (environment.name.clone(), environment.role.clone());
+                let kept = groups.clone();
                 domains.admit(Member { name, role, domain, groups, pid: jailed.pid }, door)?;
-                Ok(Being::Process(Box::new(Process { jailed, said: Some(said) })))
+                Ok(Being::Process(Box::new(Process { jailed, groups: kept, said: Some(said) })))
             }
             Program::Object(words) => {
                 let host = domains.host(domain, &environment.role).map_err(io::Error::other)?;
@@ -106,9 +109,14 @@ impl Being {
     pub fn end(&mut self) -> Option<End> {
         match self {
             Being::Process(process) => {
-                let end = process.jailed.wait();
+                let end = process.jailed.await_end();
+                let starved = process.groups.out_of_memory();
+                process.jailed.groups.remove();
                 process::clear(process.jailed.pid);
-                Some(End { done: end.is_success(), how: end.to_string() })
+                let why = starved.map(|(killed, limit)| {
+                    format!(": its control group was at its limit of memory, {limit} bytes, for which the kernel has ended {killed} of its processes")
+                });
+                Some(End { done: end.is_success(), how: format!("{end}{}", why.unwrap_or_default()) })
             }
             Being::Object(object) => object.outcome().map(|outcome| match outcome {
                 Ok(status) => End { done: status == 0, how: format!("status {status}") },

@@ -1,9 +1,9 @@
 //! The thread that starts environments, hears what they say, and sees them end.
 
 use super::being::{Being, End};
+use super::lines::Lines;
 use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
 use crate::clean::shown;
-use crate::core::bucket::TokenBucket;
 use crate::core::domain::DomainId;
 use crate::node::EndedBy;
 use crate::sys::jail::Starter;
@@ -30,9 +30,6 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How long processes have, when the node goes down, from being asked to end to being killed.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// Lines a second that one environment may put into the node's log.
-const LINES_PER_SECOND: u64 = 10;
 
 /// Octets of one line in the log.
 const LINE_BYTES_MAX: usize = 1024;
@@ -82,7 +79,7 @@ struct Place {
     /// When it is started.
     due: Option<Instant>,
     back_off: Duration,
-    lines: TokenBucket,
+    lines: Lines,
     status: EnvironmentStatus,
 }
 
@@ -111,7 +108,7 @@ impl Place {
             ended: None,
             weaker: Vec::new(),
         };
-        let lines = TokenBucket::new(LINES_PER_SECOND, LINES_PER_SECOND);
+        let lines = Lines::new();
         Place { environment, running: None, due: Some(Instant::now()), back_off: BACK_OFF, lines, status }
     }
 
@@ -131,7 +128,10 @@ impl Place {
                 }
                 continue;
             }
-            if self.lines.take(now, 1) {
+            if let Some(count) = self.lines.left_out(now) {
+                say_left_out(&self.environment.name, count);
+            }
+            if self.lines.take(now) {
                 tracing::info!(environment = self.environment.name, "{}", shown(&running.line));
             } else {
                 running.hushed = true;
@@ -140,6 +140,10 @@ impl Place {
         }
         true
     }
+}
+
+fn say_left_out(environment: &str, lines: u64) {
+    tracing::warn!(environment, lines, "it has said more lines than the log takes: these were left out");
 }
 
 impl Supervisor {
@@ -351,7 +355,11 @@ impl Supervisor {
 
     /// Hears those again that have said too much.
     fn listen(&mut self) {
+        let now = self.began.elapsed().as_nanos() as u64;
         for (at, place) in self.places.iter_mut().enumerate() {
+            if let Some(count) = place.lines.left_out(now) {
+                say_left_out(&place.environment.name, count);
+            }
             let Some(running) = place.running.as_mut().filter(|running| running.hushed) else { continue };
             running.hushed = false;
             let heard = running.said.as_ref().map_or(Ok(()), |said| self.poll.add(said, 2 * at as u64 + 1));

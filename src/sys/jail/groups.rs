@@ -115,6 +115,14 @@ impl Groups {
         })
     }
 
+    /// How many of its processes the kernel has ended since the group was at its limit of memory, and that limit in bytes; nothing: none.
+    pub fn out_of_memory(&self) -> Option<(u64, u64)> {
+        let read = |file: &str| self.places.iter().find_map(|place| fs::read_to_string(place.join(file)).ok());
+        let kills = killed(&read("memory.events").or_else(|| read("memory.oom_control"))?)?;
+        let limit = read("memory.max").or_else(|| read("memory.limit_in_bytes"))?;
+        Some((kills, limit.trim().parse().unwrap_or(u64::MAX)))
+    }
+
     /// Removes the directories of a jail that has ended.
     pub fn remove(&self) {
         let until = Instant::now() + PATIENCE;
@@ -124,6 +132,12 @@ impl Groups {
             }
         }
     }
+}
+
+/// The number of processes ended for want of memory, if any, that a file says of its group.
+fn killed(text: &str) -> Option<u64> {
+    let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+    count.trim().parse().ok().filter(|count| *count > 0)
 }
 
 /// Makes a group that others can pass through and not read, so that nobody else can lock it.

@@ -270,6 +270,13 @@ impl Jailed {
 
     /// Waits until everything in the jail has ended, removes its control groups and says how the program has ended.
     pub fn wait(&self) -> End {
+        let end = self.await_end();
+        self.groups.remove();
+        end
+    }
+
+    /// The same, and leaves its control groups to be read, and removed.
+    pub fn await_end(&self) -> End {
         let mut end = End::Unknown;
         let mut message = vec![0; SAID_MAX + 1];
         loop {
@@ -281,7 +288,6 @@ impl Jailed {
             }
         }
         reap(&self.process);
-        self.groups.remove();
         end
     }
 }

@@ -55,3 +55,10 @@ fn weights_and_names_are_checked() {
     assert_eq!(group().check(), Ok(()));
     assert!(Group { cpu_weight: 0, ..group() }.check().is_err());
 }
+
+#[test]
+fn who_was_ended_for_want_of_memory_is_read_from_either_version() {
+    assert_eq!(killed("low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 0\n"), Some(2));
+    assert_eq!(killed("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"), Some(1));
+    assert_eq!((killed("oom 1\noom_kill 0\n"), killed("")), (None, None));
+}
