@@ -8,7 +8,7 @@ mod revoke;
 use super::attach::Place;
 use super::code::Print;
 use crate::code::bundle::Kind;
-use crate::trust::{Credential, LinkSecret, PrincipalId, PrincipalKey, Restrictions, Terms, check_role_name};
+use crate::trust::{Credential, LinkSecret, PLAN, PrincipalId, PrincipalKey, Restrictions, Terms, check_role_name};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, ensure};
 use clap::Subcommand;
@@ -97,9 +97,9 @@ enum Verb {
         #[command(flatten)]
         print: Print,
     },
-    /// Show what a credential says, whether its time is now, and whether its signatures are right
+    /// Show what a credential says, whether its time is now, and whether its signatures are right; of a key file, whose it is
     Inspect {
-        /// The credential
+        /// The credential, a principal's key, or a secret of neighbours
         file: PathBuf,
         #[command(flatten)]
         print: Print,
@@ -120,9 +120,9 @@ struct Checks {
     /// At the node of this name only; may be repeated
     #[arg(long, value_name = "NODE")]
     node: Vec<String>,
-    /// For this representation only (wasm, bpf, native); may be repeated
+    /// For this representation only (wasm, bpf, native; plan: for PLAN packets); may be repeated
     #[arg(long, value_name = "KIND", value_parser = kind)]
-    only: Vec<Kind>,
+    only: Vec<String>,
 }
 
 /// Runs one verb.
@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         }
         Verb::Revoke { taken, key, place, print } => revoke::revoke(&taken, key.as_deref(), &place, &print)?,
         Verb::Revoked { of, print } => revoke::revoked(&of, &print)?,
-        Verb::Inspect { file, print } => print.show(&describe(&load(&file)?)?),
+        Verb::Inspect { file, print } => print.show(&inspect(&file)?),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -168,8 +168,7 @@ impl Checks {
 impl From<Checks> for Restrictions {
     fn from(checks: Checks) -> Restrictions {
         let Checks { from, until, code, node, only } = checks;
-        let representations = only.iter().map(Kind::to_string).collect();
-        Restrictions { from, until, codes: code, nodes: node, representations }
+        Restrictions { from, until, codes: code, nodes: node, representations: only }
     }
 }
 
@@ -191,6 +190,22 @@ fn write(credential: &Credential, output: &Path, print: &Print) -> Result<()> {
     writeln!(file, "{credential}").with_context(|| output.display().to_string())?;
     print.show(&describe(credential)?);
     Ok(())
+}
+
+/// What a file says that `anode cred` writes; nothing of a key that is secret.
+fn inspect(file: &Path) -> Result<serde_json::Value> {
+    let mut begins = [0; 12];
+    let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
+    let length = opened.take(begins.len() as u64).read(&mut begins).with_context(|| file.display().to_string())?;
+    match &begins[..length] {
+        begins if begins.starts_with(b"anode-key ") => {
+            Ok(json!({"key": "to sign and to grant with", "principal": PrincipalKey::load(file)?.id().to_string()}))
+        }
+        begins if begins.starts_with(b"anode-secret") => {
+            Ok(json!({"key": "of two neighbours", "number": format!("{:08x}", LinkSecret::load(file)?.id)}))
+        }
+        _ => describe(&load(file)?),
+    }
 }
 
 fn describe(credential: &Credential) -> Result<serde_json::Value> {
@@ -228,8 +243,10 @@ fn role(text: &str) -> Result<String, String> {
     check_role_name(text).map(|()| text.to_owned())
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    Kind::ALL.into_iter().find(|kind| kind.to_string() == text).ok_or_else(|| "wasm, bpf or native".into())
+/// What nodes ask credentials about: a representation of code, or PLAN packets.
+fn kind(text: &str) -> Result<String, String> {
+    let known = text == PLAN || Kind::ALL.iter().any(|kind| kind.to_string() == text);
+    if known { Ok(text.to_owned()) } else { Err("wasm, bpf, native or plan".into()) }
 }
 
 /// Seconds since 1970 of a time in words.

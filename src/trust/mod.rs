@@ -33,4 +33,5 @@ pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols
 pub use secret::LinkSecret;
 pub use security::{RoleRefused, SecurityCounts};
 pub use set::{CREDENTIALS_MAX, CredentialSet, SET_MAX, object_name};
+pub use statement::REPRESENTATION as PLAN;
 pub use statement::{Moment, STATEMENT_WITHIN, Statement, Unvouched, said};

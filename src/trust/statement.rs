@@ -23,7 +23,7 @@ const LABEL: &[u8] = b"anode-plan-1\0";
 pub const STATEMENT_WITHIN: u64 = 60_000_000_000;
 
 /// The representation that credentials are asked about.
-const REPRESENTATION: &str = "plan";
+pub const REPRESENTATION: &str = "plan";
 
 /// What somebody says to have signed.
 #[derive(Clone, Debug, PartialEq, Eq)]

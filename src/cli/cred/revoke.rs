@@ -8,10 +8,13 @@ use crate::manage::client::{Control, run_dir};
 use crate::manage::revoked;
 use crate::trust::{PrincipalId, PrincipalKey, Revocation, Subject};
 use crate::wire::Digest;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Digits of a code's name that people are shown, and that say which is meant.
+const DIGITS_LEAST: usize = 8;
 
 /// What is taken back.
 #[derive(clap::Args)]
@@ -23,29 +26,54 @@ pub(super) struct Taken {
     /// This principal: all that it has signed, and what it was granted
     #[arg(long)]
     principal: Option<PrincipalId>,
-    /// This code
+    /// This code: all digits of its name, or the first ones, at least 8, of one that the node has
     #[arg(long, value_name = "NAME")]
-    code: Option<Digest>,
+    code: Option<String>,
 }
 
 impl Taken {
-    /// Its kind and name, and as a value.
-    fn subject(&self) -> Result<(&'static str, String, Subject)> {
-        Ok(match (&self.token, self.principal, self.code) {
+    /// Its kind and name, and as a value. A node says which code is meant.
+    fn subject(&self, control: &mut Control) -> Result<(&'static str, String, Subject)> {
+        Ok(match (&self.token, self.principal, &self.code) {
             (Some(file), ..) => {
                 let id = load(file)?.revocation_id().with_context(|| file.display().to_string())?;
                 ("token", id.to_string(), Subject::Token(id))
             }
             (_, Some(principal), _) => ("principal", principal.to_string(), Subject::Principal(principal)),
-            (.., Some(code)) => ("code", code.to_string(), Subject::Code(code)),
+            (.., Some(code)) => {
+                let code = match code.parse::<Digest>() {
+                    Ok(code) => code,
+                    Err(_) => whole(code, &control.status()?)?,
+                };
+                ("code", code.to_string(), Subject::Code(code))
+            }
             _ => anyhow::bail!("one of --token, --principal, --code"),
         })
     }
 }
 
+/// The name of the one code of a node's status that begins with these digits.
+fn whole(digits: &str, status: &Value) -> Result<Digest> {
+    let shown = clean::shown(digits);
+    ensure!(
+        digits.len() >= DIGITS_LEAST && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        "--code {shown}: the name of a code is 64 hexadecimal digits; at least {DIGITS_LEAST} of them do for one that the node has"
+    );
+    let names = status["codes"].as_array().into_iter().flatten().filter_map(|code| code["name"].as_str());
+    let mut found = names.filter(|name| name.starts_with(&digits.to_ascii_lowercase()));
+    match (found.next(), found.next()) {
+        (Some(name), None) => {
+            name.parse().map_err(|_| anyhow::anyhow!("the node says {} of a code", clean::shown(name)))
+        }
+        (None, _) => bail!("--code {shown}: the node has no code whose name begins so; give all 64 digits"),
+        _ => bail!("--code {shown}: the node has several codes whose names begin so; give more digits"),
+    }
+}
+
 /// Asks a node to take something back.
 pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &Print) -> Result<()> {
-    let (what, name, subject) = taken.subject()?;
+    let mut control = Control::connect(&place.dir()?)?;
+    let (what, name, subject) = taken.subject(&mut control)?;
     let key = key.map(PrincipalKey::load).transpose()?;
     let wanted = match &key {
         Some(key) => {
@@ -56,7 +84,7 @@ pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &P
         }
         None => json!({"do": "revoke", "what": what, "name": name}),
     };
-    let mut answer = Control::connect(&place.dir()?)?.ask(&wanted)?;
+    let mut answer = control.ask(&wanted)?;
     answer[what] = name.into();
     if !answer["remembered"].as_bool().unwrap_or(false) {
         crate::say_err!("the node has no store: it forgets this when it ends");
@@ -112,4 +140,28 @@ pub(super) fn revoked(of: &str, print: &Print) -> Result<()> {
         crate::say!("{line}{} {} by {by}, {when}", field("what"), field("name"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_known_by_its_first_digits_if_the_node_has_one_such() {
+        let names = ["12345678", "12345679", "abcdef01"].map(|first| first.repeat(8));
+        let status = json!({"codes": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()});
+        let found =
+            |digits: &str| whole(digits, &status).map(|code| code.to_string()).map_err(|error| error.to_string());
+        assert_eq!(found("ABCDEF01"), Ok(names[2].clone()));
+        assert_eq!(found(&names[0][..9]), Ok(names[0].clone()));
+        for (digits, part) in [
+            ("abcdef0", "at least 8"),
+            ("no-digits", "64 hexadecimal digits"),
+            ("11111111", "no code whose name begins so"),
+        ] {
+            assert!(found(digits).unwrap_err().contains(part), "{digits}");
+        }
+        let both = json!({"codes": [{"name": "12345678".repeat(8)}, {"name": "123456780".repeat(8)[..64]}]});
+        assert!(whole("12345678", &both).unwrap_err().to_string().contains("several"));
+    }
 }
