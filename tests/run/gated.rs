@@ -1,8 +1,16 @@
-//! The gate of tests ([`crate::gate`]): those of one file go in together, those of another one wait.
+//! The gate of tests ([`crate::gate`]): those of one file go in together, those of another one wait, and no helper goes in.
 
 use crate::gate::pass;
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
+
+#[test]
+fn a_program_of_tests_is_no_helper_of_a_node() {
+    pass();
+    let helper = Command::new("/proc/self/exe").arg("gated::tests_of_one_file").output().unwrap();
+    assert_eq!(helper.status.code(), Some(1), "it ends where it would pass the gate");
+}
 
 #[test]
 fn tests_of_one_file_pass_together_and_others_wait() {

@@ -39,9 +39,18 @@ impl Drop for Inside {
     }
 }
 
+/// A node in a test's process starts that program again to be its helper, with the word "jail". To a program of tests that means: run what
+/// is called so. None of them may: it would start nodes, and those helpers.
+fn be_no_helper() {
+    if std::env::args().next().as_deref() == Some("/proc/self/exe") {
+        std::process::exit(1);
+    }
+}
+
 /// Waits until no test of another file is in; this one is in until it ends. Where tests run one after the other, or in a thread that a
 /// test has started, there is nothing to wait for.
 pub fn pass() {
+    be_no_helper();
     let thread = std::thread::current();
     if let Some((group, _)) = thread.name().and_then(|name| name.split_once("::")) {
         PASSED.with(|passed| {
