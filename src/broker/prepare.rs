@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
 
+/// For how long what belongs to a node that was killed may look as if it lived.
+const DYING: Duration = Duration::from_secs(1);
+
 /// What is locked in a run directory as long as it is a node's.
 const LOCK: &str = "lock";
 
@@ -229,7 +232,9 @@ fn claim(dir: &Path) -> Result<File> {
     let lock = lock.with_context(|| format!("{} cannot be opened", dir.join(LOCK).display()))?;
     let begin = Instant::now();
     while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if UnixStream::connect(dir.join(Door::Control.name())).is_ok() || begin.elapsed() > PATIENCE {
+        // Processes of a node that was killed have its sockets and its lock a moment longer.
+        let lives = UnixStream::connect(dir.join(Door::Control.name())).is_ok();
+        if begin.elapsed() > if lives { DYING } else { PATIENCE } {
             bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
         }
         std::thread::sleep(LOOK);
