@@ -292,6 +292,10 @@ fn a_broker_ends_with_its_node_and_takes_its_sockets_away() {
 fn who_has_lost_its_broker_keeps_its_run_directory() {
     let node = Node::start("");
     let broker = broker_of(&node).unwrap();
+    // A start needs it to the end.
+    node.until("an answer", || {
+        anode(&["node", "status"], &node.run_dir()).output().ok()?.status.success().then_some(())
+    });
     assert!(Command::new("kill").args(["-KILL", &broker.to_string()]).status().unwrap().success());
     // Nobody has waited for it, so its number is there still.
     node.until("end of the broker", || fs::read_link(format!("/proc/{broker}/exe")).is_err().then_some(()));
