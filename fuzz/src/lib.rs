@@ -10,6 +10,8 @@ pub mod abi;
 pub mod broker;
 #[path = "../../src/clean.rs"]
 pub mod clean;
+#[path = "../../src/contract/mod.rs"]
+pub mod contract;
 pub mod instructions;
 pub mod kernel;
 pub mod plans;

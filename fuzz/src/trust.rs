@@ -12,6 +12,22 @@ mod secret {
     pub const LABEL: &str = "anode-secret ";
 }
 
+/// Why a credential grants nothing is the roles' to say.
+mod granted {
+    /// There are no roles here.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum NoGrant {
+        /// It grants nobody anything.
+        Nothing,
+    }
+
+    impl core::fmt::Display for NoGrant {
+        fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str("it grants nobody a role")
+        }
+    }
+}
+
 pub use credential::{CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms};
 pub use key::{PrincipalId, PrincipalKey, Signature};
 pub use set::{CredentialSet, SET_MAX, object_name};
