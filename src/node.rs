@@ -247,14 +247,14 @@ impl Node {
 
     /// How many octets wait in the output queue of a port.
     pub fn set_queue(&mut self, port: PortId, bytes: u32) {
-        if let Some(gauge) = self.cx.core.gauges.get_mut(usize::from(port.0)) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
             gauge.queued_bytes = bytes;
         }
     }
 
     /// The system has thrown away frames that came in by a port because nobody took them in time.
     pub fn count_missed(&mut self, port: PortId, frames: u32) {
-        if let Some(gauge) = self.cx.core.gauges.get_mut(usize::from(port.0)) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
             gauge.missed += u64::from(frames);
         }
         self.cx.core.drops.count_many(Reason::Missed, frames.into());
@@ -333,18 +333,6 @@ impl Cx {
             domain.counts.drops.count(reason);
         }
         self.drop(turn, frame, reason);
-    }
-}
-
-impl Capsules {
-    /// An application has opened a port; false if another one has it.
-    pub fn open(&mut self, port: u16) -> bool {
-        self.applications.insert(port)
-    }
-
-    /// An application has closed its port.
-    pub fn close(&mut self, port: u16) {
-        self.applications.remove(&port);
     }
 }
 

@@ -22,7 +22,7 @@ use domain::{DomainId, Domains};
 use log::Log;
 use memory_pool::Pools;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use reason::{Drops, Reason};
+use reason::Drops;
 use state_store::StateStore;
 
 /// What is there for all packets of a node.
@@ -91,14 +91,6 @@ impl Core {
     /// What a port carries.
     pub fn gauge(&mut self, port: PortId) -> Option<&mut Gauge> {
         self.gauges.get_mut(usize::from(port.0))
-    }
-
-    /// Counts a drop that a domain pays for.
-    pub fn count_drop_in(&mut self, domain: DomainId, reason: Reason) {
-        if let Some(domain) = self.domains.of(domain) {
-            domain.counts.drops.count(reason);
-        }
-        self.drops.count(reason);
     }
 
     /// One more child of the packet whose code runs, with so much of that packet's bound.

@@ -17,12 +17,12 @@ use std::sync::Arc;
 impl Node {
     /// An application has opened a port; false if another one has it.
     pub fn open(&mut self, port: u16) -> bool {
-        self.environments.capsules.open(port)
+        self.environments.capsules.applications.insert(port)
     }
 
     /// An application has closed its port.
     pub fn close(&mut self, port: u16) {
-        self.environments.capsules.close(port)
+        self.environments.capsules.applications.remove(&port);
     }
 
     /// Drops a packet that a domain pays for.

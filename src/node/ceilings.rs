@@ -64,7 +64,7 @@ impl Cx {
         (bound, most): (u32, u32),
     ) {
         let (port, addr) = source;
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(port.0)) {
+        if let Some(gauge) = self.core.gauge(port) {
             gauge.clamped += 1;
         }
         turn.out.event(trace, EventKind::Clamped(port, bound));

@@ -131,6 +131,16 @@ impl Environments {
 
     #[cold]
     fn settle_all(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) -> usize {
+        let mut codes = self.settle_ended(cx, turn);
+        // What these cause is told the next time, so that nobody keeps the node here; what they end has ended.
+        for (domain, upcall) in core::mem::take(&mut cx.control.untold) {
+            self.upcall(cx, turn, domain, upcall);
+            codes += self.settle_ended(cx, turn);
+        }
+        codes
+    }
+
+    fn settle_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) -> usize {
         let mut codes = 0;
         while let Some(Gone { domain, host, tell }) = cx.control.ended.pop_front() {
             codes += self.capsules.ended(cx, turn, domain);
@@ -141,10 +151,6 @@ impl Environments {
                 Reached::Local(environment) if tell => environment.ended(domain),
                 _ => {}
             }
-        }
-        // What these cause is told the next time, so that nobody keeps the node here.
-        for (domain, upcall) in core::mem::take(&mut cx.control.untold) {
-            self.upcall(cx, turn, domain, upcall);
         }
         codes
     }

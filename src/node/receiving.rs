@@ -200,7 +200,7 @@ impl Node {
 impl Cx {
     #[inline(always)]
     fn count_received(&mut self, frame: &Frame) {
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
+        if let Some(gauge) = self.core.gauge(frame.port) {
             gauge.received += 1;
             gauge.received_bytes += frame.len() as u64;
         }
@@ -208,7 +208,7 @@ impl Cx {
 
     /// A frame is the Linux stack's, which has it already.
     pub(super) fn leave_alone(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)) {
+        if let Some(gauge) = self.core.gauge(frame.port) {
             gauge.not_ours += 1;
         }
         turn.out.pool.give(frame);

@@ -35,7 +35,7 @@ impl Cx {
         let key =
             anep::Packet::new_checked(frame.bytes()).ok().and_then(|packet| Repr::of(&packet)).map(|proof| proof.key);
         let Some(proofs) = self.control.proofs.as_deref_mut() else { return };
-        if let Some(gauge) = self.core.gauges.get_mut(usize::from(frame.port.0)).filter(|_| key.is_some()) {
+        if let Some(gauge) = self.core.gauge(frame.port).filter(|_| key.is_some()) {
             gauge.unknown_keys += 1;
         }
         let topology = &self.core.topology;

@@ -243,6 +243,8 @@ struct Greedy {
     top: Option<DomainId>,
     below: Option<DomainId>,
     told: Arc<AtomicU64>,
+    /// Whether it ends itself when it is told.
+    quits: bool,
 }
 
 impl Environment for Greedy {
@@ -266,18 +268,22 @@ impl Environment for Greedy {
             (Upcall::Overrun { pool, .. }, Some(own)) => {
                 assert_eq!((pool, Some(of)), (own, self.below));
                 self.told.fetch_add(1, Ordering::Relaxed);
-                os.mempool_charge(pool, -1001).unwrap();
+                if self.quits {
+                    os.domain_terminate(os.domain_self()).unwrap();
+                } else {
+                    os.mempool_charge(pool, -1001).unwrap();
+                }
             }
             _ => {}
         }
     }
 }
 
-#[test]
-fn an_environment_of_the_process_is_told_of_the_overrun_that_its_own_function_causes() {
+/// A node with an environment that has overrun its pool; how often that was told.
+fn greedy(quits: bool) -> (Ending, DomainId, Arc<AtomicU64>) {
     let mut ending = Ending::new();
     let told = Arc::new(AtomicU64::new(0));
-    let environment = Box::new(Greedy { pool: None, top: None, below: None, told: told.clone() });
+    let environment = Box::new(Greedy { pool: None, top: None, below: None, told: told.clone(), quits });
     let role = Role {
         grants: Grants { events: 4, domains: 4, memory_bytes: 1 << 20, ..Grants::default() },
         ..(*Role::of_node()).clone()
@@ -286,9 +292,23 @@ fn an_environment_of_the_process_is_told_of_the_overrun_that_its_own_function_ca
     ending.turn(|node, turn| node.os(turn, domain).event_schedule(domain, 1, 0)).unwrap();
     ending.now += 2 * MILLISECOND;
     ending.turn(|node, turn| node.timer(turn));
+    (ending, domain, told)
+}
+
+#[test]
+fn an_environment_of_the_process_is_told_of_the_overrun_that_its_own_function_causes() {
+    let (mut ending, domain, told) = greedy(false);
     assert_eq!(told.load(Ordering::Relaxed), 1);
     // It has obeyed: it lives beyond the deadline.
     ending.now += 100 * MILLISECOND;
     ending.turn(|node, turn| node.timer(turn));
     assert_eq!(ending.driver.node.living(vec![domain]), [domain]);
+}
+
+#[test]
+fn an_environment_that_ends_when_it_is_told_is_gone_at_once() {
+    let (ending, domain, told) = greedy(true);
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    assert_eq!(ending.driver.node.living(vec![domain]), []);
+    assert_eq!(ending.resources(), Ending::new().resources());
 }
