@@ -8,6 +8,7 @@ mod around;
 mod changes;
 mod edges;
 mod settle;
+mod work_clock;
 
 use super::apps::Apps;
 use super::cpu::Cpu;
@@ -30,6 +31,7 @@ use around::Around;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
+use work_clock::thread_clock;
 
 /// Token of the waker.
 const WAKER: u64 = 0;
@@ -154,7 +156,7 @@ impl Worker {
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.set_entry(entry);
-        node.set_clock(Box::new(move || clock.now()));
+        node.set_clock(Box::new(thread_clock(clock)));
         node.speak_plan(plan);
         let mut driver = Driver::new(node);
         driver.out.pool = pool;
@@ -198,7 +200,7 @@ impl Worker {
             let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
-                self.driver.node.idled(self.clock.now().saturating_sub(now));
+                self.driver.node.rested(self.clock.now().saturating_sub(now));
             }
             busy = false;
             for event in &ready {
@@ -237,12 +239,14 @@ impl Worker {
     /// Runs packets in the order of the path scheduler, at what they cost.
     fn run_packets(&mut self, mut now: u64, busy: bool) {
         let mut round = Round::behind(core::mem::take(&mut self.received), busy);
+        let mut worked = self.driver.node.worked(now);
         loop {
             let Some(ran) = self.driver.turn(now, |node, turn| node.run_turn(turn)) else { return };
-            let began = std::mem::replace(&mut now, self.clock.now());
-            let packets = ran.packets();
-            self.driver.node.ran(ran, now - began, now);
-            if !round.goes_on(packets, now - began) {
+            now = self.clock.now();
+            let before = std::mem::replace(&mut worked, self.driver.node.worked(now));
+            let (packets, cost) = (ran.packets(), worked - before);
+            self.driver.node.ran(ran, cost, now);
+            if !round.goes_on(packets, cost) {
                 return;
             }
         }
@@ -280,7 +284,7 @@ impl Worker {
             return Ok(false);
         }
         for _ in 0..BATCHES_MAX {
-            let began = self.clock.now();
+            let began = self.driver.node.worked(self.clock.now());
             let (count, more) = self.around.ports[at].receive(&mut self.driver.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
@@ -291,7 +295,7 @@ impl Worker {
             batch.iter().for_each(|frame| self.around.ports[at].record_in(now, frame));
             self.driver.turn(now, |node, turn| node.receive_all(turn, &mut batch));
             self.batch = batch;
-            let spent = self.clock.now() - began;
+            let spent = self.driver.node.worked(self.clock.now()) - began;
             self.driver.node.received(count, spent);
             if self.driver.node.has_work() {
                 self.received += spent;

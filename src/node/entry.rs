@@ -20,7 +20,8 @@
 //! **What is charged.** What packets of a neighbour took: those that wait their turn when they have run, of which the mean is taken beforehand, so that
 //! a queue holds no more than a burst; those that are done at once as long as that took; what comes of a packet later (it waited for a name, a code or a
 //! signature, sent packets to this node, or left copies to be sent by and by) as long as that takes then; and of reading a batch each frame's part, refused
-//! ones included. Where there is no clock, in the simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
+//! ones included. Time is the work of the thread ([`WorkClock`]): what others had of its CPU meanwhile is charged to nobody, and not shared out.
+//! Where there is no clock, in the simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
 
 mod charging;
 
@@ -74,6 +75,21 @@ impl Default for EntryLimits {
     }
 }
 
+/// By which a worker's work is measured: nanoseconds in which its thread did something. Neither rest counts, nor what others had of its CPU meanwhile.
+pub trait WorkClock: Send {
+    /// The work so far; never goes back.
+    fn read(&mut self) -> u64;
+
+    /// The same when the node's clock shows this, and now.
+    fn at(&mut self, now: u64) -> u64;
+
+    /// The worker has rested for so long.
+    fn rested(&mut self, nanoseconds: u64);
+
+    /// What others had of its CPU so far while it had work.
+    fn lost(&self) -> u64;
+}
+
 /// What became of a neighbour's frames, or of those of a port's strangers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EntryCounts {
@@ -121,8 +137,8 @@ pub(super) struct Entry {
     active: u32,
     alone: bool,
     some_content: bool,
-    /// The worker's clock.
-    clock: Option<Box<dyn Fn() -> u64 + Send>>,
+    /// The clock of the worker's work.
+    clock: Option<Box<dyn WorkClock>>,
     /// Steps that code has taken, where there is no clock.
     steps: u64,
     /// Of the batch, what is charged already.
@@ -132,8 +148,9 @@ pub(super) struct Entry {
     behalf: Payer,
     /// What the clock showed when that began.
     behalf_since: u64,
-    /// Nanoseconds since the window began in which there was nothing to do; of the others, thousandths that somebody pays for.
-    idle: u64,
+    /// When the window began, what the worker had worked, and what it had lost to others; of its work, thousandths that somebody pays for.
+    worked: u64,
+    lost: u64,
     paid: u64,
 }
 
@@ -165,7 +182,8 @@ impl Entry {
             current: Payer::NOBODY,
             behalf: Payer::NOBODY,
             behalf_since: 0,
-            idle: 0,
+            worked: 0,
+            lost: 0,
             paid: 1000,
         };
         entry.set_limits(EntryLimits::default());
@@ -317,15 +335,23 @@ impl Entry {
 
     /// What the clock shows, or how many steps were taken.
     #[inline]
-    fn reading(&self) -> u64 {
-        self.clock.as_ref().map_or(self.steps, |clock| clock())
+    fn reading(&mut self) -> u64 {
+        self.clock.as_mut().map_or(self.steps, |clock| clock.read())
     }
 
-    /// Of a worker's time, thousandths that are in somebody's cost. Where it was idle for most of a window that says nothing.
-    fn paid_for(&mut self, length: u64, used: u64) -> u64 {
-        let busy = length.saturating_sub(core::mem::take(&mut self.idle));
-        if self.clock.is_some() && busy > length / 4 {
-            let paid = (used * 1000 / busy * SLACK / 16).clamp(500, 1000);
+    /// Of a window, how long the worker worked, and how long it could have: not while others had its CPU.
+    fn window_of_work(&mut self, now: u64, length: u64) -> (u64, u64) {
+        let Some(clock) = &mut self.clock else { return (0, length) };
+        let work = clock.at(now);
+        let worked = work.saturating_sub(core::mem::replace(&mut self.worked, work));
+        let lost = clock.lost().saturating_sub(core::mem::replace(&mut self.lost, clock.lost()));
+        (worked, length.saturating_sub(lost).max(length / 16))
+    }
+
+    /// Of a worker's work, thousandths that are in somebody's cost. Where it rested for most of a window that says nothing.
+    fn paid_for(&mut self, length: u64, worked: u64, used: u64) -> u64 {
+        if worked > length / 4 {
+            let paid = (used * 1000 / worked * SLACK / 16).clamp(500, 1000);
             self.paid = (self.paid * 3 + paid) / 4;
         }
         self.paid
@@ -335,13 +361,16 @@ impl Entry {
     fn roll(&mut self, now: u64) {
         let length = now.saturating_sub(self.began).max(1);
         self.began = now;
+        let (worked, there) = self.window_of_work(now, length);
         let window = self.window;
         let active = || self.owners.iter().filter(|owner| owner.seen + ACTIVE > window);
-        let level = level(active().map(|owner| (owner.used, owner.hungry)), length, self.limits.permille);
+        let level = level(active().map(|owner| (owner.used, owner.hungry)), there, self.limits.permille);
         self.active = active().count() as u32;
         self.some_content = active().any(|owner| !owner.hungry && owner.used > 0);
         let used = self.owners.iter().map(|owner| owner.used).sum();
-        let level = level * self.paid_for(length, used) / 1000;
+        // Of a second, the worker has so much as it had of this window.
+        let level = (u128::from(level) * u128::from(there) / u128::from(length)) as u64;
+        let level = level * self.paid_for(there, worked, used) / 1000;
         self.alone = self.active <= 1;
         self.window += 1;
         for owner in &mut self.owners {

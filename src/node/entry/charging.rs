@@ -1,6 +1,6 @@
 //! Where what neighbours use is measured, and to whom it is charged.
 
-use super::{EntryCounts, EntryLimits, FRAME_STEPS};
+use super::{EntryCounts, EntryLimits, FRAME_STEPS, WorkClock};
 use crate::code::run::Ingress;
 use crate::frame::{Payer, PeerId, PortId};
 use crate::node::output::Turn;
@@ -13,14 +13,23 @@ impl Node {
         self.cx.order.entry.set_limits(limits);
     }
 
-    /// By which clock what is done at once is measured, in nanoseconds; without one, steps are counted.
-    pub fn set_clock(&mut self, clock: Box<dyn Fn() -> u64 + Send>) {
+    /// By which clock work is measured; without one, steps are counted.
+    pub fn set_clock(&mut self, clock: Box<dyn WorkClock>) {
         self.cx.order.entry.clock = Some(clock);
     }
 
-    /// The worker has waited for so many nanoseconds.
-    pub fn idled(&mut self, nanoseconds: u64) {
-        self.cx.order.entry.idle += nanoseconds;
+    /// The worker has rested for so many nanoseconds.
+    #[inline]
+    pub fn rested(&mut self, nanoseconds: u64) {
+        if let Some(clock) = &mut self.cx.order.entry.clock {
+            clock.rested(nanoseconds);
+        }
+    }
+
+    /// What the worker has worked so far, in nanoseconds, when the node's clock shows this, and now; without a clock of work, what that shows.
+    #[inline]
+    pub fn worked(&mut self, now: u64) -> u64 {
+        self.cx.order.entry.clock.as_mut().map_or(now, |clock| clock.at(now))
     }
 
     /// Does what is not left for later, at its neighbour's expense.

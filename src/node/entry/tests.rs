@@ -27,6 +27,33 @@ fn frame(port: u16, peer: PeerId) -> Frame {
     frame
 }
 
+/// Work is what is not rest, nor lost: all that was worked once more, if others have half of the CPU.
+#[derive(Default)]
+struct Given {
+    now: u64,
+    rested: u64,
+    is_halved: bool,
+}
+
+impl WorkClock for Given {
+    fn read(&mut self) -> u64 {
+        0
+    }
+
+    fn at(&mut self, now: u64) -> u64 {
+        self.now = now;
+        now.saturating_sub(self.rested) - self.lost()
+    }
+
+    fn rested(&mut self, nanoseconds: u64) {
+        self.rested += nanoseconds;
+    }
+
+    fn lost(&self) -> u64 {
+        if self.is_halved { self.now.saturating_sub(self.rested) / 2 } else { 0 }
+    }
+}
+
 /// Two ports, two peers behind the first.
 fn entry() -> Entry {
     Entry::new(&[port(0), port(0)], &[neighbour(0, 0), neighbour(0, 1)])
@@ -73,7 +100,7 @@ fn who_has_a_key_has_a_row_for_what_it_proves_and_for_nothing_else() {
 #[test]
 fn who_is_alone_is_refused_nothing_and_who_is_not_has_half() {
     let mut entry = entry();
-    entry.clock = Some(Box::new(|| 0));
+    entry.clock = Some(Box::new(Given::default()));
     let hog = &mut frame(0, PeerId(0));
     for at in 0..1000 {
         assert!(entry.admit(hog, at * MS, 0));
@@ -84,7 +111,7 @@ fn who_is_alone_is_refused_nothing_and_who_is_not_has_half() {
     let mut ran = 0;
     for at in 1000..2000u64 {
         if at % 100 == 0 {
-            entry.idle = 45 * MS;
+            entry.clock.as_mut().unwrap().rested(45 * MS);
             entry.roll(at * MS);
             assert!(entry.admit(&mut frame(0, PeerId(1)), at * MS, 0));
         }
@@ -98,9 +125,31 @@ fn who_is_alone_is_refused_nothing_and_who_is_not_has_half() {
 }
 
 #[test]
+fn what_others_have_of_the_cpu_is_not_shared_out() {
+    let mut entry = entry();
+    entry.clock = Some(Box::new(Given { is_halved: true, ..Given::default() }));
+    let hog = &mut frame(0, PeerId(0));
+    let (mut ran, mut in_window) = (0, 0);
+    for at in 0..4000u64 {
+        if at % 100 == 0 {
+            // Of the rest of the window others had as much as the worker.
+            entry.clock.as_mut().unwrap().rested((100 - 2 * core::mem::take(&mut in_window)) * MS);
+            entry.roll(at * MS);
+            assert!(entry.admit(&mut frame(0, PeerId(1)), at * MS, 0));
+        }
+        if in_window < 50 && entry.admit(hog, at * MS, 0) {
+            entry.settle(hog.payer, at * MS, 0, MS);
+            in_window += 1;
+            ran += u64::from(at >= 3000);
+        }
+    }
+    assert!((290..=335).contains(&ran), "a third, of which others lose as much, less some slack: {ran}");
+}
+
+#[test]
 fn what_nobody_pays_for_comes_off_all_levels() {
     let mut entry = entry();
-    entry.clock = Some(Box::new(|| 0));
+    entry.clock = Some(Box::new(Given::default()));
     let hog = &mut frame(0, PeerId(0));
     for window in 1..=20u64 {
         let now = window * 100 * MS;
@@ -108,7 +157,7 @@ fn what_nobody_pays_for_comes_off_all_levels() {
         entry.admit(hog, now, 0);
         // Ninety of a hundred milliseconds it works, and for sixty somebody pays.
         entry.settle(hog.payer, now, 0, 60 * MS);
-        entry.idle = 10 * MS;
+        entry.clock.as_mut().unwrap().rested(10 * MS);
         entry.roll(now);
     }
     assert!((600..=640).contains(&entry.paid), "two thirds, less slack: {}", entry.paid);
@@ -129,7 +178,7 @@ fn questions_for_addresses_make_nobody_active() {
 #[test]
 fn a_queue_holds_no_more_of_a_neighbours_than_a_burst() {
     let mut entry = entry();
-    entry.clock = Some(Box::new(|| 0));
+    entry.clock = Some(Box::new(Given::default()));
     entry.admit(&mut frame(1, PeerId::NONE), 0, 0);
     let hog = &mut frame(0, PeerId(0));
     entry.admit(hog, 0, 0);
@@ -158,7 +207,7 @@ fn levels_are_max_min_shares_and_half_at_most() {
 #[test]
 fn bytes_are_half_of_what_a_port_carries_unless_the_operator_says() {
     let mut entry = Entry::new(&[port(16_000_000)], &[neighbour(0, 0)]);
-    entry.clock = Some(Box::new(|| 0));
+    entry.clock = Some(Box::new(Given::default()));
     entry.admit(&mut frame(0, PeerId::NONE), 0, 0);
     let sent =
         |entry: &mut Entry, now| (0..100_000).take_while(|_| entry.admit(&mut frame(0, PeerId(0)), now, 0)).count();
@@ -171,7 +220,7 @@ fn bytes_are_half_of_what_a_port_carries_unless_the_operator_says() {
 #[test]
 fn while_much_waits_who_wants_more_than_its_share_comes_after_those_who_do_not() {
     let mut entry = entry();
-    entry.clock = Some(Box::new(|| 0));
+    entry.clock = Some(Box::new(Given::default()));
     let (hog, other) = (&mut frame(0, PeerId(0)), &mut frame(0, PeerId(1)));
     let now = MS;
     entry.admit(other, now, 0);
