@@ -7,14 +7,15 @@
 //! packets run, and what the operator has set. Calls do not nest: what an environment ends or has others told of is left in `Cx`, and done when the
 //! call has returned (`Environments::settle`), endings first.
 //!
-//! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds whose it is, `running` looks its code up, runs it and
-//! acts on the verdict; `channels` and `outgoing` do the same for packets of channels. What is off that way is in a module
-//! of its own: [`codes`] knows what each code name means, `loading` brings absent code here, `serving` answers neighbours that
-//! ask for code, `sending` finds next hops and puts headers on.
+//! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is; `environment` is that table;
+//! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `channels` (hosts behind the NodeOS interface) run it; `sending`
+//! finds the next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each code name means, `loading` brings absent
+//! code here, `serving` answers neighbours that ask for code.
 
 mod alarms;
 mod api;
 mod batch;
+mod capsules;
 mod ceilings;
 mod channels;
 pub mod codes;
@@ -23,6 +24,7 @@ mod cuts;
 pub mod domains;
 mod ending;
 pub mod entry;
+mod environment;
 mod halves;
 pub mod hosts;
 mod loading;
@@ -47,7 +49,6 @@ mod tiers;
 mod trust;
 mod unproved;
 
-use crate::code::fetch::Fetch;
 use crate::core::Core;
 use crate::core::bucket::TokenBucket;
 use crate::core::domain::{Domain, DomainId, Domains};
@@ -59,30 +60,28 @@ use crate::nodeos::event::Events;
 use crate::topology::{Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;
 use crate::trust::limits::Limits;
-use crate::wire::{Addr, Digest, anep};
-use codes::Codes;
+use crate::wire::{Addr, Digest};
+use capsules::Capsules;
 pub use config::{NodeConfig, Sizes};
 pub use ending::EndedBy;
-use objects::Objects;
+use environment::{EnvironmentId, Environments};
 pub use output::{
     Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn,
 };
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rates::Rates;
-use serving::Serving;
 pub use status::CredentialCounts;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Time between two sweeps of soft state, in nanoseconds.
 const SWEEP: u64 = 100_000_000;
 
+/// Time between two looks at what happens seldom, in nanoseconds.
+const LOOK: u64 = 1_000_000_000;
+
 /// Sweeps in which every soft-state entry is looked at once.
 const SWEEP_SHARE: usize = 10;
-
-/// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
-const REVIEW: u64 = 60_000_000_000;
 
 /// Codes that the next process is told of.
 pub const RECENT_MAX: usize = 256;
@@ -91,14 +90,6 @@ pub const RECENT_MAX: usize = 256;
 pub struct Node {
     cx: Cx,
     environments: Environments,
-}
-
-/// Who runs packets of domains.
-struct Environments {
-    capsules: Capsules,
-    plan: Option<Box<plan::Speaker>>,
-    /// Environments of others in this process, and those in processes of their own.
-    hosts: hosts::Hosts,
 }
 
 /// What every environment is called with.
@@ -112,6 +103,8 @@ struct Cx {
 /// Packets that come to domains and leave them by channels.
 struct Graphs {
     channels: Channels,
+    /// The environment that channels lead to.
+    hosts: EnvironmentId,
     /// What looks at frames before the node does.
     halves: Vec<Box<dyn ChannelHalf>>,
     /// Packets between the modules of channels: incoming, outgoing.
@@ -132,6 +125,8 @@ struct Control {
     roles: Arc<Roles>,
     /// The domain of the management environment, above those of the environments that it starts.
     management: DomainId,
+    /// Domains that end with the node only.
+    kept: [DomainId; 3],
     /// What was taken back, and who was told.
     revoking: revoking::Revoking,
     /// Keys of neighbours, and what ports demand.
@@ -154,6 +149,7 @@ struct Control {
     alarms: alarms::Alarms,
     mirror: Mirror,
     next_sweep: u64,
+    next_look: u64,
 }
 
 /// What the kernel half was told.
@@ -163,27 +159,6 @@ struct Mirror {
     /// Changes of the neighbours that it has been told, and when it may be told of more before the next sweep.
     told: u64,
     next_tell: u64,
-}
-
-/// The environment of capsules: codes, from the name in a packet to the slot where it runs.
-struct Capsules {
-    /// Its domain, above those of the codes.
-    domain: DomainId,
-    codes: Codes,
-    fetch: Fetch,
-    objects: Objects,
-    serving: Serving,
-    /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
-    look_ups: Rates<Ingress>,
-    /// Ports at which somebody takes capsules.
-    applications: HashSet<u16>,
-    credentials: CredentialCounts,
-    /// Codes that run in the kernel half and are to be prepared here.
-    adopted: Vec<Digest>,
-    /// How often the kernel half is asked to let copies leave by other links.
-    links_wanted: TokenBucket,
-    next_look: u64,
-    next_review: u64,
 }
 
 impl Node {
@@ -201,23 +176,19 @@ impl Node {
         let mut core = Core::new(name, Topology::new(ports, known, routes), sizes.state_entries, rng, seed << 32);
         core.ingress = ingress;
         let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut core.domains, title));
-        let mut channels = Channels::with_secret(secret_word(seed));
-        for kind in [anep::type_id::CAPSULE, anep::type_id::FETCH, anep::type_id::REVOCATION] {
-            own_channels(&mut channels, &mut core.domains, capsules, kind);
-        }
-        Node {
-            cx: Cx {
-                core,
-                graphs: Graphs { channels, halves: Vec::new(), payloads: Default::default(), processed: Vec::new() },
-                order: Order { paths: paths::Paths::default(), entry },
-                control: Control::new(roles, management, (seed, port_count), kernel),
-            },
-            environments: Environments {
-                capsules: Capsules::new(capsules, &sizes, seed),
-                plan: None,
-                hosts: hosts::Hosts::default(),
-            },
-        }
+        let root = core.domains.root();
+        let channels = Channels::with_secret(secret_word(seed));
+        let mut cx = Cx {
+            core,
+            graphs: Graphs::new(channels),
+            order: Order { paths: paths::Paths::default(), entry },
+            control: Control::new(roles, [root, management, capsules], (seed, port_count), kernel),
+        };
+        let mut environments = Environments::default();
+        environments.add(&mut cx, Capsules::new(capsules, &sizes, seed));
+        environments.add(&mut cx, revoking::Revocations(capsules));
+        cx.graphs.hosts = environments.add(&mut cx, hosts::Hosts::default());
+        Node { cx, environments }
     }
 
     /// The node's first address: what applications are told.
@@ -265,25 +236,20 @@ impl Node {
         if !self.cx.core.overdue.is_empty() || !self.cx.control.untold.is_empty() {
             return 0;
         }
-        let fetch = self.environments.capsules.fetch.deadline().unwrap_or(u64::MAX);
         let pools = self.cx.core.pools.next_deadline().unwrap_or(u64::MAX);
         let pools = pools.min(self.cx.control.events.next_deadline().unwrap_or(u64::MAX));
-        fetch
-            .min(self.cx.core.resolver.deadline().unwrap_or(u64::MAX))
-            .min(self.cx.control.next_sweep)
-            .min(pools)
-            .min(self.next_plan_timer())
+        let own = self.cx.core.resolver.deadline().unwrap_or(u64::MAX).min(self.cx.control.next_sweep).min(pools);
+        self.environments.iter().map(|environment| environment.next_timer()).fold(own, u64::min)
     }
 
     /// Does what is due.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
-        self.environments.capsules.expire_fetches(&mut self.cx, turn);
         self.cx.expire_resolutions(turn);
         self.cx.look_after_pools(turn);
         self.environments.settle(&mut self.cx, turn);
         self.expire_events(turn);
         self.end_overdue(turn);
-        self.run_plan(turn, turn.now >= self.cx.control.next_sweep);
+        self.environments.timers(&mut self.cx, turn);
         if turn.now >= self.cx.control.next_sweep {
             self.cx.control.next_sweep = turn.now + SWEEP;
             self.cx.share_out(turn.now);
@@ -292,19 +258,13 @@ impl Node {
             core.state.sweep(&mut core.domains, turn.now, share);
             core.topology.neighbours.forget_silent(turn.now);
             self.cx.tell_neighbours(turn);
-            self.environments.capsules.want_adopted(&mut self.cx, turn);
-            self.environments.capsules.look_for_hot_code(&mut self.cx, turn);
             self.cx.tell_revocations_again(turn);
-            if turn.now >= self.environments.capsules.next_look {
-                self.environments.capsules.next_look = turn.now + overrun::LOOK;
-                self.environments.capsules.look_at_budgets(&mut self.cx, turn);
+            if turn.now >= self.cx.control.next_look {
+                self.cx.control.next_look = turn.now + LOOK;
                 self.cx.raise_alarms(turn.now);
                 self.cx.settle_cuts();
             }
-            if turn.now >= self.environments.capsules.next_review {
-                self.environments.capsules.next_review = turn.now + REVIEW;
-                self.environments.capsules.review_grants(turn);
-            }
+            self.environments.sweep(&mut self.cx, turn);
         }
     }
 
@@ -320,6 +280,15 @@ impl Node {
 }
 
 impl Cx {
+    /// An environment gets the channels of its own type of ANEP. There is room for those of the node's own.
+    fn own_channels(&mut self, domain: DomainId, kind: u16) {
+        if self.graphs.channels.add_own(domain, kind).is_ok()
+            && let Some(domain) = self.core.domains.of(domain)
+        {
+            domain.channels += 2;
+        }
+    }
+
     fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         self.core.drops.count(reason);
         self.control.alarms.note(&frame, reason);
@@ -336,11 +305,24 @@ impl Cx {
     }
 }
 
+impl Graphs {
+    fn new(channels: Channels) -> Graphs {
+        Graphs {
+            channels,
+            hosts: EnvironmentId::default(),
+            halves: Vec::new(),
+            payloads: Default::default(),
+            processed: Vec::new(),
+        }
+    }
+}
+
 impl Control {
-    fn new(roles: Arc<Roles>, management: DomainId, (seed, ports): (u64, usize), kernel: bool) -> Control {
+    fn new(roles: Arc<Roles>, kept: [DomainId; 3], (seed, ports): (u64, usize), kernel: bool) -> Control {
         Control {
             roles,
-            management,
+            management: kept[1],
+            kept,
             revoking: revoking::Revoking::default(),
             proofs: None,
             events: Events::default(),
@@ -353,35 +335,8 @@ impl Control {
             alarms: alarms::Alarms::new(ports),
             mirror: Mirror { on: kernel, told: 0, next_tell: 0 },
             next_sweep: SWEEP,
+            next_look: LOOK,
         }
-    }
-}
-
-impl Capsules {
-    fn new(domain: DomainId, sizes: &Sizes, seed: u64) -> Capsules {
-        Capsules {
-            domain,
-            codes: Codes::new(sizes.codes),
-            fetch: Fetch::new(secret(seed, b"nonces")),
-            objects: Objects::new(sizes.object_bytes),
-            serving: Serving::new(sizes.fetch_bytes_per_second),
-            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
-            applications: HashSet::new(),
-            credentials: CredentialCounts::default(),
-            adopted: Vec::new(),
-            links_wanted: halves::links_wanted(),
-            next_look: overrun::LOOK,
-            next_review: REVIEW,
-        }
-    }
-}
-
-/// An environment of the node's own gets the channels of an ANEP type. There is room for the node's own.
-fn own_channels(channels: &mut Channels, domains: &mut Domains, domain: DomainId, kind: u16) {
-    if channels.add_own(domain, kind).is_ok()
-        && let Some(domain) = domains.of(domain)
-    {
-        domain.channels += 2;
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Core {
     pub log: Log,
     /// Frames that were dropped, by cause.
     pub drops: Drops,
+    /// Bytes of code in memory.
+    pub object_bytes: usize,
     /// The node's source of random numbers.
     pub rng: Xoshiro256PlusPlus,
     /// Children of the packet whose code runs or has just run, with their resource bounds in their headers; empty between packets.
@@ -75,6 +77,7 @@ impl Core {
             overdue: Vec::new(),
             log: Log::default(),
             drops: Drops::default(),
+            object_bytes: 0,
             rng,
             children: Vec::with_capacity(crate::abi::CHILDREN_MAX),
             next_trace: trace,

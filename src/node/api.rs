@@ -1,10 +1,10 @@
 //! What a driver asks of a node and tells it, where one of its environments or what they are called with has the answer.
 
-use super::Node;
 use super::domains::DomainStatus;
 use super::entry::EntryCounts;
 use super::output::{Linked, Turn};
 use super::proofs::Demands;
+use super::{Capsules, Node};
 use crate::code::judge::Grant;
 use crate::code::run::Program;
 use crate::core::domain::DomainId;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 impl Node {
     /// An application has opened a port; false if another one has it.
     pub fn open(&mut self, port: u16) -> bool {
-        self.environments.capsules.applications.insert(port)
+        self.ask(|capsules: &mut Capsules, _| capsules.applications.insert(port)).unwrap_or(false)
     }
 
     /// An application has closed its port.
     pub fn close(&mut self, port: u16) {
-        self.environments.capsules.applications.remove(&port);
+        self.ask(|capsules: &mut Capsules, _| capsules.applications.remove(&port));
     }
 
     /// Drops a packet that a domain pays for.
@@ -37,7 +37,7 @@ impl Node {
 
     /// The domains that end if an operator ends one: it and all below it; not the node's own.
     pub fn killable(&self, domain: DomainId) -> Result<Vec<DomainId>, String> {
-        self.environments.capsules.killable(&self.cx, domain)
+        self.cx.killable(domain)
     }
 
     /// A domain and all below it.
@@ -47,7 +47,8 @@ impl Node {
 
     /// All domains, each behind the one above it.
     pub fn domain_tree(&self) -> Vec<DomainStatus> {
-        self.environments.capsules.domain_tree(&self.cx)
+        let capsules = self.environments.get::<Capsules>();
+        self.cx.domain_tree(capsules.map(Capsules::domains_of_codes).unwrap_or_default())
     }
 
     /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
@@ -63,65 +64,65 @@ impl Node {
     /// The kernel half has been at work since a process that has gone: the node learns the neighbours that it knows,
     /// and prepares the codes that run there, which come from the store.
     pub fn take_over(&mut self, turn: &mut Turn<'_>, neighbours: Vec<Neighbour>, codes: Vec<Digest>) {
-        self.environments.capsules.take_over(&mut self.cx, turn, neighbours, codes)
+        self.ask(|capsules: &mut Capsules, cx| capsules.take_over(cx, turn, neighbours, codes)).unwrap_or_default()
     }
 
     /// Whether no code is on its way, nor one that ran before still to be prepared.
     pub fn awaits_no_code(&self) -> bool {
-        self.environments.capsules.awaits_no_code()
+        self.environments.get().is_none_or(Capsules::awaits_no_code)
     }
 
     /// Whether the kernel half has said of these, as far as they are ready, whether it runs them.
     pub fn awaits_no_link(&self, codes: &[Digest]) -> bool {
-        self.environments.capsules.awaits_no_link(codes)
+        self.environments.get().is_none_or(|capsules: &Capsules| capsules.awaits_no_link(codes))
     }
 
     /// Names of the codes that have run lately, the last used first: what the next process prepares.
     pub fn recent_codes(&self) -> Vec<Digest> {
-        self.environments.capsules.recent_codes()
+        self.environments.get().map(Capsules::recent_codes).unwrap_or_default()
     }
 
     /// The answer to [`super::KernelOrder::Link`]: the code's soft state moves to where both halves reach it, then its
     /// capsules may run there.
     pub fn linked(&mut self, turn: &mut Turn<'_>, code: Digest, result: Linked) {
-        self.environments.capsules.linked(&mut self.cx, turn, code, result)
+        self.ask(|capsules: &mut Capsules, cx| capsules.linked(cx, turn, code, result)).unwrap_or_default()
     }
 
     /// The persistent store's answer to [`super::Effect::LookUp`].
     pub fn found(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
-        self.environments.capsules.found(&mut self.cx, turn, digest, bytes)
+        self.ask(|capsules: &mut Capsules, cx| capsules.found(cx, turn, digest, bytes)).unwrap_or_default()
     }
 
     /// The answer to [`super::Effect::Prepare`]: the code runs from now on, or is refused.
     pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
-        self.environments.capsules.prepared(&mut self.cx, turn, code, result)
+        self.ask(|capsules: &mut Capsules, cx| capsules.prepared(cx, turn, code, result)).unwrap_or_default()
     }
 
     /// [`super::Effect::Prepare`] could not be taken on: those who wait for the code go, and nothing is held
     /// against it; the next capsule begins anew.
     pub fn unprepared(&mut self, turn: &mut Turn<'_>, code: Digest) {
-        self.environments.capsules.unprepared(&mut self.cx, turn, code)
+        self.ask(|capsules: &mut Capsules, cx| capsules.unprepared(cx, turn, code)).unwrap_or_default()
     }
 
     /// Adds code that somebody on this node vouches for to those a capsule finds; the objects come
     /// from the store.
     pub fn forget_refusal(&mut self, code: &Digest) {
-        self.environments.capsules.forget_refusal(code)
+        self.ask(|capsules: &mut Capsules, _| capsules.forget_refusal(code)).unwrap_or_default()
     }
 
     /// Nothing is held any more against code that was refused.
     pub fn forget_refusals(&mut self) {
-        self.environments.capsules.forget_refusals()
+        self.ask(|capsules: &mut Capsules, _| capsules.forget_refusals()).unwrap_or_default()
     }
 
     /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
     pub fn look_again(&mut self, turn: &mut Turn<'_>, code: &Digest) {
-        self.environments.capsules.look_again(&mut self.cx, turn, code)
+        self.ask(|capsules: &mut Capsules, cx| capsules.look_again(cx, turn, code)).unwrap_or_default()
     }
 
     /// Takes code out, with its domain and all it owns.
     pub fn remove_code(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
-        self.environments.capsules.remove_code(&mut self.cx, turn, code)
+        self.ask(|capsules: &mut Capsules, cx| capsules.remove_code(cx, turn, code)).unwrap_or_default()
     }
 
     /// Whether packets wait for [`Node::run_next`].
@@ -147,16 +148,17 @@ impl Node {
     /// An application of this node sends a capsule: header and payload, the source being an address
     /// of this node or none.
     pub fn inject(&mut self, turn: &mut Turn<'_>, frame: Frame) -> Result<(), Reason> {
-        self.environments.capsules.inject(&mut self.cx, turn, frame)
+        let sent = self.ask(|capsules: &mut Capsules, cx| capsules.inject(cx, turn, frame));
+        sent.unwrap_or(Err(Reason::UnknownType))
     }
 
     /// The answer to [`super::Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
     pub fn optimised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
-        self.environments.capsules.optimised(&mut self.cx, turn, code, result)
+        self.ask(|capsules: &mut Capsules, cx| capsules.optimised(cx, turn, code, result)).unwrap_or_default()
     }
 
     /// The answer to [`super::Effect::Authorise`].
     pub fn authorised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
-        self.environments.capsules.authorised(&mut self.cx, turn, code, result)
+        self.ask(|capsules: &mut Capsules, cx| capsules.authorised(cx, turn, code, result)).unwrap_or_default()
     }
 }

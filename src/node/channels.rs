@@ -1,18 +1,17 @@
 //! Packets of channels: to the domain that has them. From there on: `outgoing`.
 
-use super::hosts::Reached;
+use super::hosts::{Hosts, Reached};
 use super::os::Os;
 use super::outgoing::Carried;
 use super::output::{EventKind, Turn};
 use super::paths::Work;
-use super::{Cx, Environments, Node};
+use super::{Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, PortId};
 use crate::nodeos::channel::module::Stage;
-use crate::nodeos::channel::own;
 use crate::nodeos::channel::spec::Layer;
-use crate::nodeos::channel::{CutChan, Taker, Target};
+use crate::nodeos::channel::{CutChan, InChan, Taker, Target};
 use crate::nodeos::interface::{CutChanId, Ends, InChanId, Upcall};
 use crate::wire::Addr;
 use core::ops::Range;
@@ -142,21 +141,33 @@ impl Node {
     /// The payload of a channel is its domain's: now, or when that has its turn.
     #[inline]
     fn hand_to_domain(&mut self, turn: &mut Turn<'_>, frame: Frame, channel: InChanId, domain: DomainId) {
-        if self.cx.order.paths.is_queueing() {
-            self.cx.enqueue(turn, domain, frame, Work::Channel(channel));
+        let work = Work { environment: self.cx.graphs.hosts, what: channel.0, joins: false };
+        if !self.cx.order.paths.is_queueing() {
+            self.environments.run(&mut self.cx, turn, domain, work, frame);
+            self.environments.settle(&mut self.cx, turn);
+            return;
+        }
+        let is_full = self.cx.graphs.channels.ins.get(channel).is_none_or(InChan::is_full);
+        let waits = if is_full {
+            self.cx.order.paths.count_came(domain);
+            self.cx.drop_in(turn, frame, Reason::PathFull, domain);
+            false
         } else {
-            self.environments.upcall_packet(&mut self.cx, turn, domain, channel, frame);
+            self.cx.enqueue(turn, domain, frame, work)
+        };
+        if let Some(channel) = self.cx.graphs.channels.ins.get_mut(channel) {
+            if waits { channel.waiting += 1 } else { channel.traffic.dropped += 1 }
         }
     }
 }
 
-impl Environments {
+impl Hosts {
     /// Tells whoever runs a domain what has happened to it, but for packets.
-    pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
+    pub(super) fn tell(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
         let Some(found) = cx.core.domains.of(domain) else { return };
         upcall.count_in(&mut found.counts.activations);
         let host = found.host;
-        match self.hosts.reach(host) {
+        match self.reach(host) {
             Reached::Remote => turn.out.upcalls.push((host, domain, upcall)),
             Reached::Local(environment) => {
                 let caller = environment.acts_for(domain);
@@ -168,7 +179,8 @@ impl Environments {
     }
 
     /// Hands a packet to whoever runs a domain.
-    pub(super) fn upcall_packet(
+    #[inline]
+    pub(super) fn hand_packet(
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,
@@ -179,7 +191,7 @@ impl Environments {
         let Some(host) = cx.core.domains.of(domain).map(|found| found.host) else {
             return cx.drop(turn, frame, Reason::NoApplication);
         };
-        match self.hosts.reach(host) {
+        match self.reach(host) {
             Reached::Remote => turn.out.upcalls.push((host, domain, Upcall::Packet { channel, frame })),
             Reached::Local(environment) if cx.hand(domain) => {
                 let caller = environment.acts_for(domain);
@@ -193,7 +205,6 @@ impl Environments {
             }
             Reached::Nobody => cx.drop(turn, frame, Reason::NoApplication),
         }
-        self.settle(cx, turn);
     }
 }
 
@@ -299,9 +310,4 @@ impl Cx {
 fn spread(addr: Addr, port: u16) -> u64 {
     let wide = u128::from_be_bytes(addr.0);
     ((wide >> 64) as u64).rotate_left(17) ^ (wide as u64) ^ u64::from(port) << 48
-}
-
-/// ANEP types that channels cannot have: the node's own environments speak them.
-pub(super) fn is_own_type(kind: u16) -> bool {
-    own::place(kind).is_some()
 }

@@ -3,13 +3,12 @@
 //! The management environment's domain is the first below the root, and the environments that the node runs in processes of
 //! their own have theirs below it, each in its role. Operators look at all of them and may end any but the node's own.
 
-use super::codes::Code;
 use super::ending::Ended;
 use super::ending::EndedBy;
-use super::hosts::Environment;
+use super::hosts::{Hosts, InProcess};
 use super::os::title_of;
 use super::output::Turn;
-use super::{Capsules, Cx, Node};
+use super::{Cx, Node};
 use crate::core::domain::{DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
 use crate::frame::PortId;
@@ -102,7 +101,7 @@ impl Node {
         &mut self,
         top: DomainId,
         spec: &DomainSpec,
-        here: Option<Box<dyn Environment>>,
+        here: Option<Box<dyn InProcess>>,
     ) -> Result<(HostId, DomainId), Error> {
         let title = title_of(&spec.title)?;
         let core = &mut self.cx.core;
@@ -110,7 +109,8 @@ impl Node {
         let role = domain.role.clone();
         let granted = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
         if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
-            let host = self.environments.hosts.enter(here).ok_or(Error::Full)?;
+            let hosts = self.environments.get_mut::<Hosts>();
+            let host = hosts.and_then(|hosts| hosts.enter(here)).ok_or(Error::Full)?;
             domain.host = host;
             domain.grants = granted;
             return Ok((host, top));
@@ -123,10 +123,10 @@ impl Node {
             .domain(&self.cx.core.name, &title, &role, spec.role.as_deref())
             .map_err(|refused| refused.error())?;
         let grants = role.grants.with_threads(&spec.threads).filter(|_| room).ok_or(Error::Limit)?;
-        let host = self.environments.hosts.enter(here).ok_or(Error::Full)?;
+        let host = self.ask(|hosts: &mut Hosts, _| hosts.enter(here)).flatten().ok_or(Error::Full)?;
         let added = self.cx.add_domain(top, title, host, (&role, grants), None);
         if added.is_err() {
-            self.environments.hosts.remove(host);
+            self.ask(|hosts: &mut Hosts, _| hosts.remove(host));
         }
         added.map(|domain| (host, domain))
     }
@@ -207,26 +207,21 @@ impl Cx {
     }
 }
 
-impl Capsules {
+impl Cx {
     /// The domains that end if an operator ends one: it and all below it; not the node's own.
-    pub fn killable(&self, cx: &Cx, domain: DomainId) -> Result<Vec<DomainId>, String> {
-        let core = &cx.core;
+    pub fn killable(&self, domain: DomainId) -> Result<Vec<DomainId>, String> {
+        let core = &self.core;
         let found = core.domains.by_id(domain).ok_or_else(|| format!("there is no domain {}", domain.0))?;
-        if [core.domains.root(), self.domain, cx.control.management].contains(&domain) {
+        if self.control.kept.contains(&domain) {
             return Err(format!("{} is the node's own and ends with it", found.title));
         }
-        tracing::warn!(node = cx.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
-        Ok(cx.domains_within(domain))
+        tracing::warn!(node = self.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
+        Ok(self.domains_within(domain))
     }
 
     /// All domains, each behind the one above it.
-    pub fn domain_tree(&self, cx: &Cx) -> Vec<DomainStatus> {
-        let core = &cx.core;
-        let ready = self.codes.iter().filter_map(|(name, code)| match code {
-            Code::Ready(ready) => Some((ready.domain, name)),
-            _ => None,
-        });
-        let codes: HashMap<DomainId, &Digest> = ready.collect();
+    pub(super) fn domain_tree(&self, codes: HashMap<DomainId, &Digest>) -> Vec<DomainStatus> {
+        let core = &self.core;
         let (mut all, mut open) = (Vec::new(), vec![core.domains.root()]);
         while let Some(id) = open.pop() {
             let Some(domain) = core.domains.by_id(id) else { continue };
@@ -239,8 +234,8 @@ impl Capsules {
                 role: domain.role.name.clone(),
                 host: domain.host.0,
                 grants: domain.grants,
-                memory: cx.core.pools.of_domain(id).and_then(|pool| cx.core.pools.status(pool)),
-                memory_bytes: cx.core.pools.held_by(id),
+                memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
+                memory_bytes: core.pools.held_by(id),
                 usage: domain.usage(),
                 channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),

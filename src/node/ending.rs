@@ -1,9 +1,10 @@
 //! The end of domains and hosts, with all that they own, and what there is in a node: so much before something is made and after it has ended.
 
 use super::cuts::withdraw;
-use super::hosts::Reached;
+use super::environment::Environments;
+use super::hosts::Hosts;
 use super::output::{Effect, Turn};
-use super::{Cx, Environments, Node};
+use super::{Capsules, Cx, Node};
 use crate::nodeos::channel::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
 use std::collections::VecDeque;
@@ -77,10 +78,10 @@ pub struct ChannelCounts {
 
 /// A domain that has ended, and whose environments are to be told of it.
 pub(super) struct Gone {
-    domain: DomainId,
-    host: HostId,
+    pub domain: DomainId,
+    pub host: HostId,
     /// Whether its host is told: who has ended it knows.
-    tell: bool,
+    pub tell: bool,
 }
 
 impl Cx {
@@ -142,17 +143,32 @@ impl Environments {
 
     fn settle_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) -> usize {
         let mut codes = 0;
-        while let Some(Gone { domain, host, tell }) = cx.control.ended.pop_front() {
-            codes += self.capsules.ended(cx, turn, domain);
-            let runs_any = cx.runs_any(host);
-            match self.hosts.reach(host) {
-                Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
-                Reached::Local(_) if !runs_any => self.hosts.remove(host),
-                Reached::Local(environment) if tell => environment.ended(domain),
-                _ => {}
-            }
+        while let Some(gone) = cx.control.ended.pop_front() {
+            codes += self.iter_mut().map(|environment| environment.ended(cx, turn, &gone)).sum::<usize>();
         }
         codes
+    }
+
+    /// Tells whoever runs a domain what has happened to it.
+    pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
+        if let Some(hosts) = self.at(cx.graphs.hosts) {
+            hosts.upcall(cx, turn, domain, upcall);
+        }
+    }
+
+    /// Does what is due of environments.
+    pub(super) fn timers(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let now = turn.now;
+        self.iter_mut()
+            .filter(|environment| environment.next_timer() <= now)
+            .for_each(|environment| environment.timer(cx, turn));
+        self.settle(cx, turn);
+    }
+
+    /// A tenth of a second is over.
+    pub(super) fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.iter_mut().for_each(|environment| environment.sweep(cx, turn));
+        self.settle(cx, turn);
     }
 }
 
@@ -188,7 +204,7 @@ impl Node {
             ended.bytes += more.bytes;
             ended.events += more.events;
         }
-        self.environments.hosts.remove(host);
+        self.ask(|hosts: &mut Hosts, _| hosts.remove(host));
         ended
     }
 
@@ -197,7 +213,7 @@ impl Node {
         let core = &self.cx.core;
         Resources {
             domains: core.domains.iter().count(),
-            hosts: self.environments.hosts.len(),
+            hosts: self.environments.get().map_or(0, Hosts::len),
             channels: self.cx.graphs.channels.ins.len() + self.cx.graphs.channels.outs.len(),
             cuts: self.cx.graphs.channels.cuts.len(),
             filters: !self.cx.graphs.channels.demux.is_empty(),
@@ -205,7 +221,7 @@ impl Node {
             events: self.cx.control.events.len(),
             waiting: self.cx.order.paths.waiting(),
             state_entries: core.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
-            codes: self.environments.capsules.codes.iter().count(),
+            codes: self.environments.get().map_or(0, |capsules: &Capsules| capsules.codes.iter().count()),
         }
     }
 

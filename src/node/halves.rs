@@ -2,7 +2,7 @@
 //!
 //! Code that is ready here is linked for the kernel too, in the background, if its bundle has that
 //! representation. From then on its capsules run there; those that cannot go on there come up, either
-//! as they came, or with the verdict of code that has run ([`Node::resume`]). The contract is
+//! as they came, or with the verdict of code that has run ([`Capsules::go_on`]). The contract is
 //! `bpf/contract.h`.
 
 use super::codes::Code;
@@ -152,7 +152,7 @@ impl Cx {
 impl Capsules {
     /// Goes on with a capsule whose code has run in the kernel half.
     #[cold]
-    pub(super) fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
+    pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
         let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::Malformed) };
         let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
             return cx.drop(turn, frame, Reason::Malformed);

@@ -1,14 +1,20 @@
 //! Who runs domains: environments in the node's process, called directly, and those in processes of their own, told through
 //! [`super::Output::upcalls`].
 
-use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
+use super::Cx;
+use super::ending::Gone;
+use super::environment::Environment;
+use super::output::Turn;
+use crate::core::reason::Reason;
+use crate::frame::Frame;
+use crate::nodeos::interface::{DomainId, HostId, InChanId, NodeOs, Upcall};
 
 /// Hosts of one node at the same time.
 pub const HOSTS_MAX: usize = 1024;
 
 /// An execution environment in the node's process: it is called on the packet path and must not wait for anything. It goes with the last of its
 /// domains.
-pub trait Environment: Send {
+pub trait InProcess: Send {
     /// Something has happened to one of its domains; `os` acts for that domain.
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall);
 
@@ -25,13 +31,13 @@ enum Host {
     Free,
     Node,
     Remote,
-    Local(Box<dyn Environment>),
+    Local(Box<dyn InProcess>),
 }
 
 /// Where a host is reached.
 pub(super) enum Reached<'a> {
     Remote,
-    Local(&'a mut dyn Environment),
+    Local(&'a mut dyn InProcess),
     /// It is gone, or the node itself.
     Nobody,
 }
@@ -66,12 +72,12 @@ impl Hosts {
     }
 
     /// One in the node's process.
-    pub fn add_local(&mut self, environment: Box<dyn Environment>) -> Option<HostId> {
+    pub fn add_local(&mut self, environment: Box<dyn InProcess>) -> Option<HostId> {
         self.add(Host::Local(environment))
     }
 
     /// One in the node's process, or in one of its own.
-    pub fn enter(&mut self, here: Option<Box<dyn Environment>>) -> Option<HostId> {
+    pub fn enter(&mut self, here: Option<Box<dyn InProcess>>) -> Option<HostId> {
         match here {
             Some(environment) => self.add_local(environment),
             None => self.add_remote(),
@@ -79,7 +85,7 @@ impl Hosts {
     }
 
     /// Another environment in the place of one of this process.
-    pub fn replace(&mut self, host: HostId, environment: Box<dyn Environment>) -> bool {
+    pub fn replace(&mut self, host: HostId, environment: Box<dyn InProcess>) -> bool {
         match self.0.get_mut(host.0 as usize) {
             Some(Host::Local(place)) => {
                 *place = environment;
@@ -111,5 +117,35 @@ impl Hosts {
             Some(Host::Local(environment)) => Reached::Local(&mut **environment),
             _ => Reached::Nobody,
         }
+    }
+}
+
+impl Environment for Hosts {
+    /// `what`: the channel that the packet came by.
+    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
+        let channel = InChanId(what);
+        match cx.graphs.channels.ins.get_mut(channel) {
+            Some(known) => {
+                known.waiting = known.waiting.saturating_sub(1);
+                self.hand_packet(cx, turn, domain, channel, frame);
+            }
+            None => cx.drop_in(turn, frame, Reason::PathEnded, domain),
+        }
+        0
+    }
+
+    fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
+        self.tell(cx, turn, domain, upcall);
+    }
+
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, &Gone { domain, host, tell }: &Gone) -> usize {
+        let runs_any = cx.runs_any(host);
+        match self.reach(host) {
+            Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
+            Reached::Local(_) if !runs_any => self.remove(host),
+            Reached::Local(environment) if tell => environment.ended(domain),
+            _ => {}
+        }
+        0
     }
 }

@@ -114,7 +114,7 @@ impl Capsules {
     pub fn found(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, digest: Digest, bytes: Option<Arc<[u8]>>) {
         let bytes = bytes.filter(|bytes| object_name(bytes) == digest);
         if let Some(bytes) = &bytes {
-            self.objects.keep(digest, bytes.clone());
+            self.hold_object(cx, digest, bytes.clone());
         }
         self.answer_waiting(cx, turn, digest);
         self.looked_up(cx, turn, digest, bytes.as_deref());
@@ -141,12 +141,12 @@ impl Capsules {
                 let cause = Cause { ingress: self.ingress_of(&code), principal };
                 let window = coming.claim.manifest.window();
                 let prepare = Prepare { code, cause, tier: Tier::Fast, kind, bytes: bytes.clone(), window };
-                self.keep_object(turn, digest, bytes);
+                self.keep_object(cx, turn, digest, bytes);
                 self.fetch.preparing(code);
                 turn.out.effects.push(Effect::Prepare(prepare));
             }
             Some(entry) if entry.bpf() == Some(digest) => {
-                self.keep_object(turn, digest, bytes.clone());
+                self.keep_object(cx, turn, digest, bytes.clone());
                 let ingress = self.fetch.whose_beside(&code);
                 self.fetch.end_beside(&code);
                 self.take_bpf(turn, code, bytes, ingress);
@@ -155,10 +155,10 @@ impl Capsules {
         }
     }
 
-    pub(super) fn keep_object(&mut self, turn: &mut Turn<'_>, digest: Digest, bytes: Arc<[u8]>) {
+    pub(super) fn keep_object(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, digest: Digest, bytes: Arc<[u8]>) {
         if self.objects.of(&digest).is_none() {
             turn.out.effects.push(Effect::Store(bytes.clone()));
-            self.objects.keep(digest, bytes);
+            self.hold_object(cx, digest, bytes);
         }
     }
 
@@ -243,7 +243,7 @@ impl Capsules {
     /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
     pub fn look_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest) {
         self.forget_refusal(code);
-        self.objects.remove(&CredentialSet::name_for(code));
+        self.forget_object(cx, &CredentialSet::name_for(code));
         if matches!(self.codes.of(code), Some(Code::Ready(_))) {
             self.withdraw(cx, turn, code);
         }
@@ -251,13 +251,13 @@ impl Capsules {
 
     /// Takes code out, with its domain and all it owns.
     pub fn remove_code(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest) -> bool {
-        self.objects.remove(code);
-        self.objects.remove(&CredentialSet::name_for(code));
+        self.forget_object(cx, code);
+        self.forget_object(cx, &CredentialSet::name_for(code));
         self.withdraw(cx, turn, code)
     }
 
     /// A domain has ended: its code goes out of service; says how much that is.
-    pub(super) fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId) -> usize {
+    pub(super) fn domain_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId) -> usize {
         let of_it = |code: &Code| matches!(code, Code::Ready(ready) if ready.domain == domain);
         let names: Vec<Digest> = self.codes.iter().filter(|(_, code)| of_it(code)).map(|(name, _)| *name).collect();
         names.iter().filter(|name| self.withdraw(cx, turn, name)).count()

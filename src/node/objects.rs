@@ -2,6 +2,7 @@
 //!
 //! Bounded in octets; the object unused for longest goes first. What persists is the driver's store.
 
+use super::{Capsules, Cx};
 use crate::wire::Digest;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -54,6 +55,20 @@ impl Objects {
     /// Octets kept.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+impl Capsules {
+    /// Keeps an object whose digest has been checked.
+    pub(super) fn hold_object(&mut self, cx: &mut Cx, digest: Digest, bytes: Arc<[u8]>) {
+        self.objects.keep(digest, bytes);
+        cx.core.object_bytes = self.objects.bytes();
+    }
+
+    /// Forgets an object.
+    pub(super) fn forget_object(&mut self, cx: &mut Cx, digest: &Digest) {
+        self.objects.remove(digest);
+        cx.core.object_bytes = self.objects.bytes();
     }
 }
 

@@ -6,9 +6,10 @@
 use super::cuts::withdraw;
 use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};
-use super::hosts::Environment;
+use super::environment::Environments;
+use super::hosts::{Hosts, InProcess};
 use super::output::{Effect, Turn};
-use super::{Cx, Environments, Node, channels};
+use super::{Cx, Node};
 use crate::clean::is_clean;
 use crate::core::domain::Domain;
 use crate::core::reason::Reason;
@@ -56,7 +57,7 @@ impl Node {
 
     /// A new host in a process of its own, and the domain that is its, below the root.
     pub fn connect(&mut self, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
-        let host = self.environments.hosts.add_remote().ok_or(Error::Full)?;
+        let host = self.ask(|hosts: &mut Hosts, _| hosts.add_remote()).flatten().ok_or(Error::Full)?;
         self.found_host(host, title, role)
     }
 
@@ -65,16 +66,16 @@ impl Node {
         &mut self,
         title: &str,
         role: &Role,
-        environment: Box<dyn Environment>,
+        environment: Box<dyn InProcess>,
     ) -> Result<(HostId, DomainId), Error> {
-        let host = self.environments.hosts.add_local(environment).ok_or(Error::Full)?;
+        let host = self.ask(|hosts: &mut Hosts, _| hosts.add_local(environment)).flatten().ok_or(Error::Full)?;
         self.found_host(host, title, role)
     }
 
     /// Puts another environment in the place of the one that runs a domain; false if that is none of this process.
-    pub fn replace_environment(&mut self, domain: DomainId, environment: Box<dyn Environment>) -> bool {
+    pub fn replace_environment(&mut self, domain: DomainId, environment: Box<dyn InProcess>) -> bool {
         let host = self.cx.core.domains.by_id(domain).map(|domain| domain.host);
-        host.is_some_and(|host| self.environments.hosts.replace(host, environment))
+        host.and_then(|host| self.ask(|hosts: &mut Hosts, _| hosts.replace(host, environment))).unwrap_or(false)
     }
 
     fn found_host(&mut self, host: HostId, title: &str, role: &Role) -> Result<(HostId, DomainId), Error> {
@@ -83,7 +84,7 @@ impl Node {
         match title_of(title).and_then(|title| self.cx.add_domain(root, title, host, (&role, role.grants), None)) {
             Ok(domain) => Ok((host, domain)),
             Err(error) => {
-                self.environments.hosts.remove(host);
+                self.ask(|hosts: &mut Hosts, _| hosts.remove(host));
                 Err(error)
             }
         }
@@ -329,7 +330,7 @@ impl NodeOs for Os<'_, '_> {
 
     fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
         let (filter, modules) = self.filter(domain, spec)?;
-        if filter.layer == Layer::Anep && filter.kind.is_none_or(channels::is_own_type) {
+        if filter.layer == Layer::Anep && filter.kind.is_none_or(|kind| self.cx.graphs.channels.is_own(kind)) {
             return Err(if filter.kind.is_none() { Error::Invalid } else { Error::Exists });
         }
         if filter.layer == Layer::Udp && filter.destination_port == Some(anep::UDP_PORT)
@@ -368,7 +369,7 @@ impl NodeOs for Os<'_, '_> {
         if filter.layer == Layer::Tcp {
             return Err(Error::Unsupported);
         }
-        if filter.layer == Layer::Anep && filter.kind.is_some_and(channels::is_own_type) {
+        if filter.layer == Layer::Anep && filter.kind.is_some_and(|kind| self.cx.graphs.channels.is_own(kind)) {
             return Err(Error::Exists);
         }
         let target = Target::of(&filter)?;

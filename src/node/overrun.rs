@@ -14,9 +14,6 @@ use crate::core::state_store;
 use crate::trust::limits::{Limits, OverBudget};
 use crate::wire::Digest;
 
-/// Time between two looks, in nanoseconds. `over_budget_s` counts them.
-pub(super) const LOOK: u64 = 1_000_000_000;
-
 const SECOND: u64 = 1_000_000_000;
 
 /// Octets that a code holds with so many entries of soft state.

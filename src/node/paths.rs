@@ -9,13 +9,13 @@
 //! each packet's part comes to what its domain pays next. So a domain that sends more than can run pays with its own share for what
 //! that costs the node (after Druschel and Banga, *Lazy receiver processing*, OSDI 1996, where such work waits for the receiver's turn instead).
 
+use super::environment::EnvironmentId;
 use super::output::Turn;
 use super::running::Sender;
 use super::{Capsules, Cx, Node, Reason};
 use crate::code::fetch::Source;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::frame::{Frame, Payer};
-use crate::nodeos::interface::InChanId;
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
 use crate::trust::grants::{self, Grants};
@@ -46,11 +46,13 @@ const _: () = assert!(grants::DEADLINE_US_MAX as u64 * 1000 <= schedule::DEADLIN
 
 /// What is to be done with a packet that waits.
 #[derive(Clone, Copy)]
-pub(super) enum Work {
-    /// Its code runs. Who sent it is in its header, and here its index among the neighbours.
-    Capsule(u32),
-    /// Whoever runs the domain of its channel is told.
-    Channel(InChanId),
+pub(super) struct Work {
+    /// Whose it is.
+    pub environment: EnvironmentId,
+    /// What that knows it by.
+    pub what: u32,
+    /// Whether more of this kind may run in one turn.
+    pub joins: bool,
 }
 
 /// Where a packet waits.
@@ -205,15 +207,13 @@ impl Paths {
         self.waiting += 1;
     }
 
-    /// Whether the first packet of a domain's queue is a capsule that this neighbour pays for, and no other domain waits.
+    /// Whether the first packet of a domain's queue is one of several in a turn that this neighbour pays for, and no other domain waits.
     #[inline]
     fn goes_on(&self, domain: DomainId, payer: Payer) -> bool {
         let alone = self.scheduler.as_ref().is_some_and(|scheduler| scheduler.may_go_on(domain.index()));
         let queue = self.queues.get(domain.index()).filter(|queue| alone && queue.domain == domain);
         let place = queue.and_then(|queue| self.places.get(usize::from(queue.first)));
-        place.is_some_and(|place| {
-            matches!(place.work, Work::Capsule(_)) && place.frame.as_ref().is_some_and(|frame| frame.payer == payer)
-        })
+        place.is_some_and(|place| place.work.joins && place.frame.as_ref().is_some_and(|frame| frame.payer == payer))
     }
 
     /// Takes the first packet of a queue.
@@ -270,19 +270,7 @@ impl Node {
             return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, steps: 0 });
         };
         let payer = frame.payer;
-        let steps = match work {
-            Work::Capsule(from) => self.environments.capsules.run_capsule(&mut self.cx, turn, frame, from, domain),
-            Work::Channel(channel) => {
-                match self.cx.graphs.channels.ins.get_mut(channel) {
-                    Some(known) => {
-                        known.waiting -= 1;
-                        self.environments.upcall_packet(&mut self.cx, turn, domain, channel, frame);
-                    }
-                    None => self.cx.drop_in(turn, frame, Reason::PathEnded, domain),
-                }
-                0
-            }
-        };
+        let steps = self.run_work(turn, domain, work, frame);
         Some(Ran { domain, packets: 1, payer, reserved, steps })
     }
 
@@ -290,14 +278,19 @@ impl Node {
     pub fn run_turn(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let mut ran = self.run_next(turn)?;
         while ran.packets < TURN && ran.steps < TURN_STEPS && self.cx.order.paths.goes_on(ran.domain, ran.payer) {
-            let Some((frame, Work::Capsule(from), reserved)) = self.cx.order.paths.pop(ran.domain.index()) else {
-                break;
-            };
-            ran.steps += self.environments.capsules.run_capsule(&mut self.cx, turn, frame, from, ran.domain);
+            let Some((frame, work, reserved)) = self.cx.order.paths.pop(ran.domain.index()) else { break };
+            ran.steps += self.run_work(turn, ran.domain, work, frame);
             ran.reserved = ran.reserved.saturating_add(reserved);
             ran.packets += 1;
         }
         Some(ran)
+    }
+
+    #[inline]
+    fn run_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work, frame: Frame) -> u64 {
+        let steps = self.environments.run(&mut self.cx, turn, domain, work, frame);
+        self.environments.settle(&mut self.cx, turn);
+        steps
     }
 
     /// So many packets were read and taken in at this cost, in nanoseconds.
@@ -334,33 +327,23 @@ impl Cx {
         self.order.paths.waiting > 0
     }
 
-    /// Lets a packet wait for its domain's turn, or drops it if too many wait.
+    /// Lets a packet wait for its domain's turn, or drops it if too many wait; whether it waits.
     #[inline]
-    pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) {
+    pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) -> bool {
         let flow = domain.index();
         if self.order.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
             self.enter_path(domain, turn.now);
         }
         self.order.paths.count_came(domain);
         let room = QUEUE_MAX.min(WAITING_MAX - self.order.paths.waiting);
-        let channel = match work {
-            Work::Channel(channel) => self.graphs.channels.ins.get_mut(channel),
-            Work::Capsule(_) => None,
-        };
-        let (Some(queue), false) =
-            (self.order.paths.queues.get_mut(flow), channel.as_ref().is_some_and(|channel| channel.is_full()))
-        else {
-            return self.drop_work(turn, domain, frame, work);
-        };
-        if usize::from(queue.length) >= room {
-            return self.drop_work(turn, domain, frame, work);
-        }
-        if let Some(channel) = channel {
-            channel.waiting += 1;
+        if self.order.paths.queues.get(flow).is_none_or(|queue| usize::from(queue.length) >= room) {
+            self.drop_in(turn, frame, Reason::PathFull, domain);
+            return false;
         }
         let reserved = self.order.entry.reserve(frame.payer, turn.now);
         self.order.paths.push(flow, frame, work, reserved);
         self.wake_path(domain, turn.now);
+        true
     }
 
     /// A domain has ended: what waits for it goes.
@@ -385,7 +368,7 @@ impl Cx {
         }
     }
 
-    fn steps_of(&self, domain: DomainId) -> u64 {
+    pub(super) fn steps_of(&self, domain: DomainId) -> u64 {
         let domain = self.core.domains.by_id(domain);
         domain.map_or(0, Domain::steps_taken)
     }
@@ -408,21 +391,18 @@ impl Cx {
             scheduler.enter(flow, share, now);
         }
     }
-
-    #[cold]
-    fn drop_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) {
-        if let Work::Channel(channel) = work
-            && let Some(channel) = self.graphs.channels.ins.get_mut(channel)
-        {
-            channel.traffic.dropped += 1;
-        }
-        self.drop_in(turn, frame, Reason::PathFull, domain);
-    }
 }
 
 impl Capsules {
     /// Runs a capsule that waited, and says how many steps its domain took for it.
-    fn run_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, from: u32, domain: DomainId) -> u64 {
+    pub(super) fn run_capsule(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        from: u32,
+        domain: DomainId,
+    ) -> u64 {
         let before = cx.steps_of(domain);
         match capsule::Header::parse(frame.bytes()) {
             Ok(header) => {

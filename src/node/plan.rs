@@ -1,16 +1,18 @@
 //! The door between the node and its PLAN environment.
 //!
-//! [`Os`] is all that the environment has of the node: its clock, its topology, frames to neighbours, messages to
+//! [`Binding`] is all that the environment has of the node: its clock, its topology, frames to neighbours, messages to
 //! applications, and a domain for each principal, which pays.
 
+use super::environment::{Environment, OwnType};
 use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
-use super::{Cx, Environments, Node};
+use super::status::Status;
+use super::{Cx, Node};
 use crate::classify::Native;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
-use crate::ee::plan::{ANYONE, Brought, Environment, Fate, LoadedService, Next, Plan, Seat, Signature, Wish};
+use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, Signature, Wish};
 use crate::frame::{Envelope, Frame, Link, Payer, PortId};
 use crate::nodeos::interface::HostId;
 use crate::topology::{Neighbour, NextHop, Topology, Way};
@@ -46,10 +48,8 @@ enum RoleOf {
 }
 
 /// The node, as its PLAN environment sees it during one call.
-struct Os<'a, 'b, 'c> {
+struct Binding<'a, 'b, 'c> {
     cx: &'a mut Cx,
-    /// Bytes of code that the environment of capsules keeps.
-    object_bytes: usize,
     turn: &'a mut Turn<'b>,
     top: DomainId,
     members: &'c mut Vec<Member>,
@@ -58,14 +58,15 @@ struct Os<'a, 'b, 'c> {
 impl Node {
     /// Ends the domain of a principal who has signed packets, if there is one; says how many that are.
     pub(super) fn end_plan_principal(&mut self, turn: &mut Turn<'_>, name: &str) -> usize {
-        let members = self.environments.plan.as_deref_mut().map(|speaker| &mut speaker.members).into_iter().flatten();
+        let members =
+            self.environments.get_mut().map(|speaker: &mut Speaker| &mut speaker.members).into_iter().flatten();
         let domains: Vec<DomainId> =
             members.filter(|member| member.name == name).filter_map(|member| member.domain.take()).collect();
         domains.iter().map(|domain| self.end_domain(turn, *domain, true).domains).sum()
     }
 }
 
-impl Os<'_, '_, '_> {
+impl Binding<'_, '_, '_> {
     /// The domain that pays for a principal's packets.
     fn domain(&mut self, principal: usize) -> Option<&mut Domain> {
         let Member { name, role, domain } = self.members.get_mut(principal)?;
@@ -86,7 +87,7 @@ impl Os<'_, '_, '_> {
     }
 }
 
-impl Environment for Os<'_, '_, '_> {
+impl PlanOs for Binding<'_, '_, '_> {
     fn now(&self) -> u64 {
         self.turn.now
     }
@@ -230,10 +231,62 @@ impl Environment for Os<'_, '_, '_> {
     }
 
     fn memory(&self, put: &mut dyn FnMut(&str, usize)) {
-        put("object-bytes", self.object_bytes);
+        put("object-bytes", self.cx.core.object_bytes);
         put("frames-ready", self.turn.out.pool.ready());
         put("neighbours", self.topology().neighbours.len());
         put("routes", self.topology().routes().len());
+    }
+}
+
+impl Speaker {
+    /// A call into the environment.
+    fn call<R>(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R) -> R {
+        let Speaker { plan, top, members } = self;
+        work(plan, &mut Binding { cx, turn, top: *top, members })
+    }
+}
+
+impl Environment for Speaker {
+    fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
+        (&[OwnType { kind: anep::type_id::PLAN, waits: false }], Some(self.top))
+    }
+
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, mut frame: Frame, native: Option<&Native>) {
+        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
+        let from = match cx.source_of(turn.now, &frame, claimed, native.is_some()) {
+            Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
+            None => return cx.drop(turn, frame, Reason::Stranger),
+        };
+        if let Some(reason) = native.and_then(|native| cx.is_astray(&frame, &from, native)) {
+            return cx.drop(turn, frame, reason);
+        }
+        turn.out.ingress = Ingress::of(&frame);
+        let fate = self.call(cx, turn, |plan, os| plan.receive(os, &from, frame.bytes_mut()));
+        turn.out.ingress = Ingress::Node;
+        match fate {
+            Fate::Taken => turn.out.pool.give(frame),
+            Fate::Forward(next) => cx.send_plan(turn, frame, &next),
+            Fate::Drop(reason) => {
+                self.call(cx, turn, |_, os| os.drop(ANYONE, reason));
+                turn.out.pool.give(frame);
+            }
+        }
+    }
+
+    fn next_timer(&self) -> u64 {
+        self.plan.next_timer()
+    }
+
+    fn timer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.call(cx, turn, |plan, os| plan.timer(os));
+    }
+
+    fn sweep(&mut self, _: &mut Cx, turn: &mut Turn<'_>) {
+        self.plan.sweep(turn.now);
+    }
+
+    fn status(&self, _: &Cx, status: &mut Status) {
+        status.plan = Some(self.plan.status());
     }
 }
 
@@ -250,64 +303,17 @@ impl Node {
             let plan = Plan::new(config);
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
             let top = super::below_root(&mut self.cx.core.domains, "plan");
-            super::own_channels(&mut self.cx.graphs.channels, &mut self.cx.core.domains, top, anep::type_id::PLAN);
-            let mut speaker = Box::new(Speaker { plan, top, members });
+            let mut speaker = Speaker { plan, top, members };
             speaker.plan.sweep(0);
-            self.environments.plan = Some(speaker);
+            self.environments.add(&mut self.cx, speaker);
         }
     }
 
     /// A call into the environment.
-    fn with_plan<R>(
-        &mut self,
-        turn: &mut Turn<'_>,
-        work: impl FnOnce(&mut Plan, &mut dyn Environment) -> R,
-    ) -> Option<R> {
-        let Environments { capsules, plan, .. } = &mut self.environments;
-        let Speaker { plan, top, members } = plan.as_deref_mut()?;
-        let (cx, object_bytes) = (&mut self.cx, capsules.objects.bytes());
-        let result = work(plan, &mut Os { cx, object_bytes, turn, top: *top, members });
+    fn with_plan<R>(&mut self, turn: &mut Turn<'_>, work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R) -> Option<R> {
+        let result = self.ask(|speaker: &mut Speaker, cx| speaker.call(cx, turn, work));
         self.environments.settle(&mut self.cx, turn);
-        Some(result)
-    }
-
-    /// A PLAN message has come in: it begins the frame.
-    pub(super) fn receive_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
-        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
-        let from = match self.cx.source_of(turn.now, &frame, claimed, native.is_some()) {
-            Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
-            None => return self.cx.drop(turn, frame, Reason::Stranger),
-        };
-        if let Some(reason) = native.and_then(|native| self.cx.is_astray(&frame, &from, native)) {
-            return self.cx.drop(turn, frame, reason);
-        }
-        turn.out.ingress = Ingress::of(&frame);
-        let fate = self.with_plan(turn, |plan, os| plan.receive(os, &from, frame.bytes_mut()));
-        turn.out.ingress = Ingress::Node;
-        match fate {
-            Some(Fate::Taken) => turn.out.pool.give(frame),
-            Some(Fate::Forward(next)) => self.cx.send_plan(turn, frame, &next),
-            Some(Fate::Drop(reason)) => {
-                self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
-                turn.out.pool.give(frame);
-            }
-            None => self.cx.drop(turn, frame, Reason::UnknownType),
-        }
-    }
-
-    /// When the environment has something to do.
-    pub(super) fn next_plan_timer(&self) -> u64 {
-        self.environments.plan.as_deref().map_or(u64::MAX, |speaker| speaker.plan.next_timer())
-    }
-
-    /// Does what the environment has due.
-    pub(super) fn run_plan(&mut self, turn: &mut Turn<'_>, sweep: bool) {
-        if turn.now >= self.next_plan_timer() {
-            self.with_plan(turn, |plan, os| plan.timer(os));
-        }
-        if sweep && let Some(speaker) = self.environments.plan.as_deref_mut() {
-            speaker.plan.sweep(turn.now);
-        }
+        result
     }
 
     /// An application attaches to a PLAN port, to listen as `number` if that is not 0; the error says why not.
@@ -318,16 +324,12 @@ impl Node {
 
     /// An application is gone.
     pub fn detach_plan(&mut self, port: u64) {
-        if let Some(speaker) = self.environments.plan.as_deref_mut() {
-            speaker.plan.detach(port);
-        }
+        self.ask(|speaker: &mut Speaker, _| speaker.plan.detach(port));
     }
 
     /// An application closes a connection.
     pub fn close_plan(&mut self, application: u64, port: u64) {
-        if let Some(speaker) = self.environments.plan.as_deref_mut() {
-            speaker.plan.close(application, port);
-        }
+        self.ask(|speaker: &mut Speaker, _| speaker.plan.close(application, port));
     }
 
     /// An application injects a PLAN packet.
@@ -342,13 +344,13 @@ impl Node {
         signature: Signature,
         service: Box<dyn LoadedService>,
     ) -> Result<(), String> {
-        let speaker = self.environments.plan.as_deref_mut().ok_or("this node does not speak PLAN")?;
+        let speaker: &mut Speaker = self.environments.get_mut().ok_or("this node does not speak PLAN")?;
         speaker.plan.load(name, signature, service)
     }
 
     /// A PLAN service that was loaded is there no more; whether it was.
     pub fn unload_service(&mut self, name: &str) -> bool {
-        self.environments.plan.as_deref_mut().is_some_and(|speaker| speaker.plan.unload(name))
+        self.ask(|speaker: &mut Speaker, _| speaker.plan.unload(name)).unwrap_or(false)
     }
 
     /// An application could not take a message.
@@ -388,11 +390,6 @@ impl Node {
     /// The answer to [`Wish::Resolve`].
     pub fn resolved(&mut self, turn: &mut Turn<'_>, name: &str, addr: Option<Addr>) {
         self.with_plan(turn, |plan, os| plan.resolved(os, name, addr));
-    }
-
-    /// What the environment has done and keeps.
-    pub fn plan_status(&self) -> Option<crate::ee::plan::status::Status> {
-        self.environments.plan.as_deref().map(|speaker| speaker.plan.status())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What comes in: what it is, from whom, and which environment of the node's own it is for.
 
+use super::environment::{OwnType, Row};
 use super::output::{EventKind, Turn};
 use super::running::{Sender, set_previous};
 use super::{Capsules, Cx, Node, batch, halves};
@@ -8,7 +9,7 @@ use crate::classify::layers::Layers;
 use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
-use crate::frame::{Envelope, Frame, Payer, PeerId};
+use crate::frame::{Envelope, Frame, Link, Payer, PeerId};
 use crate::nodeos::channel::Taker;
 use crate::nodeos::channel::demux::Found;
 use crate::topology::Neighbour;
@@ -24,7 +25,7 @@ impl Node {
         if self.cx.control.mirror.on && halves::is_passed_up(&frame, link) {
             frame.authenticated = false;
             self.cx.order.entry.note(&mut frame);
-            return self.environments.capsules.resume(&mut self.cx, turn, frame, link);
+            return self.resume(turn, frame, link);
         }
         match classify(link, frame.bytes()) {
             Ok(Class::NotOurs) => self.receive_other(turn, frame),
@@ -77,7 +78,7 @@ impl Node {
             batch::Seen::PassedUp(link) => {
                 frame.authenticated = false;
                 self.cx.order.entry.note(&mut frame);
-                self.environments.capsules.resume(&mut self.cx, turn, frame, *link);
+                self.resume(turn, frame, *link);
             }
             batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
             batch::Seen::Other(_) => self.cx.leave_alone(turn, frame),
@@ -152,47 +153,34 @@ impl Node {
             return self.cx.drop(turn, frame, Reason::Malformed);
         }
         let discard = packet.discard_if_unknown();
-        match kind {
-            anep::type_id::CAPSULE => {
-                self.cx.graphs.channels.own[0].came.count(length);
-                frame.truncate(range.start + length);
-                frame.strip(range.start + header);
-                let payer = frame.payer;
-                self.at_once(turn, payer, |node, turn| {
-                    node.environments.capsules.receive_capsule(&mut node.cx, turn, frame, native)
-                });
+        frame.truncate(range.start + length);
+        let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
+            frame.strip(range.start);
+            return match self.receive_anep_channel(turn, frame, kind, header) {
+                Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
+                Some(frame) => self.cx.pass_on(turn, frame, native),
+                None => {}
+            };
+        };
+        self.cx.graphs.channels.count_came(kind, length);
+        frame.strip(range.start + header);
+        let payer = frame.payer;
+        let deliver = |node: &mut Node, turn: &mut Turn<'_>| {
+            if let Some(environment) = node.environments.at(environment) {
+                environment.packet(&mut node.cx, turn, kind, frame, native);
+                node.environments.settle(&mut node.cx, turn);
             }
-            anep::type_id::FETCH => {
-                self.cx.graphs.channels.count_came(kind, length);
-                frame.truncate(range.start + length);
-                frame.strip(range.start + header);
-                let payer = frame.payer;
-                self.metered(turn, payer, |node, turn| {
-                    node.environments.capsules.receive_fetch(&mut node.cx, turn, frame, native)
-                });
-            }
-            anep::type_id::REVOCATION => {
-                self.cx.graphs.channels.count_came(kind, length);
-                frame.truncate(range.start + length);
-                frame.strip(range.start + header);
-                self.cx.receive_revocation(turn, frame, native);
-            }
-            anep::type_id::PLAN if self.environments.plan.is_some() => {
-                self.cx.graphs.channels.count_came(kind, length);
-                frame.truncate(range.start + length);
-                frame.strip(range.start + header);
-                let payer = frame.payer;
-                self.metered(turn, payer, |node, turn| node.receive_plan(turn, frame, native));
-            }
-            _ => {
-                frame.truncate(range.start + length);
-                frame.strip(range.start);
-                match self.receive_anep_channel(turn, frame, kind, header) {
-                    Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
-                    Some(frame) => self.cx.pass_on(turn, frame, native),
-                    None => {}
-                }
-            }
+        };
+        if waits { self.at_once(turn, payer, deliver) } else { self.metered(turn, payer, deliver) }
+    }
+
+    /// A frame has come up from the kernel half, which has run its code.
+    #[inline]
+    fn resume(&mut self, turn: &mut Turn<'_>, frame: Frame, link: Link) {
+        if let Some(row) = self.environments.row(anep::type_id::CAPSULE)
+            && let Some(environment) = self.environments.at(row.environment)
+        {
+            environment.resume(&mut self.cx, turn, frame, link);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! again in turn, none to the same neighbour within `AGAIN`.
 
 use super::codes::Code;
+use super::environment::{Environment, OwnType};
 use super::output::{Effect, Ingress, Turn};
 use super::rates::Rates;
 use super::{Capsules, Cx, Node};
@@ -18,6 +19,7 @@ use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::code::judge::Grant;
 use crate::core::bucket::TokenBucket;
+use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::trust::{Extent, Kept, Revocation, Rights, Subject};
@@ -89,6 +91,19 @@ pub(super) struct Revoking {
     next: usize,
     next_at: u64,
     counts: RevocationCounts,
+}
+
+/// The environment of revocations, whose channels a domain has.
+pub(super) struct Revocations(pub DomainId);
+
+impl Environment for Revocations {
+    fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
+        (&[OwnType { kind: anep::type_id::REVOCATION, waits: false }], Some(self.0))
+    }
+
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, frame: Frame, native: Option<&Native>) {
+        cx.receive_revocation(turn, frame, native);
+    }
 }
 
 impl Default for Revoking {
@@ -191,8 +206,10 @@ impl Node {
             Some(Hit { code: *name, extent, issued, why: revocation.as_it_counts(operator, &rights).to_string() })
         };
         self.cx.disown();
-        let hit: Vec<Hit> =
-            self.environments.capsules.codes.iter().filter_map(|(name, code)| taken(name, code)).collect();
+        let capsules = self.environments.get().into_iter();
+        let hit: Vec<Hit> = capsules
+            .flat_map(|capsules: &Capsules| capsules.codes.iter().filter_map(|(name, code)| taken(name, code)))
+            .collect();
         let names = hit.iter().map(|hit| hit.code).collect();
         let issued = self.cx.has_issued(revocation, hit.iter().map(|hit| hit.issued));
         let mut ended = Revoked { codes: hit.len(), names, issued, ..Revoked::default() };
@@ -200,7 +217,7 @@ impl Node {
             self.cx.control.roles.proved(revocation);
         }
         for Hit { code, extent, why, .. } in hit {
-            self.environments.capsules.end_revoked(&mut self.cx, turn, code, extent, &why);
+            self.ask(|capsules: &mut Capsules, cx| capsules.end_revoked(cx, turn, code, extent, &why));
         }
         if let (true, Subject::Code(code)) = (operator, revocation.subject) {
             // It may run in the kernel half although it has given way here.

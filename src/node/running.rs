@@ -2,7 +2,8 @@
 
 use super::codes::Found;
 use super::output::{Delivery, EventKind, Turn};
-use super::{Capsules, Cx, paths};
+use super::paths::Work;
+use super::{Capsules, Cx};
 use crate::abi::{FLAG_HERE, FLAG_INJECTED, NONE};
 use crate::code::fetch::Source;
 use crate::code::run::scope::{Packet, Scope};
@@ -77,7 +78,8 @@ impl Capsules {
         if cx.order.paths.is_queueing()
             && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
         {
-            return cx.enqueue(turn, domain, frame, paths::Work::Capsule(from.index));
+            cx.enqueue(turn, domain, frame, Work { environment: self.place, what: from.index, joins: true });
+            return;
         }
         self.process_now(cx, turn, frame, header, from);
     }

@@ -116,7 +116,7 @@ pub struct CredentialCounts {
 }
 
 /// Code on its way.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct FetchStatus {
     /// Codes on their way.
     pub codes: usize,
@@ -148,10 +148,7 @@ impl Node {
     pub fn status(&self) -> Status {
         let core = &self.cx.core;
         let ports = core.topology.ports.iter().zip(&core.gauges).zip(0..);
-        let disowned = self.cx.control.roles.disowned();
-        let mut applications: Vec<u16> = self.environments.capsules.applications.iter().copied().collect();
-        applications.sort_unstable();
-        Status {
+        let mut status = Status {
             node: self.cx.core.name.clone(),
             ports: ports
                 .map(|((port, gauge), at)| PortStatus {
@@ -165,26 +162,17 @@ impl Node {
                 })
                 .collect(),
             drops: self.cx.core.drops.clone(),
-            codes: self
-                .environments
-                .capsules
-                .codes
-                .iter()
-                .map(|(name, code)| self.cx.code_status(name.to_string(), code, &disowned))
-                .collect(),
-            credentials: self.environments.capsules.credentials,
+            codes: Vec::new(),
+            credentials: CredentialCounts::default(),
             revocations: self.revocations(),
-            fetch: FetchStatus {
-                codes: self.environments.capsules.fetch.len(),
-                queued: self.environments.capsules.fetch.queued(),
-                capsules: self.environments.capsules.fetch.waiting(),
-                object_bytes: self.environments.capsules.objects.bytes(),
-            },
+            fetch: FetchStatus::default(),
             neighbours: self.cx.neighbour_status(),
             routes: core.topology.routes().len(),
-            applications,
-            plan: self.plan_status(),
-        }
+            applications: Vec::new(),
+            plan: None,
+        };
+        self.environments.iter().for_each(|environment| environment.status(&self.cx, &mut status));
+        status
     }
 
     /// Packets dropped so far, by reason.
@@ -199,7 +187,7 @@ impl Node {
 }
 
 impl Cx {
-    fn code_status(&self, name: String, code: &Code, disowned: &HashSet<PrincipalId>) -> CodeStatus {
+    pub(super) fn code_status(&self, name: String, code: &Code, disowned: &HashSet<PrincipalId>) -> CodeStatus {
         let blank = CodeStatus {
             name,
             title: String::new(),

@@ -31,7 +31,7 @@ impl Capsules {
             Ok(manifest) => Arc::new(manifest),
             Err(error) => return self.refuse(cx, turn, code, error.to_string()),
         };
-        self.keep_object(turn, code, bytes);
+        self.keep_object(cx, turn, code, bytes);
         let signed = manifest.is_signed();
         let disowned = manifest.claimed_principal().is_some_and(|principal| cx.is_disowned(&principal));
         let claim = Claim { code, manifest, credentials: None };
@@ -137,9 +137,9 @@ impl Capsules {
             }
         }
         if grant.refused.as_ref().is_some_and(|refused| refused.forged) {
-            self.objects.remove(&CredentialSet::name_for(&code));
+            self.forget_object(cx, &CredentialSet::name_for(&code));
         } else {
-            self.keep_object(turn, CredentialSet::name_for(&code), set);
+            self.keep_object(cx, turn, CredentialSet::name_for(&code), set);
         }
     }
 

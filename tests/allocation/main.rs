@@ -8,7 +8,7 @@ use anode::code::run::wasm::{Backstop, Compiler};
 use anode::driver::{Driven, Driver, Outside, Supply};
 use anode::frame::{Frame, FramePool, Link, PeerId, PortId};
 use anode::kernel::{Filters, PortEntry, Steering, Which};
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::{Effect, Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::port::packet::PacketPort;
@@ -161,7 +161,7 @@ fn packets_in_steady_state_allocate_nothing() {
 /// Sends what comes on by its channel.
 struct Onward(OutChanId);
 
-impl Environment for Onward {
+impl InProcess for Onward {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
         if let Err((frame, _)) = os.outchan_send(self.0, None, frame) {

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::place::{Came, FAR, LEFT, MACS, OWN_LEFT, OWN_MACS, Place, RIGHT, v6};
 use anode::core::reason::Reason;
 use anode::kernel::KernelChannels;
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::{Node, Turn};
 use anode::nodeos::channel::Traffic;
 use anode::nodeos::interface::{ChanSpec, CutChanId, DomainId, InChanId, KeyTuple, NetSpec, NodeOs, OutChanId, Upcall};
@@ -22,7 +22,7 @@ const NOW: u64 = 1_000_000_000;
 /// Takes what comes.
 struct Sink;
 
-impl Environment for Sink {
+impl InProcess for Sink {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         if let Upcall::Packet { frame, .. } = upcall {
             os.packet_free(domain, frame);

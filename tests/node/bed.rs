@@ -5,7 +5,7 @@
 use anode::core::domain::Usage;
 use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::paths::Round;
 use anode::node::{Node, NodeConfig, Sizes, Turn};
 use anode::nodeos::interface::{ChanSpec, DomainId, InChanId, NetSpec, NodeOs};
@@ -77,7 +77,7 @@ impl Bed {
     }
 
     /// A domain in a role, run by an environment of its own.
-    pub fn domain(&mut self, role: &Role, environment: Box<dyn Environment>) -> DomainId {
+    pub fn domain(&mut self, role: &Role, environment: Box<dyn InProcess>) -> DomainId {
         self.driver.node.attach("d", role, environment).unwrap().1
     }
 

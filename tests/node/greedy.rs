@@ -8,7 +8,7 @@ use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::reason::Reason;
 use anode::driver::{Outside, Supply};
 use anode::frame::Frame;
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::{Effect, KernelOrder};
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, MemPoolSpec, NetSpec, NodeOs, Upcall};
 use anode::schedule::Policy;
@@ -29,7 +29,7 @@ const LENGTH: u64 = 300 * MS;
 #[derive(Clone, Default)]
 struct Good(Arc<AtomicU64>);
 
-impl Environment for Good {
+impl InProcess for Good {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         if let Upcall::Packet { frame, .. } = upcall {
             os.packet_free(domain, frame);
@@ -42,7 +42,7 @@ impl Environment for Good {
 #[derive(Default)]
 struct Leaking(Vec<Frame>);
 
-impl Environment for Leaking {
+impl InProcess for Leaking {
     fn upcall(&mut self, _: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
         if let Upcall::Packet { frame, .. } = upcall {
             self.0.push(frame);
@@ -97,7 +97,7 @@ fn throughput(policy: Policy, beside: Option<Bad>) -> (u64, Bed) {
     let mut sources = vec![Source { port: 5000, gap: 2 * (COST + INTAKE), next: 1 }];
     let mut costs = HashMap::from([(good, COST)]);
     if let Some(bad) = beside {
-        let environment: Box<dyn Environment> =
+        let environment: Box<dyn InProcess> =
             if bad == Bad::Leaking { Box::new(Leaking::default()) } else { Box::new(Good::default()) };
         let other = bed.domain(&plain(), environment);
         bed.channel(other, 6000);

@@ -2,7 +2,7 @@
 
 use crate::bed::Bed;
 use anode::frame::{Frame, PortId};
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::schedule::Policy;
 use anode::topology::{NextHop, Routes};
@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000_000_000;
 
 struct Silent;
 
-impl Environment for Silent {
+impl InProcess for Silent {
     fn upcall(&mut self, _: &mut dyn NodeOs, _: DomainId, _: Upcall) {}
 }
 

@@ -5,7 +5,7 @@
 
 use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::os::Resources;
 use anode::node::{Effect, Node, NodeConfig, Sizes, Turn};
 use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, MemPoolSpec, NodeOs, OutChanId, PoolId, Upcall};
@@ -33,7 +33,7 @@ struct Keeper {
     kept: Vec<Frame>,
 }
 
-impl Environment for Keeper {
+impl InProcess for Keeper {
     fn upcall(&mut self, os: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
         match self.out {
@@ -247,7 +247,7 @@ struct Greedy {
     quits: bool,
 }
 
-impl Environment for Greedy {
+impl InProcess for Greedy {
     fn acts_for(&self, domain: DomainId) -> DomainId {
         self.top.unwrap_or(domain)
     }

@@ -4,7 +4,7 @@
 use anode::core::reason::Reason;
 use anode::driver::Driver;
 use anode::frame::{Frame, Link, PortId};
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::paths::{QUEUE_MAX, WAITING_MAX};
 use anode::node::{Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, EventId, InChanId, NetSpec, NodeOs, Upcall};
@@ -29,7 +29,7 @@ enum Came {
 
 struct Tell(Sender<Came>);
 
-impl Environment for Tell {
+impl InProcess for Tell {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let came = match upcall {
             Upcall::Packet { frame, .. } => {

@@ -232,7 +232,7 @@ fn the_bandwidth_service_is_not_for_strangers() {
     let (mut net, victim) = three(Config::default());
     let came = forge(&mut net, bandwidth(60_000), "bandwidthSend");
     assert!(came < 180 && victim.get() <= 3 * (came + 42), "{came} bytes came, {} went to the victim", victim.get());
-    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
     assert_eq!((account.failed, account.reports), (1, 1), "it is told that there is no such service");
 }
 
@@ -263,7 +263,7 @@ fun main(n : int list) : unit = (foldl(one, hd thisHost(), n); ())";
     let (mut net, victim) = three(Config::default());
     let numbers = Value::list((0..200).map(Value::Int)).unwrap();
     let came = forge(&mut net, Script::new("reports", source).unwrap().chunk("main", [numbers]).unwrap(), "reports");
-    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
     assert!(victim.get() <= 3 * (came + 42), "{came} bytes came, {} went to the victim", victim.get());
     assert!(account.failed > 15 && account.reports + account.unreported == account.failed, "{account:?}");
     assert!(account.reports > 0 && account.unreported > 0, "{account:?}");
@@ -284,7 +284,7 @@ fn a_source_that_sends_enough_is_told_of_few_failures_a_second() {
         net.sim.put_frame(0, 0, &frame);
     }
     net.sim.run_for(SECOND / 2);
-    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
     assert_eq!((account.failed, account.reports), (500, u64::from(anode::topology::reach::REPORTS_PER_SECOND)));
     assert!(net.sim.node(1).unwrap().drops().of(Reason::ReportRate) > 400);
 }
@@ -305,7 +305,7 @@ fn a_long_packet_pays_for_each_of_its_pieces_on_each_link() {
         let load = Value::Blob(vec![5; 20_000].into());
         net.inject(0, script.chunk("main", [load, value(3), Value::Int(bound)]).unwrap(), 100);
         net.sim.run_for(SECOND);
-        let evaluated = net.sim.node(3).unwrap().plan_status().unwrap().account.evaluated;
+        let evaluated = net.sim.node(3).unwrap().status().plan.unwrap().account.evaluated;
         assert_eq!(evaluated == 1, arrives, "with {bound}");
         assert!(net.audit().spent <= bound as u64, "{:?}", net.audit());
     }
@@ -476,7 +476,7 @@ fn nor_does_it_cause_more_where_nodes_have_forgotten_the_codes() {
         silence(&mut net.sim, LINE);
         let (mut caused, mut wanted) = ([0, 0], 0);
         for (round, caused) in caused.iter_mut().enumerate() {
-            let account = |net: &Net, node| net.sim.node(node).unwrap().plan_status().unwrap().account;
+            let account = |net: &Net, node| net.sim.node(node).unwrap().status().plan.unwrap().account;
             let before = account(&net, LINE - 1).evaluated;
             let head = Header { destination: host(LINE - 1), ..Header::injected(host(LINE), 64) };
             let whole = Packet { header: head, chunk: of_many_codes(5, 700 + round) }.octets().unwrap();
@@ -552,9 +552,9 @@ fn copies_that_leave_later_are_at_the_expense_of_who_left_them() {
     let octets = Packet { header: head, chunk }.octets().unwrap();
     net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &octets));
     net.sim.run_for(SECOND / 20);
-    let (first, at_once) = (net.sim.node(1).unwrap().plan_status().unwrap().account.routed, entry(&net));
+    let (first, at_once) = (net.sim.node(1).unwrap().status().plan.unwrap().account.routed, entry(&net));
     net.sim.run_for(2 * SECOND);
-    let copies = net.sim.node(1).unwrap().plan_status().unwrap().account.routed - first;
+    let copies = net.sim.node(1).unwrap().status().plan.unwrap().account.routed - first;
     assert!(at_once > 0 && copies == 7, "{at_once}, {copies}");
     assert!(entry(&net) - at_once >= copies * FRAME_STEPS, "{} for {copies} copies", entry(&net) - at_once);
     let strangers = net.sim.node(1).unwrap().entry_counts(PortId(0), PeerId::NONE).worker_ns;
@@ -578,7 +578,7 @@ fn one_that_leaves_all_the_jobs_it_can_leaves_others_room() {
         net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &packet(key)));
     }
     net.sim.run_for(SECOND / 10);
-    let jobs = |net: &Net| net.sim.node(1).unwrap().plan_status().unwrap().jobs;
+    let jobs = |net: &Net| net.sim.node(1).unwrap().status().plan.unwrap().jobs;
     assert_eq!(jobs(&net), 128, "half of the table");
     // Somebody else behind the other port.
     net.sim.put_frame(2, 0, &framed(anep::type_id::PLAN, &packet(99)));

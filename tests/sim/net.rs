@@ -84,7 +84,7 @@ impl Net {
     pub fn audit(&self) -> Sums {
         let mut sums = Sums::default();
         for node in (0..self.sim.nodes()).filter(|node| self.sim.is_up(*node)) {
-            let status = self.sim.node(node).unwrap().plan_status().unwrap();
+            let status = self.sim.node(node).unwrap().status().plan.unwrap();
             let account = status.account;
             let came = account.injected + account.received;
             let went = account.sent + account.spent + account.unused + status.held;

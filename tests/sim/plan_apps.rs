@@ -139,7 +139,7 @@ fn a_search_finds_what_is_there_though_nodes_and_links_fail() {
         net.sim.run_for(5 * SECOND);
         let printed = net.sim.take_printed();
         // Home goes by the routes of the network, which may lead through the broken node; the search itself does not.
-        let reached = net.sim.node(4).unwrap().plan_status().unwrap().account.evaluated;
+        let reached = net.sim.node(4).unwrap().status().plan.unwrap().account.evaluated;
         assert!(reached >= 2, "{broken:?}");
         if broken.is_none() {
             assert_eq!(printed, ["(10.0.0.5, 4)"]);

@@ -301,7 +301,7 @@ fn bent_packets_from_a_seed_never_break_a_node() {
     }
     net.sim.run_for(30 * SECOND);
     net.sim.take_printed();
-    let account = net.sim.node(1).unwrap().plan_status().unwrap().account;
+    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
     let malformed = drops(&net, 1, Reason::Malformed);
     assert!(malformed > cases / 4 && account.evaluated > cases / 50, "{malformed} {account:?}");
     net.audit();

@@ -213,7 +213,7 @@ fn a_packet_installs_a_service_if_its_principals_role_has_that() {
     let both = by(&net, 3, "operator", bring(&[&dice("int -> bool"), &good]));
     assert_eq!(send(&mut net, both, 4), "installed");
     assert_eq!(send(&mut net, throw(), 4), "a throw", "it is everybody's now");
-    assert_eq!(net.sim.node(1).unwrap().plan_status().unwrap().services, ["dice"]);
+    assert_eq!(net.sim.node(1).unwrap().status().plan.unwrap().services, ["dice"]);
     net.audit();
 }
 
@@ -337,7 +337,7 @@ fn what_a_signed_packet_does_is_at_the_expense_of_the_neighbour_that_brought_it(
     let chunk = Arc::new(signed(&key(1), None, now(&net), host(1), &chunk).unwrap());
     assert_eq!(send(&mut net, chunk, 64), "");
     let node = net.sim.node(1).unwrap();
-    assert_eq!(node.plan_status().unwrap().account.evaluated, 1);
+    assert_eq!(node.status().plan.unwrap().account.evaluated, 1);
     let used = node.entry_counts(PortId(0), PeerId(0)).worker_ns;
     assert!(used > 3 * 3000, "{used} steps");
 }

@@ -5,7 +5,7 @@ use anode::core::reason::Reason;
 use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::entry::FRAME_STEPS;
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::node::proofs::{Demands, Guard, NeighbourKey};
 use anode::node::{Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
@@ -105,7 +105,7 @@ type Heard = (bool, Vec<u8>);
 #[derive(Clone, Default)]
 struct Taken(Arc<Mutex<Vec<Heard>>>);
 
-impl Environment for Taken {
+impl InProcess for Taken {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         if let Upcall::Packet { frame, .. } = upcall {
             self.0.lock().unwrap().push((frame.authenticated, frame.bytes().to_vec()));

@@ -11,7 +11,7 @@ fn config() -> Config {
 }
 
 fn routes(net: &Net, node: usize) -> usize {
-    net.sim.node(node).unwrap().plan_status().unwrap().rip_routes
+    net.sim.node(node).unwrap().status().plan.unwrap().rip_routes
 }
 
 /// Whether a ping comes back, with so much of the bound.

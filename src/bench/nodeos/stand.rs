@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bench::Error;
 use crate::driver::{Driven, Driver};
 use crate::frame::{Frame, Link, PeerId, PortId};
-use crate::node::hosts::Environment;
+use crate::node::hosts::InProcess;
 use crate::node::{Node, NodeConfig, Sizes, Turn};
 use crate::nodeos::interface::{self, ChanSpec, DomainId, DomainSpec, NodeOs, OutChanId, Upcall};
 use crate::schedule::Policy;
@@ -38,7 +38,7 @@ struct Relay {
     outs: Vec<u32>,
 }
 
-impl Environment for Relay {
+impl InProcess for Relay {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
         let out = self.outs.get(domain.index()).copied().unwrap_or(NONE);

@@ -212,7 +212,7 @@ mod tests {
             assert!(bare.pass() > 84);
             assert!(evaluated.pass() >= 1 && routed.pass() >= 1);
         }
-        let account = |stand: &Stand| stand.driver.node.plan_status().unwrap().account;
+        let account = |stand: &Stand| stand.driver.node.status().plan.unwrap().account;
         assert_eq!((account(&evaluated).evaluated, account(&evaluated).failed), (100, 0));
         assert_eq!(account(&routed).routed, 100);
         assert!(two_hundred_lines().lines().count() >= 200);

@@ -5,7 +5,7 @@ use super::super::Error;
 use crate::core::memory_pool::POOLS_MAX;
 use crate::driver::Driver;
 use crate::frame::{Frame, FramePool, Link, PortId};
-use crate::node::hosts::Environment;
+use crate::node::hosts::InProcess;
 use crate::node::paths::Round;
 use crate::node::{Node, NodeConfig, Sizes};
 use crate::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
@@ -45,7 +45,7 @@ pub(super) fn weight(weight: u32, cost: u64) -> Member {
 /// Burns what its domain's packets cost.
 struct Burn(u64);
 
-impl Environment for Burn {
+impl InProcess for Burn {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
         burn(self.0);
@@ -56,7 +56,7 @@ impl Environment for Burn {
 /// The same, but what it gets it keeps.
 struct Leak(u64, Vec<Frame>);
 
-impl Environment for Leak {
+impl InProcess for Leak {
     fn upcall(&mut self, _: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
         burn(self.0);
@@ -106,7 +106,7 @@ impl Bed {
     }
 
     /// One more domain, run by this environment.
-    fn join(&mut self, member: &Member, environment: Box<dyn Environment>) -> Result<(), Error> {
+    fn join(&mut self, member: &Member, environment: Box<dyn InProcess>) -> Result<(), Error> {
         let role = Role { grants: Grants { channels: 1, ..member.grants }, ..role() };
         let attached = self.driver.node.attach("bench", &role, environment);
         let (_, domain) = attached.map_err(|error| Error::Node(error.to_string()))?;

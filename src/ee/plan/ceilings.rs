@@ -8,7 +8,7 @@
 use super::layers::statement;
 use super::library::Shelf;
 use super::waiting::On;
-use super::{ANYONE, Environment, Fate, Plan, Wish};
+use super::{ANYONE, Fate, Plan, PlanOs, Wish};
 use crate::core::reason::Reason;
 use crate::topology::{Ceiling, Neighbour};
 use plan::packet::{Header, Packet, View, ViewMut};
@@ -18,7 +18,7 @@ pub(super) const VOUCH_STEPS: u64 = 5000;
 
 impl Plan {
     /// What bounds of a neighbour's packets count for here.
-    pub(super) fn ceiling(&self, env: &dyn Environment, from: &Neighbour) -> Ceiling {
+    pub(super) fn ceiling(&self, env: &dyn PlanOs, from: &Neighbour) -> Ceiling {
         let of_port = env.topology().port(from.port).map_or(Ceiling::all(0), |port| port.ceiling);
         let most = self.config.most(from.port);
         let unsigned = of_port.unsigned.min(most);
@@ -26,7 +26,7 @@ impl Plan {
     }
 
     /// A packet on its way says to be signed: it waits until that is known. All its codes are here.
-    pub(super) fn wait_for_signer(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+    pub(super) fn wait_for_signer(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         let mut seen = Vec::new();
         let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
         let said = Packet::decode(octets, &mut shelf).ok().and_then(|packet| statement(&packet));
@@ -42,7 +42,7 @@ impl Plan {
     }
 
     /// Nobody whom this node knows has signed a packet: it may cause no more than others of its port.
-    pub(super) fn cut_to_unsigned(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) {
+    pub(super) fn cut_to_unsigned(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &mut [u8]) {
         let Some(from) = from else { return };
         let most = self.ceiling(env, from).unsigned;
         let bound = View::new_checked(octets).map_or(0, |view| view.bound());
@@ -53,14 +53,14 @@ impl Plan {
     }
 
     /// The same of a packet that has been read.
-    pub(super) fn cut_header(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, header: &mut Header) {
+    pub(super) fn cut_header(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, header: &mut Header) {
         let Some(from) = from else { return };
         let (bound, most) = (header.bound, self.ceiling(env, from).unsigned);
         header.bound = bound.min(most);
         self.note_cut(env, from, (bound, most));
     }
 
-    fn note_cut(&mut self, env: &mut dyn Environment, from: &Neighbour, (bound, most): (u32, u32)) {
+    fn note_cut(&mut self, env: &mut dyn PlanOs, from: &Neighbour, (bound, most): (u32, u32)) {
         if bound > most {
             self.state.account.unused += u64::from(bound - most);
             env.clamped(from, bound, most);

@@ -7,7 +7,7 @@
 
 use super::evaluate::{At, raise};
 use super::waiting::ASKS;
-use super::{Environment, Next, Plan, State, account};
+use super::{Next, Plan, PlanOs, State, account};
 use crate::core::reason::Reason;
 use crate::wire::{Addr, anep, ipv6, plan as wire, udp};
 use core::ops::Range;
@@ -18,7 +18,7 @@ use plan::program::Slice;
 use plan::value::Host;
 
 /// Frames that so many octets take to the next node; none if they are too many for any.
-pub(super) fn frames(env: &dyn Environment, next: &Next, octets: usize) -> Option<u32> {
+pub(super) fn frames(env: &dyn PlanOs, next: &Next, octets: usize) -> Option<u32> {
     wire::frames(octets, env.room(next)).map(u32::from)
 }
 
@@ -42,7 +42,7 @@ impl Plan {
     }
 
     /// Spends the frames to the next node; false if the packet has too few left.
-    pub(super) fn spend(&mut self, env: &dyn Environment, next: &Next, octets: &mut [u8], frames: u32) -> bool {
+    pub(super) fn spend(&mut self, env: &dyn PlanOs, next: &Next, octets: &mut [u8], frames: u32) -> bool {
         let own = env.topology().port(next.port).map_or(Addr::UNSPECIFIED, |port| port.address_towards(next.via));
         let spent = ViewMut::new_checked(octets).is_some_and(|mut view| view.spend(frames, Host(own.0)));
         if spent {
@@ -57,7 +57,7 @@ impl Plan {
 
 impl State {
     /// Sends a neighbour what the node has to say of its own accord, as far as that address may be sent so much.
-    pub(super) fn say(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8]) -> bool {
+    pub(super) fn say(&mut self, env: &mut dyn PlanOs, next: &Next, octets: &[u8]) -> bool {
         let may = env.may_send(next.via, Some(next.port), octets.len());
         if may {
             self.send(env, next, octets);

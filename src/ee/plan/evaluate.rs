@@ -7,7 +7,7 @@ use super::loaded::Loaded;
 use super::outbox::{Deed, Outbox, Outgoing};
 use super::route::Guide;
 use super::table::{Service, Table};
-use super::{ANYONE, Environment, Fate, Next, Plan, State, account, layers, route};
+use super::{ANYONE, Fate, Next, Plan, PlanOs, State, account, layers, route};
 use crate::core::reason::Reason;
 use crate::topology::Neighbour;
 use crate::wire::Addr;
@@ -37,7 +37,7 @@ pub(super) enum Stage {
 
 /// The node while it evaluates one packet.
 pub(super) struct At<'a> {
-    pub env: &'a mut dyn Environment,
+    pub env: &'a mut dyn PlanOs,
     pub state: &'a mut State,
     pub table: &'a Table,
     pub loaded: &'a mut Vec<Loaded>,
@@ -185,7 +185,7 @@ impl At<'_> {
 
 impl Plan {
     /// A packet for this node.
-    pub(super) fn arrive(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &[u8]) -> Fate {
+    pub(super) fn arrive(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &[u8]) -> Fate {
         let mut seen = std::mem::take(&mut self.seen);
         seen.clear();
         let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
@@ -215,7 +215,7 @@ impl Plan {
     /// Evaluates a packet, which may have waited before.
     pub(super) fn evaluate(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
         packet: Packet,
         length: usize,
@@ -281,7 +281,7 @@ impl Plan {
     }
 
     /// Does what an evaluation has done.
-    pub(super) fn flush(&mut self, env: &mut dyn Environment, mut outbox: Outbox, principal: usize, steps: u64) {
+    pub(super) fn flush(&mut self, env: &mut dyn PlanOs, mut outbox: Outbox, principal: usize, steps: u64) {
         for before in outbox.undo.drain(..).rev() {
             self.state.resident.undo(before);
         }
@@ -311,7 +311,7 @@ impl Plan {
 
 impl State {
     /// Sends octets to the next node, in pieces if need be.
-    pub(super) fn send(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8]) {
+    pub(super) fn send(&mut self, env: &mut dyn PlanOs, next: &Next, octets: &[u8]) {
         let room = env.room(next);
         if octets.len() <= room {
             return env.send(next, &mut |frame| {
@@ -331,7 +331,7 @@ impl State {
     }
 
     /// Begins a job. What the node sends in the place of a program is charged to its destination now.
-    fn begin(&mut self, env: &mut dyn Environment, job: super::jobs::Job) {
+    fn begin(&mut self, env: &mut dyn PlanOs, job: super::jobs::Job) {
         let (bound, bytes) = (job.bound(), job.octets.len().saturating_mul(job.left as usize));
         let to = View::new_checked(&job.octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.destination().0));
         let of_program = job.number.is_some() || env.topology().is_own(to);
@@ -344,7 +344,7 @@ impl State {
         }
     }
 
-    fn carry_out(&mut self, env: &mut dyn Environment, deed: Deed) {
+    fn carry_out(&mut self, env: &mut dyn PlanOs, deed: Deed) {
         let now = env.now();
         match deed {
             Deed::Tell(application, message) => env.tell(application, message),

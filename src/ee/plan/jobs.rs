@@ -4,7 +4,7 @@
 //! packet that made it, since that has ended long ago.
 
 use super::holders::Holder;
-use super::{Environment, Plan, account};
+use super::{Plan, PlanOs, account};
 use crate::frame::Payer;
 use crate::frame::shares::Shares;
 use crate::wire::Addr;
@@ -177,7 +177,7 @@ impl Jobs {
 }
 
 impl Plan {
-    pub(super) fn run_jobs(&mut self, env: &mut dyn Environment) {
+    pub(super) fn run_jobs(&mut self, env: &mut dyn PlanOs) {
         let now = env.now();
         for _ in 0..JOBS_TURN {
             let mut octets = self.buffers.pop().unwrap_or_default();

@@ -10,7 +10,7 @@ use super::holders::Holder;
 use super::library::Shelf;
 use super::outbox::{Deed, Outbox};
 use super::signers::{Numbers, Signers};
-use super::{ANYONE, Environment, Plan};
+use super::{ANYONE, Plan, PlanOs};
 use crate::core::reason::Reason;
 use crate::frame::shares::gives_way;
 use crate::topology::Neighbour;
@@ -219,7 +219,7 @@ impl Plan {
     /// Opens the layers around a packet's chunk.
     pub(super) fn open_layers(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         (from, length): (Option<&Neighbour>, usize),
         mut packet: Packet,
         stage: Stage,
@@ -297,7 +297,7 @@ impl Plan {
     /// A part of a chunk: the chunk if it is whole now; nothing at all if the part cannot be one.
     fn put_part(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         header: &Header,
         key: [u8; 16],
         place: (i64, i64),

@@ -5,7 +5,7 @@
 //! interfaces are eight octets, the lowest first; hosts and keys are sixteen; strings and blobs a length in eight, then
 //! their octets, then zeroes up to a multiple of eight; `()` is nothing.
 
-use super::Environment;
+use super::PlanOs;
 use super::evaluate::{At, raise};
 use plan::eval::{self, Fault};
 use plan::name::Name;
@@ -75,7 +75,7 @@ impl Loaded {
     }
 
     /// Calls it with so many steps; what it gives, and how many it took.
-    pub fn call(&mut self, env: &mut dyn Environment, given: &[Value], steps: u32) -> (eval::Result<Value>, u32) {
+    pub fn call(&mut self, env: &mut dyn PlanOs, given: &[Value], steps: u32) -> (eval::Result<Value>, u32) {
         let (now, random) = (env.now(), env.random());
         let mut exchange = Vec::new();
         if let Err(stop) = self.signature.write(given, &mut exchange) {

@@ -11,7 +11,7 @@
 //!            layers ─▶ evaluate ─▶ services ─▶ outbox ─▶ new packets: here, or the next node  evaluate, services
 //! ```
 //!
-//! [`Plan`] is a part of a node without I/O, clock or threads, and knows the node only through [`Environment`]: what
+//! [`Plan`] is a part of a node without I/O, clock or threads, and knows the node only through [`PlanOs`]: what
 //! that has is all that PLAN packets can reach. The language itself is the crate `plan/`; docs/plan.md has the
 //! services. In steady state a packet that is routed allocates nothing; evaluating one allocates what
 //! its values, new chunks and their list of codes need, and messages to applications.
@@ -102,7 +102,7 @@ pub struct Next {
 }
 
 /// What the environment needs of its node.
-pub trait Environment {
+pub trait PlanOs {
     /// Nanoseconds on the node's clock.
     fn now(&self) -> u64;
     /// Ports, neighbours and routes.
@@ -151,7 +151,7 @@ pub trait Environment {
     fn expects(&self, neighbour: Addr, port: PortId) -> bool;
     /// Whether it could.
     fn could_send(&mut self, to: Addr, bytes: usize) -> bool;
-    /// The same as [`Environment::may_send`] for word of an error; the reason if it may not.
+    /// The same as [`PlanOs::may_send`] for word of an error; the reason if it may not.
     fn may_report(&mut self, to: Addr, bytes: usize) -> Result<(), Reason>;
     /// Somebody at this address gets what is sent there.
     fn answered(&mut self, addr: Addr);
@@ -274,14 +274,14 @@ impl Plan {
     }
 
     /// A message has come from a neighbour.
-    pub fn receive(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         env.heard(from.addr, octets.len());
         let fate = self.message(env, from, octets);
         self.run_local(env);
         fate
     }
 
-    fn message(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+    fn message(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         match Message::parse(octets) {
             Err(_) => Fate::Drop(Reason::Malformed),
             Ok(Message::Packet(_)) => self.packet(env, from, octets),
@@ -307,7 +307,7 @@ impl Plan {
     }
 
     /// All pieces of a message are here.
-    fn whole(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+    fn whole(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         if matches!(Message::parse(octets), Ok(Message::Piece(_))) {
             return Fate::Drop(Reason::Malformed);
         }
@@ -321,7 +321,7 @@ impl Plan {
     }
 
     /// A packet has come from a neighbour.
-    fn packet(&mut self, env: &mut dyn Environment, from: &Neighbour, octets: &mut [u8]) -> Fate {
+    fn packet(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         if env.demands_signature(from.port) && !layers::is_signed(octets, |principal| env.is_disowned(principal)) {
             return Fate::Drop(Reason::Unsigned);
         }
@@ -346,7 +346,7 @@ impl Plan {
     }
 
     /// Evaluates a packet or sends it on.
-    fn process(&mut self, env: &mut dyn Environment, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
+    fn process(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
         let Some(view) = View::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
         if env.topology().is_own(Addr(view.destination().0)) {
             self.arrive(env, from, octets)
@@ -356,7 +356,7 @@ impl Plan {
     }
 
     /// Takes up packets that the node has sent to itself; while somebody pays, only those that come of his packets.
-    fn run_local(&mut self, env: &mut dyn Environment) {
+    fn run_local(&mut self, env: &mut dyn PlanOs) {
         let paying = env.payer();
         for _ in 0..LOCAL_TURN {
             let Some((_, payer)) = self.local.front() else { return };
@@ -372,7 +372,7 @@ impl Plan {
     }
 
     /// Does with a packet of the node's own what is to be done with it.
-    fn take_up(&mut self, env: &mut dyn Environment, octets: &mut [u8]) {
+    fn take_up(&mut self, env: &mut dyn PlanOs, octets: &mut [u8]) {
         match self.process(env, None, octets) {
             Fate::Taken => {}
             Fate::Forward(next) => self.state.send(env, &next, octets),
@@ -381,7 +381,7 @@ impl Plan {
     }
 
     /// Has the node take a packet up that is for itself.
-    fn push_local(&mut self, env: &mut dyn Environment, octets: &[u8]) {
+    fn push_local(&mut self, env: &mut dyn PlanOs, octets: &[u8]) {
         if self.local.len() >= LOCAL_MAX {
             self.state.account.unused += account::bound_of(octets);
             return env.drop(ANYONE, Reason::QueueFull);
@@ -410,7 +410,7 @@ impl Plan {
     }
 
     /// Does what is due.
-    pub fn timer(&mut self, env: &mut dyn Environment) {
+    pub fn timer(&mut self, env: &mut dyn PlanOs) {
         for _ in 0..self.assemblies.expire(env.now()) {
             env.drop(ANYONE, Reason::Reassembly);
         }

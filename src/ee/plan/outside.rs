@@ -8,7 +8,7 @@ use super::evaluate::Stage;
 use super::layers::REFUSED;
 use super::signers::Seated;
 use super::waiting::{On, Parked};
-use super::{ANYONE, Environment, Fate, LoadedService, Plan, Signature, library::Shelf};
+use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, Signature, library::Shelf};
 use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::topology::Neighbour;
@@ -92,7 +92,7 @@ impl Plan {
     /// The packet waits for what its program has asked for.
     pub(super) fn wait_for_outside(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
         packet: &Packet,
         principal: usize,
@@ -118,7 +118,7 @@ impl Plan {
     /// The packet waits until it is known in which role its principal acts. What that costs is anyone's, as it may be a lie.
     pub(super) fn wait_for_role(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
         packet: &Packet,
         statement: Box<Statement>,
@@ -138,7 +138,7 @@ impl Plan {
     }
 
     /// The outside has judged a signed packet: its role, or why it has none.
-    pub fn vouched(&mut self, env: &mut dyn Environment, question: u64, judged: Result<Arc<Role>, String>) {
+    pub fn vouched(&mut self, env: &mut dyn PlanOs, question: u64, judged: Result<Arc<Role>, String>) {
         let is_it = |on: &On| match on {
             On::Principal(claimed) => claimed.question == question,
             On::Passing(asked) => *asked == question,
@@ -154,7 +154,7 @@ impl Plan {
     }
 
     /// A packet goes on that waited for whether somebody has signed it.
-    fn judged(&mut self, env: &mut dyn Environment, parked: &mut Parked, judged: Result<Arc<Role>, String>) {
+    fn judged(&mut self, env: &mut dyn PlanOs, parked: &mut Parked, judged: Result<Arc<Role>, String>) {
         if judged.as_ref().map_or(true, |role| role.name == crate::trust::ANYONE) {
             self.cut_to_unsigned(env, parked.from.as_ref(), &mut parked.octets);
         }
@@ -173,7 +173,7 @@ impl Plan {
     }
 
     /// The principal's number, if its statement was not there before.
-    fn seat(&mut self, env: &mut dyn Environment, claimed: &Claimed, role: Arc<Role>) -> Option<usize> {
+    fn seat(&mut self, env: &mut dyn PlanOs, claimed: &Claimed, role: Arc<Role>) -> Option<usize> {
         let signers = &mut self.state.layers.signers;
         let first = 1 + self.config.principals.len();
         match signers.take(env.now(), claimed.principal, role, claimed.number) {
@@ -188,7 +188,7 @@ impl Plan {
         }
     }
 
-    fn refuse_parked(&mut self, env: &mut dyn Environment, parked: &Parked) -> Fate {
+    fn refuse_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked) -> Fate {
         let mut seen = Vec::new();
         let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
         match Packet::decode(&parked.octets, &mut shelf) {
@@ -198,7 +198,7 @@ impl Plan {
     }
 
     /// The outside has made a service of a module, or says why not.
-    pub fn installed(&mut self, env: &mut dyn Environment, digest: Digest, brought: Result<Brought, String>) {
+    pub fn installed(&mut self, env: &mut dyn PlanOs, digest: Digest, brought: Result<Brought, String>) {
         let loaded = brought.and_then(|it| self.load(&it.name, it.signature, it.service).map(|()| it.name));
         match &loaded {
             Ok(service) => tracing::info!(service, "a packet has brought a service"),

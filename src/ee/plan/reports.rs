@@ -4,7 +4,7 @@
 //! that lasts for. The source is whoever the packet says, so it is sent no more than the node may send there of its own accord, and
 //! few in a second ([`crate::topology::reach`]). Reports of packets of the node's own applications go nowhere and are free.
 
-use super::{ANYONE, Environment, Fate, Plan};
+use super::{ANYONE, Fate, Plan, PlanOs};
 use crate::core::reason::Reason;
 use crate::wire::Addr;
 use plan::eval::Cause;
@@ -15,7 +15,7 @@ impl Plan {
     /// An evaluation has failed with so much of the bound left.
     pub(super) fn failed_evaluation(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         packet: &Packet,
         cause: &Cause,
         (principal, left): (usize, u32),
@@ -27,19 +27,13 @@ impl Plan {
     }
 
     /// A packet whose layers cannot be opened.
-    pub(super) fn failed(
-        &mut self,
-        env: &mut dyn Environment,
-        packet: &Packet,
-        cause: &Cause,
-        principal: usize,
-    ) -> Fate {
+    pub(super) fn failed(&mut self, env: &mut dyn PlanOs, packet: &Packet, cause: &Cause, principal: usize) -> Fate {
         self.failed_evaluation(env, packet, cause, (principal, packet.header.bound))
     }
 
     /// Tells a packet's source that it failed, as far as what is left of its bound pays for that and the source may be
     /// sent so much. Gives what is left then.
-    pub(super) fn report(&mut self, env: &mut dyn Environment, packet: &Packet, cause: &Cause, left: u32) -> u64 {
+    pub(super) fn report(&mut self, env: &mut dyn PlanOs, packet: &Packet, cause: &Cause, left: u32) -> u64 {
         let source = Addr(packet.header.source.0);
         let here = Host(env.way(source).own.0);
         let Some(report) = packet.report(cause, here, left) else { return left.into() };

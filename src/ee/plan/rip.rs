@@ -9,7 +9,7 @@
 //! Neighbours of the configuration are told one by one. Those that have only shown themselves on a link may be anybody's invention: they are
 //! told together, by one message to everybody on the link (4.3), however many they are, and each by itself only what it has asked and paid for.
 
-use super::{Environment, Next};
+use super::{Next, PlanOs};
 use crate::core::reason::Reason;
 use crate::frame::{Link, PeerId, PortId};
 use crate::topology::Neighbour;
@@ -91,7 +91,7 @@ impl Rip {
     }
 
     /// A neighbour's message.
-    pub fn receive(&mut self, env: &mut dyn Environment, from: &Neighbour, routes: &Routes<'_>) {
+    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, routes: &Routes<'_>) {
         let now = env.now();
         if routes.request {
             return self.answer(env, from);
@@ -151,7 +151,7 @@ impl Rip {
     }
 
     /// Does what is due.
-    pub fn timer(&mut self, env: &mut dyn Environment) {
+    pub fn timer(&mut self, env: &mut dyn PlanOs) {
         let now = env.now();
         self.expire(now);
         let random = env.random();
@@ -175,7 +175,7 @@ impl Rip {
         }
     }
 
-    fn tell_all(&mut self, env: &mut dyn Environment, changes: bool, ask: bool) {
+    fn tell_all(&mut self, env: &mut dyn PlanOs, changes: bool, ask: bool) {
         let (now, random) = (env.now(), env.random());
         self.tell_links(env, changes, ask);
         for at in 0.. {
@@ -194,7 +194,7 @@ impl Rip {
     }
 
     /// Asks everybody on the links where no neighbour is known, and tells everybody where there are some that nobody has configured.
-    fn tell_links(&mut self, env: &mut dyn Environment, changes: bool, ask: bool) {
+    fn tell_links(&mut self, env: &mut dyn PlanOs, changes: bool, ask: bool) {
         for at in 0.. {
             let id = PortId(at);
             let Some(port) = env.topology().port(id) else { break };
@@ -217,7 +217,7 @@ impl Rip {
         }
     }
 
-    fn ask(&mut self, env: &mut dyn Environment, to: &Neighbour) {
+    fn ask(&mut self, env: &mut dyn PlanOs, to: &Neighbour) {
         let mut message = std::mem::take(&mut self.buffer);
         message.clear();
         put_question(&mut message);
@@ -225,7 +225,7 @@ impl Rip {
     }
 
     /// Tells a neighbour that has asked, as far as it may be sent so much.
-    fn answer(&mut self, env: &mut dyn Environment, to: &Neighbour) {
+    fn answer(&mut self, env: &mut dyn PlanOs, to: &Neighbour) {
         for routes in self.routes_for(env, to, false).chunks(ROUTES_MAX) {
             if !env.may_send(to.addr, Some(to.port), wire::routes_length(routes.len())) {
                 return env.drop(super::ANYONE, Reason::Unanswered);
@@ -235,20 +235,20 @@ impl Rip {
     }
 
     /// Tells a neighbour the routes, or those that have changed.
-    fn tell(&mut self, env: &mut dyn Environment, to: &Neighbour, changes: bool) {
+    fn tell(&mut self, env: &mut dyn PlanOs, to: &Neighbour, changes: bool) {
         for routes in self.routes_for(env, to, changes).chunks(ROUTES_MAX) {
             self.put(env, to, routes);
         }
     }
 
-    fn put(&mut self, env: &mut dyn Environment, to: &Neighbour, routes: &[Route]) {
+    fn put(&mut self, env: &mut dyn PlanOs, to: &Neighbour, routes: &[Route]) {
         let mut message = std::mem::take(&mut self.buffer);
         message.clear();
         wire::put_routes(false, routes.iter().copied(), &mut message);
         self.send(env, to, message);
     }
 
-    fn routes_for(&self, env: &dyn Environment, to: &Neighbour, changes: bool) -> Vec<Route> {
+    fn routes_for(&self, env: &dyn PlanOs, to: &Neighbour, changes: bool) -> Vec<Route> {
         let own = env.topology().ports.iter().flat_map(|port| &port.addresses);
         let own = own.map(|(addr, _)| *addr).filter(|addr| !addr.is_link_local() && !changes);
         let own = own.map(|to| Route { to, length: 128, metric: 1 });
@@ -264,7 +264,7 @@ impl Rip {
         all
     }
 
-    fn send(&mut self, env: &mut dyn Environment, to: &Neighbour, message: Vec<u8>) {
+    fn send(&mut self, env: &mut dyn PlanOs, to: &Neighbour, message: Vec<u8>) {
         let next = Next { port: to.port, peer: to.peer, via: to.addr, to: to.addr };
         env.send(&next, &mut |frame| {
             frame.get_mut(..message.len())?.copy_from_slice(&message);

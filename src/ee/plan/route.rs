@@ -7,7 +7,7 @@ use super::config::Config;
 use super::costs::frames;
 use super::loaded::Loaded;
 use super::rip::Rip;
-use super::{ANYONE, Environment, Fate, Next, Plan, State, account};
+use super::{ANYONE, Fate, Next, Plan, PlanOs, State, account};
 use crate::core::reason::Reason;
 use crate::frame::{PeerId, PortId};
 use crate::topology::{Neighbour, Topology};
@@ -37,7 +37,7 @@ pub(super) struct Guide<'a> {
 /// What a routing function says of a destination; `flow` is the packet's session and flow.
 pub(super) fn find(
     guide: &mut Guide<'_>,
-    env: &mut dyn Environment,
+    env: &mut dyn PlanOs,
     routing: &Name,
     flow: ([u8; 16], u32),
     to: Addr,
@@ -63,7 +63,7 @@ pub(super) fn find(
 }
 
 /// What a loaded service of the type `host -> host * dev` says, within few steps that are anyone's: a neighbour, or it raises.
-fn by_service(service: &mut Loaded, env: &mut dyn Environment, to: Addr) -> Result<Next, Name> {
+fn by_service(service: &mut Loaded, env: &mut dyn PlanOs, to: Addr) -> Result<Next, Name> {
     let (said, taken) = service.call(env, &[Value::Host(Host(to.0))], ROUTE_STEPS);
     env.charge(ANYONE, taken.into(), 0);
     let bad = const { Name::known("BadService") };
@@ -80,7 +80,7 @@ fn by_rip(rip: Option<&Rip>, to: Addr) -> Result<Next, Name> {
 }
 
 /// What the node's routes say.
-fn by_routes(env: &mut dyn Environment, to: Addr) -> Option<Next> {
+fn by_routes(env: &mut dyn PlanOs, to: Addr) -> Option<Next> {
     let way = env.way(to);
     let next = way.next?;
     let via = if next.via.is_unspecified() { to } else { next.via };
@@ -106,7 +106,7 @@ impl Plan {
     /// Sends a packet on; `judged` if it is known whether somebody has signed it.
     pub(super) fn pass(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
         octets: &mut [u8],
         judged: bool,
@@ -156,12 +156,7 @@ impl Plan {
     }
 
     /// Notes which codes the packet's neighbour holds, and keeps those that came whole; gives the first that is not here.
-    fn take_codes(
-        &mut self,
-        env: &mut dyn Environment,
-        from: Option<&Neighbour>,
-        front: &Outline<'_>,
-    ) -> Option<Digest> {
+    fn take_codes(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, front: &Outline<'_>) -> Option<Digest> {
         let mut seen = std::mem::take(&mut self.seen);
         seen.clear();
         let mut absent = None;
@@ -201,7 +196,7 @@ impl Plan {
         all
     }
 
-    fn pass_whole(&mut self, env: &mut dyn Environment, next: &Next, octets: &[u8], frames: u32) -> Fate {
+    fn pass_whole(&mut self, env: &mut dyn PlanOs, next: &Next, octets: &[u8], frames: u32) -> Fate {
         let mut whole = self.buffers.pop().unwrap_or_default();
         whole.clear();
         let library = &self.library;
@@ -219,7 +214,7 @@ impl Plan {
     }
 
     /// A packet on its way ends with an exception.
-    fn fail(&mut self, env: &mut dyn Environment, octets: &[u8], name: Name, reason: Reason) -> Fate {
+    fn fail(&mut self, env: &mut dyn PlanOs, octets: &[u8], name: Name, reason: Reason) -> Fate {
         let mut seen = Vec::new();
         let mut shelf =
             super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };

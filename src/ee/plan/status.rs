@@ -1,6 +1,6 @@
 //! What an environment has done and keeps, as values to print; and the ways in for applications.
 
-use super::{ANYONE, Account, Environment, Fate, Plan, Seat, account};
+use super::{ANYONE, Account, Fate, Plan, PlanOs, Seat, account};
 use crate::core::reason::Reason;
 use crate::wire::Addr;
 use plan::packet::{View, ViewMut};
@@ -67,7 +67,7 @@ impl Plan {
     }
 
     /// An application attaches, to listen as `number` if that is not 0.
-    pub fn attach(&mut self, env: &mut dyn Environment, number: u32) -> Option<Seat> {
+    pub fn attach(&mut self, env: &mut dyn PlanOs, number: u32) -> Option<Seat> {
         let mut session = [0; 16];
         session[..8].copy_from_slice(&env.nonce().to_be_bytes());
         session[8..].copy_from_slice(&env.nonce().to_be_bytes());
@@ -88,7 +88,7 @@ impl Plan {
     }
 
     /// An application injects a packet; the node fills in where it comes from.
-    pub fn inject(&mut self, env: &mut dyn Environment, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
+    pub fn inject(&mut self, env: &mut dyn PlanOs, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
         let session = self.state.ports.session(port).ok_or(Reason::NoApplication)?;
         let view = View::new_checked(octets).filter(|view| !view.report() && !view.by_digest());
         let to = Addr(view.ok_or(Reason::Malformed)?.destination().0);
@@ -120,7 +120,7 @@ impl Plan {
         done
     }
 
-    fn source_for(&self, env: &mut dyn Environment, to: Addr) -> Addr {
+    fn source_for(&self, env: &mut dyn PlanOs, to: Addr) -> Addr {
         let own = env.way(to).own;
         if !to.is_unspecified() && !own.is_unspecified() {
             return own;

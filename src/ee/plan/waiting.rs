@@ -6,7 +6,7 @@
 use super::evaluate::Stage;
 use super::holders::Holder;
 use super::outside::Claimed;
-use super::{Environment, Fate, Next, Plan, account};
+use super::{Fate, Next, Plan, PlanOs, account};
 use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::frame::shares::gives_way;
@@ -91,7 +91,7 @@ impl Waiting {
 impl Plan {
     pub(super) fn park(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
         octets: Vec<u8>,
         principal: Option<usize>,
@@ -115,7 +115,7 @@ impl Plan {
     /// A packet names a code that is not here.
     pub(super) fn wait_for_code(
         &mut self,
-        env: &mut dyn Environment,
+        env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
         octets: &[u8],
         digest: Digest,
@@ -130,13 +130,13 @@ impl Plan {
         Fate::Taken
     }
 
-    fn ask(&mut self, env: &mut dyn Environment, from: &Neighbour, digest: &Digest) {
+    fn ask(&mut self, env: &mut dyn PlanOs, from: &Neighbour, digest: &Digest) {
         self.state.account.wanted += 1;
         self.state.say(env, &back(from), &wire::want(&digest.0));
     }
 
     /// A neighbour has sent packets with these codes: it holds them, and is told that this node does if it sent them whole.
-    pub(super) fn note_codes(&mut self, env: &mut dyn Environment, from: &Neighbour, codes: &[Digest], whole: bool) {
+    pub(super) fn note_codes(&mut self, env: &mut dyn PlanOs, from: &Neighbour, codes: &[Digest], whole: bool) {
         for digest in codes {
             self.state.peers.learn(from.port, from.addr, *digest);
             if whole && self.state.peers.tell(env.now(), from.port, from.addr, digest) {
@@ -146,7 +146,7 @@ impl Plan {
     }
 
     /// A neighbour asks for a code whose digest it was sent. The packet that had the digest has paid for it (costs.rs).
-    pub(super) fn serve_code(&mut self, env: &mut dyn Environment, from: &Neighbour, digest: Digest) -> Fate {
+    pub(super) fn serve_code(&mut self, env: &mut dyn PlanOs, from: &Neighbour, digest: Digest) -> Fate {
         if !self.state.peers.lacks(from.port, from.addr, &digest) {
             return Fate::Drop(Reason::FetchRate);
         }
@@ -158,7 +158,7 @@ impl Plan {
     }
 
     /// A code has come.
-    pub(super) fn take_code(&mut self, env: &mut dyn Environment, code: &[u8]) -> Fate {
+    pub(super) fn take_code(&mut self, env: &mut dyn PlanOs, code: &[u8]) -> Fate {
         let on = On::Code(Digest::of(code));
         if !self.waiting.list.iter().any(|parked| parked.on == on) {
             return Fate::Drop(Reason::FetchSpoofed);
@@ -172,14 +172,14 @@ impl Plan {
     }
 
     /// The outside knows the address of a name, or that there is none.
-    pub fn resolved(&mut self, env: &mut dyn Environment, name: &str, addr: Option<Addr>) {
+    pub fn resolved(&mut self, env: &mut dyn PlanOs, name: &str, addr: Option<Addr>) {
         self.state.names.answer(env.now(), name, addr);
         self.release(env, &On::Name(name.into()));
         self.run_local(env);
     }
 
     /// Takes up what waited for this.
-    pub(super) fn release(&mut self, env: &mut dyn Environment, on: &On) {
+    pub(super) fn release(&mut self, env: &mut dyn PlanOs, on: &On) {
         let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
         self.waiting.list = others;
         for mut parked in ready {
@@ -197,7 +197,7 @@ impl Plan {
         env.on_behalf(Payer::NOBODY);
     }
 
-    pub(super) fn evaluate_parked(&mut self, env: &mut dyn Environment, parked: &Parked, stage: Stage) -> Fate {
+    pub(super) fn evaluate_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked, stage: Stage) -> Fate {
         let mut seen = Vec::new();
         let mut shelf =
             super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
@@ -207,7 +207,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn expire_waiting(&mut self, env: &mut dyn Environment) {
+    pub(super) fn expire_waiting(&mut self, env: &mut dyn PlanOs) {
         let now = env.now();
         let mut at = 0;
         while let Some(parked) = self.waiting.list.get_mut(at) {

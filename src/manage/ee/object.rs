@@ -11,7 +11,7 @@ use crate::code::run::trusted;
 use crate::frame::{Frame, HEADROOM};
 use crate::manage::control::Handle;
 use crate::manage::worker::Order;
-use crate::node::hosts::Environment;
+use crate::node::hosts::InProcess;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId, Upcall};
@@ -440,7 +440,7 @@ fn is(place: &Option<Arc<Channel>>, name: u32) -> bool {
     place.as_ref().is_some_and(|channel| channel.name == name)
 }
 
-impl Environment for Told {
+impl InProcess for Told {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         if self.shared.changed.swap(false, Ordering::Acquire) || self.session.is_none() {
             self.renew();

@@ -179,8 +179,8 @@ pub struct Channels {
     pub cuts: Table<CutChanId, CutChan>,
     /// Which packet is for which incoming channel.
     pub demux: Demux<Taker>,
-    /// Those of the node's own environments, by their places in [`own::OWN`].
-    pub own: [own::Own; own::OWN.len()],
+    /// Those of the node's own environments.
+    pub own: Vec<own::Own>,
 }
 
 impl Default for Channels {
@@ -197,7 +197,7 @@ impl Channels {
             outs: Table::new(CHANNELS_MAX),
             cuts: Table::new(CHANNELS_MAX),
             demux: Demux::with_secret(secret),
-            own: Default::default(),
+            own: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The channels of the environments that every node has: capsules, fetches of their code, PLAN.
+//! The channels of environments that have types of ANEP of their own: capsules, fetches of their code, PLAN, revocations.
 //!
 //! They are channels like others, of those environments' domains: an incoming and an outgoing one for a type of ANEP, by any port. Only
 //! how their packets are found differs: the type alone says it, so nothing is looked up, and their traffic is counted here.
@@ -10,29 +10,28 @@ use crate::core::domain::DomainId;
 use crate::nodeos::interface::{ChanSpec, Error, InChanId, OutChanId};
 use crate::wire::anep::type_id;
 
-/// The types.
-pub const OWN: [u16; 4] = [type_id::CAPSULE, type_id::FETCH, type_id::PLAN, type_id::REVOCATION];
+/// Types that nobody else may have, also on nodes whose environments do not speak them.
+const RESERVED: [u16; 4] = [type_id::CAPSULE, type_id::FETCH, type_id::PLAN, type_id::REVOCATION];
 
 /// The channels of one type.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Own {
-    ids: Option<(InChanId, OutChanId)>,
+    kind: u16,
+    ids: (InChanId, OutChanId),
     /// What came.
     pub came: Traffic,
     /// What went.
     pub went: Traffic,
 }
 
-/// The place of a type among [`OWN`].
-#[inline]
-pub fn place(kind: u16) -> Option<usize> {
-    OWN.iter().position(|own| *own == kind)
-}
-
 impl Channels {
+    /// Whether a type is an environment's own: no other channel may have it.
+    pub fn is_own(&self, kind: u16) -> bool {
+        RESERVED.contains(&kind) || self.own.iter().any(|own| own.kind == kind)
+    }
+
     /// Gives an environment of the node's own the channels of a type.
     pub fn add_own(&mut self, domain: DomainId, kind: u16) -> Result<(), Error> {
-        let at = place(kind).ok_or(Error::Invalid)?;
         let (protocol, address) = ("*/anep".to_owned(), format!("type {kind}"));
         let filter = Filter::parse(&protocol, &address, &[], |_| None)?;
         let spec = ChanSpec { protocol, address, ..ChanSpec::default() };
@@ -41,14 +40,15 @@ impl Channels {
         let channel = InChan::new(domain, (filter, modules()), &spec);
         let incoming = self.ins.add(channel).map_err(|_| Error::Full)?;
         let outgoing = self.add_out(domain, (target, modules()), &spec)?;
-        self.own[at].ids = Some((incoming, outgoing));
+        let (came, went) = Default::default();
+        self.own.push(Own { kind, ids: (incoming, outgoing), came, went });
         Ok(())
     }
 
     /// Counts a packet that came to an environment of the node's own.
     #[inline]
     pub fn count_came(&mut self, kind: u16, length: usize) {
-        if let Some(own) = place(kind).and_then(|at| self.own.get_mut(at)) {
+        if let Some(own) = self.own.iter_mut().find(|own| own.kind == kind) {
             own.came.count(length);
         }
     }
@@ -56,20 +56,20 @@ impl Channels {
     /// Counts a packet that one has sent.
     #[inline]
     pub fn count_went(&mut self, kind: u16, length: usize) {
-        if let Some(own) = place(kind).and_then(|at| self.own.get_mut(at)) {
+        if let Some(own) = self.own.iter_mut().find(|own| own.kind == kind) {
             own.went.count(length);
         }
     }
 
     /// What has gone through an incoming channel.
     pub fn traffic_in(&self, id: InChanId, channel: &InChan) -> Traffic {
-        let own = self.own.iter().find(|own| own.ids.is_some_and(|(incoming, _)| incoming == id));
+        let own = self.own.iter().find(|own| own.ids.0 == id);
         own.map_or(channel.traffic, |own| own.came)
     }
 
     /// What has gone through an outgoing one.
     pub fn traffic_out(&self, id: OutChanId, traffic: Traffic) -> Traffic {
-        let own = self.own.iter().find(|own| own.ids.is_some_and(|(_, outgoing)| outgoing == id));
+        let own = self.own.iter().find(|own| own.ids.1 == id);
         own.map_or(traffic, |own| own.went)
     }
 }

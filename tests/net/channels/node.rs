@@ -6,7 +6,7 @@ use anode::core::reason::Reason;
 use anode::manage::assemble;
 use anode::manage::control::Handle;
 use anode::manage::worker::Order;
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::nodeos::interface::{ChanSpec, CutChanId, DomainId, Error, InChanId, NetSpec, NodeOs, OutChanId, Upcall};
 use anode::trust::Role;
 use anode::trust::grants::Grants;
@@ -43,7 +43,7 @@ pub struct Capitals {
     pub told: Sender<String>,
 }
 
-impl Environment for Capitals {
+impl InProcess for Capitals {
     fn upcall(&mut self, os: &mut dyn NodeOs, _: DomainId, upcall: Upcall) {
         let Upcall::Packet { mut frame, .. } = upcall else { return };
         let ends = frame.ends;
@@ -208,7 +208,7 @@ pub struct Listener {
     pub told: Sender<(Vec<u8>, String)>,
 }
 
-impl Environment for Listener {
+impl InProcess for Listener {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { frame, .. } = upcall else { return };
         let ends = frame.ends;

@@ -3,7 +3,7 @@
 //! Frames are put on the first link as a host would: for the relay's channel, for nobody's port, with a wrong sum, cut short.
 
 use super::recorder::Events;
-use anode::node::hosts::Environment;
+use anode::node::hosts::InProcess;
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
 use anode::schedule::Policy;
 use anode::sim::{Carries, Line, MS, Network, SECOND, Shape, Simulation};
@@ -29,7 +29,7 @@ struct Passer {
     told: Arc<Mutex<Vec<String>>>,
 }
 
-impl Environment for Passer {
+impl InProcess for Passer {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
         let Upcall::Packet { mut frame, .. } = upcall else { return };
         self.told.lock().unwrap().push(format!("{} upcall {}", os.time_now(), hex::encode(frame.bytes())));

@@ -1,0 +1,152 @@
+//! The environment of capsules.
+//!
+//! Its parts are modules of their own: `codes` knows what each code name means, `loading` brings absent code here, `serving` answers neighbours that ask
+//! for code, `running` runs it and acts on the verdict, `halves` goes on where the kernel half has ended.
+
+use super::codes::{Code, Codes};
+use super::ending::Gone;
+use super::environment::{Environment, EnvironmentId, OwnType};
+use super::objects::Objects;
+use super::output::{Ingress, Turn};
+use super::rates::Rates;
+use super::serving::Serving;
+use super::status::{CredentialCounts, FetchStatus, Status};
+use super::{Cx, Sizes, halves, secret};
+use crate::classify::Native;
+use crate::code::fetch::Fetch;
+use crate::core::bucket::TokenBucket;
+use crate::core::domain::DomainId;
+use crate::frame::{Frame, Link};
+use crate::wire::Digest;
+use crate::wire::anep::type_id;
+use std::collections::{HashMap, HashSet};
+
+/// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
+const REVIEW: u64 = 60_000_000_000;
+
+/// Time between two looks at what the codes' domains have used, in nanoseconds.
+const LOOK: u64 = 1_000_000_000;
+
+/// The environment of capsules: codes, from the name in a packet to the slot where it runs.
+pub(super) struct Capsules {
+    pub(super) place: EnvironmentId,
+    /// Its domain, above those of the codes.
+    pub(super) domain: DomainId,
+    pub(super) codes: Codes,
+    pub(super) fetch: Fetch,
+    pub(super) objects: Objects,
+    pub(super) serving: Serving,
+    /// Of each neighbour, or of all that are unknown at a port, the codes that it makes the node look for.
+    pub(super) look_ups: Rates<Ingress>,
+    /// Ports at which somebody takes capsules.
+    pub(super) applications: HashSet<u16>,
+    pub(super) credentials: CredentialCounts,
+    /// Codes that run in the kernel half and are to be prepared here.
+    pub(super) adopted: Vec<Digest>,
+    /// How often the kernel half is asked to let copies leave by other links.
+    pub(super) links_wanted: TokenBucket,
+    pub(super) next_look: u64,
+    pub(super) next_review: u64,
+}
+
+impl Capsules {
+    pub(super) fn new(domain: DomainId, sizes: &Sizes, seed: u64) -> Capsules {
+        Capsules {
+            place: EnvironmentId::default(),
+            domain,
+            codes: Codes::new(sizes.codes),
+            fetch: Fetch::new(secret(seed, b"nonces")),
+            objects: Objects::new(sizes.object_bytes),
+            serving: Serving::new(sizes.fetch_bytes_per_second),
+            look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
+            applications: HashSet::new(),
+            credentials: CredentialCounts::default(),
+            adopted: Vec::new(),
+            links_wanted: halves::links_wanted(),
+            next_look: LOOK,
+            next_review: REVIEW,
+        }
+    }
+}
+
+impl Capsules {
+    /// Codes by the domains in which they run.
+    pub(super) fn domains_of_codes(&self) -> HashMap<DomainId, &Digest> {
+        let ready = self.codes.iter().filter_map(|(name, code)| match code {
+            Code::Ready(ready) => Some((ready.domain, name)),
+            _ => None,
+        });
+        ready.collect()
+    }
+}
+
+impl Environment for Capsules {
+    fn placed(&mut self, place: EnvironmentId) {
+        self.place = place;
+    }
+
+    fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
+        const TYPES: [OwnType; 2] =
+            [OwnType { kind: type_id::CAPSULE, waits: true }, OwnType { kind: type_id::FETCH, waits: false }];
+        (&TYPES, Some(self.domain))
+    }
+
+    #[inline]
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: u16, frame: Frame, native: Option<&Native>) {
+        if kind == type_id::CAPSULE {
+            self.receive_capsule(cx, turn, frame, native);
+        } else {
+            self.receive_fetch(cx, turn, frame, native);
+        }
+    }
+
+    /// `what`: the index of who sent it among the neighbours.
+    #[inline]
+    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
+        self.run_capsule(cx, turn, frame, what, domain)
+    }
+
+    fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, link: Link) {
+        self.go_on(cx, turn, frame, link);
+    }
+
+    fn next_timer(&self) -> u64 {
+        self.fetch.deadline().unwrap_or(u64::MAX)
+    }
+
+    fn timer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.expire_fetches(cx, turn);
+    }
+
+    fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.want_adopted(cx, turn);
+        self.look_for_hot_code(cx, turn);
+        if turn.now >= self.next_look {
+            self.next_look = turn.now + LOOK;
+            self.look_at_budgets(cx, turn);
+        }
+        if turn.now >= self.next_review {
+            self.next_review = turn.now + REVIEW;
+            self.review_grants(turn);
+        }
+    }
+
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &Gone) -> usize {
+        self.domain_ended(cx, turn, gone.domain)
+    }
+
+    fn status(&self, cx: &Cx, status: &mut Status) {
+        let disowned = cx.control.roles.disowned();
+        let codes = self.codes.iter().map(|(name, code)| cx.code_status(name.to_string(), code, &disowned));
+        status.codes = codes.collect();
+        status.credentials = self.credentials;
+        status.fetch = FetchStatus {
+            codes: self.fetch.len(),
+            queued: self.fetch.queued(),
+            capsules: self.fetch.waiting(),
+            object_bytes: self.objects.bytes(),
+        };
+        status.applications = self.applications.iter().copied().collect();
+        status.applications.sort_unstable();
+    }
+}

@@ -1,0 +1,182 @@
+//! Whoever runs packets of domains, and the table of them.
+//!
+//! ```text
+//! receive ─▶ classify ─▶ type of ANEP ─▶ row of the table ─▶ Environment::packet ─▶ (waits) ─▶ Environment::run
+//! ```
+//!
+//! A new environment is one file with an [`Environment`] in it, and one call of [`Environments::add`]. Capsules, PLAN, the hosts of environments behind
+//! the NodeOS interface, and revocations are rows like any other; `tests` below has one more. Calls do not nest: what an environment ends, or has others told
+//! of, is left in [`Cx`] and done by [`Environments::settle`] when the call has returned.
+
+use super::ending::Gone;
+use super::output::Turn;
+use super::paths::Work;
+use super::status::Status;
+use super::{Cx, Node};
+use crate::classify::Native;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
+use crate::frame::{Frame, Link};
+use crate::nodeos::interface::Upcall;
+use core::any::Any;
+
+/// The place of an environment in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EnvironmentId(pub u8);
+
+/// A type of ANEP that is an environment's own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnType {
+    pub kind: u16,
+    /// Whether its packets wait for their domain's turn, and are paid for then; else they are done, and paid for, when they come.
+    pub waits: bool,
+}
+
+/// An execution environment, as the node calls it.
+pub(super) trait Environment: Any + Send {
+    /// Its place in the table: what names it in packets that wait.
+    fn placed(&mut self, place: EnvironmentId) {
+        let _ = place;
+    }
+
+    /// The types of ANEP that are its own, and the domain that has their channels.
+    fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
+        (&[], None)
+    }
+
+    /// A packet of one of its types has come in: its payload begins the frame.
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: u16, frame: Frame, native: Option<&Native>) {
+        let _ = (kind, native);
+        cx.drop(turn, frame, Reason::UnknownType);
+    }
+
+    /// A packet that waited has its turn; says how many steps its domain took for it.
+    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
+        let _ = what;
+        cx.drop_in(turn, frame, Reason::PathEnded, domain);
+        0
+    }
+
+    /// A frame has come up from the kernel half, which has run its code.
+    fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, link: Link) {
+        let _ = link;
+        cx.drop(turn, frame, Reason::Malformed);
+    }
+
+    /// Something has happened to one of its domains, other than a packet.
+    fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
+        let _ = (cx, turn, domain, upcall);
+    }
+
+    /// When [`Environment::timer`] has something to do.
+    fn next_timer(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Does what is due.
+    fn timer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let _ = (cx, turn);
+    }
+
+    /// A tenth of a second is over.
+    fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let _ = (cx, turn);
+    }
+
+    /// A domain of somebody's is no more. Says how much code went out of service.
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &Gone) -> usize {
+        let _ = (cx, turn, gone);
+        0
+    }
+
+    /// What it counts.
+    fn status(&self, cx: &Cx, status: &mut Status) {
+        let _ = (cx, status);
+    }
+}
+
+/// A type of ANEP, and whose it is.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    pub own: OwnType,
+    pub environment: EnvironmentId,
+}
+
+/// The environments of a node.
+#[derive(Default)]
+pub(super) struct Environments {
+    list: Vec<Box<dyn Environment>>,
+    types: Vec<Row>,
+}
+
+impl Environments {
+    /// One more, with the channels of its types.
+    pub(super) fn add(&mut self, cx: &mut Cx, mut environment: impl Environment) -> EnvironmentId {
+        let id = EnvironmentId(self.list.len() as u8);
+        environment.placed(id);
+        let (types, domain) = environment.types();
+        for own in types {
+            self.types.push(Row { own: *own, environment: id });
+            if let Some(domain) = domain {
+                cx.own_channels(domain, own.kind);
+            }
+        }
+        self.list.push(Box::new(environment));
+        id
+    }
+
+    /// Whose a type of ANEP is.
+    #[inline]
+    pub(super) fn row(&self, kind: u16) -> Option<Row> {
+        self.types.iter().find(|row| row.own.kind == kind).copied()
+    }
+
+    #[inline]
+    pub(super) fn at(&mut self, id: EnvironmentId) -> Option<&mut dyn Environment> {
+        Some(&mut **self.list.get_mut(usize::from(id.0))?)
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &dyn Environment> {
+        self.list.iter().map(|environment| &**environment)
+    }
+
+    /// The same, to call them.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Environment>> {
+        self.list.iter_mut()
+    }
+
+    /// The one of this type.
+    #[inline]
+    pub(super) fn get<E: Environment>(&self) -> Option<&E> {
+        self.list.iter().find_map(|environment| (&**environment as &dyn Any).downcast_ref())
+    }
+
+    /// The same, to call it.
+    #[inline]
+    pub(super) fn get_mut<E: Environment>(&mut self) -> Option<&mut E> {
+        self.list.iter_mut().find_map(|environment| (&mut **environment as &mut dyn Any).downcast_mut())
+    }
+
+    /// A packet that waited has its turn.
+    #[inline]
+    pub(super) fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, work: Work, frame: Frame) -> u64 {
+        match self.at(work.environment) {
+            Some(environment) => environment.run(cx, turn, domain, work.what, frame),
+            None => {
+                cx.drop_in(turn, frame, Reason::PathEnded, domain);
+                0
+            }
+        }
+    }
+}
+
+impl Node {
+    /// What a driver wants of the environment of a type; nothing if there is none.
+    pub(super) fn ask<E: Environment, R>(&mut self, work: impl FnOnce(&mut E, &mut Cx) -> R) -> Option<R> {
+        Some(work(self.environments.get_mut()?, &mut self.cx))
+    }
+}
+
+#[cfg(test)]
+mod tests;
