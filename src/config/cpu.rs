@@ -1,6 +1,6 @@
 //! What the node gets of a CPU: `[cpu]` of the configuration. It is carried out in `manage/cpu.rs`.
 
-use crate::schedule::Policy;
+use crate::schedule::{Policy, WEIGHT_MAX};
 use serde::Deserialize;
 
 /// `[cpu]` of the configuration.
@@ -17,11 +17,23 @@ pub struct CpuFile {
     pub priority: u8,
     /// The CPUs it may run on; none: any.
     pub affinity: Vec<usize>,
+    /// What all capsules together have of it beside other environments, and all PLAN packets: by weight, as `weight` of a role.
+    pub capsules_weight: u32,
+    /// The same of PLAN.
+    pub plan_weight: u32,
 }
 
 impl Default for CpuFile {
     fn default() -> CpuFile {
-        CpuFile { scheduler: None, share: 1.0, realtime: false, priority: 10, affinity: Vec::new() }
+        CpuFile {
+            scheduler: None,
+            share: 1.0,
+            realtime: false,
+            priority: 10,
+            affinity: Vec::new(),
+            capsules_weight: 100,
+            plan_weight: 100,
+        }
     }
 }
 
@@ -33,6 +45,11 @@ impl CpuFile {
         }
         if !(1..=99).contains(&self.priority) {
             return Err(format!("[cpu] priority = {}: from 1 to 99", self.priority));
+        }
+        for (name, weight) in [("capsules_weight", self.capsules_weight), ("plan_weight", self.plan_weight)] {
+            if !(1..=WEIGHT_MAX).contains(&weight) {
+                return Err(format!("[cpu] {name} = {weight}: from 1 to {WEIGHT_MAX}"));
+            }
         }
         Ok(())
     }
@@ -47,6 +64,14 @@ mod tests {
         assert!(CpuFile::default().check().is_ok());
         for share in [0.0, -1.0, 1.1, f64::NAN] {
             assert!(CpuFile { share, ..CpuFile::default() }.check().unwrap_err().contains("share"));
+        }
+        for weight in [0, WEIGHT_MAX + 1] {
+            let (capsules, plan) = (
+                CpuFile { capsules_weight: weight, ..CpuFile::default() },
+                CpuFile { plan_weight: weight, ..CpuFile::default() },
+            );
+            assert!(capsules.check().unwrap_err().contains("capsules_weight"));
+            assert!(plan.check().unwrap_err().contains("plan_weight"));
         }
         for priority in [0, 100] {
             assert!(CpuFile { priority, ..CpuFile::default() }.check().unwrap_err().contains("priority"));

@@ -80,6 +80,11 @@ impl Cpu {
         self.report.file.scheduler.unwrap_or_default()
     }
 
+    /// What capsules and PLAN have of it beside other environments, by weight.
+    pub fn weights(&self) -> (u32, u32) {
+        (self.report.file.capsules_weight, self.report.file.plan_weight)
+    }
+
     /// Makes the calling thread the worker's.
     pub fn begin(&mut self, now: u64) -> io::Result<()> {
         let file = &self.report.file;

@@ -158,6 +158,8 @@ impl Worker {
         node.set_entry(entry);
         node.set_clock(Box::new(thread_clock(clock)));
         node.speak_plan(plan);
+        let (capsules, plan) = cpu.weights();
+        node.set_weights(capsules, plan);
         let mut driver = Driver::new(node);
         driver.out.pool = pool;
         Ok(Worker {

@@ -247,6 +247,16 @@ impl Node {
         }
     }
 
+    /// What all capsules have of the CPU beside other environments, and all PLAN packets, by weight: before anything of theirs has waited.
+    pub fn set_weights(&mut self, capsules: u32, plan: u32) {
+        let own = [self.ask(|environment: &mut Capsules, _| environment.domain), self.plan_domain()];
+        for (domain, weight) in own.into_iter().zip([capsules, plan]) {
+            if let Some(domain) = domain.and_then(|domain| self.cx.core.domains.of(domain)) {
+                domain.grants.weight = weight;
+            }
+        }
+    }
+
     /// How the CPU is divided.
     pub fn scheduler(&self) -> Policy {
         self.cx.order.paths.scheduler.as_ref().map_or(Policy::Fifo, PathScheduler::policy)
@@ -387,9 +397,26 @@ impl Cx {
         if queue.domain != domain {
             (queue.domain, queue.came) = (domain, 0);
         }
-        if let Some(scheduler) = &mut self.order.paths.scheduler {
-            scheduler.enter(flow, share, now);
+        let above = self.divides(domain);
+        if let Some(above) = above.filter(|above| !self.has_path(*above)) {
+            self.enter_path(above, now);
         }
+        if let Some(scheduler) = &mut self.order.paths.scheduler {
+            scheduler.enter_below(flow, above.map(DomainId::index), share, now);
+        }
+    }
+
+    /// Whether a domain has entered: it has a queue, and a place in the order.
+    fn has_path(&self, domain: DomainId) -> bool {
+        let paths = &self.order.paths;
+        let known = paths.scheduler.as_ref().is_none_or(|scheduler| scheduler.knows(domain.index()));
+        known && paths.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain)
+    }
+
+    /// The domain whose share of the CPU this one divides with others; none for environments: the node's own, and those below the management's domain.
+    fn divides(&self, domain: DomainId) -> Option<DomainId> {
+        let above = self.core.domains.by_id(domain)?.parent()?;
+        (above != self.core.domains.root() && above != self.control.management).then_some(above)
     }
 }
 

@@ -309,6 +309,11 @@ impl Node {
         }
     }
 
+    /// The domain of the environment, above those of its principals.
+    pub(super) fn plan_domain(&self) -> Option<DomainId> {
+        self.environments.get().map(|speaker: &Speaker| speaker.top)
+    }
+
     /// A call into the environment.
     fn with_plan<R>(&mut self, turn: &mut Turn<'_>, work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R) -> Option<R> {
         let result = self.ask(|speaker: &mut Speaker, cx| speaker.call(cx, turn, work));

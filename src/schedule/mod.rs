@@ -13,7 +13,7 @@
 //! | `edf` | the earliest deadline (Liu and Layland 1973), one packet after the other (Jeffay et al. 1991); flows without deadlines have what is left, as `wfq` |
 //! | `bert` | shares as in `wfq`; important flows with deadlines steal turns, by `edf`, from flows that are not important |
 //!
-//! **Shares.** A flow has a virtual time, which its costs move on the slower the larger its weight; the least one runs. A flow that wakes
+//! **Shares.** Flows below another one divide what that has (`tree`). A flow has a virtual time, which its costs move on the slower the larger its weight; the least one runs. A flow that wakes
 //! starts at the virtual time of who runs, so being idle gains nothing.
 //!
 //! **Deadlines.** A flow with a deadline of *d* may have one packet run in each *d*, and that at the latest *d* after it came: the deadline of a
@@ -34,11 +34,13 @@ mod policy;
 pub mod share;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use crate::sys::cache;
 use buckets::{BUCKETS_MAX, Buckets, Link, Linked};
 use calendar::{Calendar, Keyed};
 pub use policy::{Policy, Share};
+use tree::Tree;
 
 /// Flows of a scheduler.
 pub const FLOWS_MAX: usize = u16::MAX as usize;
@@ -97,8 +99,6 @@ struct Flow {
     priority: u8,
     /// It has deadlines, and so a [`Due`].
     timed: bool,
-    /// 2³² over the weight.
-    inverse: u32,
     /// Virtual time.
     tag: u64,
     /// What the calendar sorts by: the virtual time or the deadline.
@@ -144,7 +144,6 @@ const ABSENT: Flow = Flow {
     weight: 0,
     priority: 0,
     timed: false,
-    inverse: 0,
     tag: 0,
     key: 0,
 };
@@ -172,6 +171,8 @@ pub struct PathScheduler {
     pressed: usize,
     epoch: u64,
     waiting: usize,
+    /// Who divides whose share.
+    tree: Tree,
 }
 
 impl PathScheduler {
@@ -194,6 +195,7 @@ impl PathScheduler {
             pressed: 0,
             epoch: 0,
             waiting: 0,
+            tree: Tree::default(),
         }
     }
 
@@ -228,6 +230,11 @@ impl PathScheduler {
 
     /// Adds a flow without work, or changes the share of one. False if there is no place for it.
     pub fn enter(&mut self, flow: usize, share: Share, now: u64) -> bool {
+        self.enter_below(flow, None, share, now)
+    }
+
+    /// The same of a flow that has its share of what another one has, which is there already.
+    pub fn enter_below(&mut self, flow: usize, above: Option<usize>, share: Share, now: u64) -> bool {
         if flow >= FLOWS_MAX {
             return false;
         }
@@ -250,9 +257,8 @@ impl PathScheduler {
         self.pressed += usize::from(working && every > 0);
         self.dues[flow].every = every;
         let weight = share.weight.clamp(1, WEIGHT_MAX) as u16;
-        let inverse = u32::MAX / u32::from(weight);
-        self.flows[flow] =
-            Flow { priority: share.priority, timed: every > 0, weight, inverse, state, ..self.flows[flow] };
+        self.flows[flow] = Flow { priority: share.priority, timed: every > 0, weight, state, ..self.flows[flow] };
+        self.tree.enter(flow, above, weight, self.fair_now);
         // Whether it may be robbed or not, it begins where the others are.
         self.flows[flow].tag = self.now_of(flow);
         if working {
@@ -278,6 +284,7 @@ impl PathScheduler {
         }
         self.flows[flow] = ABSENT;
         self.dues[flow] = Due::default();
+        self.tree.leave(flow);
     }
 
     /// A flow has work, perhaps more of it.
@@ -286,7 +293,9 @@ impl PathScheduler {
         let Some(known) = self.flows.get_mut(flow) else { return };
         match known.state {
             State::Idle => {
-                let start = self.now_of(flow);
+                let start = self.tree.wake(flow, self.fair_now);
+                // There are two virtual times then: a flow starts at its own, whatever those above it have had.
+                let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
                 let known = &mut self.flows[flow];
                 known.tag = later_of(start, known.tag);
                 self.pressed += usize::from(known.timed);
@@ -372,7 +381,7 @@ impl PathScheduler {
         };
         let cost = cost.clamp(1, COST_MAX);
         match core::mem::replace(&mut ran.turn, Turn::Own) {
-            Turn::Own => ran.tag = ran.tag.wrapping_add(virtual_cost(cost, ran.inverse)),
+            Turn::Own => ran.tag = ran.tag.wrapping_add(self.tree.charge(flow, cost)),
             // All who wait and may be robbed pay by weight.
             Turn::Stolen => self.stolen = self.stolen.wrapping_add((cost << FRACTION) / self.fair_weight.max(1)),
             Turn::Nobodys => {}
@@ -386,6 +395,7 @@ impl PathScheduler {
             self.put(flow, now);
         } else {
             self.flows[flow].state = State::Idle;
+            self.tree.rest(flow);
             self.rest(flow);
         }
     }

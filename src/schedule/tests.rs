@@ -16,6 +16,8 @@ enum Arrivals {
     Each { every: u64, first: u64 },
     /// Always one more, between two times.
     Between(u64, u64),
+    /// None: it is there for those below it.
+    Never,
 }
 
 /// A flow of a trial.
@@ -25,10 +27,12 @@ struct Load {
     arrivals: Arrivals,
     /// Costs of its packets, in turns.
     costs: Vec<u64>,
+    /// The flow whose share it divides.
+    above: Option<usize>,
 }
 
 fn load(share: Share, arrivals: Arrivals, costs: &[u64]) -> Load {
-    Load { share, arrivals, costs: costs.to_vec() }
+    Load { share, arrivals, costs: costs.to_vec(), above: None }
 }
 
 fn weight(weight: u32) -> Share {
@@ -62,10 +66,11 @@ fn run(policy: Policy, loads: &[Load], length: u64) -> Vec<Outcome> {
             Arrivals::Always => 0,
             Arrivals::Each { first, .. } => first,
             Arrivals::Between(from, _) => from,
+            Arrivals::Never => u64::MAX,
         })
         .collect();
     for (flow, load) in loads.iter().enumerate() {
-        assert!(scheduler.enter(flow, load.share, 0));
+        assert!(scheduler.enter_below(flow, load.above, load.share, 0));
     }
     let mut now = 0;
     while now < length {
@@ -100,7 +105,7 @@ fn arrive(scheduler: &mut PathScheduler, loads: &[Load], queues: &mut [VecDeque<
                 Arrivals::Always if queues[flow].is_empty() => (now, 0),
                 Arrivals::Between(_, until) if now >= until => (now, u64::MAX),
                 Arrivals::Between(from, _) if queues[flow].is_empty() => (now, from),
-                Arrivals::Always | Arrivals::Between(..) => break,
+                Arrivals::Always | Arrivals::Between(..) | Arrivals::Never => break,
             };
             coming[flow] = next;
             if next != u64::MAX {
@@ -387,3 +392,5 @@ proptest! {
         prop_assert!(work.iter().all(|count| count.unwrap_or(0) == 0));
     }
 }
+
+mod trees;

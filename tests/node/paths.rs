@@ -7,7 +7,7 @@ use anode::frame::{Frame, Link, PortId};
 use anode::node::hosts::InProcess;
 use anode::node::paths::{QUEUE_MAX, WAITING_MAX};
 use anode::node::{Node, NodeConfig, Sizes};
-use anode::nodeos::interface::{ChanSpec, DomainId, Error, EventId, InChanId, NetSpec, NodeOs, Upcall};
+use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, EventId, InChanId, NetSpec, NodeOs, Upcall};
 use anode::schedule::Policy;
 use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::Role;
@@ -169,6 +169,41 @@ fn domains_get_the_cpu_by_the_weight_of_their_roles() {
     assert!((three / one / 3.0 - 1.0).abs() < 0.02, "{three} {one}");
     while bed.run(cost).is_some() {}
     assert_eq!((bed.driver.node.drops().total(), bed.driver.node.has_work()), (0, false));
+}
+
+#[test]
+fn sub_domains_divide_what_their_environment_has() {
+    let mut bed = Bed::new(Policy::Edf);
+    let many = bed.domain(Grants { domains: 64, memory_bytes: 1 << 24, ..grants(100) });
+    let one = bed.domain(grants(400));
+    bed.channel(one, 5000, 1000);
+    let below: Vec<_> = (0..30)
+        .map(|at| {
+            let spec = DomainSpec { title: format!("sub {at}"), ..DomainSpec::default() };
+            let below = bed.with(many, |os| os.domain_create(many, &spec)).unwrap();
+            bed.channel(below, 6000 + at, 100);
+            below
+        })
+        .collect();
+    let feed = |bed: &mut Bed, times| {
+        for _ in 0..times {
+            bed.feed(5000);
+            (0..30).for_each(|at| bed.feed(6000 + at));
+        }
+    };
+    feed(&mut bed, 1);
+    // What enters anew is below whom it was before.
+    bed.driver.node.set_scheduler(Policy::Wfq, bed.now);
+    feed(&mut bed, 30);
+    (0..600).for_each(|_| bed.feed(5000));
+    for _ in 0..750 {
+        bed.run(|_| 5_000).unwrap();
+    }
+    let cpu = |bed: &Bed, domain| bed.driver.node.usage(domain).unwrap().cpu_ns as f64;
+    let alone = cpu(&bed, one);
+    let together: f64 = below.iter().map(|domain| cpu(&bed, *domain)).sum();
+    let share = together / (together + alone);
+    assert!((share - 0.2).abs() < 0.02, "{share}: a fifth, however many there are");
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! Shares of shares: what is below a flow divides what that flow has.
+//!
+//! ```text
+//! capsules (100) ─┬─ code a (100)      a environment of weight 100 beside one of weight 400 has a fifth of the CPU,
+//!                 └─ code b (300)      whether it has two flows or thirty: a has a quarter of that fifth, b three.
+//! camera   (400)
+//! ```
+//!
+//! A flow's virtual time moves by what its packet costs over its *effective* weight: its weight among those of its siblings that have work, times the same of
+//! each flow above it. Each flow above has a virtual time of its own too, that of all its packets together. Nobody starts before that of those above: so
+//! flows that wake in turns have no more than flows that always have work (the shape of Goyal, Guo and Vin's hierarchy, kept in one queue). The price of
+//! one queue: a packet is paid by the siblings that are there when it has run. If these go at once, its flow waits for that once, though nobody divides its share any more;
+//! and flows that wake at the same time run one packet each, which those above pay back.
+
+use super::{later_of, virtual_cost};
+
+/// Levels of a tree: what is deeper counts as if it were at the last one.
+pub(super) const LEVELS: usize = 18;
+
+/// No flow.
+const NONE: u16 = u16::MAX;
+
+/// A flow among those below the same one.
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    above: u16,
+    weight: u16,
+    /// 2³² over the weight.
+    inverse: u32,
+    /// Weights of those below that have work, and its own if it has some itself.
+    active: u32,
+    /// Whether it has work itself.
+    works: bool,
+    /// Virtual time of all its packets and those below.
+    tag: u64,
+}
+
+const ABSENT: Branch = Branch { above: NONE, weight: 0, inverse: 0, active: 0, works: false, tag: 0 };
+
+/// The flows of a scheduler.
+#[derive(Debug, Default)]
+pub(super) struct Tree(Vec<Branch>);
+
+impl Tree {
+    /// Adds a flow below another one, or changes its weight or its place; `now`: the virtual time.
+    #[cold]
+    pub(super) fn enter(&mut self, flow: usize, above: Option<usize>, weight: u16, now: u64) {
+        if self.0.len() <= flow {
+            self.0.resize(flow + 1, ABSENT);
+        }
+        let above = above.filter(|above| *above != flow && self.0.get(*above).is_some_and(|it| it.weight > 0));
+        let before = self.0[flow];
+        if before.active > 0 {
+            self.lighten(before.above, before.weight);
+        }
+        let branch = &mut self.0[flow];
+        (branch.weight, branch.inverse) = (weight.max(1), u32::MAX / u32::from(weight.max(1)));
+        branch.above = above.map_or(NONE, |above| above as u16);
+        if before.works {
+            branch.active = branch.active - u32::from(before.weight) + u32::from(branch.weight);
+        }
+        if before.weight == 0 {
+            branch.tag = now;
+        }
+        if branch.active > 0 {
+            let (above, weight) = (branch.above, branch.weight);
+            self.burden(above, weight, now);
+        }
+    }
+
+    /// A flow is no more.
+    pub(super) fn leave(&mut self, flow: usize) {
+        let Some(branch) = self.0.get_mut(flow) else { return };
+        let before = core::mem::replace(branch, ABSENT);
+        if before.active > 0 {
+            self.lighten(before.above, before.weight);
+        }
+    }
+
+    /// A flow has work; `now`: the virtual time. Says where it starts at the earliest.
+    #[inline]
+    pub(super) fn wake(&mut self, flow: usize, now: u64) -> u64 {
+        if let Some(branch) = self.0.get_mut(flow).filter(|branch| !branch.works) {
+            branch.works = true;
+            let weight = branch.weight;
+            self.burden(flow as u16, weight, now);
+        }
+        let (mut start, mut at) = (now, flow);
+        for _ in 0..LEVELS {
+            let Some(branch) = self.0.get(at) else { break };
+            start = later_of(branch.tag, start);
+            at = usize::from(branch.above);
+        }
+        start
+    }
+
+    /// A flow has no more work.
+    #[inline]
+    pub(super) fn rest(&mut self, flow: usize) {
+        if let Some(branch) = self.0.get_mut(flow).filter(|branch| branch.works) {
+            branch.works = false;
+            let weight = branch.weight;
+            self.lighten(flow as u16, weight);
+        }
+    }
+
+    /// A flow has had so much: how far that moves its virtual time, as it moves those above.
+    #[inline]
+    pub(super) fn charge(&mut self, flow: usize, cost: u64) -> u64 {
+        let mut way = [NONE; LEVELS];
+        let (mut at, mut length) = (flow, 0);
+        while let Some(branch) = self.0.get(at)
+            && let Some(place) = way.get_mut(length)
+        {
+            *place = at as u16;
+            (at, length) = (usize::from(branch.above), length + 1);
+        }
+        // From the top: each has its part of what the one above has.
+        let (mut moved, mut parts) = (0, None);
+        for at in way[..length].iter().rev() {
+            let Some(branch) = self.0.get_mut(usize::from(*at)) else { break };
+            moved = match parts {
+                None => virtual_cost(cost, branch.inverse),
+                Some(parts) => part(moved, parts, branch.inverse),
+            };
+            branch.tag = branch.tag.wrapping_add(moved);
+            parts = Some(branch.active);
+        }
+        match self.0.get(flow) {
+            Some(branch) if branch.active > u32::from(branch.weight) => part(moved, branch.active, branch.inverse),
+            _ => moved,
+        }
+    }
+
+    /// Whether what is active above is what has work below.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        for (at, branch) in self.0.iter().enumerate() {
+            let below = self.0.iter().filter(|other| usize::from(other.above) == at && other.active > 0);
+            let own = if branch.works { u32::from(branch.weight) } else { 0 };
+            let sum = below.map(|other| u32::from(other.weight)).sum::<u32>() + own;
+            assert_eq!(branch.active, sum, "at {at}: {:?}", self.0);
+        }
+    }
+
+    /// Somebody of this weight below a flow, or it itself, has work from now on.
+    #[inline]
+    fn burden(&mut self, at: u16, weight: u16, now: u64) {
+        let (mut at, mut weight) = (at, u32::from(weight));
+        for _ in 0..LEVELS {
+            let Some(branch) = self.0.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else { return };
+            let before = branch.active;
+            branch.active = before.saturating_add(weight);
+            if before > 0 {
+                return;
+            }
+            branch.tag = later_of(branch.tag, now);
+            (at, weight) = (branch.above, branch.weight.into());
+        }
+    }
+
+    /// The same has none any more.
+    #[inline]
+    fn lighten(&mut self, at: u16, weight: u16) {
+        let (mut at, mut weight) = (at, u32::from(weight));
+        for _ in 0..LEVELS {
+            let Some(branch) = self.0.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else { return };
+            branch.active = branch.active.saturating_sub(weight);
+            if branch.active > 0 {
+                return;
+            }
+            (at, weight) = (branch.above, branch.weight.into());
+        }
+    }
+}
+
+/// How far a flow's time moves whose weight is one of `parts`, where the time of what is above it has moved by `moved`.
+#[inline]
+fn part(moved: u64, parts: u32, inverse: u32) -> u64 {
+    ((u128::from(moved) * u128::from(parts) * u128::from(inverse)) >> 32) as u64
+}
