@@ -65,6 +65,7 @@ SHARED(shapes);
 SHARED(spent);
 SHARED(stack_pattern);
 SHARED(stack_shapes);
+SHARED(state_call);
 SHARED(tuple);
 
 enum numbers {
@@ -88,6 +89,10 @@ enum numbers {
     NUMBER(STATIONS),
     NUMBER(WAYS),
     NUMBER(VALUE),
+    NUMBER(STATE_PUT),
+    NUMBER(STATE_ADD),
+    NUMBER(STATE_MAX),
+    NUMBER(STATE_EXCHANGE),
     NUMBER(WINDOW_OCTETS),
     /* Links in the name of a set of them. */
     NUMBER(LINKS),

@@ -164,6 +164,21 @@ struct set {
     struct entry ways[WAYS];
 };
 
+/* What is done with the value of a key in one step: it is replaced; something is added to its first word; that is raised to a number if it
+ * is lower; it is replaced if its first word is what was expected. Nothing kept counts as zeroes. */
+enum { STATE_PUT, STATE_ADD, STATE_MAX, STATE_EXCHANGE };
+/* The question of the user half (state.bpf.c). */
+struct state_call {
+    u64 key;
+    /* On the node's clock; until when it is kept then, 0: not at all. */
+    u64 now, until;
+    /* What is added, the least, what is expected; afterwards the first word of what is kept. */
+    u64 number;
+    /* What is put, or put in its place. */
+    u64 value[VALUE];
+    u32 change, sets;
+};
+
 /* Map `usage`, a part for each CPU, by slot: one cache line each. */
 struct usage {
     u64 packets, bytes;

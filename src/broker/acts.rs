@@ -5,7 +5,7 @@ use super::client::Done;
 use super::given::{Given, Kind, Place};
 use super::here::{Home, carry_out, these};
 use super::message::{Door, Request};
-use crate::kernel::{Pins, Setting, Settings, pins};
+use crate::kernel::{Pins, Setting, Settings, own, pins};
 use crate::sys::bpf;
 use crate::sys::privileges::Identity;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -66,7 +66,10 @@ impl Acts {
         match request {
             Request::Program { name } => {
                 let done = here()?;
-                self.remember(name, &done)?;
+                // There is one for each code that nobody attaches: it must not push out the others.
+                if own::has_place(name) {
+                    self.remember(name, &done)?;
+                }
                 Ok(done)
             }
             Request::Attach { place, .. } => {

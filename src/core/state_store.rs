@@ -73,18 +73,66 @@ pub struct StateStore {
     groups: HashMap<u64, Group, foldhash::fast::FixedState>,
 }
 
+/// What is done with the value of a key, in one step: nobody else changes it between what is read and what is kept. Numbers are the
+/// value's first word, little endian. Where nothing is kept it begins as zeroes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// It is replaced.
+    Put(&'a Value),
+    /// So much is added (modulo 2^64).
+    Add(u64),
+    /// It is raised to this, if it is lower.
+    Max(u64),
+    /// It is replaced, if the number is what was expected.
+    Exchange {
+        /// The number.
+        expected: u64,
+        /// What takes its place.
+        value: &'a Value,
+    },
+}
+
+/// Why a change was refused; then nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The quota is used up, or others hold the set.
+    Full,
+    /// The number is not what was expected.
+    Changed,
+}
+
 /// Soft state of one domain that is kept elsewhere, since others use it too.
 pub trait SharedState: Send + Sync + core::fmt::Debug {
     /// The value under `key` if it is still kept at `now`.
     fn value(&self, key: u64, now: u64) -> Option<Value>;
 
-    /// Keeps `value` under `key`; false if that cannot be.
-    fn put(&self, key: u64, value: &Value, keep_ms: u32, now: u64) -> bool;
+    /// As [`StateStore::change`].
+    fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, now: u64) -> Result<u64, Refused>;
 }
 
-/// A put was refused: the quota is used up, or others hold the set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+/// The number in a value.
+pub fn number(value: &Value) -> u64 {
+    let (word, _) = value.split_first_chunk().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*word)
+}
+
+impl Change<'_> {
+    /// What is to be kept in the place of `kept`.
+    fn of(self, mut kept: Value) -> Result<Value, Refused> {
+        let before = number(&kept);
+        let after = match self {
+            Change::Put(value) => return Ok(*value),
+            Change::Exchange { expected, value } if expected == before => return Ok(*value),
+            Change::Exchange { .. } => return Err(Refused::Changed),
+            Change::Add(delta) => before.wrapping_add(delta),
+            Change::Max(least) => before.max(least),
+        };
+        if let Some(word) = kept.first_chunk_mut() {
+            *word = after.to_le_bytes();
+        }
+        Ok(kept)
+    }
+}
 
 impl StateStore {
     /// A store of at least `entries` entries (of 96 octets).
@@ -124,9 +172,26 @@ impl StateStore {
             .map(|entry| &entry.value)
     }
 
-    /// Keeps `value` under `key` for `keep_ms` milliseconds, at most the domain's longest time. Kept for
-    /// no time at all, it is removed.
-    pub fn put(
+    /// Changes what is kept under `key`, and keeps that for `keep_ms` milliseconds, at most the domain's longest time. Kept for
+    /// no time at all, it is removed. Gives the number in what was to be kept.
+    pub fn change(
+        &mut self,
+        domains: &mut Domains,
+        owner: DomainId,
+        key: u64,
+        change: Change<'_>,
+        keep_ms: u32,
+        now: u64,
+    ) -> Result<u64, Refused> {
+        let kept = match change {
+            Change::Put(_) => None,
+            _ => self.value(owner, key, now).copied(),
+        };
+        let value = change.of(kept.unwrap_or([0; VALUE]))?;
+        self.keep(domains, owner, key, &value, keep_ms, now).map(|()| number(&value))
+    }
+
+    fn keep(
         &mut self,
         domains: &mut Domains,
         owner: DomainId,
@@ -134,8 +199,8 @@ impl StateStore {
         value: &Value,
         keep_ms: u32,
         now: u64,
-    ) -> Result<(), Full> {
-        let Some(domain) = domains.of(owner) else { return Err(Full) };
+    ) -> Result<(), Refused> {
+        let Some(domain) = domains.of(owner) else { return Err(Refused::Full) };
         let keep_ms = keep_ms.min(domain.limits.keep_ms_max);
         if keep_ms == 0 {
             self.remove(domains, owner, key);
@@ -145,7 +210,7 @@ impl StateStore {
         let at_quota = domain.counts.state_entries >= domain.limits.state_entries;
         let Some(slot) = self.slot(owner, key, at_quota, now) else {
             domain.counts.state_refused += 1;
-            return Err(Full);
+            return Err(Refused::Full);
         };
         if self.entries[slot].owner != owner.0 {
             if self.entries[slot].expires > now
@@ -334,7 +399,7 @@ mod tests {
     fn entries_are_kept_for_their_time_and_seen_by_their_owner_only() {
         let (mut domains, a, b) = two_domains(10);
         let mut store = StateStore::new(64);
-        store.put(&mut domains, a, 7, &[1; VALUE], 10, 0).unwrap();
+        store.change(&mut domains, a, 7, Change::Put(&[1; VALUE]), 10, 0).unwrap();
         assert_eq!(store.value(a, 7, 9_999_999), Some(&[1; VALUE]));
         assert_eq!(store.value(a, 7, 10_000_000), None);
         assert_eq!(store.value(b, 7, 0), None);
@@ -345,11 +410,13 @@ mod tests {
         let (mut domains, a, _) = two_domains(4);
         let mut store = StateStore::new(1024);
         for key in 0..4 {
-            store.put(&mut domains, a, key, &[0; VALUE], 1000, 0).unwrap();
-            store.put(&mut domains, a, key, &[1; VALUE], 1000, 0).unwrap();
+            store.change(&mut domains, a, key, Change::Put(&[0; VALUE]), 1000, 0).unwrap();
+            store.change(&mut domains, a, key, Change::Put(&[1; VALUE]), 1000, 0).unwrap();
         }
         assert_eq!(domains.of(a).unwrap().counts.state_entries, 4);
-        let refused = (100..200).filter(|&key| store.put(&mut domains, a, key, &[0; VALUE], 1000, 0).is_err()).count();
+        let refused = (100..200)
+            .filter(|&key| store.change(&mut domains, a, key, Change::Put(&[0; VALUE]), 1000, 0).is_err())
+            .count();
         assert!(refused > 0);
         assert!(domains.of(a).unwrap().counts.state_entries <= 4);
         store.sweep(&mut domains, 2_000_000_000, 1024);
@@ -360,11 +427,15 @@ mod tests {
     fn keeping_for_no_time_removes_the_entry_and_no_other() {
         let (mut domains, a, _) = two_domains(2);
         let mut store = StateStore::new(8);
-        store.put(&mut domains, a, 1, &[1; VALUE], 1000, 0).unwrap();
-        store.put(&mut domains, a, 2, &[2; VALUE], 1000, 0).unwrap();
-        assert_eq!(store.put(&mut domains, a, 3, &[3; VALUE], 0, 0), Ok(()), "what is not there is gone already");
+        store.change(&mut domains, a, 1, Change::Put(&[1; VALUE]), 1000, 0).unwrap();
+        store.change(&mut domains, a, 2, Change::Put(&[2; VALUE]), 1000, 0).unwrap();
+        assert_eq!(
+            store.change(&mut domains, a, 3, Change::Put(&[3; VALUE]), 0, 0).map(drop),
+            Ok(()),
+            "what is not there is gone already"
+        );
         assert_eq!((store.value(a, 1, 0), store.value(a, 2, 0)), (Some(&[1; VALUE]), Some(&[2; VALUE])));
-        store.put(&mut domains, a, 1, &[1; VALUE], 0, 0).unwrap();
+        store.change(&mut domains, a, 1, Change::Put(&[1; VALUE]), 0, 0).unwrap();
         assert_eq!((store.value(a, 1, 0), store.value(a, 2, 0)), (None, Some(&[2; VALUE])));
         assert_eq!(domains.of(a).unwrap().counts.state_entries, 1);
     }
@@ -373,9 +444,9 @@ mod tests {
     fn nobody_can_push_out_what_others_hold_within_their_share() {
         let (mut domains, a, b) = two_domains(1000);
         let mut store = StateStore::new(64);
-        store.put(&mut domains, a, 7, &[7; VALUE], 1000, 0).unwrap();
+        store.change(&mut domains, a, 7, Change::Put(&[7; VALUE]), 1000, 0).unwrap();
         for key in 0..10_000 {
-            let _ = store.put(&mut domains, b, key, &[0; VALUE], 100_000, 0);
+            let _ = store.change(&mut domains, b, key, Change::Put(&[0; VALUE]), 100_000, 0);
         }
         assert_eq!(store.value(a, 7, 1), Some(&[7; VALUE]));
     }
@@ -385,9 +456,9 @@ mod tests {
         let (mut domains, a, b) = two_domains(100);
         let mut store = StateStore::new(256);
         for key in 0..50 {
-            let _ = store.put(&mut domains, a, key, &[1; VALUE], 1000, 0);
+            let _ = store.change(&mut domains, a, key, Change::Put(&[1; VALUE]), 1000, 0);
         }
-        store.put(&mut domains, b, 1, &[2; VALUE], 1000, 0).unwrap();
+        store.change(&mut domains, b, 1, Change::Put(&[2; VALUE]), 1000, 0).unwrap();
         store.forget(&mut domains, a);
         assert!((0..50).all(|key| store.value(a, key, 0).is_none()));
         assert_eq!(domains.of(a).unwrap().counts.state_entries, 0);
@@ -425,7 +496,7 @@ mod tests {
             let id = domains.create(domains.root(), Domain::new("d".into(), limits)).unwrap();
             store.join(id, group);
             for key in 0..2000 {
-                let _ = store.put(&mut domains, id, key, &[1; VALUE], 100_000, 0);
+                let _ = store.change(&mut domains, id, key, Change::Put(&[1; VALUE]), 100_000, 0);
             }
             check(store, &domains);
             id
@@ -447,7 +518,7 @@ mod tests {
         for _ in 0..32 {
             let id = domains.create(domains.root(), Domain::new("d".into(), limits)).unwrap();
             for key in 0..1000 {
-                let _ = store.put(&mut domains, id, key, &[1; VALUE], 100_000, 0);
+                let _ = store.change(&mut domains, id, key, Change::Put(&[1; VALUE]), 100_000, 0);
             }
             check(&store, &domains);
             ids.push(id);
@@ -474,7 +545,8 @@ mod tests {
         for step in 0..20_000u64 {
             let mixed = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
             let (owner, keep) = (if mixed & 1 == 0 { a } else { b }, (mixed >> 1 & 7) as u32);
-            let _ = store.put(&mut domains, owner, mixed >> 4 & 63, &[0; VALUE], keep, step * 1_000_000);
+            let _ =
+                store.change(&mut domains, owner, mixed >> 4 & 63, Change::Put(&[0; VALUE]), keep, step * 1_000_000);
             match mixed >> 10 & 63 {
                 0 => store.sweep(&mut domains, step * 1_000_000, 16),
                 1 => store.forget(&mut domains, owner),

@@ -79,6 +79,7 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
         "route" => (Hook::Xdp, routes::ROUTE, false),
         "filter" | "filter_channels" => (Hook::SocketFilter, filters::FILTER, false),
         "guard" | "guard_channels" => (Hook::TcIngress, filters::GUARD, false),
+        "state" => (Hook::Syscall, state::PROGRAM, false),
         "refused" => (Hook::RawTracepoint, redirects::REFUSED, true),
         _ => return None,
     })
@@ -91,6 +92,11 @@ pub fn may_stand(name: &str, place: Place) -> bool {
         Place::Ingress => matches!(name, "guard" | "guard_channels"),
         Place::Refusals => name == "refused",
     }
+}
+
+/// Whether a program of ours may stand anywhere.
+pub fn has_place(name: &str) -> bool {
+    [Place::Driver, Place::Stack, Place::Ingress, Place::Refusals].into_iter().any(|place| may_stand(name, place))
 }
 
 /// Loads a program of ours with maps that are found by their names, or has it loaded.
@@ -152,4 +158,15 @@ pub fn attach_here(program: &Program, interface: u32, place: Place) -> io::Resul
 pub fn shape_of(shape: Shape) -> Option<MapShape> {
     let kind = MapKind::of(shape.kind)?;
     Some(MapShape { kind, key: shape.key as usize, value: shape.value as usize, entries: shape.entries })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_loaded_for_each_code_has_no_place_and_what_is_attached_has() {
+        assert!(["state", "route", "act", "nothing"].into_iter().all(|name| !has_place(name)));
+        assert!(["ingress", "sockets", "guard", "refused"].into_iter().all(has_place));
+    }
 }

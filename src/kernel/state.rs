@@ -1,13 +1,14 @@
 //! Soft state of a code that the kernel half runs: `bpf/state.h` from the user half's side.
 //!
 //! One map for each code, in sets of four entries under a lock. Both halves read and write it, so the code has one
-//! state. A read and the write that follows it are two steps here: a count that both halves raise at the
-//! same instant may miss one.
+//! state. User space can read a set under its lock, but not change one entry of it: what it writes replaces the set, with all
+//! that the kernel half has written since it was read. So a program in the kernel changes the entry (`bpf/state.bpf.c`), in one step under
+//! the lock; it is loaded once for each map, and its run is one system call, which needs no privilege.
 
 use super::own;
-use crate::contract::{WAYS as ENTRIES, entry, set};
-use crate::core::state_store::{SharedState, VALUE, Value};
-use crate::sys::bpf::{Map, MapKind, MapShape};
+use crate::contract::{STATE_ADD, STATE_EXCHANGE, STATE_MAX, STATE_PUT, WAYS as ENTRIES, entry, set, state_call};
+use crate::core::state_store::{Change, Refused, SharedState, VALUE, Value};
+use crate::sys::bpf::{Map, MapKind, MapShape, Program};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -20,13 +21,21 @@ const _: () = assert!(VALUE == entry::VALUE.size() && set::WAYS.size() == WAYS *
 /// What the map is called.
 pub(super) const NAME: &str = "state_map";
 
+pub(super) static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/state.bpf.o"));
+
 /// Sets of the largest: what a role can have of entries fits.
 const SETS_MAX: u32 = 1 << 20;
+
+/// What the program returns: it is done; or the number was another.
+const DONE: u32 = 0;
+const CHANGED: u32 = 0u32.wrapping_sub(7);
 
 /// The soft state of one code.
 #[derive(Debug)]
 pub struct CodeState {
     map: Map,
+    /// What changes it.
+    program: Program,
     sets: u32,
     keep_ms: u32,
 }
@@ -34,15 +43,21 @@ pub struct CodeState {
 impl CodeState {
     /// State of at least `entries` entries, kept for at most `keep_ms`.
     pub fn create(entries: u32, keep_ms: u32) -> io::Result<CodeState> {
-        let sets = sets_for(entries);
-        let map = own::map(NAME, shape(sets))?;
-        Ok(CodeState { map, sets, keep_ms })
+        CodeState::of(own::map(NAME, shape(sets_for(entries)))?, entries, keep_ms)
     }
 
     /// State that is there already, if it is of this size.
     pub fn adopt(map: OwnedFd, entries: u32, keep_ms: u32) -> io::Result<CodeState> {
-        let sets = sets_for(entries);
-        Ok(CodeState { map: Map::adopt(map, shape(sets))?.locked(), sets, keep_ms })
+        CodeState::of(Map::adopt(map, shape(sets_for(entries)))?.locked(), entries, keep_ms)
+    }
+
+    fn of(map: Map, entries: u32, keep_ms: u32) -> io::Result<CodeState> {
+        let find = |name: &str| match name {
+            NAME => Ok(map.as_fd()),
+            _ => Err(io::Error::other(format!("no map {name}"))),
+        };
+        let program = own::load("state", find)?;
+        Ok(CodeState { map, program, sets: sets_for(entries), keep_ms })
     }
 
     /// How many sets it has.
@@ -116,28 +131,29 @@ impl SharedState for CodeState {
         found.map(|entry| entry::VALUE.of(entry))
     }
 
-    fn put(&self, key: u64, value: &Value, keep_ms: u32, now: u64) -> bool {
-        let end = match keep_ms.min(self.keep_ms) {
+    fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, now: u64) -> Result<u64, Refused> {
+        let (kind, number, value) = match change {
+            Change::Put(value) => (STATE_PUT, 0, Some(value)),
+            Change::Add(delta) => (STATE_ADD, delta, None),
+            Change::Max(least) => (STATE_MAX, least, None),
+            Change::Exchange { expected, value } => (STATE_EXCHANGE, expected, Some(value)),
+        };
+        let until = match keep_ms.min(self.keep_ms) {
             0 => 0,
             keep => now + u64::from(keep) * 1_000_000,
         };
-        let (place, mut set) = (self.set_of(key), [0; set::SIZE]);
-        if self.map.get(&place, &mut set).is_err() {
-            return false;
+        let mut call = [0; state_call::SIZE];
+        state_call::KEY.put(&mut call, key.to_ne_bytes());
+        state_call::NOW.put(&mut call, now.to_ne_bytes());
+        state_call::UNTIL.put(&mut call, until.to_ne_bytes());
+        state_call::NUMBER.put(&mut call, number.to_ne_bytes());
+        state_call::VALUE.put(&mut call, value.copied().unwrap_or([0; VALUE]));
+        state_call::CHANGE.put(&mut call, kind.to_ne_bytes());
+        state_call::SETS.put(&mut call, self.sets.to_ne_bytes());
+        match self.program.run_with(&mut call) {
+            Ok(DONE) => Ok(u64::from_ne_bytes(state_call::NUMBER.of(&call))),
+            Ok(CHANGED) => Err(Refused::Changed),
+            _ => Err(Refused::Full),
         }
-        let own = entries(&set).position(|entry| key_of(entry) == key && until(entry) > 0);
-        let free = || entries(&set).position(|entry| until(entry) <= now);
-        let at = match own {
-            Some(at) => at,
-            // What is to be taken away is not there.
-            None if end == 0 => return true,
-            None => free().unwrap_or((now >> 10) as usize % WAYS),
-        };
-        if let Some(entry) = set[set::WAYS.range()].as_chunks_mut::<{ entry::SIZE }>().0.get_mut(at) {
-            entry::KEY.put(entry, key.to_ne_bytes());
-            entry::UNTIL.put(entry, end.to_ne_bytes());
-            entry::VALUE.put(entry, *value);
-        }
-        self.map.set(&place, &set).is_ok()
     }
 }

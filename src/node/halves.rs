@@ -19,6 +19,7 @@ use crate::core::log::Line;
 use crate::core::reason::Reason;
 use crate::core::record::Written;
 use crate::core::share::OtherHalf;
+use crate::core::state_store::Change;
 use crate::frame::{Frame, Link, PortId};
 use crate::topology::Neighbour;
 use crate::wire::ethernet::ethertype;
@@ -297,7 +298,8 @@ impl Capsules {
                 tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
                 let (core, now) = (&mut cx.core, turn.now);
                 core.state.hand_over(&mut core.domains, ready.domain, now, |key, value, keep_ms| {
-                    shared.state.put(key, value, keep_ms, now);
+                    // What finds no place there vanishes early, as soft state may.
+                    let _ = shared.state.change(key, Change::Put(value), keep_ms, now);
                 });
                 if let Some(domain) = core.domains.of(ready.domain) {
                     domain.shared = Some(shared.state.clone());

@@ -22,4 +22,7 @@ mod place;
 #[path = "../../fuzz/src/programs.rs"]
 mod programs;
 mod random;
+#[path = "../vectors/state.rs"]
+mod rules;
 mod sample;
+mod state;

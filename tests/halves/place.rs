@@ -22,8 +22,8 @@ use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, ipv4, udp};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use user::{Hosts, User, Went};
 
 pub const OWN_LEFT: Addr = Addr::v4([10, 0, 1, 254]);
@@ -283,6 +283,23 @@ impl Place {
         };
         let (made, late) = self.namespace.enter(run).unwrap();
         (Came::of(bytes, made), late)
+    }
+
+    /// Both halves at once, each on a thread: the kernel half takes these frames so many times, in turn, while the user half that is
+    /// told of it does `work`.
+    pub fn at_once(&mut self, frames: &[Vec<u8>], rounds: usize, work: impl FnOnce(&mut User)) {
+        let Place { half, namespace, interfaces, above, .. } = self;
+        let begin = Barrier::new(2);
+        let run = || {
+            begin.wait();
+            (0..rounds).flat_map(|_| frames).try_for_each(|frame| half.test_run(frame, interfaces[0]).map(drop))
+        };
+        std::thread::scope(|scope| {
+            let kernel = scope.spawn(|| namespace.enter(run).unwrap());
+            begin.wait();
+            work(above);
+            kernel.join().unwrap().unwrap();
+        });
     }
 
     /// Lets rules of policy routing have a say in the kernel half, or not.

@@ -20,6 +20,9 @@ mod programs;
 #[path = "../../fuzz/src/reading.rs"]
 mod reading;
 mod rights;
+#[path = "../vectors/state.rs"]
+mod rules;
+mod state;
 #[allow(dead_code, reason = "the fuzzer uses the rest")]
 #[path = "../../fuzz/src/targets.rs"]
 mod targets;

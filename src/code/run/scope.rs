@@ -9,7 +9,7 @@ use crate::contract::an_context;
 use crate::core::Core;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::log::Line;
-use crate::core::state_store::{VALUE, Value};
+use crate::core::state_store::{Change, Value};
 use crate::frame::{Frame, FramePool, PortId};
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
@@ -139,25 +139,22 @@ impl Scope<'_> {
 
     /// `an_state_put`.
     pub fn state_put(&mut self, key: u64, value: &Value, keep_ms: u32) -> Result<(), CallError> {
-        let packet = &*self.packet;
-        if let Some(shared) = self.core.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
-            return if shared.put(key, value, keep_ms, packet.now) { Ok(()) } else { Err(CallError::Full) };
-        }
-        self.core
-            .state
-            .put(&mut self.core.domains, packet.domain, key, value, keep_ms, packet.now)
-            .map_err(|_| CallError::Full)
+        self.change_state(key, Change::Put(value), keep_ms).map(drop)
     }
 
     /// `an_state_add`.
     pub fn state_add(&mut self, key: u64, delta: u64, keep_ms: u32) -> u64 {
-        let mut value = self.state_get(key).unwrap_or([0; VALUE]);
-        let (word, _) = value.split_at_mut(8);
-        let mut count = [0; 8];
-        count.copy_from_slice(word);
-        let sum = u64::from_le_bytes(count).wrapping_add(delta);
-        word.copy_from_slice(&sum.to_le_bytes());
-        self.state_put(key, &value, keep_ms).map_or(NONE64, |()| sum)
+        self.change_state(key, Change::Add(delta), keep_ms).unwrap_or(NONE64)
+    }
+
+    /// Changes soft state where it is: in the node's table, or where the kernel half has it too.
+    fn change_state(&mut self, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, CallError> {
+        let (core, domain, now) = (&mut *self.core, self.packet.domain, self.packet.now);
+        let changed = match core.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
+            Some(shared) => shared.change(key, change, keep_ms, now),
+            None => core.state.change(&mut core.domains, domain, key, change, keep_ms, now),
+        };
+        changed.map_err(|_| CallError::Full)
     }
 
     /// `an_route`: the outgoing port and the next hop (the destination itself when it is on link).

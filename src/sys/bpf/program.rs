@@ -10,6 +10,9 @@ const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL";
 /// `BPF_F_XDP_HAS_FRAGS`: the program knows that a frame may lie in several buffers, of which it sees the first.
 const SEVERAL_BUFFERS: u32 = 1 << 5;
 
+/// `BPF_F_SLEEPABLE`: the program runs where one may wait. The kernel wants it of [`Hook::Syscall`].
+const MAY_SLEEP: u32 = 1 << 4;
+
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
 
@@ -26,6 +29,8 @@ pub enum Hook {
     SocketFilter,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: what the kernel says of itself.
     RawTracepoint,
+    /// `BPF_PROG_TYPE_SYSCALL`: nowhere; it runs when somebody who holds it has it run.
+    Syscall,
 }
 
 impl Hook {
@@ -36,6 +41,15 @@ impl Hook {
             Hook::XdpEgress => (6, 33),
             Hook::SocketFilter => (1, 0),
             Hook::RawTracepoint => (17, 0),
+            Hook::Syscall => (31, 0),
+        }
+    }
+
+    fn flags(self) -> u32 {
+        match self {
+            Hook::Xdp | Hook::XdpEgress => SEVERAL_BUFFERS,
+            Hook::Syscall => MAY_SLEEP,
+            _ => 0,
         }
     }
 }
@@ -179,7 +193,7 @@ impl Program {
             instructions: (code.len() / 8) as u32,
             code: code.as_ptr() as u64,
             license: LICENSE.as_ptr() as u64,
-            flags: if matches!(hook, Hook::Xdp | Hook::XdpEgress) { SEVERAL_BUFFERS } else { 0 },
+            flags: hook.flags(),
             name: short(name),
             attach_type,
             types: types as u32,
@@ -262,6 +276,20 @@ impl Program {
             ..TestRun::default()
         };
         // SAFETY: both addresses are of `octets`, which the kernel reads before it writes, and which outlive the call and have the
+        // length given.
+        unsafe { call(command::TEST_RUN, &mut attr)? };
+        Ok(attr.returned)
+    }
+
+    /// Runs a [`Hook::Syscall`] program with a context, which it may change; gives what it returned. Whoever holds the program may.
+    pub fn run_with(&self, context: &mut [u8]) -> io::Result<u32> {
+        let mut attr = TestRun {
+            program: self.0.as_raw_fd() as u32,
+            context_in_size: context.len() as u32,
+            context_in: context.as_mut_ptr() as u64,
+            ..TestRun::default()
+        };
+        // SAFETY: the address is of `context`, which the kernel reads and then writes, and which outlives the call and has the
         // length given.
         unsafe { call(command::TEST_RUN, &mut attr)? };
         Ok(attr.returned)

@@ -4,7 +4,7 @@
 use anode::code::bundle::Bundle;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::reason::{Drops, Reason};
-use anode::core::state_store::{SharedState, Value};
+use anode::core::state_store::{Change, Refused, SharedState, Value};
 use anode::driver::{Driver, Outside, Supply};
 use anode::frame::{Frame, PeerId, PortId};
 use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Shared, Turn};
@@ -52,9 +52,10 @@ impl SharedState for Recorder {
         None
     }
 
-    fn put(&self, key: u64, value: &Value, keep_ms: u32, _: u64) -> bool {
+    fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, _: u64) -> Result<u64, Refused> {
+        let Change::Put(value) = change else { panic!("{change:?} where state moves") };
         self.0.lock().unwrap().push((key, *value, keep_ms));
-        true
+        Ok(0)
     }
 }
 
