@@ -151,6 +151,7 @@ enum errors {
     NUMBER(AN_E_BOUND),
     NUMBER(AN_E_DENIED),
     NUMBER(AN_E_HERE),
+    NUMBER(AN_E_CHANGED),
 };
 
 enum numbers numbers;

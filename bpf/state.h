@@ -149,4 +149,25 @@ CALL u64 an_state_add(u64 key, u64 delta, u32 keep_ms)
     return value[0];
 }
 
+CALL u64 an_state_max(u64 key, u64 least, u32 keep_ms)
+{
+    struct set *set = set_of(key, (u32)constant(SETS));
+    u64 now = clock(), until = kept(now, keep_ms), value[VALUE] = {0};
+
+    if (!set)
+        return ~0ull;
+    change_set(set, STATE_MAX, key, least, value, 0, now, until);
+    return value[0];
+}
+
+CALL int an_state_exchange(u64 key, u64 expected, const u64 *other, u32 keep_ms)
+{
+    struct set *set = set_of(key, (u32)constant(SETS));
+    u64 now = clock(), until = kept(now, keep_ms), value[VALUE] = {0};
+
+    if (!set)
+        return -3;
+    return change_set(set, STATE_EXCHANGE, key, expected, value, other, now, until);
+}
+
 #endif

@@ -7,7 +7,7 @@ use crate::code::bundle::{Insn, Program};
 use crate::code::link::{Environment, Function, Reference, SETS, SLOT};
 
 /// Symbols that programs call: those that the kernel half has, and first one that it has not.
-const SYMBOLS: [&str; 12] = [
+const SYMBOLS: [&str; 14] = [
     "an_load",
     "an_neighbour",
     "an_neighbours",
@@ -21,6 +21,8 @@ const SYMBOLS: [&str; 12] = [
     // Not sorted among the others: their places are in what follows.
     "an_send",
     "an_log",
+    "an_state_max",
+    "an_state_exchange",
 ];
 
 /// Fragments of one program.
@@ -147,7 +149,7 @@ fn fragment(bytes: &mut Bytes<'_>, code: &mut Vec<Insn>) {
                 insn(0xbf, 1, dst, 0, 0),
                 insn(0xbf, 2, src, 0, 0),
                 keep,
-                symbol(7),
+                symbol(if constant & 1 == 0 { 7 } else { 12 }),
                 insn(0xbf, dst, 0, 0, 0),
             ]);
         }
@@ -155,7 +157,14 @@ fn fragment(bytes: &mut Bytes<'_>, code: &mut Vec<Insn>) {
             // A value on the stack, read or kept.
             code.extend((1..=8).map(|at| insn(0x7b, 10, dst, -8 * at, 0)));
             code.extend([insn(0xbf, 1, src, 0, 0), insn(0xbf, 2, 10, 0, 0), insn(0x07, 2, 0, 0, -64)]);
-            code.extend([insn(0xb7, 3, 0, 0, constant), symbol(bytes.pick(&[1, 6, 8, 8, 9, 9, 0]))]);
+            let called = bytes.pick(&[1, 6, 8, 8, 9, 9, 0]);
+            if called == 9 && constant & 1 == 1 {
+                // The number that is expected stands before the value.
+                code.extend([insn(0xbf, 3, 2, 0, 0), insn(0xbf, 2, dst, 0, 0)]);
+                code.extend([insn(0xb7, 4, 0, 0, constant), symbol(13)]);
+            } else {
+                code.extend([insn(0xb7, 3, 0, 0, constant), symbol(called)]);
+            }
         }
         11 => code.extend([insn(0xbf, 1, 7, 0, 0), symbol(3)]),
         12 => code.extend([insn(0xbf, 1, dst, 0, 0), insn(0xbf, 2, src, 0, 0), symbol(bytes.pick(&[10, 10, 11]))]),

@@ -78,7 +78,7 @@ struct an_name {
     };
 };
 
-/** What one key of soft state holds: 64 bytes. an_state_add() counts in word[0]. */
+/** What one key of soft state holds: 64 bytes. an_state_add(), an_state_max() and an_state_exchange() work with word[0]. */
 struct an_value {
     union {
         u64 word[8];
@@ -143,6 +143,8 @@ enum an_error {
     AN_E_DENIED = -5,
     /** The address is this node's own. */
     AN_E_HERE = -6,
+    /** What is kept is not what was expected. */
+    AN_E_CHANGED = -7,
 };
 
 #ifdef __wasm__
@@ -184,6 +186,14 @@ AN_CALL(an_state_put) int an_state_put(u64 key, const struct an_value *value, u3
 /** Adds `delta` (modulo 2^64) to word[0] under `key`, which counts from zero if absent, keeps it
  *  for `keep_ms` from now, and returns the sum. AN_NONE64 if this code's quota is used up. */
 AN_CALL(an_state_add) u64 an_state_add(u64 key, u64 delta, u32 keep_ms);
+
+/** Raises word[0] under `key`, zero if absent, to `least` if it is lower (without a sign), keeps it
+ *  for `keep_ms` from now, and returns what it is then. AN_NONE64 if this code's quota is used up. */
+AN_CALL(an_state_max) u64 an_state_max(u64 key, u64 least, u32 keep_ms);
+
+/** Keeps `value` under `key` as an_state_put() does, if word[0] of what is there, zero if absent, is
+ *  `expected`. 0; AN_E_CHANGED if it is not, and then nothing changes; or AN_E_FULL. */
+AN_CALL(an_state_exchange) int an_state_exchange(u64 key, u64 expected, const struct an_value *value, u32 keep_ms);
 
 /** How many neighbours this node has. */
 AN_CALL(an_neighbours) u32 an_neighbours(void);

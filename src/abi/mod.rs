@@ -48,6 +48,8 @@ pub enum CallError {
     Denied = contract::AN_E_DENIED as i32,
     /// The address is this node's own.
     Here = contract::AN_E_HERE as i32,
+    /// What is kept is not what was expected.
+    Changed = contract::AN_E_CHANGED as i32,
 }
 
 /// Bit of the flags in the context: this node is the capsule's destination.

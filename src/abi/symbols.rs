@@ -38,9 +38,9 @@ pub struct Symbol {
 impl Symbol {
     /// Whether the call may change memory of the code.
     pub fn writes(&self) -> bool {
-        let reads = ["an_now", "an_random", "an_load", "an_state_put", "an_state_add", "an_neighbours"];
-        let says = ["an_link_load", "an_link_queue", "an_send", "an_log"];
-        !(reads.contains(&self.name) || says.contains(&self.name))
+        let reads = ["an_now", "an_random", "an_load", "an_neighbours", "an_link_load", "an_link_queue"];
+        let keeps = ["an_state_put", "an_state_add", "an_state_max", "an_state_exchange", "an_send", "an_log"];
+        !(reads.contains(&self.name) || keeps.contains(&self.name))
     }
 }
 
@@ -66,7 +66,7 @@ const fn call(name: &'static str, arguments: &'static [Type], result: Type) -> S
 }
 
 /// Every symbol of interface version 1, in the order of `capsule.h`.
-pub static SYMBOLS: [Symbol; 15] = [
+pub static SYMBOLS: [Symbol; 17] = [
     call("an_now", &[], I64),
     call("an_random", &[], I64),
     call("an_node_name", &[I32], I32),
@@ -75,6 +75,8 @@ pub static SYMBOLS: [Symbol; 15] = [
     call("an_state_get", &[I64, I32], I32),
     call("an_state_put", &[I64, I32, I32], I32),
     call("an_state_add", &[I64, I64, I32], I64),
+    call("an_state_max", &[I64, I64, I32], I64),
+    call("an_state_exchange", &[I64, I64, I32, I32], I32),
     call("an_neighbours", &[], I32),
     call("an_neighbour", &[I32, I32], I32),
     call("an_route", &[I32, I32], I32),

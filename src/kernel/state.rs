@@ -6,6 +6,7 @@
 //! the lock; it is loaded once for each map, and its run is one system call, which needs no privilege.
 
 use super::own;
+use crate::abi::CallError;
 use crate::contract::{STATE_ADD, STATE_EXCHANGE, STATE_MAX, STATE_PUT, WAYS as ENTRIES, entry, set, state_call};
 use crate::core::state_store::{Change, Refused, SharedState, VALUE, Value};
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
@@ -28,7 +29,7 @@ const SETS_MAX: u32 = 1 << 20;
 
 /// What the program returns: it is done; or the number was another.
 const DONE: u32 = 0;
-const CHANGED: u32 = 0u32.wrapping_sub(7);
+const CHANGED: u32 = CallError::Changed as u32;
 
 /// The soft state of one code.
 #[derive(Debug)]

@@ -22,7 +22,8 @@ AN_CAPSULE(symbols, struct symbols)
     failed |= an_state_get(1, &value);
     value.word[1] = sum;
     failed |= an_state_put(1, &value, 1000);
-    sum += an_state_add(2, 1, 1000) + an_neighbours();
+    sum += an_state_add(2, 1, 1000) + an_state_max(3, 7, 1000) + an_neighbours();
+    failed |= an_state_exchange(4, 0, &value, 1000);
     failed |= an_neighbour(0, &addr);
     failed |= an_route(&w->destination, &addr);
     sum += an_link_load(0) + an_link_queue(0);

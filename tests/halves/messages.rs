@@ -17,6 +17,7 @@ pub fn payload(title: &str, dice: &mut Dice, source: Addr, destination: Addr) ->
         "trace" => trace(dice),
         "multicast" => multicast(dice, source, destination),
         "state" => state(dice),
+        "changes" => changes(dice),
         "acts" => acts(dice, source),
         "sends" => sends(dice, source, destination),
         "calls" => dice.octets(104),
@@ -109,6 +110,19 @@ fn state(dice: &mut Dice) -> Vec<u8> {
     let key = *dice.pick(&[0, 1, 2, 3, u64::MAX, 1 << 63, 0x1234_5678_9abc]);
     put(&mut bytes, 8, &key.to_le_bytes());
     put(&mut bytes, 24, &dice.octets(64));
+    bytes
+}
+
+fn changes(dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = vec![0; 96];
+    bytes[0] = *dice.pick(&[1, 1, 2, 2, 2, 3, 3, 0]);
+    put(&mut bytes, 4, &dice.pick(&KEEP_MS).to_be_bytes());
+    let key = *dice.pick(&[0, 1, 2, 3, u64::MAX, 1 << 63, 0x1234_5678_9abc]);
+    put(&mut bytes, 8, &key.to_le_bytes());
+    // Few numbers, so that what is expected is there now and then.
+    put(&mut bytes, 16, &dice.pick(&[0, 0, 1, 2, u64::MAX]).to_le_bytes());
+    put(&mut bytes, 32, &dice.pick(&[0, 1, 2, u64::MAX]).to_le_bytes());
+    put(&mut bytes, 40, &dice.octets(56));
     bytes
 }
 

@@ -12,9 +12,10 @@ use crate::place::{Place, shipped};
 
 /// The programs of tests/guests that cases are made for, and their weights; those of shipped applications are 20 each.
 /// Not `symbols`, which puts chance into its packets.
-const GUESTS: [(&str, &str, usize); 9] = [
+const GUESTS: [(&str, &str, usize); 10] = [
     ("forward", "forward", 6),
     ("state", "state", 6),
+    ("changes", "changes", 6),
     ("calls", "calls", 4),
     ("acts", "acts", 4),
     ("sends", "sends", 4),

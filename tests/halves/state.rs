@@ -11,15 +11,43 @@ use anode::wire::Digest;
 const PUT: u8 = 2;
 const ADD: u8 = 3;
 
-/// A capsule that does this with soft state.
+/// The same of `tests/guests/changes.c`.
+const MAX: u8 = 1;
+const RENEW: u8 = 3;
+
+/// A capsule of `state.c` that does this with soft state.
 fn capsule(code: Digest, operation: u8, key: u64, number: u64) -> Vec<u8> {
-    let mut payload = vec![operation, 0, 0, 0];
-    payload.extend(KEEP_MS.to_be_bytes());
-    payload.extend(key.to_le_bytes());
-    payload.extend([0; 8]);
-    payload.extend(number.to_le_bytes());
-    payload.extend([0; 56]);
-    frame(&header(code), &payload, false)
+    frame(&header(code), &[&asked(operation, key)[..], &[0; 8], &number.to_le_bytes(), &[0; 56]].concat(), false)
+}
+
+/// One of `changes.c`.
+fn change(code: Digest, operation: u8, key: u64, number: u64) -> Vec<u8> {
+    frame(&header(code), &[&asked(operation, key)[..], &number.to_le_bytes(), &[0; 72]].concat(), false)
+}
+
+fn asked(operation: u8, key: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[0] = operation;
+    bytes[4..8].copy_from_slice(&KEEP_MS.to_be_bytes());
+    bytes[8..].copy_from_slice(&key.to_le_bytes());
+    bytes
+}
+
+/// A code that both halves run, on one clock; `first` is a capsule of it, for which the user half fetches and compiles it.
+fn shared(guest: &str, first: impl Fn(Digest) -> Vec<u8>) -> Option<(Place, Digest, Clock)> {
+    let mut place = Place::new()?;
+    let code = place.add_guest(guest);
+    place.user(&first(code));
+    let clock = Clock::start();
+    place.half().set_origin(clock.origin()).unwrap();
+    place.share_state(1, code);
+    Some((place, code, clock))
+}
+
+/// The words of what is kept.
+fn words(place: &Place, code: Digest, key: u64, now: u64) -> Option<Vec<u64>> {
+    let value = SharedState::value(place.state(code), key, now)?;
+    Some(value.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
 /// Four keys of one set, of so many sets (`set_place` of bpf/state.h).
@@ -65,27 +93,39 @@ fn who_holds_the_state_changes_it_without_any_privilege() {
 #[test]
 fn what_both_halves_change_at_once_is_exact() {
     const ROUNDS: usize = 20_000;
-    let Some(mut place) = Place::new() else { return };
-    let code = place.add_guest("state");
-    // The user half fetches and compiles it for the first.
-    place.user(&capsule(code, PUT, 0, 0));
-    let clock = Clock::start();
-    place.half().set_origin(clock.origin()).unwrap();
-    place.share_state(1, code);
+    let Some((mut place, code, clock)) = shared("state", |code| capsule(code, PUT, 0, 0)) else { return };
     let keys = neighbours(place.state(code).sets());
     let [both, kernels, users, put] = keys[..] else { unreachable!() };
     let frames = [capsule(code, ADD, both, 1), capsule(code, ADD, kernels, 3)];
     place.at_once(&frames, ROUNDS, |user| {
         for round in 1..=ROUNDS as u64 {
-            for capsule in [capsule(code, ADD, both, 1), capsule(code, ADD, users, 5), capsule(code, PUT, put, round)] {
-                user.put(clock.now(), 0, &capsule);
-            }
+            let own = [capsule(code, ADD, both, 1), capsule(code, ADD, users, 5), capsule(code, PUT, put, round)];
+            own.iter().for_each(|capsule| user.put(clock.now(), 0, capsule));
         }
         user.take();
     });
-    let sum =
-        |key: &u64| SharedState::value(place.state(code), *key, clock.now()).map(|value| value.as_chunks::<8>().0[0]);
-    let sums: Vec<_> = keys.iter().map(|key| sum(key).map(u64::from_le_bytes)).collect();
+    let sums: Vec<_> = keys.iter().map(|key| words(&place, code, *key, clock.now()).map(|words| words[0])).collect();
     let rounds = ROUNDS as u64;
     assert_eq!(sums, [2 * rounds, 3 * rounds, 5 * rounds, rounds].map(Some));
+}
+
+/// A value whose words belong together is only ever seen as a whole, and a maximum never falls.
+#[test]
+fn what_both_halves_exchange_at_once_belongs_together() {
+    const ROUNDS: usize = 20_000;
+    let Some((mut place, code, clock)) = shared("changes", |code| change(code, MAX, 0, 0)) else { return };
+    let [both, most, ..] = neighbours(place.state(code).sets())[..] else { unreachable!() };
+    let frames = [change(code, RENEW, both, 3), change(code, MAX, most, 7), change(code, RENEW, both, 3)];
+    place.at_once(&frames, ROUNDS, |user| {
+        for round in 1..=ROUNDS as u64 {
+            let own = [change(code, RENEW, both, 3), change(code, MAX, most, round)];
+            own.iter().for_each(|capsule| user.put(clock.now(), 0, capsule));
+        }
+        user.take();
+    });
+    let [renewed, sum, ..] = words(&place, code, both, clock.now()).unwrap()[..] else { unreachable!() };
+    assert_eq!(sum, 3 * renewed, "each exchange counts in both words");
+    // Whoever loses eight times gives up; of two halves one always wins.
+    assert!((2 * ROUNDS as u64..=3 * ROUNDS as u64).contains(&renewed), "{renewed}");
+    assert_eq!(words(&place, code, most, clock.now()).unwrap()[0], ROUNDS as u64);
 }

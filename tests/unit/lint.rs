@@ -39,7 +39,7 @@ fn the_real_one_passes_good_code_and_points_at_what_it_doubts() {
         return println!("SKIPPED: prevail is not installed (cargo install prevail)");
     };
     let patience = Duration::from_secs(60);
-    for name in ["forward", "ping", "calls", "state", "symbols"] {
+    for name in ["forward", "ping", "calls", "state", "changes", "symbols"] {
         let said = asked(prevail.clone(), patience, &guest(name));
         assert!(matches!(said, Lint::Passes { .. }), "{name}: {said}");
     }

@@ -243,10 +243,11 @@ fn around(program: &Program, window: u32) -> Vec<Insn> {
 }
 
 /// What a call reads and writes behind its arguments, by register: octets, and whether they are written.
-const MEMORY: [(&str, u8, i16, bool); 6] = [
+const MEMORY: [(&str, u8, i16, bool); 7] = [
     ("an_node_name", 1, 16, true),
     ("an_state_get", 2, 64, true),
     ("an_state_put", 2, 64, false),
+    ("an_state_exchange", 3, 64, false),
     ("an_neighbour", 2, 16, true),
     ("an_route", 1, 16, false),
     ("an_route", 2, 16, true),

@@ -52,6 +52,17 @@ pub(super) fn link(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap(MODULE, "an_state_add", |key: u64, delta: u64, keep_ms: u32| {
         scope(|scope| scope.state_add(key, delta, keep_ms))
     })?;
+    linker.func_wrap(MODULE, "an_state_max", |key: u64, least: u64, keep_ms: u32| {
+        scope(|scope| scope.state_max(key, least, keep_ms))
+    })?;
+    linker.func_wrap(
+        MODULE,
+        "an_state_exchange",
+        |call: Call<'_>, key: u64, expected: u64, from: u32, keep_ms: u32| {
+            let value = read::<VALUE>(&call, from)?;
+            scope(|scope| status(scope.state_exchange(key, expected, &value, keep_ms)))
+        },
+    )?;
     Ok(())
 }
 

@@ -71,6 +71,18 @@ extern "C" fn an_state_add(key: u64, delta: u64, keep_ms: u32) -> u64 {
     with(|scope, _| scope.state_add(key, delta, keep_ms)).unwrap_or(NONE64)
 }
 
+extern "C" fn an_state_max(key: u64, least: u64, keep_ms: u32) -> u64 {
+    with(|scope, _| scope.state_max(key, least, keep_ms)).unwrap_or(NONE64)
+}
+
+/// # Safety
+/// `from` points to a value.
+unsafe extern "C" fn an_state_exchange(key: u64, expected: u64, from: *const Value, keep_ms: u32) -> i32 {
+    // SAFETY: the caller's.
+    let value = unsafe { from.read_unaligned() };
+    result(with(|scope, _| scope.state_exchange(key, expected, &value, keep_ms)))
+}
+
 extern "C" fn an_neighbours() -> u32 {
     with(|scope, _| scope.core.topology.neighbours.len() as u32).unwrap_or(0)
 }
@@ -125,6 +137,8 @@ pub(super) fn address(symbol: &str) -> Option<*const c_void> {
         "an_state_get" => an_state_get as *const c_void,
         "an_state_put" => an_state_put as *const c_void,
         "an_state_add" => an_state_add as *const c_void,
+        "an_state_max" => an_state_max as *const c_void,
+        "an_state_exchange" => an_state_exchange as *const c_void,
         "an_neighbours" => an_neighbours as *const c_void,
         "an_neighbour" => an_neighbour as *const c_void,
         "an_route" => an_route as *const c_void,

@@ -9,7 +9,7 @@ use crate::contract::an_context;
 use crate::core::Core;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::log::Line;
-use crate::core::state_store::{Change, Value};
+use crate::core::state_store::{Change, Refused, Value};
 use crate::frame::{Frame, FramePool, PortId};
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
@@ -147,6 +147,16 @@ impl Scope<'_> {
         self.change_state(key, Change::Add(delta), keep_ms).unwrap_or(NONE64)
     }
 
+    /// `an_state_max`.
+    pub fn state_max(&mut self, key: u64, least: u64, keep_ms: u32) -> u64 {
+        self.change_state(key, Change::Max(least), keep_ms).unwrap_or(NONE64)
+    }
+
+    /// `an_state_exchange`.
+    pub fn state_exchange(&mut self, key: u64, expected: u64, value: &Value, keep_ms: u32) -> Result<(), CallError> {
+        self.change_state(key, Change::Exchange { expected, value }, keep_ms).map(drop)
+    }
+
     /// Changes soft state where it is: in the node's table, or where the kernel half has it too.
     fn change_state(&mut self, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, CallError> {
         let (core, domain, now) = (&mut *self.core, self.packet.domain, self.packet.now);
@@ -154,7 +164,10 @@ impl Scope<'_> {
             Some(shared) => shared.change(key, change, keep_ms, now),
             None => core.state.change(&mut core.domains, domain, key, change, keep_ms, now),
         };
-        changed.map_err(|_| CallError::Full)
+        changed.map_err(|refused| match refused {
+            Refused::Full => CallError::Full,
+            Refused::Changed => CallError::Changed,
+        })
     }
 
     /// `an_route`: the outgoing port and the next hop (the destination itself when it is on link).

@@ -112,6 +112,8 @@ impl Dice {
             (import \"anode\" \"an_route\" (func $route (param i32 i32) (result i32)))
             (import \"anode\" \"an_store\" (func $store (param i32 i64 i32) (result i32)))
             (import \"anode\" \"an_state_add\" (func $add (param i64 i64 i32) (result i64)))
+            (import \"anode\" \"an_state_max\" (func $max (param i64 i64 i32) (result i64)))
+            (import \"anode\" \"an_state_exchange\" (func $exchange (param i64 i64 i32 i32) (result i32)))
             (import \"anode\" \"an_state_put\" (func $put (param i64 i32 i32) (result i32)))
             (import \"anode\" \"an_state_get\" (func $get (param i64 i32) (result i32)))";
         let window = self.pick(&[0, 8]);
@@ -121,7 +123,7 @@ impl Dice {
     fn statement(&mut self) -> String {
         let place = self.pick(&[0, 16, 64, 76, 92, 128, 512, 1000, 1020, 1024, 70_000]);
         let number = self.pick(&[0u64, 1, 2, 7, 64, 255, 1 << 31]);
-        match self.below(9) {
+        match self.below(11) {
             0 => format!("(drop (call $send (i32.const {number})))"),
             1 => format!("(drop (call $route (i32.const {place}) (i32.const 256)))"),
             2 => format!(
@@ -136,6 +138,11 @@ impl Dice {
             5 => format!("(drop (call $get (i64.const {number}) (i32.const {place})))"),
             6 => format!("(i32.store (i32.const {place}) (i32.const {number}))"),
             7 => format!("(drop (i32.div_u (i32.const 5) (i32.load (i32.const {place}))))"),
+            8 => format!("(drop (call $max (i64.const {number}) (i64.const {place}) (i32.const 500)))"),
+            9 => format!(
+                "(drop (call $exchange (i64.const {number}) (i64.const {}) (i32.const {place}) (i32.const 500)))",
+                self.pick(&[0, 1, 2])
+            ),
             _ => format!(
                 "(local.set $i (i32.const {})) (loop $l (local.set $i (i32.sub (local.get $i) (i32.const 1)))
                   (br_if $l (local.get $i)))",
