@@ -19,6 +19,7 @@ SHARED(an_KeyTuple);
 SHARED(an_MemPoolSpec);
 SHARED(an_NetSpec);
 SHARED(an_NodeSpec);
+SHARED(an_StateValue);
 SHARED(an_ThreadPoolSpec);
 SHARED(an_Usage);
 
@@ -36,6 +37,7 @@ enum numbers {
     NUMBER(AN_ESHUTDOWN),
     NUMBER(AN_EIO),
     NUMBER(AN_ENOMEM),
+    NUMBER(AN_ECHANGED),
     NUMBER(AN_FILE_READ),
     NUMBER(AN_FILE_WRITE),
     NUMBER(AN_FILE_CREATE),

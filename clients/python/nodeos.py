@@ -19,7 +19,9 @@ import traceback
 
 VERSION = 1
 
-OK, EINVAL, ESTALE, EACCES, ELIMIT, EEXIST, ENOENT, ENOSPC, EMSGSIZE, EAGAIN, ENOSYS, ESHUTDOWN, EIO, ENOMEM = range(14)
+OK, EINVAL, ESTALE, EACCES, ELIMIT, EEXIST, ENOENT, ENOSPC, EMSGSIZE, EAGAIN, ENOSYS, ESHUTDOWN, EIO, ENOMEM, ECHANGED = range(
+    15
+)
 
 _object = ctypes.c_void_p
 
@@ -74,6 +76,11 @@ class _Usage(ctypes.Structure):
     ]
 
 
+class _StateValue(ctypes.Structure):
+    _fields_ = [("word", ctypes.c_uint64 * 8)]
+
+
+_number = ctypes.POINTER(ctypes.c_uint64)
 _Receive = ctypes.CFUNCTYPE(None, _object, _object, ctypes.POINTER(_Ends), ctypes.c_void_p)
 _Happen = ctypes.CFUNCTYPE(None, _object, ctypes.c_void_p)
 
@@ -93,6 +100,14 @@ _FUNCTIONS = {
     "an_domainWait": (ctypes.c_int, [_object]),
     "an_eventSchedule": (_object, [ctypes.c_void_p, _object, ctypes.c_uint64, _Happen, ctypes.c_void_p]),
     "an_eventCancel": (ctypes.c_int, [_object]),
+    "an_stateGet": (ctypes.c_int, [_object, ctypes.c_uint64, ctypes.POINTER(_StateValue)]),
+    "an_statePut": (ctypes.c_int, [_object, ctypes.c_uint64, ctypes.POINTER(_StateValue), ctypes.c_uint]),
+    "an_stateAdd": (ctypes.c_int, [_object, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint, _number]),
+    "an_stateMax": (ctypes.c_int, [_object, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint, _number]),
+    "an_stateExchange": (
+        ctypes.c_int,
+        [_object, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(_StateValue), ctypes.c_uint],
+    ),
     "an_inchanCreate": (
         _object,
         [
@@ -235,6 +250,10 @@ class InChannel(_Object):
     """Packets come by it."""
 
 
+def _value(words):
+    return _StateValue((ctypes.c_uint64 * 8)(*words))
+
+
 class Event(_Object):
     """Something to come."""
 
@@ -291,6 +310,39 @@ class Domain(_Object):
         function = _Happen(lambda _event, _argument: happen())
         self._functions.append(function)
         return Event(self._lib, self._lib.an_eventSchedule(None, self.handle, delay_ms, function, None), "an_eventCancel")
+
+    def state(self, key):
+        """The eight words that its soft state has under a key, or None."""
+        value = _StateValue()
+        code = self._lib.an_stateGet(self.handle, key, ctypes.byref(value))
+        if code == ENOENT:
+            return None
+        self._check(code)
+        return list(value.word)
+
+    def state_put(self, key, words, keep_ms):
+        """Keeps up to eight words for so many milliseconds, 0: not at all."""
+        self._check(self._lib.an_statePut(self.handle, key, ctypes.byref(_value(words)), keep_ms))
+
+    def state_add(self, key, delta, keep_ms):
+        """Adds to the first word, which begins as 0; the sum."""
+        return self._number(self._lib.an_stateAdd, key, delta, keep_ms)
+
+    def state_max(self, key, least, keep_ms):
+        """Raises the first word, if it is lower; what it is then."""
+        return self._number(self._lib.an_stateMax, key, least, keep_ms)
+
+    def state_exchange(self, key, expected, words, keep_ms):
+        """Keeps other words if the first one is what was expected; whether it was."""
+        code = self._lib.an_stateExchange(self.handle, key, expected, ctypes.byref(_value(words)), keep_ms)
+        if code != ECHANGED:
+            self._check(code)
+        return code == OK
+
+    def _number(self, call, key, number, keep_ms):
+        result = ctypes.c_uint64()
+        self._check(call(self.handle, key, number, keep_ms, ctypes.byref(result)))
+        return result.value
 
     def usage(self):
         """What it has used, by name."""

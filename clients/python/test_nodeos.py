@@ -60,7 +60,7 @@ class Header(unittest.TestCase):
     def test_errors_have_the_numbers_of_the_header(self):
         with open(os.path.join(ROOT, "sdk", "anode", "nodeos.h"), encoding="utf-8") as file:
             numbers = dict(re.findall(r"^    AN_(\w+) = (\d+),$", file.read(), re.M))
-        self.assertEqual(len(numbers), 14)
+        self.assertEqual(len(numbers), 15)
         for name, number in numbers.items():
             self.assertEqual(getattr(nodeos, name), int(number), name)
 
@@ -122,6 +122,23 @@ class Binding(unittest.TestCase):
             node.domain.in_channel("if1/anep", "type 402", lambda packet, _: came.put(bytes(packet.data)))
             node.domain.out_channel("if0/anep", "type 401").send(b"hello", to=("10.0.0.2", 0))
             self.assertEqual(came.get(timeout=PATIENCE), b"HELLO!")
+
+    def test_soft_state_is_changed_in_one_step(self):
+        with self.connect(role="ee") as node:
+            domain, keep = node.domain, 60000
+            self.assertIsNone(domain.state(1))
+            self.assertEqual([domain.state_add(1, 5, keep), domain.state_add(1, 2**64 - 1, keep)], [5, 4])
+            self.assertEqual([domain.state_max(1, 3, keep), domain.state_max(1, 9, keep)], [4, 9])
+            self.assertFalse(domain.state_exchange(1, 8, [7, 7], keep))
+            self.assertTrue(domain.state_exchange(1, 9, [10, 7], keep))
+            self.assertEqual(domain.state(1), [10, 7, 0, 0, 0, 0, 0, 0])
+            domain.state_put(1, range(8), keep)
+            self.assertEqual(domain.state(1), list(range(8)))
+            domain.state_put(1, [], 0)
+            self.assertIsNone(domain.state(1))
+            below = domain.domain()
+            below.terminate()
+            self.refuses(nodeos.ESTALE, below.state_add, 1, 1, keep)
 
     def test_what_is_refused_raises_with_the_number(self):
         self.refuses(nodeos.ENOENT, nodeos.connect, "/nowhere", lib=self.lib)

@@ -72,6 +72,8 @@ errors! {
     Io = AN_EIO, "the file system below failed";
     /// The program's process has no more memory, or no more threads.
     Memory = AN_ENOMEM, "the process has no memory left for this, or the system no thread";
+    /// Somebody else was first.
+    Changed = AN_ECHANGED, "what is kept is not what was expected";
 }
 
 impl fmt::Display for Error {

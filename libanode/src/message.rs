@@ -102,6 +102,21 @@ impl Field for Contents {
     }
 }
 
+/// Octets of a value of soft state.
+pub const STATE_VALUE: usize = 64;
+
+impl Field for [u8; STATE_VALUE] {
+    fn put(&self, into: &mut Vec<u8>) {
+        into.extend(self);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<[u8; STATE_VALUE]> {
+        let (octets, rest) = from.split_first_chunk()?;
+        *from = rest;
+        Some(*octets)
+    }
+}
+
 impl Field for Vec<KeyTuple> {
     fn put(&self, into: &mut Vec<u8>) {
         (self.len() as u16).put(into);
@@ -347,6 +362,16 @@ messages! {
         28 FileShare { /** Whose. */ domain: u32, /** Who. */ with: String, /** 0 not, 1 read, 2 write. */ access: u8 }
         /// Asks for a connection, over the descriptor that an environment has from its birth; its first message is a hello.
         29 Connect { }
+        /// Asks what soft state has under a key.
+        30 StateGet { /** Whose. */ domain: u32, /** The key. */ key: u64 }
+        /// Replaces it.
+        31 StatePut { /** Whose. */ domain: u32, /** The key. */ key: u64, /** By what. */ value: [u8; STATE_VALUE], /** For so many milliseconds. */ keep_ms: u32 }
+        /// Adds to the number in it.
+        32 StateAdd { /** Whose. */ domain: u32, /** The key. */ key: u64, /** How much. */ delta: u64, /** For so many milliseconds. */ keep_ms: u32 }
+        /// Raises the number in it.
+        33 StateMax { /** Whose. */ domain: u32, /** The key. */ key: u64, /** To this at least. */ least: u64, /** For so many milliseconds. */ keep_ms: u32 }
+        /// Replaces it if the number in it is what was expected.
+        34 StateExchange { /** Whose. */ domain: u32, /** The key. */ key: u64, /** What. */ expected: u64, /** By what. */ value: [u8; STATE_VALUE], /** For so many milliseconds. */ keep_ms: u32 }
     }
 }
 
@@ -372,6 +397,10 @@ messages! {
         134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }
         /// A connection: its descriptor comes along.
         136 Connection { }
+        /// What soft state has there.
+        137 Kept { /** All of it. */ value: [u8; STATE_VALUE] }
+        /// The number in what is kept now.
+        138 Number { /** It. */ number: u64 }
         /// The call was refused.
         143 Refused { /** Why. */ error: Error }
     }
@@ -406,6 +435,7 @@ mod tests {
         round_trip(Call::Hello { version: VERSION, domain });
         round_trip(Call::InChanCreate { domain: 3, spec: spec() });
         round_trip(Call::PoolCharge { pool: 1, bytes: -5 });
+        round_trip(Call::StateExchange { domain: 1, key: 2, expected: 3, value: [4; STATE_VALUE], keep_ms: 5 });
         round_trip(Call::FileWrite { file: 1, offset: 2, contents: Contents(vec![1; 300]) });
     }
 

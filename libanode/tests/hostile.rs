@@ -42,6 +42,8 @@ fn samples() -> Vec<Vec<u8>> {
         Call::DomainCreate { parent: 1, spec: domain },
         Call::PoolCreate { spec: PoolSpec { parent: Some(1), limit_bytes: 2, deadline_ms: 3 } },
         Call::PoolCharge { pool: 1, bytes: -5 },
+        Call::StateGet { domain: 1, key: 2 },
+        Call::StateExchange { domain: 1, key: 2, expected: 3, value: [4; 64], keep_ms: 5 },
         Call::InChanCreate { domain: 3, spec: spec.clone() },
         Call::OutChanCreate { domain: 3, spec },
         Call::FileWrite { file: 1, offset: 2, contents: Contents(vec![1; 30]) },

@@ -78,6 +78,8 @@ enum an_error {
     AN_EIO = 12,
     /** The process has no memory left for this, or the system no thread for it. */
     AN_ENOMEM = 13,
+    /** What is kept is not what was expected. */
+    AN_ECHANGED = 14,
 };
 
 /** Why the calling thread's last call failed; AN_OK if it did not. */
@@ -300,6 +302,30 @@ void an_threadYield(void);
 an_Event_t an_eventSchedule(void *mem, an_Domain_t domain, uint64_t delay_ms, an_EventFunc func, void *arg);
 /** Takes an event back: func is not called. AN_ESTALE: it is being called, or was. */
 int an_eventCancel(an_Event_t event);
+
+/* ---- soft state ---- */
+
+/** What a domain keeps under one key: 64 octets. The calls that count, compare and raise work with word[0]. */
+struct an_StateValue {
+    uint64_t word[8];
+};
+
+/* A domain's soft state is in the node, with that of all others: a value under each key, for a time. It may vanish early, and ends with
+ * its domain. Each call is one step: nobody's change comes between what it reads and what it keeps. Where nothing is kept a value
+ * is zeroes. Kept for keep_ms milliseconds, at most as long as the role's limits say; 0 removes it. AN_ELIMIT: the domain has
+ * as many entries as its role's limits give it (state_entries), or the table has no place for this one; nothing has changed then. */
+
+/** Reads what is kept under a key, into *value. AN_ENOENT: nothing, and *value is zeroes. */
+int an_stateGet(an_Domain_t domain, uint64_t key, struct an_StateValue *value);
+/** Keeps a value. */
+int an_statePut(an_Domain_t domain, uint64_t key, const struct an_StateValue *value, unsigned int keep_ms);
+/** Adds to word[0] (modulo 2^64); the sum, into *sum, which may be 0. */
+int an_stateAdd(an_Domain_t domain, uint64_t key, uint64_t delta, unsigned int keep_ms, uint64_t *sum);
+/** Raises word[0] to least if it is lower; what it is then, into *most, which may be 0. */
+int an_stateMax(an_Domain_t domain, uint64_t key, uint64_t least, unsigned int keep_ms, uint64_t *most);
+/** Keeps a value if word[0] of what is there is expected. AN_ECHANGED: it is not, and nothing has changed. */
+int an_stateExchange(an_Domain_t domain, uint64_t key, uint64_t expected, const struct an_StateValue *value,
+                     unsigned int keep_ms);
 
 /* ---- memory ---- */
 

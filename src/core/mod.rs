@@ -23,7 +23,7 @@ use log::Log;
 use memory_pool::Pools;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use reason::Drops;
-use state_store::StateStore;
+use state_store::{Change, Refused, StateStore, Value};
 
 /// What is there for all packets of a node.
 pub struct Core {
@@ -94,6 +94,30 @@ impl Core {
     /// What a port carries.
     pub fn gauge(&mut self, port: PortId) -> Option<&mut Gauge> {
         self.gauges.get_mut(usize::from(port.0))
+    }
+
+    /// What is kept of a domain's soft state under `key` at `now`: in the node's table, or where the kernel half has it too.
+    #[inline]
+    pub fn state_value(&self, domain: DomainId, key: u64, now: u64) -> Option<Value> {
+        match self.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
+            Some(shared) => shared.value(key, now),
+            None => self.state.value(domain, key, now).copied(),
+        }
+    }
+
+    /// Changes that, in one step, and keeps it for so long; gives the number in it.
+    pub fn change_state(
+        &mut self,
+        domain: DomainId,
+        key: u64,
+        change: Change<'_>,
+        keep_ms: u32,
+        now: u64,
+    ) -> Result<u64, Refused> {
+        match self.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
+            Some(shared) => shared.change(key, change, keep_ms, now),
+            None => self.state.change(&mut self.domains, domain, key, change, keep_ms, now),
+        }
     }
 
     /// One more child of the packet whose code runs, with so much of that packet's bound.

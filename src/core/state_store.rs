@@ -151,11 +151,21 @@ impl StateStore {
 
     /// A domain that holds nothing yet shares with all others of this group.
     pub fn join(&mut self, owner: DomainId, group: u64) {
+        self.set_group(owner, group & !ALONE);
+    }
+
+    fn set_group(&mut self, owner: DomainId, group: u64) {
         let at = owner.index();
         if at >= self.members.len() {
             self.members.resize(at + 1, (NOBODY, 0));
         }
-        self.members[at] = (owner.0, group & !ALONE);
+        self.members[at] = (owner.0, group);
+    }
+
+    /// A domain that holds nothing yet shares with another, and with all that do.
+    pub fn join_with(&mut self, owner: DomainId, other: DomainId) {
+        let group = self.group(other.0);
+        self.set_group(owner, group);
     }
 
     fn group(&self, owner: u32) -> u64 {
@@ -507,6 +517,28 @@ mod tests {
         for id in hostile {
             assert!((10..=120).contains(&store.count(id.0)), "what the group has, its domains share");
         }
+    }
+
+    #[test]
+    fn domains_that_join_another_have_its_share() {
+        let mut domains = Domains::default();
+        let mut store = StateStore::new(1024);
+        let limits = Limits { state_entries: 1024, ..Limits::default() };
+        let mut domain = || domains.create(domains.root(), Domain::new("d".into(), limits.clone())).unwrap();
+        let ids: Vec<_> = (0..10).map(|_| domain()).collect();
+        // One beside nine of which each is below the one before.
+        ids[1..].windows(2).for_each(|pair| store.join_with(pair[1], pair[0]));
+        for id in ids[1..].iter().chain(&ids[..1]) {
+            for key in 0..2000 {
+                let _ = store.change(&mut domains, *id, key, Change::Put(&[1; VALUE]), 100_000, 0);
+            }
+            check(&store, &domains);
+        }
+        assert!(
+            store.count(ids[0].0) > 450,
+            "half of the table, but for sets that are full: {}",
+            store.count(ids[0].0)
+        );
     }
 
     #[test]

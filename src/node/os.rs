@@ -13,6 +13,7 @@ use super::{Cx, Node};
 use crate::clean::is_clean;
 use crate::core::domain::Domain;
 use crate::core::reason::Reason;
+use crate::core::state_store::{Change, Refused, Value};
 use crate::frame::{BUFFER, Frame, PortId};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
@@ -273,7 +274,10 @@ impl NodeOs for Os<'_, '_> {
             // Its users end before its owner: so a pool is never left behind.
             self.owned_above(pool, parent)?;
         }
-        self.cx.add_domain(parent, title, host, (&role, grants), spec.pool)
+        let domain = self.cx.add_domain(parent, title, host, (&role, grants), spec.pool)?;
+        // Nobody has more of the table by having more domains.
+        self.cx.core.state.join_with(domain, parent);
+        Ok(domain)
     }
 
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error> {
@@ -420,6 +424,20 @@ impl NodeOs for Os<'_, '_> {
         self.cx.end_cut(channel);
         self.cx.graphs.channels.remove_cut(channel);
         Ok(())
+    }
+
+    fn state_get(&self, domain: DomainId, key: u64) -> Result<Value, Error> {
+        self.may(domain)?;
+        self.cx.core.state_value(domain, key, self.turn.now).ok_or(Error::Unknown)
+    }
+
+    fn state_change(&mut self, domain: DomainId, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, Error> {
+        self.may(domain)?;
+        let changed = self.cx.core.change_state(domain, key, change, keep_ms, self.turn.now);
+        changed.map_err(|refused| match refused {
+            Refused::Full => Error::Limit,
+            Refused::Changed => Error::Changed,
+        })
     }
 
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {

@@ -1,13 +1,14 @@
 //! The NodeOS interface: what execution environments get from the node, and by which calls.
 //!
 //! Five abstractions: domains own, thread pools compute, memory pools hold, channels communicate, files last; besides them
-//! events, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are named by the types that end in
+//! events, soft state, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are named by the types that end in
 //! `Id` and live from their creation to their destruction or to the end of their domain; *specifications* are plain values whose life is
 //! one call. [`NodeOs`] is the binding for environments in the node's process; `sdk/anode/nodeos.h` is the same for C, through a
 //! socket and shared memory. `docs/nodeos.md` is the reference.
 
 pub use crate::core::domain::{DomainId, HostId, Usage};
 pub use crate::core::memory_pool::{MemPoolSpec, PoolId};
+pub use crate::core::state_store::{Change, Value};
 pub use crate::frame::Ends;
 use crate::frame::Frame;
 use crate::object_name;
@@ -169,6 +170,10 @@ pub trait NodeOs {
     fn cutchan_create(&mut self, from: InChanId, to: OutChanId) -> Result<CutChanId, Error>;
     /// Parts them again.
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error>;
+    /// What a domain's soft state has under a key.
+    fn state_get(&self, domain: DomainId, key: u64) -> Result<Value, Error>;
+    /// Changes it in one step, and keeps it for so many milliseconds, 0: not at all. Gives the number in what is kept.
+    fn state_change(&mut self, domain: DomainId, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, Error>;
     /// Has an event come to a domain in so many milliseconds.
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error>;
     /// Takes an event back.

@@ -93,6 +93,11 @@ fn events_functions_and_files_do_what_the_header_says() {
 }
 
 #[test]
+fn soft_state_of_domains_is_changed_in_one_step() {
+    Node::start().run("state", &["-O1", "-pthread"]);
+}
+
+#[test]
 fn a_thread_that_hangs_takes_its_domain_with_it_and_nothing_else() {
     Node::start().run("threads", &["-O1"]);
 }

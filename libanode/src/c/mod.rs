@@ -10,6 +10,7 @@ mod file;
 mod memory;
 mod node;
 mod packet;
+mod state;
 
 use crate::error::Error;
 use crate::message::TEXT_MAX;

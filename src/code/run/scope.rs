@@ -130,11 +130,7 @@ impl Scope<'_> {
     /// `an_state_get`.
     #[inline]
     pub fn state_get(&self, key: u64) -> Option<Value> {
-        let packet = &*self.packet;
-        match self.core.domains.by_id(packet.domain).and_then(|domain| domain.shared.as_deref()) {
-            Some(shared) => shared.value(key, packet.now),
-            None => self.core.state.value(packet.domain, key, packet.now).copied(),
-        }
+        self.core.state_value(self.packet.domain, key, self.packet.now)
     }
 
     /// `an_state_put`.
@@ -157,13 +153,8 @@ impl Scope<'_> {
         self.change_state(key, Change::Exchange { expected, value }, keep_ms).map(drop)
     }
 
-    /// Changes soft state where it is: in the node's table, or where the kernel half has it too.
     fn change_state(&mut self, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, CallError> {
-        let (core, domain, now) = (&mut *self.core, self.packet.domain, self.packet.now);
-        let changed = match core.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
-            Some(shared) => shared.change(key, change, keep_ms, now),
-            None => core.state.change(&mut core.domains, domain, key, change, keep_ms, now),
-        };
+        let changed = self.core.change_state(self.packet.domain, key, change, keep_ms, self.packet.now);
         changed.map_err(|refused| match refused {
             Refused::Full => CallError::Full,
             Refused::Changed => CallError::Changed,

@@ -1,8 +1,8 @@
 //! The calls of a process, carried out in its name.
 
 use crate::nodeos::interface::{
-    ChanSpec, CutChanId, DomainId, DomainSpec, Error, EventId, InChanId, KeyTuple, MemPoolSpec, NetSpec, NodeOs,
-    OutChanId, PoolId, ThreadPoolSpec,
+    ChanSpec, Change, CutChanId, DomainId, DomainSpec, Error, EventId, InChanId, KeyTuple, MemPoolSpec, NetSpec,
+    NodeOs, OutChanId, PoolId, ThreadPoolSpec,
 };
 use libanode::message::{self, Answer, Call, Usage};
 
@@ -49,6 +49,20 @@ pub fn changes_channels(call: &Call) -> bool {
     )
 }
 
+/// A change of soft state.
+fn change_state(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
+    let (domain, key, change, keep_ms) = match call {
+        Call::StatePut { domain, key, value, keep_ms } => (domain, key, Change::Put(value), keep_ms),
+        Call::StateAdd { domain, key, delta, keep_ms } => (domain, key, Change::Add(*delta), keep_ms),
+        Call::StateMax { domain, key, least, keep_ms } => (domain, key, Change::Max(*least), keep_ms),
+        Call::StateExchange { domain, key, expected, value, keep_ms } => {
+            (domain, key, Change::Exchange { expected: *expected, value }, keep_ms)
+        }
+        _ => return Err(Error::Invalid),
+    };
+    os.state_change(DomainId(*domain), *key, change, *keep_ms).map(|number| Answer::Number { number })
+}
+
 fn attempt(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
     let object = |name: u32| Answer::Object { name };
     let done = |()| Answer::Done {};
@@ -82,6 +96,10 @@ fn attempt(os: &mut dyn NodeOs, call: &Call) -> Result<Answer, Error> {
         Call::EventSchedule { domain, delay_ms, argument } => {
             let event = os.event_schedule(DomainId(*domain), *delay_ms, *argument)?;
             Ok(Answer::Event { event: event.0 })
+        }
+        Call::StateGet { domain, key } => os.state_get(DomainId(*domain), *key).map(|value| Answer::Kept { value }),
+        Call::StatePut { .. } | Call::StateAdd { .. } | Call::StateMax { .. } | Call::StateExchange { .. } => {
+            change_state(os, call)
         }
         Call::EventCancel { event } => os.event_cancel(EventId(*event)).map(done),
         // Files are the session's business, and one begins but once.
