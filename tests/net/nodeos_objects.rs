@@ -118,6 +118,11 @@ fn calls_that_race_with_destruction_give_errors() {
 }
 
 #[test]
+fn an_object_changes_soft_state_as_a_process_does() {
+    Node::start("tests/nodeos/state.c", &[]).await_end();
+}
+
+#[test]
 fn what_is_no_program_is_said_and_the_node_goes_on() {
     let node = Node::start("tests/nodeos/object_without_main.c", &[]);
     let ended = |environment: &Value| environment["state"] == "ended";
