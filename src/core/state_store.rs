@@ -524,7 +524,7 @@ mod tests {
         let mut domains = Domains::default();
         let mut store = StateStore::new(1024);
         let limits = Limits { state_entries: 1024, ..Limits::default() };
-        let mut domain = || domains.create(domains.root(), Domain::new("d".into(), limits.clone())).unwrap();
+        let mut domain = || domains.create(domains.root(), Domain::new("d".into(), limits)).unwrap();
         let ids: Vec<_> = (0..10).map(|_| domain()).collect();
         // One beside nine of which each is below the one before.
         ids[1..].windows(2).for_each(|pair| store.join_with(pair[1], pair[0]));
