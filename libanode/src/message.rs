@@ -102,7 +102,7 @@ impl Field for Contents {
     }
 }
 
-/// Octets of a value of soft state.
+/// Bytes of a value of soft state.
 pub const STATE_VALUE: usize = 64;
 
 impl Field for [u8; STATE_VALUE] {

@@ -305,7 +305,7 @@ int an_eventCancel(an_Event_t event);
 
 /* ---- soft state ---- */
 
-/** What a domain keeps under one key: 64 octets. The calls that count, compare and raise work with word[0]. */
+/** What a domain keeps under one key: 64 bytes. The calls that count, compare and raise work with word[0]. */
 struct an_StateValue {
     uint64_t word[8];
 };

@@ -121,6 +121,10 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
         // Before wasm has its memories, which cannot be locked, and as long as there is the right to.
         crate::sys::realtime::lock_memory()?;
     }
+    // A code of the kernel half has two, its map and the program that changes that; there are 1,024 of them.
+    if let Err(error) = crate::sys::process::raise_descriptors() {
+        tracing::warn!(%error, "the node has as many descriptors as it began with");
+    }
     let plan = crate::manage::Planned::of(file).with_context(|| path.display().to_string())?;
     broker::begin(file)?;
     let node = crate::manage::assemble_planned(file, plan)?;

@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
+use rustix::process::{getrlimit, pidfd_open, pidfd_send_signal, setrlimit};
 
 /// Whether this process has the effective user id 0.
 pub fn is_root() -> bool {
@@ -27,6 +28,19 @@ pub fn ignore(signal: i32) -> io::Result<()> {
 pub fn set_name(name: &core::ffi::CStr) {
     // A name that is refused leaves the old one.
     let _ = rustix::thread::set_name(name);
+}
+
+/// The most descriptors that a process of the node's own has open, where the host permits as many.
+const DESCRIPTORS_MAX: u64 = 1 << 16;
+
+/// Lets this process have as many descriptors as the host permits it to have: many hosts begin with 1,024, and let whoever asks have more.
+pub fn raise_descriptors() -> io::Result<()> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let most = maximum.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+    if current.is_none_or(|current| current >= most) {
+        return Ok(());
+    }
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum })?)
 }
 
 /// This process and its ancestors.
@@ -134,6 +148,13 @@ mod tests {
         let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         terminate(&[child.id() as i32], Duration::from_millis(50), |_| false).unwrap();
         assert!(child.wait().unwrap().success(), "it ends by the end of its input only");
+    }
+
+    #[test]
+    fn a_process_gets_the_descriptors_that_the_host_permits() {
+        raise_descriptors().unwrap();
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert!(current.is_none_or(|current| current >= maximum.unwrap_or(u64::MAX).min(DESCRIPTORS_MAX)));
     }
 
     #[test]

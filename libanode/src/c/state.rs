@@ -1,6 +1,6 @@
 //! Soft state of domains.
 //!
-//! A value is eight words in the program's memory, in the processor's order, and 64 octets to the node, each word with its lowest octet first.
+//! A value is eight words in the program's memory, in the processor's order, and 64 bytes to the node, each word with its lowest byte first.
 
 use super::{code, put, spec};
 use crate::crew::ProcessDomain;
@@ -20,16 +20,16 @@ pub struct CStateValue {
 layout::an_StateValue!(CStateValue);
 
 impl CStateValue {
-    fn of(octets: &[u8; STATE_VALUE]) -> CStateValue {
+    fn of(bytes: &[u8; STATE_VALUE]) -> CStateValue {
         let mut word = [0; STATE_VALUE / 8];
-        word.iter_mut().zip(octets.as_chunks().0).for_each(|(word, octets)| *word = u64::from_le_bytes(*octets));
+        word.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
         CStateValue { word }
     }
 
-    fn octets(&self) -> [u8; STATE_VALUE] {
-        let mut octets = [0; STATE_VALUE];
-        octets.as_chunks_mut().0.iter_mut().zip(self.word).for_each(|(octets, word)| *octets = word.to_le_bytes());
-        octets
+    fn bytes(&self) -> [u8; STATE_VALUE] {
+        let mut bytes = [0; STATE_VALUE];
+        bytes.as_chunks_mut().0.iter_mut().zip(self.word).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+        bytes
     }
 }
 
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn an_statePut(
 ) -> c_int {
     let keep = || {
         // SAFETY: the caller's promise.
-        let value = unsafe { spec(value) }?.octets();
+        let value = unsafe { spec(value) }?.bytes();
         ask(domain, |domain| Call::StatePut { domain, key, value, keep_ms }).map(drop)
     };
     code(keep())
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn an_stateExchange(
 ) -> c_int {
     let exchange = || {
         // SAFETY: the caller's promise.
-        let value = unsafe { spec(value) }?.octets();
+        let value = unsafe { spec(value) }?.bytes();
         ask(domain, |domain| Call::StateExchange { domain, key, expected, value, keep_ms }).map(drop)
     };
     code(exchange())
