@@ -99,6 +99,20 @@ impl<W: Write> Write for Writer<W> {
     }
 }
 
+/// The exit status of a shell's command that SIGPIPE has ended.
+const BROKEN_PIPE: i32 = 141;
+
+/// A reader that has gone, as in `anode … | head`, ends a command; that is no fault of the program's.
+pub fn end_quietly_without_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str().is_some_and(|said| said.starts_with("failed printing to stdout")) {
+            std::process::exit(BROKEN_PIPE);
+        }
+        usual(panic);
+    }));
+}
+
 /// Prints to standard output, as `println!` does, but clean; line feeds at the end are one.
 #[macro_export]
 macro_rules! say {

@@ -20,7 +20,6 @@
 
 pub mod abi;
 pub mod apps;
-pub mod bench;
 pub mod broker;
 pub mod classify;
 pub mod clean;

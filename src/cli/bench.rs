@@ -1,146 +1,38 @@
-//! `anode bench NAME`: runs a benchmark, writes its result, prints the table.
+//! `anode bench`: the measurements are a program of their own, `anode-bench`, which this one executes with its own arguments.
 //!
-//! With `--against BINARY` this build and another one run a round each in turn, in fresh processes (`--once`), and the result is their ratio.
-//! The exit status is 0 whether or not targets are met: a missed target is a result. 1 says that there is no result, 2 that there is no
-//! such benchmark.
+//! So a node links nothing that only measures. The program stands beside this one, where a build leaves both.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Instant;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
-use anyhow::Context;
+use crate::sys::process;
 
-use crate::bench::{BENCHES, Bench, QUICK, ROUNDS, ROUNDS_MIN, Settings, against};
+/// The program of the measurements.
+const PROGRAM: &str = "anode-bench";
 
-/// Arguments of `anode bench`.
+/// Arguments of `anode bench`: those of the other program, with its `--help`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// The benchmark; without it, all are listed
-    name: Option<String>,
-    /// Fewest rounds and circumstances: ends within a minute
-    #[arg(long)]
-    quick: bool,
-    /// Rounds of each comparison [default: 30, with --quick 5]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(ROUNDS_MIN as i64..=1000))]
-    rounds: Option<u16>,
-    /// Generator and gateway on two CPUs in the place of one
-    #[arg(long)]
-    two_cpus: bool,
-    /// Compare with another build of anode: one round of each in turn, in fresh processes, paired row by row
-    #[arg(long, value_name = "BINARY", conflicts_with = "once")]
-    against: Option<PathBuf>,
-    /// Run this round alone and print it as JSON: what `--against` asks of both builds
-    #[arg(long, value_name = "ROUND", hide = true, conflicts_with = "rounds")]
-    once: Option<u16>,
-    /// Folder for NAME.json, NAME.md and NAME.svg, or with --against for NAME-against.json and .md
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    out: PathBuf,
-    /// Print the JSON in the place of the table
-    #[arg(long)]
-    json: bool,
+#[command(disable_help_flag = true)]
+pub(super) struct Args {
+    /// A benchmark and what it is told: `anode bench --help` says more
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
 
-/// Runs the command.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Some(name) = &args.name else {
-        crate::say!("{}", list());
-        return Ok(ExitCode::SUCCESS);
-    };
-    let Some(bench) = Bench::of(name) else {
-        crate::say_err!("anode: there is no benchmark {name}; there are:\n{}", list());
-        return Ok(ExitCode::from(2));
-    };
-    let failed = || format!("bench {name}");
-    if let Some(binary) = &args.against {
-        let comparison = against::run(bench, &args.settings(), binary).with_context(failed)?;
-        args.show(comparison.write(&args.out)?, &comparison.json(), &comparison.markdown());
-        return Ok(ExitCode::SUCCESS);
-    }
-    let report = bench.run(&args.settings()).with_context(failed)?;
-    if args.once.is_some() {
-        crate::say!("{}", report.json());
-        return Ok(ExitCode::SUCCESS);
-    }
-    args.show(report.write(&args.out)?, &report.json(), &report.markdown());
-    Ok(ExitCode::SUCCESS)
+/// Becomes the other program.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let path = process::beside(PROGRAM).unwrap_or_else(|_| PathBuf::from(PROGRAM));
+    // What it says of itself are the words that were typed.
+    let error = Command::new(&path).arg0("anode").arg("bench").args(args.words).exec();
+    Err(refusal(&path, &error))
 }
 
-impl Args {
-    fn settings(&self) -> Settings {
-        let usual = match (self.once, self.quick) {
-            (Some(_), _) => 1,
-            (None, true) => ROUNDS_MIN,
-            (None, false) => ROUNDS,
-        };
-        // Rounds of two builds are as many as are asked for: each is a pair, and there are no fewer than make an interval.
-        let hurries = self.quick && self.against.is_none() && self.once.is_none();
-        Settings {
-            round_count: self.rounds.map_or(usual, usize::from),
-            first_round: self.once.map_or(0, usize::from),
-            quick: self.quick,
-            deadline: hurries.then(|| Instant::now() + QUICK),
-            two_cpus: self.two_cpus,
-        }
-    }
-
-    /// Prints the result, and where it was written.
-    fn show(&self, paths: Vec<PathBuf>, json: &str, markdown: &str) {
-        if self.json {
-            crate::say!("{json}");
-        } else {
-            crate::say!("{markdown}");
-            paths.iter().for_each(|path| crate::say_err!("wrote {}", path.display()));
-        }
-    }
-}
-
-fn list() -> String {
-    BENCHES.iter().map(|bench| format!("{:12} {}\n", bench.name, bench.help)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Root {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn settings(words: &[&str]) -> Settings {
-        Root::try_parse_from(std::iter::once(&"bench").chain(words)).unwrap().args.settings()
-    }
-
-    #[test]
-    fn quick_means_fewer_rounds_and_a_deadline() {
-        let quick = settings(&["method", "--quick"]);
-        assert!(quick.quick && quick.deadline.is_some() && quick.round_count == ROUNDS_MIN);
-        let full = settings(&["method"]);
-        assert!(full.deadline.is_none() && full.round_count == ROUNDS);
-    }
-
-    #[test]
-    fn fewer_than_five_rounds_are_wrong_usage() {
-        assert!(Root::try_parse_from(["bench", "method", "--rounds", "4"]).is_err());
-        assert_eq!(settings(&["method", "--rounds", "7"]).round_count, 7);
-    }
-
-    #[test]
-    fn one_round_of_a_pair_has_its_number_and_no_deadline() {
-        let once = settings(&["method", "--quick", "--once", "7"]);
-        assert_eq!((once.round_count, once.first_round), (1, 7));
-        assert!(once.quick && once.deadline.is_none());
-        let pairs = settings(&["method", "--quick", "--against", "x"]);
-        assert!(pairs.deadline.is_none() && pairs.round_count == ROUNDS_MIN);
-        assert_eq!(settings(&["method", "--against", "x"]).round_count, ROUNDS);
-        assert!(Root::try_parse_from(["bench", "method", "--against", "x", "--rounds", "4"]).is_err());
-    }
-
-    #[test]
-    fn every_benchmark_is_listed() {
-        assert!(BENCHES.iter().all(|bench| list().contains(bench.name)));
-    }
+fn refusal(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!(
+        "bench is the program {PROGRAM}, and {} cannot be executed ({error}): build it by `cargo build --release -p {PROGRAM}` and put it \
+         beside anode",
+        path.display()
+    )
 }

@@ -31,9 +31,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The exit status of a shell's command that SIGPIPE has ended.
-const BROKEN_PIPE: i32 = 141;
-
 /// Every noun: its variant, its module, and its line in `anode --help`.
 macro_rules! nouns {
     ($($(#[doc = $help:literal])+ $variant:ident = $module:ident;)+) => {
@@ -89,17 +86,6 @@ nouns! {
     Bench = bench;
 }
 
-/// A reader that has gone, as in `anode … | head`, ends a command; that is no fault of the program's.
-fn end_quietly_without_reader() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload_as_str().is_some_and(|said| said.starts_with("failed printing to stdout")) {
-            std::process::exit(BROKEN_PIPE);
-        }
-        usual(panic);
-    }));
-}
-
 /// Runs a function of this program in a jail, by its name.
 fn run_jailed(name: &str) -> std::io::Result<()> {
     let (title, serve): (_, fn(OwnedFd) -> std::io::Result<()>) = match name {
@@ -117,7 +103,7 @@ fn run_jailed(name: &str) -> std::io::Result<()> {
 
 /// Runs the command line of this process, or what a node starts it as.
 pub fn run() -> ExitCode {
-    end_quietly_without_reader();
+    crate::clean::end_quietly_without_reader();
     let done = if std::env::args_os().nth(1).is_some_and(|first| first == jail::ARGUMENT) {
         jail::serve(run_jailed).map(|never| match never {}).map_err(Into::into)
     } else if std::env::args_os().nth(1).is_some_and(|first| first == management::OBJECT_ARGUMENT) {

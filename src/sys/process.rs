@@ -1,7 +1,8 @@
-//! Ending processes that we do not own as children, by pidfd, so that a recycled number is never hit.
+//! Ending processes that we do not own as children, by pidfd, so that a recycled number is never hit; and what stands beside a program.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,6 +12,13 @@ use rustix::process::{getrlimit, pidfd_open, pidfd_send_signal, setrlimit};
 /// Whether this process has the effective user id 0.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// The file of this name beside this process's program, whether or not there is one. A program that was renamed has the neighbours of its new
+/// place, one that was deleted those of its last.
+pub fn beside(name: &str) -> io::Result<PathBuf> {
+    // Of a deleted file the kernel says so behind its name, which is not looked at here.
+    std::env::current_exe().map(|own| own.with_file_name(name))
 }
 
 /// Lets a signal pass by this process, but not by what it executes.

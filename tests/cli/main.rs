@@ -1,7 +1,7 @@
 //! The program from the command line, where it does something and ends.
 
 mod bad_settings;
-mod bench_against;
+mod bench;
 mod docs;
 mod node_check;
 mod plan_cli;

@@ -57,7 +57,6 @@ const ROWS: &[Row] = &[
     ),
     ("lab", &["wire", "sys", "kernel", "config", "manage"]),
     ("apps", &["wire", "code"]),
-    ("bench", ALL),
     ("cli", ALL),
 ];
 

@@ -19,7 +19,7 @@ pub mod lint;
 mod module;
 mod native;
 mod program;
-pub(crate) mod toolchain;
+pub mod toolchain;
 
 pub use error::Error;
 

@@ -64,7 +64,7 @@ pub(crate) const REMEDY: &str = "install it: apt-get install clang lld";
 const VERSIONS: core::ops::RangeInclusive<u32> = 14..=30;
 
 /// `clang`, or the newest `clang-N` on the path.
-pub(crate) fn find() -> Option<PathBuf> {
+pub fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
     core::iter::once("clang".to_owned())
