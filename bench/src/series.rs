@@ -1,7 +1,7 @@
 //! What a benchmark collects: one value per round for each (variant, size, regime, metric), and the targets.
 //!
 //! A benchmark pushes values while it runs the variants of a round one after the other; [`Series::rows`] turns them into the
-//! rows of the report, with ratios to the baselines paired by round. [`Target::at_most`] and [`Target::ratio_at_most`] state what was
+//! rows of the report, with ratios to the baselines paired by round. [`Target::at_most`] and [`Target::at_least`] state what was
 //! promised and whether it was kept. Writing files is [`super::report`]'s task.
 
 use std::collections::BTreeMap;
