@@ -106,6 +106,7 @@ impl Frame {
     }
 
     /// Replaces the packet by a copy of `bytes`, cut off at the frame's capacity.
+    #[inline]
     pub fn fill(&mut self, bytes: &[u8]) {
         let length = bytes.len().min(self.capacity());
         self.clear();
