@@ -29,6 +29,7 @@ mod micro;
 mod node;
 mod nodeos;
 mod overhead;
+mod page;
 mod paths;
 mod place;
 mod plan;

@@ -1,10 +1,11 @@
 //! A small SVG plot of the rows of a report: horizontal bars of the medians with whiskers from minimum to maximum.
 //!
-//! Rows that share metric, unit and regime form a panel with an own scale from zero, unless all medians are the same; a bar is one variant at one size. The colour
+//! Rows that share metric, unit and regime form a panel with an own scale from zero; a bar is one variant at one size. The colour
 //! stands for the variant. No library: the plot is text, the same rows give the same bytes, and it opens in any browser.
 
 use std::fmt::Write as _;
 
+use super::page;
 use super::report::short;
 use super::series::Row;
 
@@ -16,8 +17,8 @@ const TITLE: f64 = 44.0;
 const COLOURS: [&str; 6] = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"];
 
 /// Draws `rows`; `name` and `commit` go into the heading.
-pub(crate) fn svg(name: &str, commit: &str, rows: &[Row]) -> String {
-    let panels = panels(rows);
+pub(crate) fn svg(name: &str, commit: &str, rows: &[&Row]) -> String {
+    let panels = page::groups(rows.iter().copied());
     let height = 50.0 + panels.iter().map(|p| TITLE + BAR * p.len() as f64).sum::<f64>();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -36,26 +37,7 @@ pub(crate) fn svg(name: &str, commit: &str, rows: &[Row]) -> String {
     out
 }
 
-fn panels(rows: &[Row]) -> Vec<Vec<&Row>> {
-    let mut panels: Vec<Vec<&Row>> = Vec::new();
-    let same = |a: &Row, b: &Row| (a.metric, a.unit, &a.regime) == (b.metric, b.unit, &b.regime);
-    for row in rows {
-        match panels.iter_mut().find(|panel| same(panel[0], row)) {
-            Some(panel) => panel.push(row),
-            None => panels.push(vec![row]),
-        }
-    }
-    // A panel in which nothing differs (every packet forwarded, one wake-up a burst) says nothing.
-    let differs =
-        |panel: &Vec<&Row>| panel.iter().any(|row| short(row.summary.median) != short(panel[0].summary.median));
-    panels.retain(|panel| panel.len() == 1 || differs(panel));
-    for panel in &mut panels {
-        panel.sort_by_key(|row| row.size);
-    }
-    panels
-}
-
-fn variants(rows: &[Row]) -> Vec<&str> {
+fn variants<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
         if !names.contains(&row.variant.as_str()) {
@@ -124,7 +106,7 @@ mod tests {
 
     #[test]
     fn one_bar_and_one_whisker_per_row() {
-        let plot = svg("x", "abc", &rows());
+        let plot = svg("x", "abc", &rows().iter().collect::<Vec<_>>());
         assert_eq!(plot.matches("<rect x=").count(), 3);
         assert_eq!(plot.matches("fill=\"none\"").count(), 3);
         assert_eq!(plot.matches("font-weight=\"bold\">udp").count(), 1);
@@ -132,14 +114,14 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
-        let plot = svg("x", "abc", &rows());
+        let plot = svg("x", "abc", &rows().iter().collect::<Vec<_>>());
         assert!(plot.contains("a&lt;b") && !plot.contains("a<b"));
     }
 
     #[test]
     fn nothing_is_drawn_outside_and_no_rows_is_no_panic() {
         assert!(svg("x", "", &[]).ends_with("</svg>\n"));
-        let plot = svg("x", "abc", &rows());
+        let plot = svg("x", "abc", &rows().iter().collect::<Vec<_>>());
         let widest =
             plot.split("width=\"").skip(3).filter_map(|s| s.split('"').next()?.parse::<f64>().ok()).fold(0.0, f64::max);
         assert!(widest <= WIDTH - LABEL - RIGHT, "{widest}");

@@ -1,7 +1,7 @@
 //! The result of one benchmark as JSON, markdown and a plot, written to the output folder.
 //!
 //! A benchmark fills a [`Report`] with rows, targets and notes; [`Report::write`] leaves `NAME.json`, `NAME.md` and `NAME.svg`.
-//! The JSON is the record, the other two are drawn from it. The plot itself is [`super::plot`]'s.
+//! The JSON is the record and has everything; the other two are what people read of it ([`super::page`], [`super::plot`]).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::environment::{Environment, command, commit};
 use super::series::{Row, Sense, Target};
-use super::{Error, plot};
+use super::{Error, page, plot};
 
 /// Everything that a run of a benchmark found out.
 #[derive(Debug, Serialize)]
@@ -72,7 +72,7 @@ impl Report {
         let _ =
             writeln!(page, "Linux {}; {}, {} cores; load {}; {}; {}\n", e.kernel, e.cpu, e.cores, e.load, e.cc, e.ip);
         self.write_targets(&mut page);
-        self.write_rows(&mut page);
+        page.push_str(&page::tables(&self.rows));
         for note in &self.notes {
             let _ = writeln!(page, "- {note}");
         }
@@ -86,8 +86,11 @@ impl Report {
             move |cause| Error::Write { path, cause }
         };
         fs::create_dir_all(folder).map_err(failed(folder))?;
-        let files =
-            [("json", self.json()), ("md", self.markdown()), ("svg", plot::svg(&self.bench, &self.commit, &self.rows))];
+        let files = [
+            ("json", self.json()),
+            ("md", self.markdown()),
+            ("svg", plot::svg(&self.bench, &self.commit, &page::drawn(&self.rows))),
+        ];
         let mut paths = Vec::new();
         for (extension, text) in files {
             let path = folder.join(format!("{}.{extension}", self.bench));
@@ -117,27 +120,6 @@ impl Report {
         }
         page.push('\n');
     }
-
-    fn write_rows(&self, page: &mut String) {
-        page.push_str(
-            "| regime | size | metric | variant | min | median | max | unit | rounds | ratio (min … median … max) |\n",
-        );
-        page.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
-        for row in &self.rows {
-            let size = row.size.map_or("–".into(), |size| size.to_string());
-            let s = &row.summary;
-            let _ = write!(page, "| {} | {size} | {} | {} ", row.regime, row.metric, row.variant);
-            let _ = write!(page, "| {} | **{}** | {} ", short(s.min), short(s.median), short(s.max));
-            let ratios: Vec<String> = row.ratio.iter().map(|(baseline, r)| ratio_text(baseline, r)).collect();
-            let _ = writeln!(page, "| {} | {} | {} |", row.unit, row.rounds, ratios.join("; "));
-        }
-        page.push('\n');
-    }
-}
-
-fn ratio_text(baseline: &str, ratio: &super::series::Ratio) -> String {
-    let s = &ratio.summary;
-    format!("{:.3} … {:.3} … {:.3} × {baseline}", s.min, s.median, s.max)
 }
 
 /// A number with three or four significant digits.
@@ -161,7 +143,7 @@ mod tests {
             let key =
                 Key { variant: variant.into(), size: Some(128), regime: "udp".into(), metric: "cost", unit: "ns" };
             for value in [100.0, 104.0, 102.0, 101.0, 103.0] {
-                series.push(key.clone(), value);
+                series.push(key.clone(), if variant == "c" { value } else { value + 1.0 });
             }
         }
         let mut report = Report::new("example", 1);
@@ -186,7 +168,7 @@ mod tests {
     fn markdown_shows_each_row_target_and_note() {
         let page = report().markdown();
         assert!(
-            page.contains("| udp | 128 | cost | node | 100 | **102** | 104 | ns | 5 | 1.000 … 1.000 … 1.000 × c |"),
+            page.contains("**udp**: cost, ns") && page.contains("| node | 103 · **1.01**, 1.01 … 1.01 |"),
             "{page}"
         );
         assert!(page.contains("| node / c | 1.000 [1.000 … 1.000] | ≤ 1.050 | yes |"), "{page}");

@@ -61,6 +61,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 const MAIN_LINES_MAX: usize = 100;
+/// Of a page of results, or of a figure in it.
+const RESULT_BYTES_MAX: usize = 24_000;
 
 const IO: &[&str] = &[
     "std::fs",
@@ -291,6 +293,55 @@ fn kernel_and_mobile_c_and_python_files_are_short() {
     let texts = texts();
     let found: Vec<_> = texts.iter().filter(long).map(|(path, _)| path).collect();
     assert!(found.is_empty(), "too long: {found:?}");
+}
+
+/// What is wrong with the names and lengths of committed results: a page and at most two small figures a benchmark.
+fn results_that_are_no_page(files: &[(&str, usize)]) -> Complaints {
+    let pages: Vec<&str> = files.iter().filter_map(|(name, _)| name.strip_suffix(".md")).collect();
+    let mut complaints = vec![];
+    for (name, bytes) in files.iter().filter(|(_, bytes)| *bytes > RESULT_BYTES_MAX) {
+        complaints.push(format!("{name}: {bytes} bytes, at most {RESULT_BYTES_MAX}"));
+    }
+    let figures = |page: &str| {
+        let names = files.iter().filter_map(|(name, _)| name.strip_suffix(".svg"));
+        names.filter(|name| *name == page || name.starts_with(&format!("{page}-"))).count()
+    };
+    complaints
+        .extend(pages.iter().filter(|page| figures(page) > 2).map(|page| format!("{page}: more than two figures")));
+    let owned: usize = pages.iter().map(|page| 1 + figures(page)).sum();
+    if owned != files.len() {
+        complaints.push(format!("{} files are neither a page nor a figure of one", files.len() - owned));
+    }
+    complaints
+}
+
+#[test]
+fn results_are_a_page_and_at_most_two_small_figures_a_benchmark() {
+    let texts = texts();
+    let ignored = |name: &str| name.ends_with(".json") || name.ends_with("-against.md");
+    let found: Vec<(&str, usize)> = texts
+        .iter()
+        .filter_map(|(path, text)| Some((path.strip_prefix("bench-results/")?, text.len())))
+        .filter(|(name, _)| !ignored(name))
+        .collect();
+    assert!(found.iter().any(|(name, _)| *name == "capsules.md"), "the results were not found");
+    let complaints = results_that_are_no_page(&found);
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    let (_, rules) = texts.iter().find(|(path, _)| path == ".gitignore").unwrap();
+    for rule in ["/bench-results/*.json", "/bench-results/*-against.md"] {
+        assert!(rules.lines().any(|line| line == rule), "{rule}");
+    }
+}
+
+#[test]
+fn results_that_nobody_would_read_are_found() {
+    let good = [("a.md", 9), ("a.svg", 9), ("a-b.svg", 9)];
+    assert!(results_that_are_no_page(&good).is_empty());
+    let more = |file| results_that_are_no_page(&[&good[..], &[file]].concat()).len();
+    assert_eq!(
+        [more(("a-c.svg", 9)), more(("c.svg", 9)), more(("b.csv", 9)), more(("b.md", RESULT_BYTES_MAX + 1))],
+        [1; 4]
+    );
 }
 
 /// How many complaints `check` has about `text` in the file `path`.

@@ -7,7 +7,7 @@ const WIDTH: f64 = 900.0;
 const LEFT: f64 = 60.0;
 const PANEL: f64 = 180.0;
 /// Points of a curve, at most.
-const POINTS: usize = 800;
+const POINTS: usize = 150;
 
 /// Draws them.
 pub(super) fn svg(curves: &[(&str, &Seen)]) -> String {
