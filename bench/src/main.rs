@@ -70,13 +70,13 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "method",
         help: "the way of measuring itself: equal gateways, and one with a known extra cost",
-        definition: 1,
+        definition: 2,
         run: method::run,
     },
     Bench {
         name: "capsules",
         help: "wasm capsules beside plain C gateways, one capsule taken apart, loading, memory, the simulator",
-        definition: 1,
+        definition: 2,
         run: capsules::run,
     },
     Bench {
@@ -88,7 +88,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "overhead",
         help: "forwarding on every rung: Linux, XDP by hand, the node's kernel half, wasm in user space",
-        definition: 1,
+        definition: 2,
         run: overhead::run,
     },
     Bench {
@@ -100,7 +100,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "paths",
         help: "ways through the NodeOS beside Linux and plain C: cut-through, an environment in the node, in a process",
-        definition: 1,
+        definition: 2,
         run: paths::run,
     },
     Bench {
@@ -136,7 +136,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "plan",
         help: "packets that are programs: the ping packet taken apart, the checker, routing beside plain C",
-        definition: 1,
+        definition: 2,
         run: plan::run,
     },
 ];
