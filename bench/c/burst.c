@@ -1,9 +1,10 @@
-// burst udp GATEWAY_IP:PORT      or      burst packet NETNS_FILE INTERFACE NETNS_FILE INTERFACE MAC
+// burst udp GATEWAY_IP:PORT HOPS      or      burst packet NETNS_FILE INTERFACE NETNS_FILE INTERFACE MAC
 //
 // Generator and sink in one thread, hence a closed loop: burst k+1 leaves only when burst k has arrived whole, or
 // its time-out was counted as a loss. So no queue ever overflows and no gateway is flooded.
 //
-//   udp     datagrams leave from 127.0.0.1:A to the gateway and are expected at 127.0.0.1:B; prints "ready A B"
+//   udp     datagrams leave from 127.0.0.1:A to the gateway and are expected at 127.0.0.1:B; with two next hops, at B
+//           and C in turn; prints "ready A B" or "ready A B C"
 //   packet  whole frames leave through the first interface and are expected on the second; prints "ready".
 //           Whoever asks there by ARP for any address is told MAC
 //
@@ -22,11 +23,15 @@
 
 enum { BURST_MAX = 1024, PACKETS_MAX = 64, LINE = 2 * ROOM + 64 };
 
-static int out_fd, sink_fd, arp_fd = -1;
+enum { HOPS_MAX = 2 };
+
+static int out_fd, sink_fds[HOPS_MAX] = { -1, -1 }, hops = 1, arp_fd = -1;
 static unsigned char mac[ETH_ALEN];
 static struct sockaddr_in gateway;
 static unsigned burst = 128, length, kinds, turn;
 static uint16_t burst_number;
+// Which next hop a packet of the burst is for.
+static unsigned char towards[BURST_MAX];
 static unsigned char kind[PACKETS_MAX][ROOM], packets[BURST_MAX][ROOM], arrived_room[BATCH][ROOM], sample[ROOM], seen[BURST_MAX];
 static struct iovec out_iov[BURST_MAX], in_iov[BATCH];
 static struct mmsghdr out[BURST_MAX], in[BATCH];
@@ -62,6 +67,7 @@ static void stamp(void)
 {
 	burst_number++;
 	for (unsigned i = 0; i < burst; i++) {
+		towards[i] = (unsigned char)(turn % kinds % (unsigned)hops);
 		if (kinds > 1)
 			memcpy(packets[i], kind[turn++ % kinds], length);
 		uint32_t word = htonl((uint32_t)burst_number << 16 | i);
@@ -70,11 +76,11 @@ static void stamp(void)
 	memset(seen, 0, burst);
 }
 
-// Takes what has arrived and returns how many packets of this burst are new.
-static unsigned take(void)
+// Takes what has arrived at a next hop and returns how many packets of this burst are new.
+static unsigned take(int hop)
 {
 	unsigned fresh = 0;
-	int n = recvmmsg(sink_fd, in, BATCH, MSG_DONTWAIT, 0);
+	int n = recvmmsg(sink_fds[hop], in, BATCH, MSG_DONTWAIT, 0);
 	for (int i = 0; i < n; i++) {
 		uint32_t word;
 		if (in[i].msg_len != length)
@@ -82,7 +88,7 @@ static unsigned take(void)
 		memcpy(&word, arrived_room[i] + length - 4, 4);
 		word = ntohl(word);
 		unsigned index = word & 0xffff;
-		if (word >> 16 != burst_number || index >= burst || seen[index])
+		if (word >> 16 != burst_number || index >= burst || seen[index] || towards[index] != hop)
 			continue;
 		seen[index] = 1;
 		fresh++;
@@ -113,17 +119,20 @@ static unsigned round_trip(int timeout_ms)
 		sent += (unsigned)k;
 	}
 	uint64_t end = clock_ns(CLOCK_MONOTONIC) + (uint64_t)timeout_ms * 1000000u;
-	struct pollfd wait[2] = { { .fd = sink_fd, .events = POLLIN }, { .fd = arp_fd, .events = POLLIN } };
+	struct pollfd wait[] = { { .fd = arp_fd, .events = POLLIN }, { .fd = sink_fds[0], .events = POLLIN },
+				 { .fd = sink_fds[1], .events = POLLIN } };
 	while (arrived < burst) {
-		unsigned fresh = take();
+		unsigned fresh = 0;
+		for (int i = 0; i < hops; i++)
+			fresh += take(i);
 		arrived += fresh;
 		if (fresh)
 			continue;
 		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		if (now >= end)
 			break;
-		poll(wait, 2, (int)((end - now) / 1000000u) + 1);
-		if (wait[1].revents)
+		poll(wait, 1 + (nfds_t)hops, (int)((end - now) / 1000000u) + 1);
+		if (wait[0].revents)
 			serve_arp();
 	}
 	return arrived;
@@ -159,7 +168,7 @@ static void pace(uint64_t pps, uint64_t ms)
 				last = now;
 			}
 		}
-		int n = recvmmsg(sink_fd, in, BATCH, MSG_DONTWAIT, 0);
+		int n = recvmmsg(sink_fds[0], in, BATCH, MSG_DONTWAIT, 0);
 		for (int i = 0; i < n; i++)
 			arrived += in[i].msg_len == length;
 		if (n > 0)
@@ -197,7 +206,7 @@ static void run(pid_t pid, unsigned bursts, int timeout_ms)
 
 static void open_all(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "udp")) {
+	if (argc == 4 && !strcmp(argv[1], "udp")) {
 		uint16_t from, sink;
 		char *colon = strrchr(argv[2], ':');
 		if (!colon)
@@ -207,18 +216,25 @@ static void open_all(int argc, char **argv)
 		if (inet_pton(AF_INET, argv[2], &gateway.sin_addr) != 1)
 			die(argv[2]);
 		out_fd = open_udp(&from);
-		sink_fd = open_udp(&sink);
-		printf("ready %u %u\n", from, sink);
+		hops = atoi(argv[3]);
+		if (hops < 1 || hops > HOPS_MAX)
+			die("burst: next hops");
+		printf("ready %u", from);
+		for (int i = 0; i < hops; i++) {
+			sink_fds[i] = open_udp(&sink);
+			printf(" %u", sink);
+		}
+		putchar('\n');
 	} else if (argc == 7 && !strcmp(argv[1], "packet")) {
 		out_fd = packet_socket_in(argv[2], argv[3], 0);
-		sink_fd = packet_socket_in(argv[4], argv[5], ETH_P_IP);
+		sink_fds[0] = packet_socket_in(argv[4], argv[5], ETH_P_IP);
 		arp_fd = packet_socket_in(argv[4], argv[5], ETH_P_ARP);
 		if (sscanf(argv[6], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4,
 			   mac + 5) != 6)
 			die(argv[6]);
 		puts("ready");
 	} else {
-		die("burst udp GATEWAY | burst packet NETNS INTERFACE NETNS INTERFACE MAC");
+		die("burst udp GATEWAY HOPS | burst packet NETNS INTERFACE NETNS INTERFACE MAC");
 	}
 }
 

@@ -9,6 +9,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -18,12 +19,14 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::burst::Slice;
 use super::compile::Programs;
-use super::guests::packet;
+use super::guests::{packet, packet_to};
+use super::line::OTHER_HOP;
 use super::place::{Place, Site, Way, ip_length};
 use super::series::{Key, Series};
 use super::{Error, Settings};
 use anode::code::bundle::Bundle;
 use anode::sys::clock::process_cpu;
+use anode::wire::{Addr, anep, capsule};
 
 /// Something that takes packets in at one end of a place and sends them out at the other.
 pub(crate) trait Gateway {
@@ -68,19 +71,33 @@ pub(crate) struct Load {
     pub(crate) codes: u16,
     /// Of the usual number of packets, so many parts are one.
     pub(crate) parts: u32,
+    /// A payload for the other next hop, if packets go to two in turn.
+    pub(crate) other: Option<Vec<u8>>,
 }
 
 impl Load {
     /// One code, and as many packets as usual.
     pub(crate) fn new(burst: u32, payload: Vec<u8>) -> Load {
-        Load { burst, payload, codes: 1, parts: 1 }
+        Load { burst, payload, codes: 1, parts: 1, other: None }
     }
 
     fn payloads(&self, bundles: &[Bundle]) -> Vec<Vec<u8>> {
-        let own = bundles.iter().take(self.codes.into()).map(|bundle| packet(bundle, self.payload.len()));
-        if bundles.is_empty() { vec![self.payload.clone()] } else { own.collect() }
+        let length = self.payload.len();
+        let other = Addr::from(IpAddr::V4(OTHER_HOP));
+        let own = bundles.iter().take(self.codes.into()).flat_map(|bundle| {
+            let there = self.other.as_ref().map(|_| packet_to(bundle, other, length));
+            std::iter::once(packet(bundle, length)).chain(there)
+        });
+        if bundles.is_empty() {
+            std::iter::once(&self.payload).chain(&self.other).cloned().collect()
+        } else {
+            own.collect()
+        }
     }
 }
+
+/// Where the last byte of a capsule's destination stands in a datagram: that of the other next hop is even.
+const LAST_OF_DESTINATION: usize = anep::HEADER + capsule::DESTINATION + 15;
 
 /// CPU time of the gateway's process per packet: the figure ratios are quoted from.
 pub(crate) const GATEWAY_CPU: &str = "gateway CPU per packet";
@@ -342,8 +359,12 @@ impl Gateway for PlainC<'_> {
         let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<OsString>>();
         let burn = self.burn_ns.to_string();
         match &site.way {
-            Way::Udp { listen, next, .. } => {
-                site.spawn(&self.programs.udpgw, &words(&[&listen.to_string(), &next.to_string(), &burn]))
+            Way::Udp { listen, next, other, .. } => {
+                let mut list = vec![listen.to_string(), next.to_string(), burn];
+                if let Some(other) = other {
+                    list.extend([LAST_OF_DESTINATION.to_string(), other.to_string()]);
+                }
+                site.spawn(&self.programs.udpgw, &words(&list.iter().map(String::as_str).collect::<Vec<_>>()))
             }
             Way::Packet { ingress, egress } => {
                 let list = [ingress.interface, egress.interface, egress.mac, egress.peer_mac, &burn];

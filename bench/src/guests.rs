@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use super::Error;
-use super::line::{EGRESS, INGRESS, IP_UDP};
+use super::line::{EGRESS, INGRESS, IP_UDP, OTHER_HOP};
 use super::place::Scratch;
 use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Insn, Kind, Program};
@@ -59,6 +59,11 @@ impl Guests {
     /// An ANEP packet with a forward capsule from the one end of a place to the other, as the payload of an IP packet of `ip_length`.
     pub(crate) fn packet(&self, ip_length: usize) -> Vec<u8> {
         packet(&self.forward, ip_length - IP_UDP)
+    }
+
+    /// The same to the other next hop.
+    pub(crate) fn packet_to_other(&self, ip_length: usize) -> Vec<u8> {
+        packet_to(&self.forward, Addr::from(std::net::IpAddr::V4(OTHER_HOP)), ip_length - IP_UDP)
     }
 }
 

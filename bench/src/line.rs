@@ -60,6 +60,9 @@ pub(crate) const EGRESS: Side = Side {
     peer_mac: D_MAC,
 };
 
+/// Another next hop, where datagrams go to two.
+pub(crate) const OTHER_HOP: Ipv4Addr = Ipv4Addr::new(198, 18, 2, 2);
+
 /// The network behind the next hop, a /16: further destinations.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 

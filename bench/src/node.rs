@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use super::gateway::{Gateway, Running};
-use super::line::{EGRESS, INGRESS, IP_UDP, Side};
+use super::line::{EGRESS, INGRESS, IP_UDP, OTHER_HOP, Side};
 use super::place::{Site, Way};
 use super::programs;
 use anode::code::bundle::Bundle;
@@ -90,7 +90,9 @@ impl Gateway for NodeGateway<'_> {
         let dir = site.scratch.path().join("run");
         let config = site.scratch.path().join("node.toml");
         let text = match &site.way {
-            Way::Udp { listen, previous, next } => overlay(&dir, *listen, *previous, *next, &self.options[0]),
+            Way::Udp { listen, previous, next, other } => {
+                overlay(&dir, *listen, [Some(*previous), Some(*next), *other], &self.options[0])
+            }
             Way::Packet { ingress, egress } => native(&dir, ingress, egress, &self.options),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
@@ -239,11 +241,16 @@ pub(crate) fn failed(error: ClientError) -> Error {
     Error::Node(error.to_string())
 }
 
-fn overlay(dir: &Path, listen: SocketAddr, previous: SocketAddr, next: SocketAddr, own: &str) -> String {
+/// Where the previous hop is, the next one, and the other next one.
+fn overlay(dir: &Path, listen: SocketAddr, at: [Option<SocketAddr>; 3], own: &str) -> String {
+    let neighbours = [INGRESS.peer, EGRESS.peer, OTHER_HOP].into_iter().zip(at);
+    let known =
+        neighbours.filter_map(|(address, at)| Some(format!("{{ address = \"{address}\", at = \"{}\" }},\n", at?)));
     format!(
         "name = \"bench\"\nrun_dir = {dir:?}\n{own}\n[[port]]\nudp = \"{listen}\"\nmtu = {LARGEST}\naddress = [\"{}/24\"]\nneighbours = [\n\
-         {{ address = \"{}\", at = \"{previous}\" }},\n{{ address = \"{}\", at = \"{next}\" }},\n]\n",
-        EGRESS.address, INGRESS.peer, EGRESS.peer
+         {}]\n",
+        EGRESS.address,
+        known.collect::<String>()
     )
 }
 
@@ -267,10 +274,13 @@ mod tests {
     #[test]
     fn the_overlay_configuration_is_one() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let text = overlay("/tmp/x".as_ref(), at(1), at(2), at(3), "");
-        let (config, _) = NodeFile::parse(&text).unwrap().plan().unwrap();
-        let next = config.routes.next_hop(Addr::from(IpAddr::V4(EGRESS.peer))).unwrap();
-        assert_eq!(next.via, Addr::from(IpAddr::V4(EGRESS.peer)));
+        for other in [None, Some(at(4))] {
+            let text = overlay("/tmp/x".as_ref(), at(1), [Some(at(2)), Some(at(3)), other], "");
+            let (config, _) = NodeFile::parse(&text).unwrap().plan().unwrap();
+            let via = |hop| config.routes.next_hop(Addr::from(IpAddr::V4(hop))).map(|next| next.via);
+            assert_eq!(via(EGRESS.peer), Some(Addr::from(IpAddr::V4(EGRESS.peer))));
+            assert_eq!(config.neighbours.len(), if other.is_some() { 3 } else { 2 });
+        }
     }
 
     #[test]

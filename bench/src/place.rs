@@ -34,8 +34,8 @@ pub(crate) struct Cpus {
 /// What a gateway must know to stand in a place.
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
-    /// Datagrams come from `previous` to `listen` and must leave for `next`.
-    Udp { listen: SocketAddr, previous: SocketAddr, next: SocketAddr },
+    /// Datagrams come from `previous` to `listen` and must leave for `next`, or for the `other` next hop where there are two.
+    Udp { listen: SocketAddr, previous: SocketAddr, next: SocketAddr, other: Option<SocketAddr> },
     /// Frames come in on one interface and must leave on the other.
     Packet { ingress: Side, egress: Side },
 }
@@ -67,12 +67,24 @@ pub(crate) struct Place {
 impl Place {
     /// A place between loopback sockets; needs no privilege.
     pub(crate) fn udp(programs: &Programs, cpus: Cpus) -> Result<Place, Error> {
+        Place::udp_with(programs, cpus, 1)
+    }
+
+    /// The same with two next hops.
+    pub(crate) fn udp_with_two(programs: &Programs, cpus: Cpus) -> Result<Place, Error> {
+        Place::udp_with(programs, cpus, 2)
+    }
+
+    fn udp_with(programs: &Programs, cpus: Cpus, hops: usize) -> Result<Place, Error> {
         let listen = free_port()?;
-        let arguments = ["udp".into(), listen.to_string().into()];
+        let arguments = ["udp".into(), listen.to_string().into(), hops.to_string().into()];
         let (generator, ports) = Generator::start(launch(programs, cpus.generator, None), &programs.burst, &arguments)?;
-        let [previous, next] = ports[..] else { return Err(Error::Protocol("burst named no ports".into())) };
+        let [previous, next, ref other @ ..] = ports[..] else {
+            return Err(Error::Protocol("burst named no ports".into()));
+        };
         let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let way = Way::Udp { listen, previous: at(previous), next: at(next) };
+        let way =
+            Way::Udp { listen, previous: at(previous), next: at(next), other: other.first().map(|port| at(*port)) };
         Ok(Place { generator, site: Site::new(way, None, programs, cpus)? })
     }
 

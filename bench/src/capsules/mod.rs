@@ -26,6 +26,9 @@ pub(super) const NODE: &str = "wasm capsule";
 /// The same node with packets that run when they come: what queues and shares cost is the difference.
 const FIFO: &str = "wasm capsule, fifo";
 
+/// Packets that go to another next hop than the one before: runs for one socket address are packets then.
+const ALTERNATING: &str = "udp, two next hops in turn";
+
 /// Targets of the two gateways: node over plain C, gateway CPU per packet.
 const UDP_RATIO: f64 = 1.15;
 const PACKET_RATIO: f64 = 1.20;
@@ -68,9 +71,11 @@ pub(super) fn gateways(
     let fifo = fifo.configured("[cpu]\nscheduler = \"fifo\"\n", "");
     let plain = PlainC::new(programs, PLAIN, 0);
     let gateways: [&dyn Gateway; 3] = [&plain, &node, &fifo];
+    let alternating = [to_two(guests, loads.first().copied().unwrap_or((128, 128)))];
     let load = |(burst, ip_length): &(u32, usize)| Load::new(*burst, guests.packet(*ip_length));
     let loads: Vec<Load> = loads.iter().map(load).collect();
     let mut all = compare(settings, "udp", &gateways, &loads, &|| Place::udp(programs, cpus))?;
+    all.extend(compare(settings, ALTERNATING, &gateways, &alternating, &|| Place::udp_with_two(programs, cpus))?);
     judge(&all, UDP_RATIO, report);
     match compare(settings, "packet", &gateways, &loads, &|| Place::packet(programs, cpus)) {
         Ok(packet) => {
@@ -81,6 +86,12 @@ pub(super) fn gateways(
         Err(error) => return Err(error),
     }
     Ok(all)
+}
+
+/// Bursts of capsules to two next hops in turn.
+fn to_two(guests: &Guests, (burst, ip_length): (u32, usize)) -> Load {
+    let other = Some(guests.packet_to_other(ip_length));
+    Load { other, ..Load::new(burst, guests.packet(ip_length)) }
 }
 
 /// Three sizes in bursts, and the smallest in shorter ones and alone: burst and octets of the IP packet.
@@ -94,5 +105,24 @@ pub(super) fn judge(series: &Series, limit: f64, report: &mut Report) {
     for key in series.keys().filter(of_plain) {
         let name = format!("{}, {} B: {NODE} / {PLAIN}", key.regime, key.size.unwrap_or_default());
         report.targets.extend(Target::at_most(name, &series.ratios(key, NODE, PLAIN), limit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::gateway::SHARE;
+    use super::*;
+
+    #[test]
+    fn plain_c_sends_to_two_next_hops_in_turn() {
+        let programs = Programs::ready().unwrap();
+        let load = to_two(&Guests::build().unwrap(), (128, 128));
+        assert_ne!(load.other.as_ref(), Some(&load.payload));
+        let settings = Settings::quiet(1);
+        let make = || Place::udp_with_two(&programs, settings.cpus());
+        let series = compare(&settings, ALTERNATING, &[&PlainC::new(&programs, PLAIN, 0)], &[load], &make).unwrap();
+        let rows = series.rows(&[]);
+        let share = rows.iter().find(|row| row.metric == SHARE).unwrap();
+        assert_eq!((share.summary.min, share.regime.as_str()), (1.0, "udp, two next hops in turn, bursts of 128"));
     }
 }

@@ -67,7 +67,7 @@ impl Road {
         let [attacker, innocent, sink] = sockets;
         let (attacker, innocent, sink) = (attacker?, innocent?, sink?);
         let listens = [free_port()?, free_port()?, free_port()?];
-        let way = Way::Udp { listen: listens[0], previous: local(&attacker)?, next: local(&sink)? };
+        let way = Way::Udp { listen: listens[0], previous: local(&attacker)?, next: local(&sink)?, other: None };
         let site = Site::udp(way, programs, cpus)?;
         let (dir, config) = (site.scratch.path().join("run"), site.scratch.path().join("node.toml"));
         let peers = [local(&attacker)?, local(&innocent)?, local(&sink)?];

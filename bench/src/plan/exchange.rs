@@ -86,7 +86,7 @@ fn end(dir: &Path, own: std::net::Ipv4Addr, other: std::net::Ipv4Addr, ports: [S
 impl Chain {
     fn new(programs: &Programs, cpus: Cpus, middle: &dyn Gateway) -> Result<Chain, Error> {
         let [first, between, last] = [free_port()?, free_port()?, free_port()?];
-        let way = Way::Udp { listen: between, previous: first, next: last };
+        let way = Way::Udp { listen: between, previous: first, next: last, other: None };
         let site = Site::udp(way.clone(), programs, cpus)?;
         let ends = Site::udp(way, programs, Cpus { gateway: cpus.generator, ..cpus })?;
         let mut running = vec![middle.start(&site)?];

@@ -83,7 +83,7 @@ impl Stand {
         let (dialogue, line) = Dialogue::start(launch(programs, cpus.generator, None), &programs.rtt, &arguments)?;
         let port: Option<u16> = line.strip_prefix("ready ").and_then(|port| port.parse().ok());
         let Some(port) = port else { return Err(Error::Protocol(line)) };
-        let way = Way::Udp { listen, previous: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), next };
+        let way = Way::Udp { listen, previous: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), next, other: None };
         Ok(Stand { dialogue, site: Site::udp(way, programs, cpus)?, cpus })
     }
 

@@ -93,7 +93,7 @@ impl Road {
         let ports: Vec<u16> = line.split(' ').filter_map(|port| port.parse().ok()).collect();
         let [previous, next] = ports[..] else { return Err(Error::Protocol(line)) };
         let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let way = Way::Udp { listen, previous: at(previous), next: at(next) };
+        let way = Way::Udp { listen, previous: at(previous), next: at(next), other: None };
         Ok(Road { dialogue, site: Site::udp(way, programs, cpus)?, cpus })
     }
 

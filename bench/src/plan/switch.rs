@@ -147,7 +147,7 @@ impl NetworkLayer {
 impl Switch {
     /// Starts a node at a place between sockets, on one CPU.
     pub(super) fn start(mode: Mode, way: &Way, cpu: usize) -> Result<Switch, Error> {
-        let Way::Udp { listen, previous, next } = way else {
+        let Way::Udp { listen, previous, next, .. } = way else {
             return Err(Error::Node("layers are measured over UDP only".into()));
         };
         let failed = |error: io::Error| Error::Node(error.to_string());
