@@ -63,7 +63,7 @@ INLINE int answer_arp(u8 *frame, const u8 *end, const struct sink *s)
 	u32 asked;
 
 	if (frame + ARP > end || *(u16 *)(frame + OPERATION) != be16(1))
-		return XDP_DROP;
+		return 0;
 	asked = *(u32 *)(frame + TARGET + MAC);
 	__builtin_memcpy(frame, frame + SENDER, MAC);
 	__builtin_memcpy(frame + TARGET, frame + SENDER, MAC + 4);
@@ -71,24 +71,46 @@ INLINE int answer_arp(u8 *frame, const u8 *end, const struct sink *s)
 	__builtin_memcpy(frame + SENDER, s->mac, MAC);
 	*(u32 *)(frame + SENDER + MAC) = asked;
 	*(u16 *)(frame + OPERATION) = be16(2);
-	return XDP_TX;
+	return 1;
+}
+
+INLINE int is_arp(const u8 *frame, const u8 *end)
+{
+	return frame + ETHERNET <= end && *(u16 *)(frame + ETHER_TYPE) == be16(0x0806);
+}
+
+// Counts a frame of the flood; a sample is copied from `ctx`, a packet of the stack's or a frame.
+INLINE void count(void *ctx, const u8 *frame, const u8 *end, u64 length, struct sink *s, int of_stack)
+{
+	if (frame + SHORT > end || length != s->length || *(u16 *)(frame + UDP_DESTINATION) != s->port)
+		return;
+	s->arrived++;
+	if (s->armed) {
+		s->armed = 0;
+		if (length >= SHORT && length <= FRAME)
+			of_stack ? skb_load_bytes(ctx, 0, s->sample, (u32)length) : load_bytes(ctx, 0, s->sample, (u32)length);
+	}
 }
 
 ENTRY(sink)(struct context *ctx)
 {
 	struct sink *s = VALUE(SINK);
 	u8 *frame = start_of(ctx), *end = end_of(ctx);
-	u64 length = (u64)(end - frame);
 
-	if (frame + ETHERNET <= end && *(u16 *)(frame + ETHER_TYPE) == be16(0x0806))
-		return answer_arp(frame, end, s);
-	if (frame + SHORT > end || length != s->length || *(u16 *)(frame + UDP_DESTINATION) != s->port)
-		return XDP_DROP;
-	s->arrived++;
-	if (s->armed) {
-		s->armed = 0;
-		if (length >= SHORT && length <= FRAME)
-			load_bytes(ctx, 0, s->sample, (u32)length);
-	}
+	if (is_arp(frame, end))
+		return answer_arp(frame, end, s) ? XDP_TX : XDP_DROP;
+	count(ctx, frame, end, (u64)(end - frame), s, 0);
 	return XDP_DROP;
+}
+
+// The same for a next hop without XDP: its driver makes a packet of the stack's of each frame first.
+TCX(taken)(struct skb *skb)
+{
+	struct sink *s = VALUE(SINK);
+	u8 *frame = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
+
+	if (is_arp(frame, end))
+		return answer_arp(frame, end, s) ? (int)redirect(skb->ifindex, 0) : TCX_DROP;
+	count(skb, frame, end, skb->len, s, 1);
+	return TCX_DROP;
 }

@@ -1,8 +1,8 @@
-// flood OBJECT NETNS_FILE INTERFACE NETNS_FILE INTERFACE MAC SOFTIRQ_PID
+// flood OBJECT NETNS_FILE INTERFACE NETNS_FILE INTERFACE MAC SOFTIRQ_PID xdp|stack
 //
 // Generator and sink of in-kernel paths. Frames are made by a test run with live frames on the first interface and sent out of it
-// at once (XDP_TX); what comes in by the second is counted and dropped by an XDP program, which also answers
-// ARP with MAC. As long as the NAPI of all interfaces
+// at once (XDP_TX); what comes in by the second is counted and dropped by an XDP program, or where the stack takes it in (tcx), and ARP is
+// answered there with MAC. As long as the NAPI of all interfaces
 // between is not threaded, all of it runs in this process on its CPU: generator, router, sink. SOFTIRQ_PID is the kernel's
 // thread for softirqs of that CPU, whose time is added, or 0.
 //
@@ -126,11 +126,20 @@ static void run(int program, unsigned count, unsigned batch)
 	putchar('\n');
 }
 
+static void attach_sink(const char *object, unsigned interface, int in_stack)
+{
+	enum { TCX_INGRESS = 46 };
+	if (in_stack)
+		bpf_attach_at(bpf_load_for(BPF_PROG_TYPE_SCHED_CLS, 0, object, "tcx/taken", maps), interface, TCX_INGRESS, 0);
+	else
+		bpf_attach(bpf_load(object, "sink", maps), interface);
+}
+
 int main(int argc, char **argv)
 {
 	static char line[LINE], hex[LINE];
-	if (argc != 8)
-		die("flood OBJECT NETNS INTERFACE NETNS INTERFACE MAC SOFTIRQ_PID");
+	if (argc != 9)
+		die("flood OBJECT NETNS INTERFACE NETNS INTERFACE MAC SOFTIRQ_PID xdp|stack");
 	setvbuf(stdout, 0, _IOLBF, 0);
 	maps[0] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct generator), 1);
 	maps[1] = bpf_map(BPF_MAP_TYPE_ARRAY, sizeof(struct head), HEADS);
@@ -138,7 +147,7 @@ int main(int argc, char **argv)
 	generate = bpf_load(argv[1], "generate", maps);
 	paced = bpf_load(argv[1], "paced", maps);
 	parse_mac(argv[6], mac);
-	bpf_attach(bpf_load(argv[1], "sink", maps), enter(argv[4], argv[5]));
+	attach_sink(argv[1], enter(argv[4], argv[5]), !strcmp(argv[8], "stack"));
 	from_interface = enter(argv[2], argv[3]);
 	softirq = (pid_t)atoi(argv[7]);
 	puts("ready");

@@ -79,7 +79,7 @@ enum { ETHERNET = 14, IP = 20, UDP = 8, UDP_DESTINATION = ETHERNET + IP + 2, AF_
 
 // struct __sk_buff up to what is needed.
 struct skb {
-	u32 len, pkt_type, mark, before[16], data, data_end, between[14], data_meta;
+	u32 len, pkt_type, mark, before[7], ifindex, behind[8], data, data_end, between[14], data_meta;
 };
 enum { TCX_NEXT = -1, TCX_DROP = 2 };
 #define TCX(name) __attribute__((section("tcx/" #name), used)) int name
@@ -101,6 +101,7 @@ INLINE u8 *end_of(struct context *ctx)
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static u64 (*const clock_now)(void) = (void *)5;
 static long (*const clone_redirect)(void *skb, u32 interface, u64 flags) = (void *)13;
+static long (*const skb_load_bytes)(const void *skb, u32 offset, void *to, u32 length) = (void *)26;
 static long (*const redirect)(u32 interface, u64 flags) = (void *)23;
 static long (*const redirect_map)(void *map, u64 key, u64 otherwise) = (void *)51;
 static long (*const adjust_meta)(void *ctx, int delta) = (void *)54;

@@ -11,26 +11,26 @@
 mod napi;
 mod rest;
 mod rounds;
+mod stream;
 mod variant;
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::IpAddr;
 use std::ops::AddAssign;
 
 use super::Error;
 use super::compile::{KernelPrograms, Programs};
 use super::dialogue::Dialogue;
 use super::gateway::{TOTAL_CPU, sleeps_of};
-use super::guests::packet_to;
-use super::line::{ANEP_PORT, D_MAC, D0, INGRESS, IP_UDP, Line, S0, destination, frame};
+use super::line::{D_MAC, D0, Line, S0};
 use super::place::{Cpus, Site, launch};
 use super::report::Report;
 use super::series::{Series, Target};
 use anode::code::bundle::Bundle;
-use anode::wire::{Addr, udp};
 pub(crate) use rest::rest;
 pub(crate) use rounds::{Flood, ROUTER_AND_NODE_CPU, ROUTER_CPU};
+use stream::Sink;
+pub(crate) use stream::{NO_CAPSULES, Rhythm, Stream};
 pub(crate) use variant::Variant;
 
 /// Frames in a test run that only finds out whether the way is open, at least.
@@ -40,43 +40,6 @@ const FAIR_PROBE: u32 = 1024;
 const PROBE_BATCH: u32 = 64;
 /// From the begin of one fair burst to that of the next: even a slow router has long fallen asleep (90,000 frames a second).
 const INTERVAL_NS: u32 = 1_422_000;
-
-/// What is sent: capsules in IP packets of `size` octets, or datagrams that are none, `batch` frames at a time, one batch right after the other or with pauses between.
-/// Destination and code change from packet to packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
-    /// Octets of the IP packet.
-    pub(crate) size: usize,
-    /// Frames that enter the router together.
-    pub(crate) batch: u32,
-    /// How batches follow.
-    pub(crate) rhythm: Rhythm,
-    /// Destinations, in turn.
-    pub(crate) destinations: u16,
-    /// Codes, in turn.
-    pub(crate) codes: u16,
-    /// Whether they are capsules; else UDP to a port that is nobody's.
-    pub(crate) capsules: bool,
-    /// Whether those to nobody's port have a checksum.
-    pub(crate) summed: bool,
-    /// Whether several packets leave for one that comes in.
-    pub(crate) copied: bool,
-}
-
-/// "discard" of the registry of ports.
-pub(crate) const NO_CAPSULES: u16 = 9;
-
-/// Where the UDP header of a frame begins.
-pub(crate) const UDP_HEADER: usize = 34;
-
-/// How batches follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rhythm {
-    /// At once; generator, router and sink on one CPU.
-    Flood,
-    /// After a pause in which the router falls asleep; generator on one CPU, router and sink on another.
-    Fair,
-}
 
 /// A site with the flood around it.
 #[derive(Debug)]
@@ -104,79 +67,6 @@ pub(crate) struct Flow {
     pub(crate) wall_ns: u64,
 }
 
-impl Stream {
-    /// One flow of one code.
-    pub(crate) const fn plain(size: usize, batch: u32) -> Stream {
-        Stream {
-            size,
-            batch,
-            rhythm: Rhythm::Flood,
-            destinations: 1,
-            codes: 1,
-            capsules: true,
-            summed: false,
-            copied: false,
-        }
-    }
-
-    /// One flow of packets that no active node looks into.
-    pub(crate) const fn ordinary(size: usize, batch: u32) -> Stream {
-        Stream { capsules: false, ..Stream::plain(size, batch) }
-    }
-
-    /// The same with checksums, as hosts send them.
-    pub(crate) const fn summed(self) -> Stream {
-        Stream { summed: true, ..self }
-    }
-
-    /// One flow of which several copies leave.
-    pub(crate) const fn copied(self) -> Stream {
-        Stream { copied: true, ..self }
-    }
-
-    /// The same with pauses.
-    pub(crate) fn fair(size: usize, batch: u32) -> Stream {
-        Stream { rhythm: Rhythm::Fair, ..Stream::plain(size, batch) }
-    }
-
-    /// The circumstances in words.
-    pub(crate) fn regime(&self) -> String {
-        let mut words = match self.rhythm {
-            Rhythm::Flood => format!("flood, batches of {}", self.batch),
-            Rhythm::Fair => format!("fair bursts of {}", self.batch),
-        };
-        if !self.capsules {
-            words += ", ordinary packets";
-        }
-        if (self.destinations, self.codes) != (1, 1) {
-            words += &format!(", {} destinations, {} codes", self.destinations, self.codes);
-        }
-        words
-    }
-
-    /// One round of frames: every destination and every code is in it, equally often.
-    fn frames(&self, bundles: &[Bundle]) -> Vec<Vec<u8>> {
-        if !self.capsules {
-            let mut bytes = frame(destination(0), NO_CAPSULES, &vec![0x5a; self.size - IP_UDP]);
-            let ends = [INGRESS.peer, destination(0)].map(|addr| Addr::from(IpAddr::V4(addr)));
-            if let Ok(mut datagram) = udp::PacketMut::new_checked(&mut bytes[UDP_HEADER..])
-                && self.summed
-            {
-                datagram.fill_checksum(ends[0], ends[1]);
-            }
-            return vec![bytes];
-        }
-        let codes = usize::from(self.codes).min(bundles.len());
-        let period = lcm(usize::from(self.destinations), codes);
-        let one = |at: usize| {
-            let to = destination((at % usize::from(self.destinations)) as u16);
-            let payload = packet_to(&bundles[at % codes], Addr::from(IpAddr::V4(to)), self.size - IP_UDP);
-            frame(to, ANEP_PORT, &payload)
-        };
-        (0..period).map(one).collect()
-    }
-}
-
 impl Channel {
     /// A line of namespaces in which Linux may forward, and the flood in it; needs root.
     pub(crate) fn new(
@@ -185,9 +75,24 @@ impl Channel {
         cpus: Cpus,
         rhythm: Rhythm,
     ) -> Result<Channel, Error> {
+        Channel::to(Sink::Xdp, programs, kernel, cpus, rhythm)
+    }
+
+    /// The same with another sink.
+    fn to(
+        sink: Sink,
+        programs: &Programs,
+        kernel: &KernelPrograms,
+        cpus: Cpus,
+        rhythm: Rhythm,
+    ) -> Result<Channel, Error> {
         let line = Line::new(programs)?;
+        if sink == Sink::Stack {
+            // Only so does its driver take redirected frames without a program.
+            line.d.run("ethtool", &["-K", D0, "gro", "on"], "")?;
+        }
         line.r.run("sh", &["-c", FORWARDING], "")?;
-        let arguments: [OsString; 7] = [
+        let arguments: [OsString; 8] = [
             kernel.flood_object.clone().into(),
             line.s.netns(),
             S0.into(),
@@ -195,6 +100,7 @@ impl Channel {
             D0.into(),
             D_MAC.into(),
             softirq_thread(cpus.generator).to_string().into(),
+            if sink == Sink::Stack { "stack" } else { "xdp" }.into(),
         ];
         let (dialogue, line_said) = Dialogue::start(launch(programs, cpus.generator, None), &kernel.flood, &arguments)?;
         if line_said != "ready" {
@@ -310,14 +216,6 @@ fn forwarded(text: &str) -> Option<u64> {
     numbers.split_whitespace().nth(at)?.parse().ok()
 }
 
-fn lcm(a: usize, b: usize) -> usize {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    a / x.max(1) * b
-}
-
 impl AddAssign for Flow {
     fn add_assign(&mut self, other: Flow) {
         self.sent += other.sent;
@@ -350,7 +248,6 @@ pub(crate) fn judge(series: &Series, limits: &[Limit], report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::guests::generated;
     use super::*;
 
     #[test]
@@ -361,19 +258,6 @@ mod tests {
         for bad in ["", "run 1 2 3", "run a 2 3 4 00", "what?", "run 1 2 3 4 zz"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn destinations_and_codes_take_turns() {
-        let bundles = [generated(1).unwrap(), generated(2).unwrap()];
-        let stream = Stream { destinations: 3, codes: 2, ..Stream::plain(128, 1) };
-        let frames = stream.frames(&bundles);
-        assert_eq!(frames.len(), 6);
-        let to = |at: usize| <[u8; 4]>::try_from(&frames[at][30..34]).unwrap();
-        assert_eq!([to(0), to(1), to(2)], [[198, 18, 2, 1], [198, 19, 0, 1], [198, 19, 0, 2]]);
-        assert_eq!(to(0), to(3));
-        assert!(frames[0] != frames[3] && frames.iter().all(|frame| frame.len() == 14 + 128));
-        assert_eq!(stream.regime(), "flood, batches of 1, 3 destinations, 2 codes");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::super::gateway::{Running, SHARE, SHARE_UNIT, TOTAL_CPU, WAKE_UPS, end
 use super::super::report::Report;
 use super::super::series::{Key, Series};
 use super::super::{Error, Settings};
+use super::stream::Sink;
 use super::variant::Variant;
 use super::{Channel, Flow, Rhythm, Stream, rest};
 use anode::code::bundle::Bundle;
@@ -81,8 +82,11 @@ impl Flood<'_> {
         let one = self.settings.cpus();
         let two = Settings { two_cpus: true, ..self.settings.clone() }.cpus();
         let mut all = Series::default();
-        for (rhythm, cpus) in [(Rhythm::Flood, one), (Rhythm::Fair, two)] {
-            let streams: Vec<Stream> = streams.iter().copied().filter(|stream| stream.rhythm == rhythm).collect();
+        let groups =
+            [(Rhythm::Flood, Sink::Xdp, one), (Rhythm::Flood, Sink::Stack, one), (Rhythm::Fair, Sink::Xdp, two)];
+        for (rhythm, sink, cpus) in groups {
+            let of_group = |stream: &Stream| (stream.rhythm, stream.sink) == (rhythm, sink);
+            let streams: Vec<Stream> = streams.iter().copied().filter(of_group).collect();
             if streams.is_empty() {
                 continue;
             }
@@ -91,7 +95,7 @@ impl Flood<'_> {
                 continue;
             }
             let able: Vec<&Variant<'_>> = variants.iter().filter(|variant| variant.is_for(rhythm)).collect();
-            let make = || Channel::new(self.programs, self.kernel, cpus, rhythm);
+            let make = || Channel::to(sink, self.programs, self.kernel, cpus, rhythm);
             rest(report);
             let besides: Besides<'_> = if rhythm == Rhythm::Fair { &mut *besides } else { &mut nothing };
             all.extend(compare(self.settings, &able, (&streams, bundles), &make, report, besides)?);

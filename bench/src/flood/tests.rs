@@ -25,7 +25,7 @@ fn flood() -> Option<(Programs, KernelPrograms)> {
 fn pass_through(variant: &Variant<'_>, stream: &Stream, programs: &Programs, kernel: &KernelPrograms) -> (Flow, u64) {
     let bundles = Guests::build().unwrap().forwards(stream.codes).unwrap();
     let settings = Settings { two_cpus: stream.rhythm == Rhythm::Fair, ..Settings::quiet(1) };
-    let mut channel = Channel::new(programs, kernel, settings.cpus(), stream.rhythm).unwrap();
+    let mut channel = Channel::to(stream.sink, programs, kernel, settings.cpus(), stream.rhythm).unwrap();
     let mut running = channel.with_router(|channel| variant.start(&channel.site)).unwrap();
     let sent = channel.load(stream, variant.bundles().unwrap_or(&bundles)).unwrap();
     variant.warm(&mut channel, running.as_mut(), 1, &sent).unwrap();
@@ -60,6 +60,15 @@ fn short_frames_pass_whole() {
     let Some((programs, kernel)) = flood() else { return };
     for (variant, linux) in [(Variant::linux(LINUX), true), (Variant::xdp(CACHE, &kernel, "cache"), false)] {
         let (flow, by_linux) = pass_through(&variant, &Stream::ordinary(29, 64).summed(), &programs, &kernel);
+        assert_eq!((flow.arrived, by_linux > 0), (flow.sent, linux), "{}", variant.name);
+    }
+}
+
+#[test]
+fn a_next_hop_without_xdp_gets_every_frame() {
+    let Some((programs, kernel)) = flood() else { return };
+    for (variant, linux) in [(Variant::linux(LINUX), true), (Variant::xdp(CACHE, &kernel, "cache"), false)] {
+        let (flow, by_linux) = pass_through(&variant, &Stream::plain(128, 64).to_stack(), &programs, &kernel);
         assert_eq!((flow.arrived, by_linux > 0), (flow.sent, linux), "{}", variant.name);
     }
 }

@@ -72,7 +72,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     }
     judge(&all, report);
     all.extend(gateways(settings, &programs, &guests, &loads(settings.quick), report)?);
-    all.extend(sockets::run(settings, &programs, &kernel, &guests, &loads(settings.quick), report)?);
+    all.extend(sockets::run(settings, &programs, &kernel, &guests, &loads_past_stack(settings.quick), report)?);
     if settings.quick {
         report.note(LEFT_OUT);
     } else {
@@ -132,11 +132,12 @@ fn flooded(flood: &Flood<'_>, guests: &Guests, report: &mut Report) -> Result<Se
 fn streams(quick: bool) -> Vec<Stream> {
     let plain = Stream::plain;
     if quick {
-        return vec![plain(128, 64), plain(128, 1), Stream::fair(128, 128)];
+        return vec![plain(128, 64), plain(128, 1), plain(128, 64).to_stack(), Stream::fair(128, 128)];
     }
     let mut all: Vec<Stream> = [128, 512, 1024, 1500].map(|size| plain(size, 64)).into();
     all.extend([16, 8, 1].map(|batch| plain(128, batch)));
     all.push(plain(1500, 1));
+    all.extend([128, 1500].map(|size| plain(size, 64).to_stack()));
     all.extend([128, 1500].map(|size| Stream::fair(size, 128)));
     all.push(MANY);
     all
@@ -150,6 +151,15 @@ fn sizes(quick: bool) -> &'static [usize] {
 /// Burst and octets of the IP packet in user space.
 fn loads(quick: bool) -> Vec<(u32, usize)> {
     if quick { vec![(128, 128)] } else { vec![(128, 128), (128, 512), (128, 1024), (128, 1500), (16, 128), (1, 128)] }
+}
+
+/// The same past the stack, with packets that are alone in any case: their worst.
+fn loads_past_stack(quick: bool) -> Vec<(u32, usize)> {
+    let mut all = loads(quick);
+    if quick {
+        all.push((1, 128));
+    }
+    all
 }
 
 /// The targets of the kernel half, for every size; none if it was not measured.
