@@ -72,7 +72,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     }
     judge(&all, report);
     all.extend(gateways(settings, &programs, &guests, &loads(settings.quick), report)?);
-    all.extend(sockets::run(settings, &programs, &kernel, &guests, &loads_past_stack(settings.quick), report)?);
+    all.extend(sockets::run(settings, &programs, &kernel, &guests, &loads(settings.quick), report)?);
     if settings.quick {
         report.note(LEFT_OUT);
     } else {
@@ -148,18 +148,13 @@ fn sizes(quick: bool) -> &'static [usize] {
     if quick { &[128] } else { &[128, 512, 1024, 1500] }
 }
 
-/// Burst and octets of the IP packet in user space.
+/// Burst and octets of the IP packet in user space; packets that are alone, the worst, are there in any case.
 fn loads(quick: bool) -> Vec<(u32, usize)> {
-    if quick { vec![(128, 128)] } else { vec![(128, 128), (128, 512), (128, 1024), (128, 1500), (16, 128), (1, 128)] }
-}
-
-/// The same past the stack, with packets that are alone in any case: their worst.
-fn loads_past_stack(quick: bool) -> Vec<(u32, usize)> {
-    let mut all = loads(quick);
     if quick {
-        all.push((1, 128));
+        vec![(128, 128), (1, 128)]
+    } else {
+        vec![(128, 128), (128, 512), (128, 1024), (128, 1500), (16, 128), (1, 128)]
     }
-    all
 }
 
 /// The targets of the kernel half, for every size; none if it was not measured.
