@@ -229,7 +229,7 @@ impl Worker {
                 self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
             }
             if self.driver.node.has_work() {
-                self.run_packets(now, busy);
+                self.run_packets(now, busy)?;
             }
             self.settle(now)?;
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
@@ -239,17 +239,20 @@ impl Worker {
     }
 
     /// Runs packets in the order of the path scheduler, at what they cost.
-    fn run_packets(&mut self, mut now: u64, busy: bool) {
-        let mut round = Round::behind(core::mem::take(&mut self.received), busy);
+    fn run_packets(&mut self, mut now: u64, busy: bool) -> io::Result<()> {
+        let mut round = Round::of(&self.driver.node, core::mem::take(&mut self.received), busy);
         let mut worked = self.driver.node.worked(now);
         loop {
-            let Some(ran) = self.driver.turn(now, |node, turn| node.run_turn(turn)) else { return };
+            let Some(ran) = self.driver.turn(now, |node, turn| node.run_turn(turn)) else { return Ok(()) };
+            if ran.is_urgent() {
+                self.settle(now)?;
+            }
             now = self.clock.now();
             let before = std::mem::replace(&mut worked, self.driver.node.worked(now));
             let (packets, cost) = (ran.packets(), worked - before);
             self.driver.node.ran(ran, cost, now);
             if !round.goes_on(packets, cost) {
-                return;
+                return Ok(());
             }
         }
     }

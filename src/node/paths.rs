@@ -9,9 +9,10 @@
 //! each packet's part comes to what its domain pays next. So a domain that sends more than can run pays with its own share for what
 //! that costs the node (after Druschel and Banga, *Lazy receiver processing*, OSDI 1996, where such work waits for the receiver's turn instead).
 
+use super::codes::Found;
 use super::environment::EnvironmentId;
 use super::output::Turn;
-use super::running::Sender;
+use super::running::{ReadyCode, Sender};
 use super::{Capsules, Cx, Node, Reason};
 use crate::code::fetch::Source;
 use crate::core::domain::{Domain, DomainId, Usage};
@@ -106,6 +107,8 @@ pub struct Ran {
     /// Whose neighbour pays, and what is kept for it.
     payer: Payer,
     reserved: u32,
+    /// Whether its domain has deadlines.
+    urgent: bool,
     /// The steps that code took: the cost where there is no clock.
     pub steps: u64,
 }
@@ -119,19 +122,28 @@ pub struct Round {
     ran: u64,
     received: u64,
     is_busy: bool,
+    /// At most so long: half of the shortest deadline, if there are any.
+    limit: u64,
 }
 
 impl Round {
     /// Behind so many nanoseconds in which packets were taken in; whether there are more at the ports.
     pub fn behind(received: u64, is_busy: bool) -> Round {
-        Round { packets: 0, ran: 0, received, is_busy }
+        Round { packets: 0, ran: 0, received, is_busy, limit: u64::MAX }
+    }
+
+    /// The same, where packets of this node's domains may be due soon: one that has come meanwhile and is still in a socket must not wait too long for that.
+    pub fn of(node: &Node, received: u64, is_busy: bool) -> Round {
+        let shortest = node.cx.order.paths.scheduler.as_ref().and_then(PathScheduler::shortest_deadline);
+        Round { limit: shortest.map_or(u64::MAX, |shortest| shortest / 2), ..Round::behind(received, is_busy) }
     }
 
     /// Packets have run for so long; true if more may.
     pub fn goes_on(&mut self, packets: u32, cost: u64) -> bool {
         self.packets += packets as usize;
         self.ran += cost;
-        self.ran < self.received || !self.is_busy && self.packets < ROUND && self.ran < ROUND_NS
+        let goes_on = self.ran < self.received || !self.is_busy && self.packets < ROUND && self.ran < ROUND_NS;
+        goes_on && self.ran < self.limit
     }
 }
 
@@ -139,6 +151,11 @@ impl Ran {
     /// Whose packet it was.
     pub fn domain(&self) -> DomainId {
         self.domain
+    }
+
+    /// Whether it leaves at once, since its domain has deadlines, and not with the others of its round.
+    pub fn is_urgent(&self) -> bool {
+        self.urgent
     }
 
     /// How many have run: one, but for [`Node::run_turn`].
@@ -277,11 +294,12 @@ impl Node {
         let flow = self.cx.order.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.cx.order.paths.queues.get(flow)?.domain;
         let Some((frame, work, reserved)) = self.cx.order.paths.pop(flow) else {
-            return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, steps: 0 });
+            return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, urgent: false, steps: 0 });
         };
         let payer = frame.payer;
         let steps = self.run_work(turn, domain, work, frame);
-        Some(Ran { domain, packets: 1, payer, reserved, steps })
+        let urgent = self.cx.order.paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_timed(flow));
+        Some(Ran { domain, packets: 1, payer, reserved, urgent, steps })
     }
 
     /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn, measured and paid at once.
@@ -436,7 +454,14 @@ impl Capsules {
                 // What begins here has no previous node.
                 let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
                 let source = (!header.previous.is_unspecified()).then_some(source);
-                self.process_now(cx, turn, frame, &header, Sender { source, index: from });
+                match self.codes.find(&header.code, turn.now) {
+                    Found::Ready { slot, domain: now, window, steps } if now == domain => {
+                        let code = ReadyCode { slot, domain, window, steps };
+                        self.run(cx, turn, frame, &header, code, Sender { source, index: from });
+                    }
+                    // The code is in another domain meanwhile, or on its way: what it waited for is no more.
+                    _ => cx.drop_in(turn, frame, Reason::PathEnded, domain),
+                }
             }
             Err(_) => cx.drop(turn, frame, Reason::Malformed),
         }

@@ -53,6 +53,23 @@ impl Cx {
         self.core.topology.neighbours.index(source.port, source.addr).unwrap_or(NONE)
     }
 
+    /// Whether a code's domain takes a capsule on, and the code's window is there.
+    #[inline]
+    fn admit(&mut self, now: u64, domain: DomainId, frame: &Frame, window: usize) -> Result<(), Reason> {
+        let known = self.core.domains.of(domain).ok_or(Reason::CodeRefused)?;
+        known.admit(now, frame.len())?;
+        if frame.len() >= capsule::HEADER + window { Ok(()) } else { Err(Reason::Window) }
+    }
+
+    /// A capsule is not taken on.
+    #[cold]
+    fn refuse(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+        if self.order.paths.is_queueing() {
+            self.order.paths.count_came(domain);
+        }
+        self.drop_in(turn, frame, reason, domain);
+    }
+
     /// Whether code left a source that may be there: the packet's own, or this node's.
     #[inline]
     pub(super) fn is_honest(&self, source: Addr, before: &capsule::Header, here: Addr) -> bool {
@@ -62,7 +79,7 @@ impl Cx {
 }
 
 impl Capsules {
-    /// Runs a capsule's code, or lets it wait: for its domain's turn, or for the code.
+    /// Takes a capsule on, at the expense of its code's domain: it waits for that one's turn, runs at once where nobody waits, or waits for the code.
     #[inline]
     pub(super) fn process(
         &mut self,
@@ -75,28 +92,16 @@ impl Capsules {
         if cx.control.proofs.is_some() && from.source.is_some() && self.lacks_signature(cx, &frame, &header.code) {
             return cx.drop(turn, frame, Reason::Unsigned);
         }
-        if cx.order.paths.is_queueing()
-            && let Found::Ready { domain, .. } = self.codes.find(&header.code, turn.now)
-        {
-            cx.enqueue(turn, domain, frame, Work { environment: self.place, what: from.index, joins: true });
-            return;
-        }
-        self.process_now(cx, turn, frame, header, from);
-    }
-
-    /// Runs a capsule's code, or lets it wait for that.
-    pub(super) fn process_now(
-        &mut self,
-        cx: &mut Cx,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        header: &capsule::Header,
-        from: Sender,
-    ) {
         match self.codes.find(&header.code, turn.now) {
             Found::Ready { slot, domain, window, steps } => {
-                let ready = ReadyCode { slot, domain, window, steps };
-                self.run(cx, turn, frame, header, ready, from);
+                if let Err(reason) = cx.admit(turn.now, domain, &frame, window) {
+                    return cx.refuse(turn, frame, reason, domain);
+                }
+                if cx.order.paths.is_queueing() {
+                    cx.enqueue(turn, domain, frame, Work { environment: self.place, what: from.index, joins: true });
+                    return;
+                }
+                self.run(cx, turn, frame, header, ReadyCode { slot, domain, window, steps }, from);
             }
             Found::Refused(reason) => cx.drop(turn, frame, reason),
             Found::Absent => self.wait_for_code(cx, turn, frame, header.code, from.source),
@@ -114,14 +119,6 @@ impl Capsules {
         from: Sender,
     ) {
         let core = &mut cx.core;
-        let admitted = match core.domains.of(code.domain) {
-            Some(domain) => domain.admit(turn.now, frame.len()),
-            None => Err(Reason::CodeRefused),
-        };
-        let fits = frame.len() >= capsule::HEADER + code.window;
-        if let Err(reason) = admitted.and(if fits { Ok(()) } else { Err(Reason::Window) }) {
-            return cx.drop_in(turn, frame, reason, code.domain);
-        }
         let way = core.topology.way_of(&flow_of(&frame, from.source.is_none(), header));
         let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;

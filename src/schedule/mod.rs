@@ -173,6 +173,7 @@ pub struct PathScheduler {
     waiting: usize,
     /// Who divides whose share.
     tree: Tree,
+    shortest: Option<u64>,
 }
 
 impl PathScheduler {
@@ -196,6 +197,7 @@ impl PathScheduler {
             epoch: 0,
             waiting: 0,
             tree: Tree::default(),
+            shortest: None,
         }
     }
 
@@ -220,6 +222,23 @@ impl PathScheduler {
     #[inline]
     pub fn knows(&self, flow: usize) -> bool {
         self.flows.get(flow).is_some_and(|flow| flow.state != State::Absent)
+    }
+
+    /// Whether a flow has deadlines.
+    #[inline]
+    pub fn is_timed(&self, flow: usize) -> bool {
+        self.flows.get(flow).is_some_and(|flow| flow.timed)
+    }
+
+    /// The shortest time between deadlines of any flow, if the policy heeds them.
+    #[inline]
+    pub fn shortest_deadline(&self) -> Option<u64> {
+        self.shortest
+    }
+
+    fn find_shortest(&mut self) {
+        let heeds = matches!(self.policy, Policy::Edf | Policy::Bert);
+        self.shortest = self.dues.iter().map(|due| due.every).filter(|every| heeds && *every > 0).min();
     }
 
     /// Asks for the memory of a flow that will be spoken of soon.
@@ -255,7 +274,9 @@ impl PathScheduler {
         let every = share.deadline_ns.min(DEADLINE_NS_MAX);
         self.pressed -= usize::from(working && self.dues[flow].every > 0);
         self.pressed += usize::from(working && every > 0);
-        self.dues[flow].every = every;
+        if core::mem::replace(&mut self.dues[flow].every, every) != every {
+            self.find_shortest();
+        }
         let weight = share.weight.clamp(1, WEIGHT_MAX) as u16;
         self.flows[flow] = Flow { priority: share.priority, timed: every > 0, weight, state, ..self.flows[flow] };
         self.tree.enter(flow, above, weight, self.fair_now);
@@ -283,7 +304,9 @@ impl PathScheduler {
             self.rest(flow);
         }
         self.flows[flow] = ABSENT;
-        self.dues[flow] = Due::default();
+        if core::mem::take(&mut self.dues[flow]).every > 0 {
+            self.find_shortest();
+        }
         self.tree.leave(flow);
     }
 

@@ -5,7 +5,7 @@ use anode::core::reason::Reason;
 use anode::driver::Driver;
 use anode::frame::{Frame, Link, PortId};
 use anode::node::hosts::InProcess;
-use anode::node::paths::{QUEUE_MAX, WAITING_MAX};
+use anode::node::paths::{QUEUE_MAX, Round, WAITING_MAX};
 use anode::node::{Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, Error, EventId, InChanId, NetSpec, NodeOs, Upcall};
 use anode::schedule::Policy;
@@ -280,6 +280,27 @@ fn deadlines_of_roles_are_kept_and_counted() {
     assert_eq!(bed.run(|_| 5 * MS), Some(timed));
     assert_eq!(bed.driver.node.missed_deadlines(timed), 1);
     assert_eq!(bed.run(|_| 100), Some(other));
+}
+
+#[test]
+fn a_packet_with_a_deadline_leaves_at_once_and_a_round_is_no_longer_than_half_of_it() {
+    let mut bed = Bed::new(Policy::Edf);
+    let (timed, other) = (bed.domain(Grants { deadline_us: 40, ..grants(1) }), bed.domain(grants(100)));
+    bed.channel(timed, 5000, 100);
+    bed.channel(other, 5001, 100);
+    assert!(Round::of(&bed.driver.node, 0, false).goes_on(1, 99_000), "nobody has a deadline to meet yet");
+    (5000..5002).for_each(|port| bed.feed(port));
+    let urgent = [(); 2].map(|()| {
+        let ran = bed.driver.turn(bed.now, |node, turn| node.run_next(turn)).unwrap();
+        let urgent = ran.is_urgent();
+        bed.driver.node.ran(ran, 100, bed.now);
+        urgent
+    });
+    assert_eq!(urgent, [true, false]);
+    let mut round = Round::of(&bed.driver.node, 1_000_000, true);
+    assert_eq!((round.goes_on(1, 19_000), round.goes_on(1, 1_000)), (true, false));
+    bed.end(timed);
+    assert!(Round::of(&bed.driver.node, 0, false).goes_on(1, 99_000), "who had one is gone");
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Worker {
                 self.driver.turn(now, |node, turn| node.timer(turn));
             }
             if self.driver.node.has_work() {
-                self.run_packets(now, false);
+                self.run_packets(now, false)?;
             }
             self.settle(now)?;
             let waits = self.driver.node.has_work()
