@@ -82,9 +82,9 @@ pub struct RevocationCounts {
 pub(super) struct Revoking {
     known: Vec<Repr>,
     /// What was heard: what is known, and `forgotten`.
-    heard: HashSet<u64>,
+    heard: HashSet<Digest>,
     /// What had to give way, in that order.
-    forgotten: VecDeque<u64>,
+    forgotten: VecDeque<Digest>,
     rates: Rates<Ingress>,
     relays: TokenBucket,
     /// Which pair of revocation and neighbour is next, and when.
@@ -121,11 +121,9 @@ impl Default for Revoking {
     }
 }
 
-/// A key in few octets. Nobody can find two that are the same there.
-fn mark(key: &Key) -> u64 {
-    let (what, subject, signer) = key;
-    let digest = Digest::of(&[&[*what as u8][..], subject, signer].concat());
-    digest.0.first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets))
+/// A key in 32 bytes. Whoever finds two that are the same there can have the second word taken for the first, so no bit of the hash is left out.
+fn mark((what, subject, signer): &Key) -> Digest {
+    Digest::of(&[&[*what as u8][..], subject, signer].concat())
 }
 
 impl Revoking {
@@ -135,7 +133,11 @@ impl Revoking {
     }
 
     fn remember(&mut self, repr: Repr) {
-        if self.known.len() < KNOWN_MAX && self.heard.insert(mark(&repr.key())) {
+        if self.known.len() < KNOWN_MAX && !self.known.iter().any(|known| known.key() == repr.key()) {
+            let mark = mark(&repr.key());
+            if !self.heard.insert(mark) {
+                self.forgotten.retain(|forgotten| *forgotten != mark);
+            }
             self.known.push(repr);
         }
     }
@@ -363,5 +365,43 @@ impl Capsules {
         let Some((_, revocation)) = cx.control.roles.revoked(&grant.rights(&code)) else { return false };
         self.refuse(cx, turn, code, revocation.to_string());
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::revocation::What;
+
+    fn repr(subject: u64, signer: u8) -> Repr {
+        let mut of = [0; 32];
+        of[..8].copy_from_slice(&subject.to_be_bytes());
+        Repr { what: What::Code, unix_s: 5, subject: of, signer: [signer; 32], signature: [0; 64] }
+    }
+
+    #[test]
+    fn words_whose_hashes_begin_alike_are_two() {
+        // The first 64 bits of SHA-256 over both keys are the same: such a pair is found in 2^32 tries.
+        let (own, roots) = (repr(0xaa89_76c2_0983_04c4, 1), repr(0xd6aa_2b0f_2ecc_4159, 2));
+        let mut revoking = Revoking::default();
+        revoking.remember(own);
+        assert!(revoking.has_heard(&own.key()) && !revoking.has_heard(&roots.key()));
+        revoking.remember(roots);
+        assert_eq!(revoking.known.len(), 2);
+    }
+
+    #[test]
+    fn what_had_to_give_way_is_told_again_once_it_is_known_again() {
+        let word = repr(1, 1);
+        let mut revoking = Revoking::default();
+        revoking.remember(word);
+        revoking.forget(&word);
+        assert!(revoking.known.is_empty() && revoking.has_heard(&word.key()), "no news");
+        revoking.remember(word);
+        assert_eq!(revoking.known, [word]);
+        // It is no longer one of those that are forgotten in turn.
+        (10..10 + FORGOTTEN_MAX as u64).for_each(|number| revoking.forget(&repr(number, 9)));
+        revoking.forget(&repr(2, 9));
+        assert!(revoking.has_heard(&word.key()));
     }
 }
