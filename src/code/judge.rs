@@ -74,6 +74,11 @@ impl Grant {
         (&self.role, self.kinds) == (&other.role, other.kinds)
     }
 
+    /// Who signed it, if somebody vouches for him: keys by themselves cost nothing.
+    pub fn vouched_for(&self) -> Option<PrincipalId> {
+        self.principal.filter(|_| self.role.name != ANYONE)
+    }
+
     /// By what rights code has it.
     pub fn rights(&self, code: &Digest) -> Rights<'_> {
         let issued = self.issued.as_deref();
@@ -164,7 +169,7 @@ impl Roles {
         if self.of_root(&root).next().is_none() {
             return Err(Refusal::Foreign { root });
         }
-        let verified = credential.verify()?;
+        let verified = self.verify(credential)?;
         let issued = Issued { root, tokens: verified.revocation_ids() };
         let rights =
             Rights { code: Some(claim.code), principal: Some(principal), root: Some(root), tokens: &issued.tokens };
@@ -173,7 +178,7 @@ impl Roles {
         }
         // That it does not grant one of the root's roles is no reason, unless it grants none.
         let mut why = None;
-        for role in self.of_root(&root) {
+        for role in verified.granted_to(principal, self.of_root(&root))? {
             let mut kinds = Kinds::NONE;
             for kind in role.representations.iter().filter(|kind| claim.manifest.layer(*kind).is_some()) {
                 match verified.grants(&of.question(claim, &kind.to_string()), &role.name) {

@@ -6,39 +6,30 @@
 //! ```
 //!
 //! Checks are about what the node says of the code it loads: `time`, `code`, `title`, `principal`, `node`,
-//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: octets, blocks, facts, and
-//! the shape of checks; there are no rules, closures or regular expressions in a credential. Credentials come to a node in a
+//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: octets, blocks, and
+//! the steps of all checks ([`bounds`]); there are no rules, closures or regular expressions in a credential. Credentials come to a node in a
 //! [`CredentialSet`] beside a bundle, never inside it, so granting changes no code name. Biscuits: biscuitsec.org, version 3.
 
 use super::granted::NoGrant;
-use super::{PrincipalId, PrincipalKey};
+use super::role::Role;
+use super::{PrincipalId, PrincipalKey, bounds};
 use crate::wire::Digest;
-use biscuit_auth::builder::{Algorithm, Binary, Check, Expression, Fact, Op, Term, Unary, date, fact, string};
-use biscuit_auth::error::{FailedCheck, Format, Logic, Token};
+use biscuit_auth::builder::{Algorithm, Check, Fact, Term, date, fact, string};
+use biscuit_auth::error::{FailedCheck, Format, Logic, RunLimit, Token};
 use biscuit_auth::{
     AuthorizerBuilder, AuthorizerLimits, Biscuit, BlockBuilder, KeyPair, PrivateKey, PublicKey, UnverifiedBiscuit,
 };
 use core::fmt;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The most octets of one credential.
 pub const CREDENTIAL_MAX: usize = 2048;
 /// The most blocks of one credential.
 pub const BLOCKS_MAX: usize = 8;
-/// The most facts of one credential, over all blocks.
-pub const FACTS_MAX: usize = 48;
-/// The most checks of one credential, over all blocks.
-pub const CHECKS_MAX: usize = 32;
-/// The most alternatives of a check (`or`).
-const QUERIES_MAX: usize = 8;
-/// The most facts that one alternative joins: the cost is the number of facts to this power.
-const JOIN_MAX: usize = 3;
-/// The most operations in one alternative.
-const OPERATIONS_MAX: usize = 64;
-
-/// Datalog's own limits, behind those above. The time is for what they overlook.
+/// Datalog's own limits, behind those of [`bounds`]. The time is for what they overlook, and for a thread that others keep from its CPU.
 const LIMITS: AuthorizerLimits =
-    AuthorizerLimits { max_facts: 128, max_iterations: 8, max_time: Duration::from_secs(1) };
+    AuthorizerLimits { max_facts: 128, max_iterations: 8, max_time: Duration::from_millis(100) };
 
 /// What begins a credential's text.
 const LABEL: &str = "anode-credential ";
@@ -80,6 +71,8 @@ pub enum Refusal {
     Checks(Vec<String>),
     /// Datalog gave up.
     Datalog(String),
+    /// This node had no time for it now.
+    Late,
     /// It was taken back.
     Revoked(String),
     /// The set is for another code.
@@ -107,6 +100,7 @@ impl fmt::Display for Refusal {
             Refusal::NoGrant(why) => write!(f, "{why}"),
             Refusal::Checks(checks) => write!(f, "refused by its {}", checks.join("; ")),
             Refusal::Datalog(cause) => write!(f, "its checks cannot be evaluated: {cause}"),
+            Refusal::Late => f.write_str("this node had no time to evaluate its checks: send it again"),
             Refusal::Revoked(how) => f.write_str(how),
             Refusal::OtherCode { code } => write!(f, "it came for another code, {code}"),
         }
@@ -118,7 +112,8 @@ impl core::error::Error for Refusal {}
 impl Refusal {
     /// Whether the credential is good for nobody, here or elsewhere.
     pub fn is_forged(&self) -> bool {
-        !matches!(self, Refusal::Foreign { .. } | Refusal::NoGrant(_) | Refusal::Checks(_) | Refusal::Revoked(_))
+        use Refusal::{Checks, Foreign, Late, NoGrant, Revoked};
+        !matches!(self, Foreign { .. } | NoGrant(_) | Checks(_) | Revoked(_) | Late)
     }
 }
 
@@ -224,14 +219,7 @@ impl Credential {
             return Err(Refusal::Limit { what: "blocks", limit: BLOCKS_MAX });
         }
         let (facts, rules, checks, _) = AuthorizerBuilder::new().build(&token).map_err(refusal)?.dump();
-        let shape =
-            [("facts", facts.len(), FACTS_MAX), ("rules", rules.len(), 0), ("checks", checks.len(), CHECKS_MAX)];
-        for (what, found, limit) in shape {
-            if found > limit {
-                return Err(Refusal::Limit { what, limit });
-            }
-        }
-        checks.iter().try_for_each(within_bounds)?;
+        bounds::within_bounds(&facts, &rules, &checks)?;
         Ok(Verified { token, root: self.root })
     }
 
@@ -290,6 +278,16 @@ impl Verified {
         let all: Vec<(Vec<u8>, String)> = authorizer.query_with_limits(rule, LIMITS).map_err(refusal)?;
         let principal = |(who, what): (Vec<u8>, String)| Some((PrincipalId(who.try_into().ok()?), what));
         Ok(all.into_iter().filter_map(principal).collect())
+    }
+
+    /// Which of these roles it grants somebody; whether its checks hold is asked for each.
+    pub fn granted_to<'a>(
+        &self,
+        principal: PrincipalId,
+        roles: impl Iterator<Item = &'a Arc<Role>>,
+    ) -> Result<Vec<&'a Arc<Role>>, Refusal> {
+        let granted = self.granted()?;
+        Ok(roles.filter(|role| granted.iter().any(|(to, what)| *to == principal && *what == role.name)).collect())
     }
 
     /// By what it can be revoked: one id for each block.
@@ -358,26 +356,6 @@ fn bytes(value: &[u8]) -> Term {
     Term::Bytes(value.to_vec())
 }
 
-/// Refuses checks whose evaluation could take long.
-fn within_bounds(check: &Check) -> Result<(), Refusal> {
-    let limit = |what, found: usize, limit| if found > limit { Err(Refusal::Limit { what, limit }) } else { Ok(()) };
-    limit("alternatives of a check", check.queries.len(), QUERIES_MAX)?;
-    for query in &check.queries {
-        limit("facts joined by a check", query.body.len(), JOIN_MAX)?;
-        let operations = || query.expressions.iter().flat_map(|Expression { ops }| ops);
-        limit("operations of a check", operations().count(), OPERATIONS_MAX)?;
-        limit("closures, patterns or calls", operations().filter(|op| is_costly(op)).count(), 0)?;
-    }
-    Ok(())
-}
-
-fn is_costly(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Closure(..) | Op::Binary(Binary::Regex | Binary::Ffi(_) | Binary::Union) | Op::Unary(Unary::Ffi(_))
-    )
-}
-
 fn broken(error: Format) -> Refusal {
     Refusal::Broken(error.to_string())
 }
@@ -392,6 +370,7 @@ fn refusal(error: Token) -> Refusal {
             };
             Refusal::Checks(checks.iter().map(text).collect())
         }
+        Token::RunLimit(RunLimit::Timeout) => Refusal::Late,
         other => Refusal::Datalog(other.to_string()),
     }
 }

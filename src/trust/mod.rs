@@ -10,11 +10,13 @@
 //! what the node's policy lets code do. A *credential* is a biscuit by which a root key grants a principal a
 //! role. Every decision is made in [`Roles`], the security module of the node, which domains pass too. `docs/trust.md` explains them to operators.
 
+mod bounds;
 mod credential;
 mod granted;
 pub mod grants;
 mod key;
 pub mod limits;
+mod refused;
 mod revocation;
 mod revoked;
 mod role;

@@ -8,6 +8,7 @@
 use super::PrincipalId;
 use super::grants::Grants;
 use super::limits::Limits;
+use super::refused::RefusedTokens;
 use super::security::{Decisions, Table};
 use crate::abi::{Kind, SYMBOLS, symbol};
 use core::fmt;
@@ -242,12 +243,15 @@ pub struct Roles {
     pub(super) decisions: Decisions,
     /// What was taken back.
     pub(super) revoked: Table,
+    /// Which credentials cannot be verified.
+    pub(super) refused: RefusedTokens,
 }
 
 impl Roles {
     /// Only `anyone`, with these limits.
     pub fn of_anyone(limits: Limits) -> Roles {
-        Roles { list: vec![Arc::new(Role::anyone(limits))], decisions: Decisions::default(), revoked: Table::default() }
+        let (decisions, revoked, refused) = Default::default();
+        Roles { list: vec![Arc::new(Role::anyone(limits))], decisions, revoked, refused }
     }
 
     /// The roles of a configuration, and `anyone` if it does not say what that may.
@@ -268,7 +272,7 @@ impl Roles {
                 _ => list.push(Arc::new(role)),
             }
         }
-        Ok(Roles { list, decisions: Decisions::default(), revoked: Table::default() })
+        Ok(Roles { list, ..Roles::of_anyone(Limits::default()) })
     }
 
     /// What code acts as that nobody vouches for.

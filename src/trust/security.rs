@@ -35,6 +35,7 @@ struct Counters {
     domains_refused: AtomicU64,
     packets_granted: AtomicU64,
     packets_refused: AtomicU64,
+    tokens_spared: AtomicU64,
 }
 
 impl Decisions {
@@ -43,6 +44,11 @@ impl Decisions {
         let counters = &self.0;
         let counter = if granted { &counters.code_granted } else { &counters.code_refused };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A credential was known to be none.
+    pub(super) fn count_spared(&self) {
+        self.0.tokens_spared.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A signed packet was given a role, or none.
@@ -90,6 +96,8 @@ pub struct SecurityCounts {
     pub packets_granted: u64,
     /// Signed PLAN packets that were given none.
     pub packets_refused: u64,
+    /// Credentials that were known to be none, and cost no signatures again.
+    pub tokens_spared: u64,
 }
 
 /// Why a domain is not created in a role.
@@ -224,6 +232,7 @@ impl Roles {
             domains_refused: count(&counters.domains_refused),
             packets_granted: count(&counters.packets_granted),
             packets_refused: count(&counters.packets_refused),
+            tokens_spared: count(&counters.tokens_spared),
         }
     }
 

@@ -159,7 +159,7 @@ impl Roles {
         if self.of_root(&root).next().is_none() {
             return Err(Refusal::Foreign { root });
         }
-        let verified = credential.verify()?;
+        let verified = self.verify(&credential)?;
         let tokens = verified.revocation_ids();
         let rights =
             Rights { code: Some(statement.code), principal: Some(principal), root: Some(root), tokens: &tokens };
@@ -170,7 +170,7 @@ impl Roles {
         let code = &statement.code;
         let question = Question { principal, code, title: "plan", node, representation: REPRESENTATION, unix_s };
         let mut why = None;
-        for role in self.of_root(&root) {
+        for role in verified.granted_to(principal, self.of_root(&root))? {
             match verified.grants(&question, &role.name) {
                 Ok(()) => return Ok(role.clone()),
                 Err(Refusal::NoGrant(_)) => {}

@@ -194,6 +194,10 @@ fn what_holders_append_only_takes_away_and_costs_little() {
     let guest = format!("grant(hex:{}, \"guest\")", id(AUTHOR).digits());
     let facts = (0..49).map(|n| format!("f({n});")).collect::<String>();
     let join = "check if f($a), f($b), f($c), f($d)";
+    let numbers = |count| (0..count).map(|n| format!("f({n});")).collect::<String>();
+    let joins = |count| format!("{}check if f($a), f($b), f($c), $a + $b + $c < 0;", numbers(count));
+    let elements = (0..90).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let long_set = format!("{}check if f($a), f($b), f($c), {{{elements}}}.contains(-1);", numbers(5));
     let cases = [
         (token(operator(), vec![]), "operator", None),
         (token(operator(), vec![block("check if title(\"ping\"), role(\"operator\")"); 7]), "operator", None),
@@ -212,6 +216,10 @@ fn what_holders_append_only_takes_away_and_costs_little() {
         (token(operator(), vec![block(&facts)]), "anyone", Some("more than 48 facts")),
         (token(operator(), vec![block("a($x) <- b($x)")]), "anyone", Some("more than 0 rules")),
         (token(operator(), vec![block(join)]), "anyone", Some("more than 3 facts joined")),
+        // Ten thousand rows of facts, and few: whoever holds a token can append either.
+        (token(operator(), vec![block(&joins(22))]), "anyone", Some("more than 8192 steps of checks")),
+        (token(operator(), vec![block(&joins(8))]), "anyone", Some("refused by its")),
+        (token(operator(), vec![block(&long_set)]), "anyone", Some("more than 8192 steps of checks")),
         (
             token(operator(), vec![block("check if title($t), $t.matches(\"(a*)*\")")]),
             "anyone",
