@@ -25,7 +25,7 @@ use anode::code::bundle::{Bundle, Kind};
 use anode::code::compiler::Compilers;
 use anode::code::run::{Cause, Ingress, Prepare, Tier};
 use anode::code::store::Store;
-use anode::frame::{PeerId, PortId};
+use anode::frame::{Payer, PortId};
 use anode::manage::client::Attachment;
 use anode::manage::loader::{Compiling, Loaded, Loader, Policy};
 use anode::manage::revoked::Revocations;
@@ -253,7 +253,7 @@ impl Shop {
     }
 
     fn submit(&mut self, from: u16, wasm: Arc<[u8]>) -> Result<Digest, Error> {
-        let cause = Cause { ingress: Ingress::Port(PortId(0), PeerId(from)), principal: None };
+        let cause = Cause { ingress: Ingress::Port(PortId(0), Payer(from)), principal: None };
         let code = Digest::of(&wasm);
         let prepare = Prepare { code, cause, tier: Tier::Fast, kind: Kind::Wasm, bytes: wasm, window: 0 };
         self.open += 1;

@@ -259,6 +259,12 @@ impl Fetch {
         Some((steps, given))
     }
 
+    /// By which way the capsule came for which an object is looked for.
+    pub fn whose(&self, digest: &Digest) -> Ingress {
+        let of = self.pending.iter().find(|pending| pending.wanted() == Some(*digest));
+        of.map_or(Ingress::Node, |pending| pending.lane)
+    }
+
     /// By which way the capsule came that made the node fetch what is beside a code.
     pub fn whose_beside(&self, code: &Digest) -> Ingress {
         let beside = self.pending.iter().find(|pending| pending.beside && pending.code == *code);

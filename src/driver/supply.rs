@@ -36,7 +36,7 @@ impl Outside for Supply {
     fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
         let Driven { node, turn } = driven;
         match effect {
-            Effect::LookUp(digest) => node.found(turn, digest, self.store.get(&digest).cloned()),
+            Effect::LookUp(digest, _) => node.found(turn, digest, self.store.get(&digest).cloned()),
             Effect::Store(object) => drop(self.store.insert(object_name(&object), object)),
             Effect::Prepare(prepare) => {
                 let program = prepare.carry_out(&self.compiler);

@@ -21,7 +21,7 @@ fn driver() -> Driver {
 }
 
 fn look_up(number: u8) -> Effect {
-    Effect::LookUp(Digest([number; 32]))
+    Effect::LookUp(Digest([number; 32]), Default::default())
 }
 
 /// Writes down what it is to do. The first effect causes another one, and a frame.
@@ -52,7 +52,7 @@ impl Outside for Witness {
     }
 
     fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
-        let Effect::LookUp(Digest([number, ..])) = effect else { return };
+        let Effect::LookUp(Digest([number, ..]), _) = effect else { return };
         self.0.push(format!("effect {number}"));
         if number == 1 {
             driven.turn.out.effects.push(look_up(3));
@@ -93,7 +93,7 @@ fn answers_leave_what_goes_out_where_it_is() {
     driver.out.frames.push(frame(5));
     let mut asked = vec![];
     driver.answer_by(1, |driven, effect| {
-        let Effect::LookUp(Digest([number, ..])) = effect else { return };
+        let Effect::LookUp(Digest([number, ..]), _) = effect else { return };
         asked.push(number);
         if number == 1 {
             driven.turn.out.effects.push(look_up(3));

@@ -149,7 +149,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{PeerId, PortId};
+    use crate::frame::{Payer, PortId};
     use crate::node::{Cause, Ingress};
     use crate::trust::Role;
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn push(links: &mut Turns<KernelOrder>, peer: u16, number: u32) -> Option<Digest> {
-        let cause = Cause { ingress: Ingress::Port(PortId(0), PeerId(peer)), principal: None };
+        let cause = Cause { ingress: Ingress::Port(PortId(0), Payer(peer)), principal: None };
         let (role, bpf) = (Arc::new(Role::anyone(Default::default())), Arc::from([0; 8]));
         let order = KernelOrder::Link { code: name(peer, number), bpf, window: 0, role, cause };
         links.push(cause, order).and_then(named)

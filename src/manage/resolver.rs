@@ -69,14 +69,14 @@ pub fn address(name: &str) -> Option<Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{PeerId, PortId};
+    use crate::frame::{Payer, PortId};
     use crate::node::Ingress;
 
     #[test]
     fn names_of_one_neighbour_displace_its_own_and_others_have_their_turn() {
         let (bell, _rung) = sync_channel(1);
         let resolver = Resolver { names: Arc::new(Mutex::new(Turns::new(NAMES_MAX))), bell };
-        let of = |peer| Cause { ingress: Ingress::Port(PortId(0), PeerId(peer)), principal: None };
+        let of = |peer| Cause { ingress: Ingress::Port(PortId(0), Payer(peer)), principal: None };
         let flood = (0..500).filter_map(|number| resolver.submit(of(0), format!("flood-{number}").into()));
         assert_eq!(flood.count(), 500 - NAMES_MAX);
         let displaced = resolver.submit(of(1), "other".into()).unwrap();

@@ -121,9 +121,9 @@ struct Owner {
 /// The rows of a node.
 pub(super) struct Entry {
     limits: EntryLimits,
-    /// Of each port its strangers, then its peers.
+    /// Of each port its strangers, by its number; then the peers of all.
     owners: Vec<Owner>,
-    /// Of each port the place of its strangers, and how many peers are behind it.
+    /// Of each port the place of its first peer, and how many there are.
     places: Vec<(u16, u16)>,
     /// Neighbours on links that have keys, and their places, which are behind all others.
     keyed: Vec<(PortId, Addr, u16)>,
@@ -157,12 +157,13 @@ pub(super) struct Entry {
 impl Entry {
     /// Rows for these ports and the neighbours behind them.
     pub(super) fn new(ports: &[Port], neighbours: &[Neighbour]) -> Entry {
-        let (mut owners, mut places) = (Vec::new(), Vec::new());
+        let mut owners: Vec<Owner> = ports.iter().map(|port| Owner::new(port.bits_per_second)).collect();
+        let mut places = Vec::new();
         for (at, port) in ports.iter().enumerate() {
             let behind = neighbours.iter().filter(|known| usize::from(known.port.0) == at);
             let peers = behind.filter(|known| known.peer != PeerId::NONE).map(|known| known.peer.0 + 1).max();
             places.push((owners.len() as u16, peers.unwrap_or(0)));
-            owners.extend((0..=peers.unwrap_or(0)).map(|_| Owner::new(port.bits_per_second)));
+            owners.extend((0..peers.unwrap_or(0)).map(|_| Owner::new(port.bits_per_second)));
         }
         let mut entry = Entry {
             limits: EntryLimits::default(),
@@ -204,19 +205,20 @@ impl Entry {
     /// The place of a peer of a port, or of the port's strangers.
     #[inline(always)]
     fn place(&self, port: PortId, peer: PeerId) -> usize {
-        let (first, peers) = self.places.get(usize::from(port.0)).copied().unwrap_or((u16::MAX, 0));
-        usize::from(first) + if peer.0 < peers { usize::from(peer.0) + 1 } else { 0 }
+        match self.places.get(usize::from(port.0)) {
+            Some((first, peers)) if peer.0 < *peers => usize::from(first + peer.0),
+            Some(_) => usize::from(port.0),
+            None => usize::from(u16::MAX),
+        }
     }
 
     /// By which way came what this one pays for.
     fn ingress(&self, payer: Payer) -> Ingress {
-        if let Some((port, ..)) = self.keyed.iter().find(|known| known.2 == payer.0) {
-            return Ingress::Port(*port, PeerId::NONE);
-        }
-        let ports = self.places.iter().enumerate();
-        let mut found = ports.filter(|(_, (first, peers))| (*first..=first + peers).contains(&payer.0));
-        let port = found.next().map(|(port, (first, _))| (PortId(port as u16), payer.0 - first));
-        port.map_or(Ingress::Node, |(port, peer)| Ingress::Port(port, peer.checked_sub(1).map_or(PeerId::NONE, PeerId)))
+        let keyed = self.keyed.iter().find(|known| known.2 == payer.0).map(|(port, ..)| *port);
+        let peers = || self.places.iter().position(|(first, peers)| (*first..first + peers).contains(&payer.0));
+        let strangers = Some(usize::from(payer.0)).filter(|row| *row < self.places.len());
+        let port = keyed.or_else(|| strangers.or_else(peers).map(|port| PortId(port as u16)));
+        port.map_or(Ingress::Node, |port| Ingress::Port(port, payer))
     }
 
     /// Who pays for a frame: whoever has proved to have sent it ([`Payer`] is set then); else its peer, unless that would have proved it; else

@@ -276,7 +276,7 @@ impl Capsules {
             },
             _ => return,
         };
-        let (role, principal) = (grant.role.clone(), grant.principal);
+        let (role, principal) = (grant.role.clone(), grant.vouched_for());
         let cause = Cause { ingress, principal };
         turn.out.effects.push(Effect::Kernel(KernelOrder::Link { code, bpf, window, role, cause }));
     }

@@ -12,6 +12,7 @@ use super::{Capsules, Cx};
 use crate::clean::shown;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step};
+use crate::code::judge::Grant;
 use crate::code::run::{Program, Tier};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -74,7 +75,7 @@ impl Capsules {
             match step {
                 Step::LookUp(digest) => match self.objects.of(&digest) {
                     Some(bytes) => self.looked_up(cx, turn, digest, Some(&bytes)),
-                    None => turn.out.effects.push(Effect::LookUp(digest)),
+                    None => turn.out.effects.push(Effect::LookUp(digest, self.fetch.whose(&digest))),
                 },
                 Step::Request { source, nonce, digest, missing } => {
                     turn.out.event(0, EventKind::Requested(digest, missing));
@@ -137,7 +138,7 @@ impl Capsules {
         match self.codes.of(&code) {
             Some(Code::Coming(coming)) if coming.representation.is_some_and(|(_, wanted)| wanted == digest) => {
                 let kind = coming.representation.map_or(Kind::Wasm, |(kind, _)| kind);
-                let principal = coming.grant.as_ref().and_then(|grant| grant.principal);
+                let principal = coming.grant.as_ref().and_then(Grant::vouched_for);
                 let cause = Cause { ingress: self.ingress_of(&code), principal };
                 let window = coming.claim.manifest.window();
                 let prepare = Prepare { code, cause, tier: Tier::Fast, kind, bytes: bytes.clone(), window };

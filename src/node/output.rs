@@ -73,7 +73,7 @@ pub struct Delivery {
 /// What the outside shall do.
 pub enum Effect {
     /// Look into the persistent store; answer with `Node::found`.
-    LookUp(Digest),
+    LookUp(Digest, Ingress),
     /// Keep an object in the persistent store.
     Store(Arc<[u8]>),
     /// Say in which role code acts, on behalf of whom it is asked; answer with `Node::authorised`.

@@ -147,16 +147,12 @@ impl PlanOs for Binding<'_, '_, '_> {
     }
 
     fn wish(&mut self, wish: Wish) {
-        let principal = match &wish {
-            Wish::Vouch(_, statement) => Some(statement.principal),
-            _ => None,
-        };
         let ingress = match self.turn.out.ingress {
             // Something that waited: it is still his who brought it.
             Ingress::Node => self.cx.ingress_of_payer(self.cx.current_payer()),
             ingress => ingress,
         };
-        let cause = Cause { ingress, principal };
+        let cause = Cause { ingress, principal: None };
         self.turn.out.effects.push(Effect::Plan(wish, cause));
     }
 

@@ -10,7 +10,7 @@
 //! An object that is not in memory is looked up in the store. The request waits for that in a short list, where the oldest of
 //! whoever has most gives way. The look-up is charged like a part that is sent, whatever comes of it.
 
-use super::output::{Effect, EventKind, Turn};
+use super::output::{Effect, EventKind, Ingress, Turn};
 use super::rates::Rates;
 use super::{Capsules, Cx};
 use crate::classify::Native;
@@ -146,7 +146,8 @@ impl Capsules {
             cx.core.drops.count(Reason::FetchRate);
         }
         self.serving.asked.push_back(request);
-        turn.out.effects.push(Effect::LookUp(request.digest));
+        let ingress = Ingress::Port(request.from.port, request.payer);
+        turn.out.effects.push(Effect::LookUp(request.digest, ingress));
         Ok(())
     }
 

@@ -71,7 +71,7 @@ impl Capsules {
         let bytes = self.objects.of(&layer.digest);
         ready.effort = match (bytes, &ready.effort) {
             (Some(bytes), _) => {
-                let cause = Cause { ingress: Ingress::Node, principal: ready.grant.principal };
+                let cause = Cause { ingress: Ingress::Node, principal: ready.grant.vouched_for() };
                 let (kind, window) = (ready.kind, ready.window as u32);
                 let prepare = Prepare { code, cause, tier: Tier::Optimised, kind, bytes, window };
                 turn.out.effects.push(Effect::Prepare(prepare));
@@ -79,7 +79,7 @@ impl Capsules {
             }
             (None, Effort::Sought) => Effort::Stays("its representation is not here any more".into()),
             (None, _) => {
-                turn.out.effects.push(Effect::LookUp(layer.digest));
+                turn.out.effects.push(Effect::LookUp(layer.digest, Ingress::Node));
                 Effort::Sought
             }
         };

@@ -6,7 +6,7 @@
 //! may, and forgets those that are forged.
 
 use super::codes::{Code, Coming, Ready};
-use super::output::{Cause, Effect, Turn};
+use super::output::{Cause, Effect, Ingress, Turn};
 use super::{Capsules, Cx};
 use crate::code::bundle::{Kind, Manifest};
 use crate::code::judge::{Claim, Grant};
@@ -87,7 +87,8 @@ impl Capsules {
         coming.claim.credentials = credentials;
         let claim = coming.claim.clone();
         self.fetch.preparing(code);
-        let cause = Cause { ingress: self.ingress_of(&code), principal: claim.manifest.claimed_principal() };
+        // Who says to have signed it shows when it is judged.
+        let cause = Cause { ingress: self.ingress_of(&code), principal: None };
         turn.out.effects.push(Effect::Authorise(claim, cause));
     }
 
@@ -189,7 +190,8 @@ impl Capsules {
             if let Code::Ready(ready) = code
                 && ready.claim.credentials.is_some()
             {
-                turn.out.effects.push(Effect::Authorise(ready.claim.clone(), Cause::default()));
+                let cause = Cause { ingress: Ingress::Review, principal: None };
+                turn.out.effects.push(Effect::Authorise(ready.claim.clone(), cause));
             }
         }
     }

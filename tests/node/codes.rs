@@ -1,9 +1,11 @@
 //! How one node gets code that it does not have, and serves code to others: within whose rate, and what is dropped.
 
 use crate::node_bench::{Bench, LEFT, RIGHT, drops_one, header, module, native, packet, request};
+use anode::code::bundle::{Bundle, Kind};
 use anode::core::reason::Reason;
 use anode::frame::{PeerId, PortId};
 use anode::node::{Effect, Sizes};
+use anode::trust::PrincipalKey;
 use anode::wire::{Addr, Digest, anep, capsule, fetch};
 
 #[test]
@@ -125,4 +127,30 @@ fn one_neighbour_with_ten_thousand_names_has_one_rate_and_keeps_nobody_from_bein
     bench.settle();
     let served = bench.driver.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();
     assert_eq!(served, 1, "the other neighbour has what it asked for");
+}
+
+#[test]
+fn keys_that_cost_nothing_have_no_turns_of_their_own() {
+    let mut bench = Bench::new();
+    let wasm = wat::parse_str(module("", "", "i32.const 1")).unwrap();
+    for number in 0..3 {
+        let invented = PrincipalKey::from_seed([number; 32]);
+        let bundle = Bundle::build("case", 0, &[(Kind::Wasm, wasm.clone().into())], Some(&invented)).unwrap();
+        bench.supply.add(&bundle);
+        bench.take(0, PeerId(0), &packet(&header(bundle.name()), b"x"));
+    }
+    let (mut judged, mut prepared) = (Vec::new(), Vec::new());
+    while prepared.len() < 3 {
+        bench.settle_with(|_, effect| {
+            match &effect {
+                Effect::Authorise(_, cause) => judged.push(*cause),
+                Effect::Prepare(prepare) => prepared.push(prepare.cause),
+                _ => {}
+            }
+            Some(effect)
+        });
+        bench.next_timer();
+    }
+    // Before it is judged nobody knows whose it is; and then, that nobody vouches for him.
+    assert!(judged.len() == 3 && [judged, prepared].concat().iter().all(|cause| cause.principal.is_none()));
 }

@@ -13,7 +13,7 @@ use anode::code::link::Constants;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::code::run::{Cause, Ingress, Prepare, Tier};
 use anode::code::store::Store;
-use anode::frame::{PeerId, PortId};
+use anode::frame::{Payer, PortId};
 use anode::kernel;
 use anode::manage::loader::{Compiling, Loaded, Loader, Policy};
 use anode::manage::revoked::Revocations;
@@ -273,7 +273,7 @@ impl Bench {
     }
 
     fn prepare(&self, from: u8, wasm: Vec<u8>) -> Digest {
-        let ingress = Ingress::Port(PortId(0), PeerId(u16::from(from)));
+        let ingress = Ingress::Port(PortId(0), Payer(u16::from(from)));
         let code = Digest::of(&wasm);
         let cause = Cause { ingress, principal: None };
         let prepare = Prepare { code, cause, tier: Tier::Fast, kind: Kind::Wasm, bytes: wasm.into(), window: 0 };

@@ -261,3 +261,22 @@ fn an_operators_word_counts_at_his_node_alone() {
     assert_eq!(said(&sim, 3, &code).unwrap().why.unwrap(), format!("{word}"));
     assert_eq!(said(&sim, 2, &code).unwrap().state, "ready");
 }
+
+#[test]
+fn who_proves_what_it_sends_is_heard_beside_a_flood_in_its_name() {
+    let mut network = Network::new(Shape::Line { nodes: 3 }, Line::default(), 0).unwrap();
+    let operator = Role { name: "operator".into(), trusts: vec![root().id()], ..Role::anyone(Default::default()) };
+    (network.roles, network.secret) = (Arc::new(Roles::new(vec![operator]).unwrap()), Some([7; 32]));
+    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    // Words of keys that cost nothing, in the neighbour's name, without a proof: more than all strangers of the port may tell.
+    for number in 0..200 {
+        let word = Revocation::sign(&key(1000 + number), Subject::Code(Digest::of(&number.to_be_bytes())), 5);
+        sim.put_frame(0, 0, &peers::anep(anep::type_id::REVOCATION, &word.wire().unwrap().bytes()));
+    }
+    sim.run_for(SECOND / 100);
+    assert!(sim.node(1).unwrap().drops().of(Reason::RevocationRate) > 100);
+    let word = Revocation::sign(&root(), Subject::Code(Digest([1; 32])), 5);
+    sim.revoke(0, &word).unwrap();
+    sim.run_for(SECOND / 20);
+    assert_eq!(knows(&sim, 1, &word), Some(Rank::Root));
+}

@@ -15,7 +15,9 @@ pub(super) fn describe(text: &mut String, loader: &Value) {
         number(compiler, "failed"),
         number(&compiler["refused"], "spared")
     );
-    for (what, queues) in [("store and credentials", &loader["queues"]), ("compiler", &compiler["queues"])] {
+    for (what, queues) in
+        [("store", &loader["look_ups"]), ("credentials", &loader["queues"]), ("compiler", &compiler["queues"])]
+    {
         for queue in queues.as_array().into_iter().flatten() {
             let (of, waiting) = (queue["of"].as_str().unwrap_or("?"), number(queue, "waiting"));
             let _ = writeln!(text, "  queue {what}, {of}: {waiting} wait, {} dropped", number(queue, "dropped"));

@@ -19,7 +19,7 @@ pub mod wasm;
 use crate::code::bundle::Kind;
 use crate::code::compiler::Lane;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Payer, PeerId, PortId};
+use crate::frame::{Frame, Payer, PortId};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Digest;
 use scope::Scope;
@@ -71,16 +71,17 @@ pub enum Ingress {
     /// By none: whoever operates the node wants it.
     #[default]
     Node,
-    /// From whoever needs an object of the store; how often each may is bounded before.
-    Store,
-    /// From a neighbour whom the port knows, or ([`PeerId::NONE`]) from one of all others there, who share one turn: addresses can be forged.
-    Port(PortId, PeerId),
+    /// By none: the node asks again whether what runs still has its role.
+    Review,
+    /// By a port, from whom this one pays for: a neighbour that the port knows, or that has proved with its key to have sent it, has a row of its own; all
+    /// others there share one, since addresses can be forged.
+    Port(PortId, Payer),
 }
 
 impl Ingress {
     /// That of a packet.
     pub fn of(frame: &Frame) -> Ingress {
-        if frame.payer == Payer::NOBODY { Ingress::Node } else { Ingress::Port(frame.port, frame.peer) }
+        if frame.payer == Payer::NOBODY { Ingress::Node } else { Ingress::Port(frame.port, frame.payer) }
     }
 }
 
@@ -89,7 +90,7 @@ impl Ingress {
 pub struct Cause {
     /// The way it has come.
     pub ingress: Ingress,
-    /// Who signed it, or says so.
+    /// Who signed it, if that is verified and somebody vouches for him: keys cost nothing, and a thousand that somebody has invented are one.
     pub principal: Option<PrincipalId>,
 }
 

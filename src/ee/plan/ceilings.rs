@@ -11,10 +11,19 @@ use super::waiting::On;
 use super::{ANYONE, Fate, Plan, PlanOs, Wish};
 use crate::core::reason::Reason;
 use crate::topology::{Ceiling, Neighbour};
+use crate::trust::Statement;
 use plan::packet::{Header, Packet, View, ViewMut};
 
-/// Steps that judging a signature is charged as: it takes about as long.
-pub(super) const VOUCH_STEPS: u64 = 5000;
+/// Steps that judging a signature is charged as: about the nanoseconds that it takes.
+const SIGNATURE_STEPS: u64 = 60_000;
+
+/// The same of a credential: a signature for each block, and its checks, which take milliseconds at most ([`crate::trust`]).
+const CREDENTIAL_STEPS: u64 = 1_000_000;
+
+/// Steps that a statement is charged as. What it really took counts for whoever pays, where it was judged.
+pub(super) fn vouch_steps(statement: &Statement) -> u64 {
+    SIGNATURE_STEPS + if statement.credential.is_empty() { 0 } else { CREDENTIAL_STEPS }
+}
 
 impl Plan {
     /// What bounds of a neighbour's packets count for here.
@@ -34,7 +43,7 @@ impl Plan {
             // No node will ever believe it.
             return self.end(octets, Reason::Malformed);
         };
-        env.charge(ANYONE, VOUCH_STEPS, 0);
+        env.charge(ANYONE, vouch_steps(&said), 0);
         let question = self.state.layers.signers.next_question();
         self.park(env, Some(from), octets.to_vec(), None, On::Passing(question));
         env.wish(Wish::Vouch(question, Box::new(said)));

@@ -3,7 +3,7 @@
 //! The environment wishes for it ([`Wish`]), the packet waits, and the outside answers. A packet whose program has to wait is evaluated again from its
 //! beginning, as if it had never run; what it waited for is remembered meanwhile.
 
-use super::ceilings::VOUCH_STEPS;
+use super::ceilings::vouch_steps;
 use super::evaluate::Stage;
 use super::layers::REFUSED;
 use super::signers::Seated;
@@ -129,7 +129,7 @@ impl Plan {
             self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(admitted.err().unwrap_or(Reason::TooBig));
         };
-        env.charge(ANYONE, VOUCH_STEPS, 0);
+        env.charge(ANYONE, vouch_steps(&statement), 0);
         let question = self.state.layers.signers.next_question();
         let claimed = Claimed { question, principal: statement.principal, number: statement.unix_ns };
         self.park(env, from, octets, None, On::Principal(Box::new(claimed)));

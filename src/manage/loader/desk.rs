@@ -1,6 +1,6 @@
 //! The loader's thread: takes effects in, does what is quick itself, each neighbour and principal in its turn, and deals out what is to be compiled.
 
-use super::turns::Turns;
+use super::queues::{Next, Queues};
 use super::workshop::{self, Workshop};
 use super::{INBOX_MAX, Inbox, Job, Loaded, LoaderStatus, Policy, Request, guarded};
 use crate::code::judge::{Claim, Grant};
@@ -8,13 +8,13 @@ use crate::code::store::Store;
 use crate::ee::plan::Wish;
 use crate::manage::archive::Archive;
 use crate::manage::resolver::Resolver;
-use crate::node::{Cause, Effect, Ingress};
+use crate::node::{Cause, Effect};
 use crate::sys::poll::Waker;
 use crate::trust::{Moment, Role, Statement};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What the thread works with.
 pub(super) struct Desk {
@@ -23,7 +23,7 @@ pub(super) struct Desk {
     pub(super) archive: Archive,
     pub(super) resolver: Resolver,
     pub(super) workshop: Workshop,
-    pub(super) turns: Turns<Job>,
+    pub(super) queues: Queues<Job>,
     pub(super) outbox: Sender<Loaded>,
     pub(super) waker: Waker,
     pub(super) over: Arc<AtomicBool>,
@@ -45,9 +45,16 @@ impl Desk {
                 if !going_on {
                     return;
                 }
-                let Some((_, job)) = self.turns.next(|_| true) else { break };
-                let result = self.work(job);
-                result.into_iter().for_each(|loaded| self.tell(loaded));
+                match self.queues.next() {
+                    Some(Next::LookUp(digest)) => self.tell(Loaded::Found(digest, self.store.object(&digest))),
+                    Some(Next::Job(ingress, job)) => {
+                        let began = Instant::now();
+                        let result = self.work(job);
+                        self.queues.took(ingress, began.elapsed().as_nanos() as u64);
+                        result.into_iter().for_each(|loaded| self.tell(loaded));
+                    }
+                    None => break,
+                }
             }
         }
     }
@@ -62,7 +69,8 @@ impl Desk {
                 self.tell(loaded);
             }
             Inbox::Ask(reply) => {
-                let status = LoaderStatus { queues: self.turns.status(), compiler: self.workshop.status() };
+                let (look_ups, queues) = self.queues.status();
+                let status = LoaderStatus { look_ups, queues, compiler: self.workshop.status() };
                 // Whoever asked may have gone away meanwhile.
                 let _ = reply.send(status);
             }
@@ -76,9 +84,9 @@ impl Desk {
 
     fn take_effect(&mut self, effect: Effect) {
         match effect {
-            // Each neighbour's rate of look-ups is bounded before: all of them share a turn.
-            Effect::LookUp(digest) => {
-                self.queue(Cause { ingress: Ingress::Store, principal: None }, Job::LookUp(digest));
+            Effect::LookUp(digest, ingress) => {
+                let gone = self.queues.look_up(ingress, digest);
+                gone.into_iter().for_each(|digest| self.tell(Loaded::Found(digest, None)));
             }
             Effect::Store(bytes) => self.archive.put(&bytes),
             Effect::Prepare(prepare) => self.compile(prepare.cause, workshop::Job::Prepare(prepare)),
@@ -104,8 +112,7 @@ impl Desk {
 
     /// A job waits for its turn. The one that has no place is answered at once.
     fn queue(&mut self, cause: Cause, job: Job) {
-        match self.turns.push(cause, job) {
-            Some(Job::LookUp(digest)) => self.tell(Loaded::Found(digest, None)),
+        match self.queues.push(cause, job) {
             Some(Job::Authorise(claim)) => self.tell(Loaded::Unprepared(claim.code)),
             Some(Job::Vouch(question, _)) => self.tell(Loaded::Vouched(question, Err("too many wait".into()))),
             // Neighbours tell it again.
@@ -119,7 +126,6 @@ impl Desk {
 
     fn work(&mut self, job: Job) -> Option<Loaded> {
         match job {
-            Job::LookUp(digest) => Some(Loaded::Found(digest, self.store.object(&digest))),
             Job::Authorise(claim) => {
                 let result = guarded("the reader of credentials", || self.policy.decide(&claim));
                 Some(Loaded::Authorised(claim.code, Box::new(result)))

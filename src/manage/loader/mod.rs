@@ -6,6 +6,7 @@
 //! half goes past it to a thread of its own ([`super::linker`]), and so does what is to be written to disk (`super::archive`).
 
 mod desk;
+mod queues;
 pub mod refused;
 pub mod turns;
 pub mod workshop;
@@ -32,18 +33,16 @@ use crate::trust::{Kept, Role, Roles, Statement};
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use desk::{Desk, unix_ns};
+use queues::Queues;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
-use turns::{QueueStatus, Turns};
+use turns::QueueStatus;
 use workshop::{Done, Workshop, WorkshopStatus};
 
 /// Effects that can wait to be taken in.
 const INBOX_MAX: usize = 1024;
-
-/// Look-ups, claims, statements and requests that can wait for their turn.
-const JOBS_MAX: usize = 1024;
 
 /// What somebody on this node asks for.
 pub enum Request {
@@ -109,7 +108,9 @@ impl Compiling {
 /// What there is to say of the loader.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LoaderStatus {
-    /// Queues for the store and for credentials, by ingress.
+    /// Look-ups in the store that wait, by ingress.
+    pub look_ups: Vec<QueueStatus>,
+    /// What waits to be judged, by ingress.
     pub queues: Vec<QueueStatus>,
     /// The compiler.
     pub compiler: WorkshopStatus,
@@ -128,7 +129,6 @@ enum Inbox {
 
 /// What the thread does itself.
 enum Job {
-    LookUp(Digest),
     Authorise(Claim),
     Vouch(u64, Box<Statement>),
     Revoke(Box<Repr>, Source),
@@ -177,7 +177,7 @@ impl Loader {
             archive,
             resolver,
             workshop,
-            turns: Turns::new(JOBS_MAX),
+            queues: Queues::new(),
             outbox,
             waker: wakes,
             over: over.clone(),

@@ -1,14 +1,15 @@
 //! Whose job is next: queues per ingress and, in each, per principal, served in turn.
 //!
-//! Whoever sends much waits behind itself. All queues together hold so many jobs; when they are full, the longest ingress's newest
+//! Whoever sends much waits behind itself, and so does whoever has sent what took long, where that is told ([`Turns::spent`]): next is whose jobs have taken
+//! least since they began to wait (start-time fair queueing, Goyal et al., 1996). All queues together hold so many jobs; when they are full, the longest ingress's newest
 //! job gives way, so that a flood displaces itself and nobody can take the last place. Lists are as long as jobs wait, so they need no other
 //! bound. Longest queue drop after Suter et al., Design considerations for supporting TCP with per-flow queueing, 1998.
 
-use crate::frame::PeerId;
+use crate::frame::Payer;
 use crate::node::{Cause, Ingress};
 use crate::trust::PrincipalId;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Ingresses whose drops are remembered one by one; those of others are summed up.
 const NAMED_MAX: usize = 64;
@@ -18,6 +19,9 @@ pub struct Turns<T> {
     ingresses: VecDeque<Waiting<T>>,
     count: usize,
     most: usize,
+    /// What was spent on the job that is done, on the scale of all; and on whose jobs more.
+    now: u64,
+    ahead: HashMap<Ingress, u64>,
     dropped: Vec<(Ingress, u64)>,
     dropped_of_others: u64,
 }
@@ -43,8 +47,8 @@ pub struct QueueStatus {
 impl<T> Turns<T> {
     /// Room for `most` jobs.
     pub fn new(most: usize) -> Turns<T> {
-        let dropped = Vec::new();
-        Turns { ingresses: VecDeque::new(), count: 0, most: most.max(1), dropped, dropped_of_others: 0 }
+        let (ingresses, dropped, ahead) = Default::default();
+        Turns { ingresses, count: 0, most: most.max(1), now: 0, ahead, dropped, dropped_of_others: 0 }
     }
 
     /// Jobs that wait.
@@ -90,7 +94,13 @@ impl<T> Turns<T> {
 
     /// The next job of an ingress that may have one done now.
     pub fn next(&mut self, may: impl Fn(&Ingress) -> bool) -> Option<(Ingress, T)> {
-        let at = self.ingresses.iter().position(|waiting| may(&waiting.ingress))?;
+        let mark = |waiting: &Waiting<T>| self.ahead.get(&waiting.ingress).copied().unwrap_or(0).max(self.now);
+        let ready = self.ingresses.iter().enumerate().filter(|(_, waiting)| may(&waiting.ingress));
+        let (at, now) = ready.map(|(at, waiting)| (at, mark(waiting))).min_by_key(|(_, mark)| *mark)?;
+        if now > self.now {
+            self.now = now;
+            self.ahead.retain(|_, mark| *mark > now);
+        }
         let mut waiting = self.ingresses.remove(at)?;
         let (principal, mut jobs) = waiting.principals.pop_front()?;
         let job = jobs.pop_front()?;
@@ -104,6 +114,12 @@ impl<T> Turns<T> {
             self.ingresses.push_back(waiting);
         }
         Some((ingress, job))
+    }
+
+    /// A job of this ingress took so long.
+    pub fn spent(&mut self, ingress: Ingress, nanoseconds: u64) {
+        let mark = self.ahead.entry(ingress).or_insert(0);
+        *mark = (*mark).max(self.now).saturating_add(nanoseconds);
     }
 
     /// Takes jobs out; says how many they were.
@@ -160,9 +176,9 @@ impl<T> Waiting<T> {
 fn name(ingress: &Ingress) -> String {
     match ingress {
         Ingress::Node => "the node".into(),
-        Ingress::Store => "the store".into(),
-        Ingress::Port(port, PeerId::NONE) => format!("all others at port {}", port.0),
-        Ingress::Port(port, peer) => format!("neighbour {} at port {}", peer.0, port.0),
+        Ingress::Review => "roles that are looked at again".into(),
+        Ingress::Port(port, Payer(row)) if *row == port.0 => format!("all others at port {}", port.0),
+        Ingress::Port(port, Payer(row)) => format!("neighbour of row {row} at port {}", port.0),
     }
 }
 
@@ -172,7 +188,7 @@ mod tests {
     use crate::frame::PortId;
 
     fn from(port: u16) -> Cause {
-        Cause { ingress: Ingress::Port(PortId(port), PeerId::NONE), principal: None }
+        Cause { ingress: Ingress::Port(PortId(port), Payer(port)), principal: None }
     }
 
     fn drain<T>(turns: &mut Turns<T>) -> Vec<T> {
@@ -196,6 +212,25 @@ mod tests {
         turns.push(by(2), 100);
         turns.push(from(1), 200);
         assert_eq!(drain(&mut turns)[..4], [0, 200, 100, 1]);
+    }
+
+    #[test]
+    fn whose_jobs_take_long_has_fewer_turns() {
+        let mut turns = Turns::new(100);
+        (0..20).for_each(|job| assert!(turns.push(from(0), job).is_none()));
+        (100..120).for_each(|job| assert!(turns.push(from(1), job).is_none()));
+        let mut order = Vec::new();
+        while let Some((ingress, job)) = turns.next(|_| true) {
+            order.push(job);
+            turns.spent(ingress, if job < 100 { 5000 } else { 500 });
+            if order.len() == 22 {
+                // Who begins now has neither credit nor debt.
+                turns.push(from(2), 200);
+            }
+        }
+        assert_eq!(order[..22].iter().filter(|job| **job < 100).count(), 2, "{order:?}");
+        assert!(order[22..25].contains(&200), "{order:?}");
+        assert!(turns.ahead.len() <= 3 && order.len() == 41);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Outside for Around {
         }
         let Err(effect) = self.loader.submit(effect) else { return };
         match effect {
-            Effect::LookUp(digest) => node.found(turn, digest, None),
+            Effect::LookUp(digest, _) => node.found(turn, digest, None),
             Effect::Prepare(prepare) => node.unprepared(turn, prepare.code),
             Effect::Authorise(claim, _) => node.unprepared(turn, claim.code),
             // The kernel half is told again when something changes; until then capsules run here.

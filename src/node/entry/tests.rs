@@ -69,15 +69,15 @@ fn peers_have_rows_of_their_own_and_no_name_makes_another() {
         frame.payer
     };
     let rows = [payer(0, PeerId::NONE), payer(0, PeerId(0)), payer(0, PeerId(1)), payer(1, PeerId::NONE)];
-    assert_eq!(rows, [0, 1, 2, 3].map(Payer));
+    assert_eq!(rows, [0, 2, 3, 1].map(Payer));
     for name in 2..2000 {
-        assert_eq!((payer(0, PeerId(name)), payer(1, PeerId(name))), (Payer(0), Payer(3)));
+        assert_eq!((payer(0, PeerId(name)), payer(1, PeerId(name))), (Payer(0), Payer(1)));
     }
     assert_eq!(payer(9, PeerId(0)).0 as usize, usize::from(u16::MAX), "no such port");
     assert_eq!((entry.owners.len(), entry.came.len()), (4, 4));
     let ways = [0, 1, 2, 3, 4].map(|row| entry.ingress(Payer(row)));
-    let of = |port, peer| Ingress::Port(PortId(port), peer);
-    let expected = [of(0, PeerId::NONE), of(0, PeerId(0)), of(0, PeerId(1)), of(1, PeerId::NONE), Ingress::Node];
+    let of = |port, row| Ingress::Port(PortId(port), Payer(row));
+    let expected = [of(0, 0), of(1, 1), of(0, 2), of(0, 3), Ingress::Node];
     assert_eq!(ways, expected);
 }
 
@@ -87,14 +87,20 @@ fn who_has_a_key_has_a_row_for_what_it_proves_and_for_nothing_else() {
     let addr = Addr::v4([10, 0, 1, 7]);
     let on_link = entry.know(PortId(1), PeerId::NONE, addr, 0);
     assert_eq!((on_link, entry.know(PortId(1), PeerId::NONE, addr, 0)), (Payer(4), Payer(4)), "two keys, one row");
-    assert_eq!(entry.know(PortId(0), PeerId(1), addr, 0), Payer(2), "the row that its peer has");
-    assert_eq!(entry.ingress(on_link), Ingress::Port(PortId(1), PeerId::NONE));
+    assert_eq!(entry.know(PortId(0), PeerId(1), addr, 0), Payer(3), "the row that its peer has");
+    assert_eq!(entry.ingress(on_link), Ingress::Port(PortId(1), Payer(4)));
     let mut proved = frame(1, PeerId::NONE);
     (proved.authenticated, proved.payer) = (true, on_link);
     let mut claimed = [frame(1, PeerId::NONE), frame(0, PeerId(1)), frame(0, PeerId(0))];
     assert!(entry.admit(&mut proved, 0, 0) && claimed.iter_mut().all(|frame| entry.admit(frame, 0, 0)));
-    assert_eq!(proved.payer, Payer(4));
-    assert_eq!(claimed.map(|frame| frame.payer), [3, 0, 1].map(Payer), "strangers, strangers, a peer without a key");
+    assert_eq!((proved.payer, Ingress::of(&proved)), (Payer(4), Ingress::Port(PortId(1), Payer(4))));
+    let forged = [&claimed[0], &claimed[1]].map(Ingress::of);
+    assert_eq!(
+        forged,
+        [Ingress::Port(PortId(1), Payer(1)), Ingress::Port(PortId(0), Payer(0))],
+        "whoever they say to be"
+    );
+    assert_eq!(claimed.map(|frame| frame.payer), [1, 0, 2].map(Payer), "strangers, strangers, a peer without a key");
 }
 
 #[test]

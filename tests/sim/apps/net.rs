@@ -75,7 +75,7 @@ impl Outside for Around<'_> {
 
     fn effect(&mut self, Driven { node, turn }: &mut Driven<'_>, effect: Effect) {
         match effect {
-            Effect::LookUp(digest) => node.found(turn, digest, self.store.get(&digest).cloned()),
+            Effect::LookUp(digest, _) => node.found(turn, digest, self.store.get(&digest).cloned()),
             Effect::Store(bytes) => drop(self.store.insert(Digest::of(&bytes), bytes)),
             Effect::Prepare(prepare) => {
                 let compile = || prepare.carry_out(self.compiler).unwrap();
