@@ -33,6 +33,7 @@ pub mod ee;
 pub mod frame;
 pub mod kernel;
 pub mod lab;
+pub mod log;
 pub mod manage;
 pub mod node;
 pub mod nodeos;

@@ -10,6 +10,7 @@ use crate::config::NodeFile;
 use crate::config::part::Part;
 use crate::core::reason::Reason;
 use crate::kernel;
+use crate::log::Log;
 use crate::manage::client::{Control, run_dir};
 use crate::sys::jail;
 use anyhow::Context as _;
@@ -20,6 +21,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -105,13 +108,15 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
     let file = &NodeFile::read(path)?;
     let filter = tracing_subscriber::EnvFilter::try_from_env("ANODE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let log = Log::default();
+    let (all, lines) =
+        (tracing_subscriber::registry().with(filter).with(log.limits()), tracing_subscriber::fmt::layer());
     // No colours: all control characters in a log are somebody else's, and cleaned.
-    let writer = || clean::Writer(std::io::stderr());
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
+    let lines = lines.with_writer(log.clone()).with_ansi(false);
     if std::io::stderr().is_terminal() {
-        lines.init()
+        all.with(lines).init()
     } else {
-        lines.json().init()
+        all.with(lines.json()).init()
     }
     if let Some(keys) = file.changed_keys() {
         tracing::info!("defaults that older versions did not have: {keys}; anode node check explains them");
@@ -127,6 +132,7 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
     }
     let plan = crate::manage::Planned::of(file).with_context(|| path.display().to_string())?;
     broker::begin(file)?;
+    let _settled = log.start()?;
     let node = crate::manage::assemble_planned(file, plan)?;
     broker::ask(&broker::Request::Runs, &[])?;
     crate::manage::stop_on_signals(node.handle())?;

@@ -14,8 +14,20 @@ use crate::topology::Topology;
 use crate::wire::{Addr, capsule};
 
 /// What others can cause as fast as they send.
-const REASONS: [Reason; 6] =
-    [Reason::EntryShare, Reason::Stranger, Reason::MacForged, Reason::MacReplayed, Reason::Fuel, Reason::PathFull];
+const REASONS: [Reason; 12] = [
+    Reason::EntryShare,
+    Reason::Stranger,
+    Reason::Unauthenticated,
+    Reason::Unsigned,
+    Reason::MacForged,
+    Reason::MacReplayed,
+    Reason::Malformed,
+    Reason::LookUpRate,
+    Reason::FetchRate,
+    Reason::RevocationRate,
+    Reason::Fuel,
+    Reason::PathFull,
+];
 
 /// Drops of one port and reason that are worth a line, beyond those told of.
 const LEAST: u64 = 10;
@@ -180,6 +192,17 @@ mod tests {
         assert_eq!((3..12).map(|second| said(&mut alarms, second).len()).sum::<usize>(), 0);
         assert_eq!(said(&mut alarms, 12), [of(1, Reason::Fuel, 1000, Source::Peer(PeerId(3)))]);
         assert_eq!(said(&mut alarms, 99), []);
+    }
+
+    #[test]
+    fn what_strangers_cause_as_fast_as_they_send_is_an_attack() {
+        use Reason::{FetchRate, LookUpRate, Malformed, RevocationRate, Unauthenticated, Unsigned};
+        for reason in [Unauthenticated, Unsigned, Malformed, LookUpRate, FetchRate, RevocationRate] {
+            let mut alarms = Alarms::new(1);
+            (0..LEAST).for_each(|_| alarms.note(&frame(0, PeerId(3)), reason));
+            let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.reason, alarm.drops)).collect();
+            assert_eq!(said, [(reason, LEAST)]);
+        }
     }
 
     #[test]

@@ -264,6 +264,7 @@ impl Environment for Speaker {
             Fate::Forward(next) => cx.send_plan(turn, frame, &next),
             Fate::Drop(reason) => {
                 self.call(cx, turn, |_, os| os.drop(ANYONE, reason));
+                cx.control.alarms.note(&frame, reason);
                 turn.out.pool.give(frame);
             }
         }

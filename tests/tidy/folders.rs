@@ -26,6 +26,7 @@ const ROWS: &[Row] = &[
     ("classify", &["wire", "frame"]),
     ("schedule", &["sys"]),
     ("core", &["contract", "abi", "wire", "frame", "sys", "trust", "topology"]),
+    ("log", &["clean", "sys", "core"]),
     ("nodeos", &["contract", "wire", "frame", "sys", "trust", "classify", "core"]),
     ("broker", &["wire", "sys", "trust"]),
     ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
@@ -51,8 +52,8 @@ const ROWS: &[Row] = &[
     (
         "manage",
         &[
-            "clean", "wire", "frame", "sys", "trust", "topology", "schedule", "core", "nodeos", "broker", "code",
-            "kernel", "port", "ee", "node", "driver", "config",
+            "clean", "wire", "frame", "sys", "trust", "topology", "schedule", "core", "log", "nodeos", "broker",
+            "code", "kernel", "port", "ee", "node", "driver", "config",
         ],
     ),
     ("lab", &["wire", "sys", "kernel", "config", "manage"]),

@@ -5,6 +5,7 @@ use super::lines::Lines;
 use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
 use crate::clean::shown;
 use crate::core::domain::DomainId;
+use crate::log::COUNTED;
 use crate::node::EndedBy;
 use crate::sys::jail::Starter;
 use crate::sys::poll::{Poll, Ready, Waker};
@@ -132,7 +133,7 @@ impl Place {
                 say_left_out(&self.environment.name, count);
             }
             if self.lines.take(now) {
-                tracing::info!(environment = self.environment.name, "{}", shown(&running.line));
+                tracing::info!(target: COUNTED, environment = self.environment.name, "{}", shown(&running.line));
             } else {
                 running.hushed = true;
             }

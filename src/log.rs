@@ -1,0 +1,255 @@
+//! The node's log: so many lines of each cause, written by a thread of its own.
+//!
+//! ```text
+//! any thread ─▶ limit of the line's cause ─▶ clean ─▶ queue ─▶ thread "anode-log" ─▶ standard error
+//!                        └──── left out: counted ───────┴─ full ──▶ said every ten seconds
+//! ```
+//!
+//! Most lines say what others have caused, and some of those can cause it as fast as they send. So each place of the program that writes lines
+//! has a limit of its own, and what is beyond is counted. Whoever reads the log can be slow, or stop: no thread waits for him but the one that writes.
+//! Lines of levels below `info` are written for somebody who looks for something, and have no limit but the queue.
+
+use crate::clean;
+use crate::core::bucket::TokenBucket;
+use crate::sys::threads::{self, Duty};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::{Event, Level, Subscriber, callsite::Identifier};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Context, Layer};
+
+/// Lines of one cause a second in the long run, and at once.
+pub const LINES_PER_SECOND: u64 = 1;
+/// See [`LINES_PER_SECOND`].
+pub const LINES_BURST: u64 = 64;
+
+/// The target of lines that are counted where they are written, each environment's for itself.
+pub const COUNTED: &str = "anode::counted";
+
+/// Lines that can wait to be written.
+pub const QUEUE_MAX: usize = 1024;
+
+/// Time between two lines that say how many were left out.
+const SAID_AGAIN: Duration = Duration::from_secs(10);
+
+/// Time that a process waits at its end for who reads the log.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// A place of the program that writes lines.
+struct Cause {
+    lines: TokenBucket,
+    left_out: u64,
+    place: String,
+}
+
+struct Shared {
+    since: Instant,
+    causes: Mutex<HashMap<Identifier, Cause>>,
+    /// Lines that found the queue full.
+    overrun: AtomicU64,
+    thread: OnceLock<SyncSender<Line>>,
+}
+
+enum Line {
+    Text(Vec<u8>),
+    /// All before is to be written; then this is to be told.
+    Settle(SyncSender<()>),
+}
+
+/// The log of a process.
+#[derive(Clone)]
+pub struct Log(Arc<Shared>);
+
+/// The limits of its causes.
+pub struct Limits(Log);
+
+/// Lines are written by a thread until this goes.
+pub struct Settled(Log);
+
+/// Takes lines, and hands them on.
+pub struct Writer(Log);
+
+impl Default for Log {
+    fn default() -> Log {
+        let (causes, overrun, thread) = Default::default();
+        Log(Arc::new(Shared { since: Instant::now(), causes, overrun, thread }))
+    }
+}
+
+impl Log {
+    /// The layer that leaves out what is beyond a cause's limit.
+    pub fn limits(&self) -> Limits {
+        Limits(self.clone())
+    }
+
+    /// Has a thread write from now on; before, and in a process that is forked before, whoever has a line writes it. When what this gives goes, all is
+    /// written.
+    pub fn start(&self) -> io::Result<Settled> {
+        let (lines, queue) = sync_channel(QUEUE_MAX);
+        let log = self.clone();
+        threads::start("anode-log", Duty::Ticks, move || log.serve(&queue))?;
+        self.0.thread.set(lines).map_err(|_| io::Error::other("the log has its thread already"))?;
+        Ok(Settled(self.clone()))
+    }
+
+    /// Waits until all lines are written that have come so far, unless nobody takes them.
+    fn settle(&self) {
+        let Some(lines) = self.0.thread.get() else { return };
+        let (told, settled) = sync_channel(1);
+        let end = Instant::now() + SETTLE;
+        while let Err(TrySendError::Full(_)) = lines.try_send(Line::Settle(told.clone())) {
+            if Instant::now() > end {
+                return;
+            }
+            std::thread::sleep(SETTLE / 100);
+        }
+        // Whoever reads has stopped, or has everything.
+        let _ = settled.recv_timeout(end.saturating_duration_since(Instant::now()));
+    }
+
+    fn serve(&self, queue: &Receiver<Line>) {
+        let mut said = Instant::now();
+        loop {
+            match queue.recv_timeout(SAID_AGAIN.saturating_sub(said.elapsed())) {
+                Ok(Line::Text(text)) => write(&text),
+                Ok(Line::Settle(told)) => drop(told.try_send(())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if said.elapsed() >= SAID_AGAIN {
+                said = Instant::now();
+                self.say_left_out();
+            }
+        }
+    }
+
+    /// Whether a cause may write a line now.
+    fn may_write(&self, event: &Event<'_>) -> bool {
+        let meta = event.metadata();
+        if *meta.level() > Level::INFO || meta.target() == COUNTED {
+            return true;
+        }
+        let mut causes = self.0.causes.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = causes.entry(meta.callsite()).or_insert_with(|| Cause {
+            lines: TokenBucket::new(LINES_PER_SECOND, LINES_BURST),
+            left_out: 0,
+            place: format!("{}:{}", meta.target(), meta.line().unwrap_or(0)),
+        });
+        let may = cause.lines.take(self.0.since.elapsed().as_nanos() as u64, 1);
+        cause.left_out += u64::from(!may);
+        may
+    }
+
+    /// What was left out since the last call: of which cause, and how many lines.
+    fn left_out(&self) -> Vec<(String, u64)> {
+        let mut causes = self.0.causes.lock().unwrap_or_else(PoisonError::into_inner);
+        let some = causes.values_mut().filter(|cause| cause.left_out > 0);
+        let mut list: Vec<_> = some.map(|cause| (cause.place.clone(), std::mem::take(&mut cause.left_out))).collect();
+        drop(causes);
+        let overrun = self.0.overrun.swap(0, Ordering::Relaxed);
+        list.extend((overrun > 0).then(|| ("all: they were not taken".to_owned(), overrun)));
+        list
+    }
+
+    fn say_left_out(&self) {
+        for (of, lines) in self.left_out() {
+            tracing::warn!(lines, of, "left out of the log");
+        }
+    }
+}
+
+fn write(text: &[u8]) {
+    // Who has closed it wants no log.
+    let _ = io::stderr().write_all(text);
+}
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        self.0.settle();
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Limits {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        self.0.may_write(event)
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match self.0.0.thread.get().map(|lines| lines.try_send(Line::Text(text.to_vec()))) {
+            Some(Ok(())) => {}
+            Some(Err(TrySendError::Full(_))) => drop(self.0.0.overrun.fetch_add(1, Ordering::Relaxed)),
+            Some(Err(TrySendError::Disconnected(_))) | None => write(text),
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = clean::Writer<Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        // All control characters in a log are somebody else's.
+        clean::Writer(Writer(self.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    /// A log whose lines come here.
+    fn log() -> (Log, Receiver<Line>) {
+        let (lines, queue) = sync_channel(QUEUE_MAX);
+        let log = Log::default();
+        log.0.thread.set(lines).unwrap();
+        (log, queue)
+    }
+
+    fn within<R>(log: &Log, work: impl FnOnce() -> R) -> R {
+        let lines = tracing_subscriber::fmt::layer().with_writer(log.clone()).with_ansi(false);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(log.limits()).with(lines), work)
+    }
+
+    fn texts(queue: &Receiver<Line>) -> Vec<String> {
+        let text = |line| if let Line::Text(text) = line { String::from_utf8(text).unwrap() } else { String::new() };
+        queue.try_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_cause_has_so_many_lines_and_what_is_beyond_is_counted_and_said() {
+        let (log, queue) = log();
+        within(&log, || {
+            (0..1000).for_each(|number| tracing::warn!(number, "a packet has no role"));
+            tracing::warn!("another cause");
+            log.say_left_out();
+        });
+        let lines = texts(&queue);
+        let of = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
+        let written = of("a packet has no role");
+        assert!((64..1000).contains(&written), "{written}");
+        assert_eq!((of("another cause"), of("left out of the log")), (1, 1));
+        assert!(of(&format!("lines={}", 1000 - written)) == 1 && log.left_out().is_empty(), "{lines:?}");
+    }
+
+    #[test]
+    fn nobody_waits_for_who_does_not_read() {
+        let (log, queue) = log();
+        for number in 0..QUEUE_MAX + 100 {
+            log.make_writer().write_all(format!("{number}\u{7}\n").as_bytes()).unwrap();
+        }
+        assert_eq!(log.left_out(), [("all: they were not taken".to_owned(), 100)]);
+        let lines = texts(&queue);
+        assert_eq!((lines.len(), lines[9].as_str()), (QUEUE_MAX, "9\\u0007\n"));
+    }
+}
