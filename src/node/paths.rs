@@ -348,6 +348,27 @@ impl Node {
     }
 }
 
+impl Node {
+    /// A domain has caused so much work beside its packets: its share of the worker pays for it.
+    pub fn worked_for(&mut self, domain: DomainId, cost: u64, now: u64) {
+        let Some(known) = self.cx.core.domains.of(domain) else { return };
+        known.cpu_ns += cost;
+        if self.cx.order.paths.queues.get(domain.index()).is_none_or(|queue| queue.domain != domain) {
+            self.cx.enter_path(domain, now);
+        }
+        if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
+            scheduler.bill(domain.index(), cost, now);
+        }
+    }
+
+    /// Whether a domain has had more of the worker than its share, while others wait.
+    pub fn has_had_its_share(&self, domain: DomainId) -> bool {
+        let paths = &self.cx.order.paths;
+        let own = paths.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain);
+        own && paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_ahead(domain.index()))
+    }
+}
+
 impl Cx {
     /// Whether packets wait for [`Node::run_next`].
     #[inline]

@@ -423,6 +423,36 @@ impl PathScheduler {
         }
     }
 
+    /// A flow has caused work at a cost, in nanoseconds or steps, that was no packet's of its turn: it pays for that in its next turns.
+    pub fn bill(&mut self, flow: usize, cost: u64, now: u64) {
+        if !self.knows(flow) {
+            return;
+        }
+        let waits = self.is_waiting(flow);
+        if waits {
+            self.take(flow);
+        }
+        // For its siblings and those above it is at work as long as this takes.
+        let idle = !waits && self.flows[flow].state == State::Idle;
+        let start = self.tree.wake(flow, self.fair_now);
+        let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
+        let begin = later_of(start, self.flows[flow].tag);
+        self.flows[flow].tag = begin.wrapping_add(self.tree.charge(flow, cost.clamp(1, COST_MAX)));
+        if idle {
+            self.tree.rest(flow);
+        }
+        if waits {
+            self.put(flow, now);
+        }
+    }
+
+    /// Whether a flow has had more than its share, while others wait for theirs. Only where shares alone say whose turn it is.
+    pub fn is_ahead(&self, flow: usize) -> bool {
+        let others = self.waiting > usize::from(self.is_waiting(flow));
+        let behind = || self.now_of(flow).wrapping_add(1 << FAIR_SHIFT);
+        self.policy == Policy::Wfq && others && self.knows(flow) && is_later(self.flows[flow].tag, behind())
+    }
+
     /// Packets of a flow that were not done by their deadline.
     pub fn missed(&self, flow: usize) -> u64 {
         self.dues.get(flow).map_or(0, |due| due.missed)

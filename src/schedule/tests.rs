@@ -393,4 +393,5 @@ proptest! {
     }
 }
 
+mod beside;
 mod trees;

@@ -1,5 +1,6 @@
 //! The processes of environments as the worker knows them: upcalls go to the half of their host, and what processes send is taken
-//! in batches.
+//! in batches. What that takes of the worker is at the expense of the process's domain, whatever comes of it: one that has had more than its share while
+//! others wait is left waiting.
 
 use super::half::{Half, Sent, Taken};
 use crate::core::reason::Reason;
@@ -108,7 +109,15 @@ impl Desk {
     pub fn take(&mut self, node: &mut Node, turn: &mut Turn<'_>, poll: &Poll) -> bool {
         let mut more = false;
         for half in self.halves.iter_mut().flatten().filter(|half| half.marked || half.deaf) {
+            if node.has_had_its_share(half.domain) {
+                // What it has sent waits where it is, until others have had theirs.
+                more = true;
+                continue;
+            }
+            let began = node.work_so_far();
             let (taken, rest) = take_from(half, self.asleep, node, turn);
+            let cost = node.work_so_far().saturating_sub(began);
+            node.worked_for(half.domain, cost, turn.now);
             half.vain += u32::from(taken == 0 && half.marked && self.asleep);
             half.marked = rest;
             more |= rest;
@@ -143,6 +152,7 @@ fn take_from(half: &mut Half, wakes: bool, node: &mut Node, turn: &mut Turn<'_>)
             Some(Taken::Nonsense) => {
                 let frame = turn.out.pool.take();
                 node.drop_in(turn, frame, Reason::ProcessNonsense, half.domain);
+                half.note_nonsense(turn.now);
             }
             None => return (taken, false),
         }

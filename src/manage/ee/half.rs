@@ -5,6 +5,7 @@
 //! shows counters which cannot be, or takes nothing for [`HANG`] while packets come, is [`Half::broken`]: its
 //! connection is shut, and what follows is the session's business.
 
+use crate::core::bucket::TokenBucket;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::nodeos::interface::{Destination, DomainId, OutChanId, Upcall};
@@ -22,6 +23,10 @@ use std::sync::atomic::Ordering;
 
 /// Nanoseconds that a process may take nothing while packets come for it: ten seconds.
 const HANG: u64 = 10_000_000_000;
+
+/// Entries a second that may mean nothing, and at once: a mistake of a process's is counted, and one that makes no other is given up.
+const NONSENSE_PER_SECOND: u64 = 16;
+const NONSENSE_BURST: u64 = 1024;
 
 /// What happens to domains other than packets waits here when the ring is full; beyond that the process hangs.
 const WAITING_MAX: usize = 1 << 16;
@@ -67,6 +72,8 @@ pub struct Half {
     connection: Arc<SeqPacket>,
     broken: bool,
     threads: ThreadPool,
+    /// What it may yet write that means nothing.
+    nonsense: TokenBucket,
     /// How far the process was when it had no room for a packet first, and when that was.
     stuck: Option<(u64, u64)>,
 }
@@ -92,6 +99,7 @@ impl Half {
             waker,
             connection,
             broken: false,
+            nonsense: TokenBucket::new(NONSENSE_PER_SECOND, NONSENSE_BURST),
             stuck: None,
         }
     }
@@ -109,6 +117,14 @@ impl Half {
     /// Whether something waits until the process has room.
     pub fn waits(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// The process has written what means nothing: one that does so again and again is given up.
+    #[cold]
+    pub fn note_nonsense(&mut self, now: u64) {
+        if !self.nonsense.take(now, 1) {
+            self.give_up();
+        }
     }
 
     /// Gives the process up: its session notices that the connection has ended.

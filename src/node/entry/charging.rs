@@ -32,6 +32,11 @@ impl Node {
         self.cx.order.entry.clock.as_mut().map_or(now, |clock| clock.at(now))
     }
 
+    /// What the worker has worked so far, read now, or how many steps it has taken.
+    pub fn work_so_far(&mut self) -> u64 {
+        self.cx.order.entry.reading()
+    }
+
     /// Does what is not left for later, at its neighbour's expense.
     #[inline]
     pub(in crate::node) fn metered(

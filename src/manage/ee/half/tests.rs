@@ -210,3 +210,14 @@ fn what_must_not_be_lost_waits_for_room() {
     assert!(!half.waits());
     assert_eq!(half.tell(0, DomainId(1), packet(1)).unwrap().1, Ok(()));
 }
+
+#[test]
+fn a_process_that_writes_nothing_but_nonsense_is_given_up() {
+    let (mut half, _memory) = half();
+    (0..NONSENSE_BURST).for_each(|_| half.note_nonsense(0));
+    assert!(!half.broken());
+    (1..=10 * NONSENSE_PER_SECOND).for_each(|at| half.note_nonsense(at * 1_000_000_000 / NONSENSE_PER_SECOND));
+    assert!(!half.broken(), "ten seconds of a mistake now and then");
+    half.note_nonsense(10_000_000_000);
+    assert!(half.broken() && half.take(true).is_none());
+}
