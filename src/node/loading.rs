@@ -117,6 +117,7 @@ impl Capsules {
         if let Some(bytes) = &bytes {
             self.hold_object(cx, digest, bytes.clone());
         }
+        self.sought(turn, &digest, bytes.as_ref());
         self.answer_waiting(cx, turn, digest);
         self.looked_up(cx, turn, digest, bytes.as_deref());
     }

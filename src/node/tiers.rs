@@ -11,6 +11,7 @@ use super::{Capsules, Cx};
 use crate::code::bundle::Kind;
 use crate::code::run::{Program, Tier};
 use crate::wire::Digest;
+use std::sync::Arc;
 
 /// Steps in one sweep, of 100 ms, from which on code is hot: 1 ms at a step a nanosecond, which is what code takes that is
 /// not optimised (`anode bench tiers`).
@@ -52,37 +53,49 @@ impl Capsules {
         let core = &mut cx.core;
         let mut hot: Vec<Digest> = Vec::new();
         for (name, ready) in self.codes.ready() {
-            let Ready { kind: Kind::Wasm, effort: Effort::Fast | Effort::Sought, .. } = ready else { continue };
+            let Ready { kind: Kind::Wasm, effort: Effort::Fast, .. } = ready else { continue };
             let Some(domain) = core.domains.by_id(ready.domain) else { continue };
             let taken = domain.steps_taken();
             let steps = taken.wrapping_sub(std::mem::replace(&mut ready.steps_seen, taken));
             ready.pause.0 = ready.pause.0.saturating_sub(1);
-            if ready.pause.0 == 0 && (steps >= HOT_STEPS || ready.effort == Effort::Sought) {
+            if ready.pause.0 == 0 && steps >= HOT_STEPS {
                 hot.push(*name);
             }
         }
         hot.sort_unstable();
-        hot.iter().for_each(|code| self.optimise(turn, *code));
+        hot.iter().for_each(|code| self.optimise(turn, *code, None));
     }
 
-    fn optimise(&mut self, turn: &mut Turn<'_>, code: Digest) {
+    /// Has code compiled again, whose representation is this or is looked for.
+    fn optimise(&mut self, turn: &mut Turn<'_>, code: Digest, found: Option<Arc<[u8]>>) {
         let Some(Code::Ready(ready)) = self.codes.of_mut(&code) else { return };
         let Some(layer) = ready.claim.manifest.layer(ready.kind).copied() else { return };
-        let bytes = self.objects.of(&layer.digest);
-        ready.effort = match (bytes, &ready.effort) {
-            (Some(bytes), _) => {
+        ready.effort = match found.or_else(|| self.objects.of(&layer.digest)) {
+            Some(bytes) => {
                 let cause = Cause { ingress: Ingress::Node, principal: ready.grant.vouched_for() };
                 let (kind, window) = (ready.kind, ready.window as u32);
                 let prepare = Prepare { code, cause, tier: Tier::Optimised, kind, bytes, window };
                 turn.out.effects.push(Effect::Prepare(prepare));
                 Effort::Coming
             }
-            (None, Effort::Sought) => Effort::Stays("its representation is not here any more".into()),
-            (None, _) => {
+            None => {
                 turn.out.effects.push(Effect::LookUp(layer.digest, Ingress::Node));
                 Effort::Sought
             }
         };
+    }
+
+    /// The store has answered: hot code whose representation this is goes on, or is tried again later if it is not there.
+    pub(super) fn sought(&mut self, turn: &mut Turn<'_>, digest: &Digest, found: Option<&Arc<[u8]>>) {
+        let of = |ready: &Ready| ready.claim.manifest.layer(ready.kind).is_some_and(|layer| layer.digest == *digest);
+        let sought = self.codes.ready().filter(|(_, ready)| ready.effort == Effort::Sought && of(ready));
+        let names: Vec<Digest> = sought.map(|(name, _)| *name).collect();
+        for code in names {
+            match found {
+                Some(bytes) => self.optimise(turn, code, Some(bytes.clone())),
+                None => self.try_later(&code),
+            }
+        }
     }
 
     /// The answer to [`Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
@@ -104,9 +117,13 @@ impl Capsules {
 
     /// Code that runs could not be compiled again now: if it stays hot, it is tried again, later each time.
     pub(super) fn not_optimised_yet(&mut self, code: &Digest) {
-        if let Some(Code::Ready(ready)) = self.codes.of_mut(code)
-            && ready.effort == Effort::Coming
-        {
+        if matches!(self.codes.of(code), Some(Code::Ready(ready)) if ready.effort == Effort::Coming) {
+            self.try_later(code);
+        }
+    }
+
+    fn try_later(&mut self, code: &Digest) {
+        if let Some(Code::Ready(ready)) = self.codes.of_mut(code) {
             ready.effort = Effort::Fast;
             let next = (ready.pause.1 * 2).clamp(1, PAUSE_MAX);
             ready.pause = (next, next);

@@ -5,7 +5,7 @@ use anode::code::bundle::{Bundle, Kind};
 use anode::core::reason::Reason;
 use anode::frame::{PeerId, PortId};
 use anode::node::{Effect, Sizes};
-use anode::trust::PrincipalKey;
+use anode::trust::{PrincipalKey, Roles};
 use anode::wire::{Addr, Digest, anep, capsule, fetch};
 
 #[test]
@@ -132,6 +132,7 @@ fn one_neighbour_with_ten_thousand_names_has_one_rate_and_keeps_nobody_from_bein
 #[test]
 fn keys_that_cost_nothing_have_no_turns_of_their_own() {
     let mut bench = Bench::new();
+    bench.supply.judge = Some(("bench".into(), Roles::default()));
     let wasm = wat::parse_str(module("", "", "i32.const 1")).unwrap();
     for number in 0..3 {
         let invented = PrincipalKey::from_seed([number; 32]);
@@ -140,7 +141,7 @@ fn keys_that_cost_nothing_have_no_turns_of_their_own() {
         bench.take(0, PeerId(0), &packet(&header(bundle.name()), b"x"));
     }
     let (mut judged, mut prepared) = (Vec::new(), Vec::new());
-    while prepared.len() < 3 {
+    for _ in 0..1000 {
         bench.settle_with(|_, effect| {
             match &effect {
                 Effect::Authorise(_, cause) => judged.push(*cause),
@@ -152,5 +153,38 @@ fn keys_that_cost_nothing_have_no_turns_of_their_own() {
         bench.next_timer();
     }
     // Before it is judged nobody knows whose it is; and then, that nobody vouches for him.
-    assert!(judged.len() == 3 && [judged, prepared].concat().iter().all(|cause| cause.principal.is_none()));
+    assert_eq!((judged.len(), prepared.len()), (3, 3));
+    assert!([judged, prepared].concat().iter().all(|cause| cause.principal.is_none()));
+}
+
+#[test]
+fn hot_code_waits_for_the_stores_answer_to_be_compiled_again() {
+    // Nothing stays in memory, so the store is asked for what is hot.
+    let mut bench = Bench::sized(Sizes { object_bytes: 0, ..Sizes::default() });
+    let code = bench.add(0, &module("", "", "(loop (br 0)) (i32.const 1)"));
+    let capsule = packet(&header(code), b"x");
+    bench.receive(0, &capsule);
+    let tier = |bench: &Bench| bench.driver.node.status().codes.remove(0).tier.unwrap();
+    let mut asked = Vec::new();
+    for _ in 0..50 {
+        (0..100).for_each(|_| bench.take(0, PeerId(0), &capsule));
+        bench.settle_with(|_, effect| match effect {
+            Effect::LookUp(digest, _) => {
+                asked.push(digest);
+                None
+            }
+            other => Some(other),
+        });
+        bench.next_timer();
+    }
+    assert_eq!((asked.len(), tier(&bench).as_str()), (1, "fast, being optimised"), "{asked:?}");
+    // No answer but that it is not there: it is tried again, later each time.
+    bench.driver.turn(bench.now, |node, turn| node.found(turn, asked[0], None));
+    assert_eq!(tier(&bench), "fast");
+    for _ in 0..50 {
+        (0..100).for_each(|_| bench.take(0, PeerId(0), &capsule));
+        bench.settle();
+        bench.next_timer();
+    }
+    assert_eq!(tier(&bench), "optimised");
 }

@@ -28,10 +28,15 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Bench {
+        Bench::sized(Sizes { state_entries: 256, ..Sizes::default() })
+    }
+
+    /// The same with tables of these sizes.
+    pub fn sized(sizes: Sizes) -> Bench {
         let left = Neighbour { addr: LEFT, port: PortId(0), peer: PeerId(0) };
         let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
         let routes = [hop(LEFT, 0, LEFT), hop(RIGHT, 1, RIGHT), hop(FAR, 1, RIGHT)];
-        Bench::of(port("left", Link::Overlay, Prefix::host(HERE)), Some(left), Routes::new(routes))
+        Bench::of(port("left", Link::Overlay, Prefix::host(HERE)), Some(left), Routes::new(routes), sizes)
     }
 
     /// The same with a link on its left, on which all addresses that begin with 10.0 are.
@@ -39,10 +44,15 @@ impl Bench {
         let link = Link::Ethernet { mac: MAC, answers: false };
         let by_right = NextHop { port: PortId(1), via: RIGHT };
         let routes = Routes::new([("0.0.0.0/0".parse().unwrap(), by_right)]);
-        Bench::of(port("eth", link, "10.0.0.0/16".parse().unwrap()), None, routes)
+        Bench::of(
+            port("eth", link, "10.0.0.0/16".parse().unwrap()),
+            None,
+            routes,
+            Sizes { state_entries: 256, ..Sizes::default() },
+        )
     }
 
-    fn of(first: Port, neighbour: Option<Neighbour>, routes: Routes) -> Bench {
+    fn of(first: Port, neighbour: Option<Neighbour>, routes: Routes, sizes: Sizes) -> Bench {
         let right = Neighbour { addr: RIGHT, port: PortId(1), peer: PeerId(0) };
         let node = Node::new(NodeConfig {
             name: "bench".into(),
@@ -50,7 +60,7 @@ impl Bench {
             neighbours: neighbour.into_iter().chain([right]).collect(),
             routes: Arc::new(routes),
             roles: Arc::default(),
-            sizes: Sizes { state_entries: 256, ..Sizes::default() },
+            sizes,
             seed: 7,
             kernel: false,
         });
