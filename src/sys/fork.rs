@@ -13,13 +13,16 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use seccompiler::BpfProgram;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
 /// Bytes of addresses that any process can have.
 const ADDRESSES: u64 = 1 << 56;
+
+/// Time that a child has which holds the wall clock's signal back: then it is killed.
+const HELD_BACK: Duration = Duration::from_millis(200);
 
 /// What a child may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +66,14 @@ impl Forker {
                 // SAFETY: ends this process at once, without what the process it is a copy of has registered for its own end.
                 unsafe { libc::_exit(status) }
             }
-            child => wait(child),
+            child => {
+                let began = Instant::now();
+                let mut ended = wait(child)?;
+                if ended.end == End::Broken(libc::SIGKILL) && began.elapsed() >= bounds.wall + HELD_BACK {
+                    ended.end = End::Broken(libc::SIGALRM);
+                }
+                Ok(ended)
+            }
         }
     }
 
@@ -100,8 +110,10 @@ impl Forker {
         let seconds = bounds.cpu.as_secs() + 2;
         let own = getrlimit(Resource::Cpu).maximum.unwrap_or(u64::MAX);
         setrlimit(Resource::Cpu, most(seconds.min(own)))?;
-        cpu_timer(bounds.cpu)?;
+        posix_timer(libc::CLOCK_PROCESS_CPUTIME_ID, bounds.cpu, libc::SIGPROF)?;
         wall_timer(bounds.wall)?;
+        // A signal that the child holds back ends nothing; this one nobody can.
+        posix_timer(libc::CLOCK_MONOTONIC, bounds.wall + HELD_BACK, libc::SIGKILL)?;
         seccompiler::apply_filter(&self.filter).map_err(io::Error::other)
     }
 }
@@ -128,20 +140,20 @@ fn size() -> io::Result<u64> {
     Ok(too_few * PAGE)
 }
 
-/// Has the kernel end this process when it has used so much time of the CPU. Of its clocks this is the one that is exact: others count whom a tick of the
-/// system finds at work, so that a tenth more or less would decide on a busy machine.
-fn cpu_timer(time: Duration) -> io::Result<()> {
+/// Has the kernel end this process by a signal when this clock has gone on by so much. Of the clocks of a process's time that of POSIX timers is the one that is
+/// exact: others count whom a tick of the system finds at work, so that a tenth more or less would decide on a busy machine.
+fn posix_timer(clock: libc::clockid_t, time: Duration, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: numbers and addresses, for which zeros are a value.
     let mut told: libc::sigevent = unsafe { core::mem::zeroed() };
     told.sigev_notify = libc::SIGEV_SIGNAL;
-    told.sigev_signo = libc::SIGPROF;
+    told.sigev_signo = signal;
     let mut timer: libc::timer_t = core::ptr::null_mut();
     let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let end = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().max(1) as _ };
     let once = libc::itimerspec { it_interval: never, it_value: end };
     // SAFETY: the first call reads `told` and writes `timer`, the second reads `once`; all live for the calls, and the timer is the one just made.
     let done = unsafe {
-        match libc::timer_create(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut told, &raw mut timer) {
+        match libc::timer_create(clock, &raw mut told, &raw mut timer) {
             0 => libc::timer_settime(timer, 0, &once, core::ptr::null_mut()),
             failed => failed,
         }
@@ -234,24 +246,19 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_child_that_is_killed_at_its_work_has_not_done_it() {
+    /// How a child ends that does this, with so much time by the clock on the wall.
+    fn end_of(wall: Duration, work: impl FnOnce()) -> String {
         let (mut said, mut saying) = std::io::pipe().unwrap();
         let nothing = std::fs::File::open("/dev/null").unwrap();
         // Lets all calls through.
         let all = seccompiler::sock_filter { code: 6, jt: 0, jf: 0, k: 0x7fff_0000 };
         let forker = Forker::new(vec![all]);
-        let long = Duration::from_secs(60);
-        let bounds = Bounds { cpu: long, memory: 1 << 30, file: 1 << 20, wall: long };
+        let bounds = Bounds { cpu: Duration::from_secs(60), memory: 1 << 30, file: 1 << 20, wall };
         // SAFETY: the copy has one thread, and calls nothing that another may have locked but what it writes by; it ends without returning.
         let copy = unsafe { libc::fork() };
         if copy == 0 {
-            // SAFETY: a signal to the process that calls this, which is the child.
-            let die = || unsafe {
-                libc::kill(libc::getpid(), libc::SIGKILL);
-            };
-            let killed = forker.run(bounds, nothing.as_fd(), die).map(|ended| ended.end);
-            let _ = std::io::Write::write_all(&mut saying, format!("{killed:?}").as_bytes());
+            let ended = forker.run(bounds, nothing.as_fd(), work).map(|ended| ended.end);
+            let _ = std::io::Write::write_all(&mut saying, format!("{ended:?}").as_bytes());
             // SAFETY: ends this copy at once.
             unsafe { libc::_exit(0) }
         }
@@ -259,7 +266,37 @@ mod tests {
         let mut words = String::new();
         std::io::Read::read_to_string(&mut said, &mut words).unwrap();
         wait(copy).unwrap();
-        assert_eq!(words, "Ok(Broken(9))");
+        words
+    }
+
+    #[test]
+    fn a_child_that_is_killed_at_its_work_has_not_done_it() {
+        // SAFETY: a signal to the process that calls this, which is the child.
+        let die = || unsafe {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        };
+        assert_eq!(end_of(Duration::from_secs(60), die), "Ok(Broken(9))");
+    }
+
+    #[test]
+    fn a_child_that_waits_ends_by_the_clock_and_no_later_if_it_holds_the_signal_back() {
+        // SAFETY: waits for a signal, for ever.
+        let wait = || unsafe {
+            libc::pause();
+        };
+        assert_eq!(end_of(Duration::from_millis(20), wait), "Ok(Wall)");
+        // SAFETY: a set of signals on the stack, which the calls fill and read; then waits for ever.
+        let held = || unsafe {
+            let mut all = core::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const all, core::ptr::null_mut());
+            libc::pause();
+        };
+        assert_eq!(
+            end_of(Duration::from_millis(20), held),
+            "Ok(Broken(14))",
+            "by a signal that is remembered of a module"
+        );
     }
 
     #[test]
