@@ -124,11 +124,17 @@ impl SeqPacket {
     /// Waits until a message is there or the other end is gone; false if neither happens in this time.
     pub fn wait(&self, time: std::time::Duration) -> io::Result<bool> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let timeout = Timespec { tv_sec: time.as_secs().min(86_400) as i64, tv_nsec: time.subsec_nanos() as _ };
-        match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
-            Ok(_) => Ok(true),
-            Err(error) => Err(error.into()),
+        let began = std::time::Instant::now();
+        loop {
+            let left = time.saturating_sub(began.elapsed());
+            let timeout = Timespec { tv_sec: left.as_secs().min(86_400) as i64, tv_nsec: left.subsec_nanos() as _ };
+            match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) => return Ok(false),
+                Ok(_) => return Ok(true),
+                // A signal says nothing of the time.
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }

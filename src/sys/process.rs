@@ -142,6 +142,27 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    fn a_signal_does_not_end_a_wait_for_a_message() {
+        use crate::sys::seqpacket::SeqPacket;
+        ignore(libc::SIGUSR2).unwrap();
+        let (own, other) = SeqPacket::pair().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: says which thread calls.
+            tell.send(unsafe { libc::pthread_self() }).unwrap();
+            own.wait(Duration::from_secs(60)).unwrap()
+        });
+        let waiting = told.recv().unwrap();
+        for _ in 0..10_000 {
+            // SAFETY: the thread has not been joined, so its name is its own; the signal's handler does nothing.
+            unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
+            std::thread::yield_now();
+        }
+        SeqPacket::of(other).send(b"x").unwrap();
+        assert!(thread.join().unwrap(), "the message, and not the time, has ended it");
+    }
+
+    #[test]
     fn a_process_that_ignores_the_request_is_killed() {
         let mut deaf = Command::new("sh");
         deaf.args(["-c", "trap '' TERM; echo; while :; do read x; done"]);
