@@ -8,6 +8,7 @@ use super::message::{Door, Request};
 use crate::kernel::{Pins, Setting, Settings, own, pins};
 use crate::sys::bpf;
 use crate::sys::privileges::Identity;
+use crate::sys::realtime;
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::collections::VecDeque;
 use std::io;
@@ -79,8 +80,18 @@ impl Acts {
                 self.allowed.check_program(name, *place).map_err(refused)?;
                 here()
             }
-            Request::Realtime { thread, .. } if !self.has_thread(*thread) => {
-                Err(refused(format!("{thread} is no thread of this node's")))
+            Request::Realtime { thread, .. } => {
+                let others = || refused(format!("{thread} is no thread of this node's"));
+                if !self.has_thread(*thread) {
+                    return Err(others());
+                }
+                let done = here()?;
+                // If it has ended meanwhile, somebody else may have its number.
+                if !self.has_thread(*thread) {
+                    realtime::make_ordinary(*thread)?;
+                    return Err(others());
+                }
+                Ok(done)
             }
             Request::Pins(pins) => {
                 let most = self.allowed.pins();

@@ -1,8 +1,8 @@
 //! Capture files: they are emptied and given to the node's user, so each is made here, or one that a node has made.
 //!
-//! Whoever can write to the directory may have put a link, a pipe or another's file there before.
+//! Whoever can write to the directory may have put a link, a pipe or another's file there before; whoever can write to one above it, another directory.
 
-use super::prepare::is_expected;
+use super::prepare::{check_way, is_expected};
 use crate::config::NodeFile;
 use crate::sys::own;
 use crate::sys::owners;
@@ -27,6 +27,7 @@ pub(super) fn check(path: &Path, file: &NodeFile) -> Result<()> {
     if !above.is_dir() {
         bail!("pcap = \"{}\": there is no directory {}", path.display(), above.display());
     }
+    check_way(path).with_context(|| format!("pcap = \"{}\"", path.display()))?;
     let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
     check_facts(&facts, path, file)?;
     check_open(&own::open(path).with_context(|| format!("pcap = \"{}\"", path.display()))?, path)

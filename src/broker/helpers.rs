@@ -24,6 +24,9 @@ const DESCRIPTORS: u64 = 256;
 const COMPILER_MIB: u64 = 256;
 const JOB_MIB: u64 = 16;
 
+/// Mebibytes of memory of its own that a loader of kernel programs may have: a program is 4,096 instructions, and the verifier's words a few mebibytes.
+const LOADER_MIB: u64 = 256;
+
 /// Processes of the compiler that are not jobs or their servers.
 const COMPILER_TASKS: u32 = 8;
 
@@ -141,6 +144,8 @@ fn jail(kind: Helper, (first, last): (u32, u32), group: Option<Group>) -> Jail {
         Helper::TrustedLoader => ("kernel-loader", vec![Capability::Bpf, Capability::NetAdmin, Capability::Perfmon]),
         Helper::Compiler => ("compiler", Vec::new()),
     };
+    // The compiler's jobs have limits of their own, and its group.
+    let data_bytes = (kind != Helper::Compiler).then_some(LOADER_MIB << 20);
     Jail {
         name: title(kind).into(),
         program: Program::Own(title(kind).into()),
@@ -153,7 +158,7 @@ fn jail(kind: Helper, (first, last): (u32, u32), group: Option<Group>) -> Jail {
         paths: Paths::default(),
         seccomp: seccomp.into(),
         group,
-        limits: Limits { descriptors: Some(DESCRIPTORS), ..Limits::default() },
+        limits: Limits { descriptors: Some(DESCRIPTORS), data_bytes, ..Limits::default() },
         required: Vec::new(),
     }
 }
@@ -171,6 +176,7 @@ mod tests {
             assert_eq!(jail.capabilities.is_empty(), kind == Helper::Compiler);
             assert_eq!(jail.capabilities.contains(&Capability::Perfmon), kind == Helper::TrustedLoader);
             assert_eq!(jail.group.is_some(), kind == Helper::Compiler);
+            assert!(jail.group.is_some() || jail.limits.data_bytes.is_some(), "its memory has a bound");
         }
     }
 }

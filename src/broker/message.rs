@@ -1,7 +1,8 @@
 //! What the node and its broker say to each other: one request, one answer, each a message of a few hundred bytes.
 //!
-//! A message is one JSON value of a closed type; descriptors go beside it. Nothing that came from a network is in one: requests name
-//! interfaces, places in the kernel, and programs and maps of this project's. Reading is total (`fuzz/fuzz_targets/broker.rs`), and what
+//! A message is one JSON value of a closed type; descriptors go beside it. Of what came from a network one thing is in one: the address of a next hop
+//! ([`Request::Neighbour`]), 16 bytes, of which the kernel asks at an interface of the node's. All else names interfaces, places in the kernel, and programs and
+//! maps of this project's. Reading is total (`fuzz/fuzz_targets/broker.rs`), and what
 //! was read is still checked against the configuration (`allowed`).
 
 use crate::wire::Addr;

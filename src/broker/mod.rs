@@ -1,7 +1,7 @@
 //! The broker: the one process of a node that keeps privileges.
 //!
 //! ```text
-//! anode node run ── fork ──▶ broker          root, never reads what a network sends
+//! anode node run ── fork ──▶ broker          root, never parses what a network sends
 //!      │ own user, no capability  ▲ │
 //!      └── requests ──────────────┘ └── descriptors, answers (SOCK_SEQPACKET)
 //! ```

@@ -270,7 +270,7 @@ pub fn check_run_dir(dir: &Path) -> Result<()> {
 }
 
 /// Refuses a way to a directory on which somebody else could put another in its place.
-fn check_way(path: &Path) -> Result<()> {
+pub(super) fn check_way(path: &Path) -> Result<()> {
     let shown = path.display();
     let found = owners::check_way(path).with_context(|| format!("{shown} cannot be looked at"))?;
     match found {

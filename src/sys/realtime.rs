@@ -30,11 +30,19 @@ pub fn make_realtime(thread: i32, priority: u8) -> io::Result<()> {
 
 /// Runs the calling thread under ordinary time-sharing again.
 pub fn be_ordinary() -> io::Result<()> {
+    make_ordinary(0)
+}
+
+/// The same for any thread, by its number; 0 is the calling one. One that is not there is ordinary.
+pub fn make_ordinary(thread: i32) -> io::Result<()> {
     // SAFETY: as above.
     let parameter: libc::sched_param = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameter) } {
-        -1 => Err(io::Error::last_os_error()),
+    match unsafe { libc::sched_setscheduler(thread, libc::SCHED_OTHER, &raw const parameter) } {
+        -1 => Err(io::Error::last_os_error()).or_else(|error| match error.raw_os_error() {
+            Some(libc::ESRCH) => Ok(()),
+            _ => Err(error),
+        }),
         _ => Ok(()),
     }
 }

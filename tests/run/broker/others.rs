@@ -98,14 +98,14 @@ fn files_and_pipes_of_others_are_no_captures() {
     crate::gate::pass();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("frames.pcap");
-    let config = |dir: &Path| {
+    let config = |dir: &Path, path: &Path| {
         let file = write_config(dir, "");
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text.replace("address = [", &format!("pcap = {path:?}\naddress = ["))).unwrap();
     };
-    let tried = || {
+    let tried = |path: &Path| {
         let fresh = tempfile::tempdir().unwrap();
-        config(fresh.path());
+        config(fresh.path(), path);
         let file = fresh.path().join("node.toml");
         let checked = anode(&["node", "check"], &file).output().unwrap();
         assert!(!checked.status.success(), "what a start refuses a check does");
@@ -113,23 +113,28 @@ fn files_and_pipes_of_others_are_no_captures() {
         assert!(!done.status.success(), "it started");
         String::from_utf8(done.stderr).unwrap()
     };
+    let open = dir.path().join("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    let why = tried(&open.join("frames.pcap"));
+    assert!(why.contains("pcap = ") && why.contains("others can write to"), "{why}");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let why = tried();
+    let why = tried(&path);
     assert!(why.contains("this is no file"), "{why}");
     fs::remove_file(&path).unwrap();
     fs::write(dir.path().join("other"), "").unwrap();
     std::os::unix::fs::symlink(dir.path().join("other"), &path).unwrap();
-    let why = tried();
+    let why = tried(&path);
     assert!(why.contains("this is no file"), "{why}");
     fs::remove_file(&path).unwrap();
     fs::hard_link(dir.path().join("other"), &path).unwrap();
-    let why = tried();
+    let why = tried(&path);
     assert!(why.contains("has another name"), "{why}");
     fs::remove_file(&path).unwrap();
     if needs_root() {
         fs::write(&path, "").unwrap();
         std::os::unix::fs::chown(&path, Some(STRANGER), Some(STRANGER)).unwrap();
-        let why = tried();
+        let why = tried(&path);
         assert!(why.contains("belongs to user 12345"), "{why}");
         assert_eq!(fs::metadata(&path).unwrap().uid(), STRANGER, "it stays whose it is");
         fs::remove_file(&path).unwrap();
