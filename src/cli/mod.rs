@@ -97,8 +97,10 @@ fn run_jailed(name: &str) -> std::io::Result<()> {
         }
     };
     crate::sys::process::set_name(title);
-    // The node is behind its standard input.
-    serve(std::io::stdin().as_fd().try_clone_to_owned()?)
+    // The node is behind its standard input. What this process has as that from now on has an end.
+    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+    crate::sys::process::end_input()?;
+    serve(socket)
 }
 
 /// Runs the command line of this process, or what a node starts it as.

@@ -1,7 +1,7 @@
 //! Ending processes that we do not own as children, by pidfd, so that a recycled number is never hit; and what stands beside a program.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,17 @@ pub fn ignore(signal: i32) -> io::Result<()> {
     // SAFETY: the handler does nothing. Being one and not SIG_IGN, it is not inherited by what is executed.
     match unsafe { libc::signal(signal, handler as libc::sighandler_t) } {
         libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Puts an input that has nothing and is at its end in the place of this process's standard input.
+pub fn end_input() -> io::Result<()> {
+    // In a jail there is no /dev/null.
+    let (nothing, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // SAFETY: no value owns descriptor 0: `std::io::stdin` borrows it for each call. The copy of `nothing` in its place is nobody's either.
+    match unsafe { libc::dup2(nothing.as_raw_fd(), 0) } {
+        -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
 }

@@ -218,6 +218,26 @@ fn a_compiler_that_is_killed_is_started_again_and_no_module_is_refused_for_it() 
     }
 }
 
+/// The first process has the way to the node, and each server its lane.
+#[test]
+fn no_process_of_the_compiler_has_a_second_way_to_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = own_program(&folder);
+    let mut lane = Compilers::new(program.clone(), Limits { cpu_ms: 60_000, ..Limits::default() }).lane();
+    lane.compile(&Job { purpose: AT_ONCE, module: &small(0) }).unwrap();
+    let is_compiler = |pid: &String| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "anode-compiler")
+    };
+    let compilers: Vec<String> = processes_of(&program).into_iter().filter(is_compiler).collect();
+    assert_eq!(compilers.len(), 2, "{compilers:?}");
+    for pid in compilers {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let ways = open.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap().display().to_string());
+        let sockets: Vec<String> = ways.filter(|way| way.starts_with("socket:")).collect();
+        assert_eq!(sockets.len(), 1, "{sockets:?}");
+    }
+}
+
 /// Neither one that is stopped nor one whose first process alone is costs a module.
 #[test]
 fn a_compiler_that_is_stopped_is_replaced_while_a_job_waits() {
