@@ -1,7 +1,7 @@
 //! Reads documents that name samples, files and tests, and says what of it is not there.
 //!
 //! In a table's row, what is in backquotes is a path if it has a `/`, else a sample or a test. A test follows the path of its file:
-//! `` `tests/x.rs` name_of_the_test ``, with or without backquotes.
+//! `` `tests/x.rs` name_of_the_test ``, with or without backquotes. What defends follows its file in the same way: a function, a constant or a type.
 
 use super::sample::Stage;
 use std::path::Path;
@@ -43,6 +43,31 @@ fn missing(cell: &str) -> Vec<String> {
     missing
 }
 
+/// What the files of a cell lack: each that is no folder is followed by a name that it defines, before its tests.
+fn undefined(cell: &str) -> Vec<String> {
+    let mut words = cell.split([' ', ',', '`']).filter(|word| !word.is_empty()).peekable();
+    let mut wrong = Vec::new();
+    while let Some(file) = words.next() {
+        let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
+        match words.next_if(|word| !word.contains('/')) {
+            Some(name) if defines(file, text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default(), name) => {}
+            Some(name) => wrong.push(format!("{file} does not define {name}")),
+            None => wrong.push(format!("what of {file} defends is not named")),
+        }
+    }
+    wrong
+}
+
+fn defines(file: &str, text: &str, name: &str) -> bool {
+    let is_other = |c: char| !c.is_alphanumeric() && c != '_';
+    let words: Vec<&str> = text.split(is_other).filter(|word| !word.is_empty()).collect();
+    const BEFORE: [&str; 8] = ["fn", "const", "static", "struct", "enum", "trait", "type", "mod"];
+    match file.ends_with(".h") || file.ends_with(".c") {
+        true => text.contains(&format!(" {name}(")) || text.contains(&format!("*{name}(")),
+        false => words.windows(2).any(|pair| BEFORE.contains(&pair[0]) && pair[1] == name),
+    }
+}
+
 /// What an index of samples names wrongly: `stage` gives the stage of a sample that is there.
 pub fn of_samples(document: &str, stage: impl Fn(&str) -> Option<Stage>) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(document)).unwrap();
@@ -82,8 +107,12 @@ fn judge(document: &str, text: &str) -> Vec<String> {
         if !named || quoted(file).next().is_none() {
             wrong.push(format!("{document}:{line}: names no file, or no test"));
         }
-        wrong
-            .extend([missing(file), missing(test)].concat().into_iter().map(|why| format!("{document}:{line}: {why}")));
+        wrong.extend(
+            [missing(file), undefined(file), missing(test)]
+                .concat()
+                .into_iter()
+                .map(|why| format!("{document}:{line}: {why}")),
+        );
     }
     wrong
 }
@@ -91,8 +120,13 @@ fn judge(document: &str, text: &str) -> Vec<String> {
 /// Whether bad rows are complained about, and good ones not.
 pub fn notices_what_is_not_there() -> bool {
     let row = |file: &str, test: &str| judge("x", &format!("| a defence | {file} | {test} |")).len();
-    row("`src/lib.rs`", "`tests/halves/hostile.rs` what_the_documents_name_is_there") == 0
-        && row("`src/nowhere.rs`", "`tests/halves/hostile.rs` what_the_documents_name_is_there") == 1
-        && row("`src/lib.rs`", "`tests/halves/hostile.rs` what_is_not_a_test") == 1
-        && row("`src/lib.rs`", "`tests/halves/hostile.rs`") == 1
+    let test = "`tests/halves/hostile.rs` what_the_documents_name_is_there";
+    row("`src/lib.rs` log, `src/sys/jail/seccomp`", test) == 0
+        && row("`bpf/ceiling.h` is_below, `src/log.rs` may_write", test) == 0
+        && row("`src/nowhere.rs` log", test) == 1
+        && row("`src/lib.rs`", test) == 1
+        && row("`src/lib.rs` nothing", test) == 1
+        && row("`src/log.rs` nobody_waits_for_who_does_not_read", test) == 1
+        && row("`src/lib.rs` log", "`tests/halves/hostile.rs` what_is_not_a_test") == 1
+        && row("`src/lib.rs` log", "`tests/halves/hostile.rs`") == 1
 }
