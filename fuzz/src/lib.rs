@@ -6,12 +6,14 @@
 
 #[path = "../../src/abi/mod.rs"]
 pub mod abi;
+pub mod assembling;
 #[path = "../../src/broker/message.rs"]
 pub mod broker;
 #[path = "../../src/clean.rs"]
 pub mod clean;
 #[path = "../../src/contract/mod.rs"]
 pub mod contract;
+pub mod frame;
 pub mod instructions;
 pub mod kernel;
 pub mod plans;

@@ -13,7 +13,7 @@ use crate::kernel::loader::{self, Wanted};
 use crate::sys::jail::{self, Order, Said};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
 use crate::wire::Digest;
-use crate::{instructions, plans, programs, reading};
+use crate::{assembling, instructions, plans, programs, reading};
 use std::sync::LazyLock;
 
 #[path = "../../libanode/tests/hostile/harness.rs"]
@@ -26,6 +26,7 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const ALL: &[Target] = &[
     ("anep", reading::anep),
     ("arp", reading::arp),
+    ("assembly", assembling::assembly),
     ("broker", broker),
     ("bundle", bundle),
     ("capsule", reading::capsule),

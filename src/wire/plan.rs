@@ -110,19 +110,24 @@ impl Routes<'_> {
 }
 
 impl Piece<'_> {
-    /// Octets of every piece but the last.
-    fn size(total: u32, count: u8) -> usize {
+    /// Bytes of every piece but the last, of a message of `total` bytes in so many.
+    fn size_of(total: u32, count: u8) -> usize {
         (total as usize).div_ceil(usize::from(count).max(1))
+    }
+
+    /// Bytes of every piece of its message but the last.
+    pub fn size(&self) -> usize {
+        Piece::size_of(self.total, self.count)
     }
 
     /// Where the piece begins in the message.
     pub fn start(&self) -> usize {
-        usize::from(self.index) * Piece::size(self.total, self.count)
+        usize::from(self.index) * self.size()
     }
 
     fn is_consistent(&self) -> bool {
         let total = self.total as usize;
-        let end = (self.start() + Piece::size(self.total, self.count)).min(total);
+        let end = (self.start() + self.size()).min(total);
         self.count >= 2
             && self.index < self.count
             && (1..=MESSAGE_MAX).contains(&total)
@@ -178,14 +183,14 @@ fn count(octets: usize, room: usize) -> Option<u8> {
     let count = octets.div_ceil(room.checked_sub(PIECE_HEADER).filter(|size| *size > 0)?).max(2);
     let count = u8::try_from(count).ok().filter(|_| octets <= MESSAGE_MAX)?;
     // Rounding up can leave nothing for the last ones.
-    Some(octets.div_ceil(Piece::size(octets as u32, count).max(1)) as u8)
+    Some(octets.div_ceil(Piece::size_of(octets as u32, count).max(1)) as u8)
 }
 
 /// The pieces of a message for a link that carries `room` octets of one; none if they would be too many.
 pub fn pieces(message: &[u8], room: usize, id: u32) -> Option<impl Iterator<Item = Piece<'_>>> {
     let count = count(message.len(), room)?;
     let total = message.len() as u32;
-    let size = Piece::size(total, count).max(1);
+    let size = Piece::size_of(total, count).max(1);
     let piece = move |(index, bytes)| Piece { index: index as u8, count, id, total, bytes };
     (count >= 2).then(|| message.chunks(size).enumerate().map(piece))
 }

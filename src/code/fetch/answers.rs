@@ -62,8 +62,8 @@ impl Fetch {
         (pending.tries, pending.turn) = (0, 0);
         (pending.came, pending.heard) = (pending.came + part.bytes.len() as u64, true);
         pending.deadline = now + RETRY;
-        if assembly.missing == 0 {
-            let (digest, bytes) = (assembly.digest, core::mem::take(&mut assembly.bytes));
+        if let Some(bytes) = assembly.whole() {
+            let digest = assembly.digest;
             if object_name(&bytes) != digest {
                 pending.start_over();
                 return Err(Reason::FetchHash);

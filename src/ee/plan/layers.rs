@@ -9,6 +9,7 @@ use super::evaluate::{At, Stage};
 use super::holders::Holder;
 use super::library::Shelf;
 use super::outbox::{Deed, Outbox};
+use super::parts::Chunks;
 use super::signers::{Numbers, Signers};
 use super::{ANYONE, Plan, PlanOs};
 use crate::core::reason::Reason;
@@ -37,16 +38,6 @@ const LAYERS_MAX: usize = 8;
 /// Arrivals that are remembered, so that a second copy is not evaluated.
 const ARRIVALS_MAX: usize = 1024;
 
-/// Chunks in parts on their way, and the octets of all.
-const CHUNKS_MAX: usize = 64;
-const BYTES_MAX: usize = 1 << 20;
-
-/// Parts of one chunk.
-pub const PARTS_MAX: i64 = 255;
-
-/// Nanoseconds within which all parts must come.
-const WITHIN: u64 = 10_000_000_000;
-
 /// Hops that word of an arrival may take more than what arrived.
 const SPARE: u32 = 2;
 
@@ -62,26 +53,19 @@ pub(super) enum Opened {
     Wrong(Packet, Name),
 }
 
-struct Parts {
-    id: (Host, [u8; 16]),
-    holder: Holder,
-    parts: Vec<Option<Arc<[u8]>>>,
-    until: u64,
-}
-
 /// What layers remember.
 pub(super) struct Layers {
     /// Which numbers have been there, for each principal with a secret.
     numbers: Vec<Numbers>,
     pub signers: Signers,
     arrivals: VecDeque<(Host, i64, Holder)>,
-    parts: Vec<Parts>,
+    parts: Chunks,
 }
 
 impl Layers {
     pub fn new(principals: &[Principal]) -> Layers {
         let numbers = vec![Numbers::default(); principals.len()];
-        Layers { numbers, signers: Signers::default(), arrivals: VecDeque::new(), parts: Vec::new() }
+        Layers { numbers, signers: Signers::default(), arrivals: VecDeque::new(), parts: Chunks::default() }
     }
 
     /// Whether this one arrives for the first time.
@@ -98,38 +82,8 @@ impl Layers {
         true
     }
 
-    /// Takes a part; the whole if it was the last one.
-    fn part(
-        &mut self,
-        now: u64,
-        (id, holder): ((Host, [u8; 16]), Holder),
-        place: (usize, usize),
-        octets: &Arc<[u8]>,
-    ) -> Option<Vec<u8>> {
-        let (index, count) = place;
-        let at = match self.parts.iter().position(|parts| parts.id == id && parts.parts.len() == count) {
-            Some(at) => at,
-            None => {
-                let bytes = |parts: &Parts| parts.parts.iter().flatten().map(|part| part.len()).sum::<usize>();
-                while self.parts.len() >= CHUNKS_MAX || self.parts.iter().map(bytes).sum::<usize>() > BYTES_MAX {
-                    let Some(at) = gives_way(self.parts.iter(), |parts| parts.holder) else { break };
-                    self.parts.remove(at);
-                }
-                let until = now.saturating_add(WITHIN);
-                self.parts.push(Parts { id, holder, parts: vec![None; count], until });
-                self.parts.len() - 1
-            }
-        };
-        let parts = self.parts.get_mut(at)?;
-        *parts.parts.get_mut(index)? = Some(octets.clone());
-        if parts.parts.iter().any(Option::is_none) {
-            return None;
-        }
-        Some(self.parts.remove(at).parts.into_iter().flatten().flat_map(|part| part.to_vec()).collect())
-    }
-
     pub fn sweep(&mut self, now: u64) {
-        self.parts.retain(|parts| parts.until > now);
+        self.parts.expire(now);
     }
 }
 
@@ -300,15 +254,15 @@ impl Plan {
         env: &mut dyn PlanOs,
         header: &Header,
         key: [u8; 16],
-        place: (i64, i64),
+        (index, count): (i64, i64),
         part: &Arc<[u8]>,
     ) -> Option<Option<Arc<Chunk>>> {
-        let (index, count) = place;
-        if !(1..=PARTS_MAX).contains(&count) || !(0..count).contains(&index) {
+        let (index, count) = (u8::try_from(index).ok()?, u8::try_from(count).ok()?);
+        if index >= count {
             return None;
         }
-        let (now, id) = (env.now(), ((header.source, key), Holder::of(ANYONE, env.payer())));
-        let Some(octets) = self.state.layers.part(now, id, (index as usize, count as usize), part) else {
+        let chunk = ((header.source, key, count), Holder::of(ANYONE, env.payer()));
+        let Some(octets) = self.state.layers.parts.take(env.now(), chunk, index, part) else {
             return Some(None);
         };
         let mut seen = Vec::new();
@@ -347,31 +301,5 @@ impl At<'_> {
             self.outbox.take_back();
             self.env.drop(ANYONE, Reason::Unanswered);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_in_any_order_make_the_chunk() {
-        let mut layers = Layers::new(&[]);
-        let id = ((Host::default(), [1; 16]), Holder::HERE);
-        let part = |text: &str| Arc::<[u8]>::from(text.as_bytes());
-        assert_eq!(layers.part(0, id, (1, 2), &part("b")), None);
-        assert_eq!(
-            layers.part(0, ((Host::default(), [2; 16]), Holder::HERE), (0, 2), &part("x")),
-            None,
-            "another chunk's"
-        );
-        assert_eq!(layers.part(0, id, (0, 2), &part("a")), Some(b"ab".to_vec()));
-        layers.sweep(WITHIN);
-        assert!(layers.parts.is_empty());
-        let big = Arc::<[u8]>::from(vec![0; 60_000]);
-        for number in 0..200u8 {
-            layers.part(0, ((Host::default(), [number; 16]), Holder::HERE), (0, 2), &big);
-        }
-        assert!(layers.parts.len() <= CHUNKS_MAX && layers.parts.len() * 60_000 <= BYTES_MAX + 120_000);
     }
 }

@@ -30,6 +30,7 @@ mod loaded;
 mod names;
 mod outbox;
 mod outside;
+mod parts;
 mod peers;
 mod pieces;
 mod ports;

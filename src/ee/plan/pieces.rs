@@ -1,44 +1,34 @@
-//! Messages that come in pieces, until they are whole.
+//! Messages that come in pieces, until they are whole ([`crate::frame::assembly`]).
 //!
-//! Memory is bounded: so many messages, so many octets. Of the messages that are not whole the oldest of the neighbour
+//! A message is known by the neighbour and its number there. Of the messages that are not whole the oldest of the neighbour
 //! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one unless they prove who they
 //! are: their addresses can be forged.
 
 use crate::core::reason::Reason;
 use crate::frame::Payer;
-use crate::frame::shares::gives_way;
+use crate::frame::assembly::{self, Limits, Message};
 use crate::topology::Neighbour;
 use crate::wire::plan::Piece;
 
 /// Messages that can be on their way.
 const MESSAGES_MAX: usize = 64;
 
-/// Octets of all of them.
+/// Bytes of all of them.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Nanoseconds within which all pieces must come.
 const WITHIN: u64 = 2_000_000_000;
 
-struct Assembly {
-    from: Neighbour,
-    /// Whose share of the worker pays for it.
-    payer: Payer,
-    id: u32,
-    count: u8,
-    /// Which pieces are here.
-    have: [u64; 4],
-    left: u8,
-    until: u64,
-    octets: Vec<u8>,
+/// Messages on their way.
+pub struct Assemblies {
+    table: assembly::Assemblies<(Neighbour, u32), Payer, Message>,
 }
 
-/// Messages on their way.
-#[derive(Default)]
-pub struct Assemblies {
-    list: Vec<Assembly>,
-    bytes: usize,
-    /// Messages that gave way and are not counted yet.
-    displaced: u32,
+impl Default for Assemblies {
+    fn default() -> Assemblies {
+        let limits = Limits { messages: MESSAGES_MAX, bytes: BYTES_MAX, within: WITHIN };
+        Assemblies { table: assembly::Assemblies::new(limits) }
+    }
 }
 
 impl Assemblies {
@@ -50,70 +40,38 @@ impl Assemblies {
         payer: Payer,
         piece: &Piece<'_>,
     ) -> Result<Option<Vec<u8>>, Reason> {
-        let same = |assembly: &Assembly| assembly.from == *from && assembly.id == piece.id;
-        let at = match self.list.iter().position(same) {
-            Some(at) => at,
-            None => self.begin(now, from, payer, piece),
+        let (key, total) = ((*from, piece.id), piece.total as usize);
+        let at = match self.table.find(now, &key) {
+            Some(at) => Some(at),
+            None => self.table.begin(now, (key, payer), total, Message::new(piece.count, piece.size(), total), drop),
         };
-        let Some(assembly) = self.list.get_mut(at) else { return Err(Reason::Reassembly) };
-        if assembly.count != piece.count || assembly.octets.len() != piece.total as usize {
+        let at = at.ok_or(Reason::Reassembly)?;
+        let message = self.table.get_mut(at).ok_or(Reason::Reassembly)?;
+        if (message.pieces().count(), message.total()) != (piece.count, total) {
             return Err(Reason::Malformed);
         }
-        let (word, bit) = (usize::from(piece.index) / 64, 1u64 << (piece.index % 64));
-        let start = piece.start();
-        let room = assembly.octets.get_mut(start..start + piece.bytes.len());
-        let (Some(have), Some(room)) = (assembly.have.get_mut(word), room) else { return Err(Reason::Malformed) };
-        if *have & bit != 0 {
-            return Ok(None);
+        message.put(piece.index, piece.bytes).map_err(|assembly::Misfit| Reason::Malformed)?;
+        let whole = message.whole();
+        if whole.is_some() {
+            self.table.take(at);
         }
-        room.copy_from_slice(piece.bytes);
-        *have |= bit;
-        assembly.left -= 1;
-        if assembly.left > 0 {
-            return Ok(None);
-        }
-        let whole = self.list.remove(at).octets;
-        self.bytes -= whole.len();
-        Ok(Some(whole))
-    }
-
-    fn begin(&mut self, now: u64, from: &Neighbour, payer: Payer, piece: &Piece<'_>) -> usize {
-        let total = piece.total as usize;
-        while self.list.len() >= MESSAGES_MAX || self.bytes + total > BYTES_MAX {
-            let Some(worst) = gives_way(self.list.iter(), |assembly| assembly.payer) else { break };
-            self.bytes -= self.list.remove(worst).octets.len();
-            self.displaced += 1;
-        }
-        self.bytes += total;
-        self.list.push(Assembly {
-            from: *from,
-            payer,
-            id: piece.id,
-            count: piece.count,
-            have: [0; 4],
-            left: piece.count,
-            until: now + WITHIN,
-            octets: vec![0; total],
-        });
-        self.list.len() - 1
+        Ok(whole)
     }
 
     /// When the first one is given up.
     pub fn next_timer(&self) -> u64 {
-        self.list.iter().map(|assembly| assembly.until).min().unwrap_or(u64::MAX)
+        self.table.next_timer()
     }
 
     /// Gives up what is not whole in time; how many, those that gave way included.
     pub fn expire(&mut self, now: u64) -> u32 {
-        let before = self.list.len();
-        self.list.retain(|assembly| assembly.until > now);
-        self.bytes = self.list.iter().map(|assembly| assembly.octets.len()).sum();
-        std::mem::take(&mut self.displaced) + (before - self.list.len()) as u32
+        self.table.expire(now, drop);
+        self.table.lost()
     }
 
-    /// Octets held.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.table.held()
     }
 }
 

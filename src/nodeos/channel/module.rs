@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What an application sends goes through them from the last to the first, what comes in from the first to the last; numbers are
-//! big endian. Every table is bounded: the oldest unfinished group gives way.
+//! big endian. Every table is bounded ([`crate::frame::assembly`]): the oldest unfinished group gives way.
 
 mod compress;
 mod fragment;
@@ -18,6 +18,7 @@ mod tests;
 mod xor;
 
 use crate::core::reason::Reason;
+use crate::frame::assembly::{Assemblies, Limits};
 use crate::frame::{Frame, FramePool};
 use crate::nodeos::interface::Error;
 use compress::{compress, decompress};
@@ -137,14 +138,8 @@ impl Module {
     }
 }
 
-/// Takes out what has waited too long, and the oldest if there is still no room for one more.
-fn make_room<T>(groups: &mut Vec<T>, since: impl Fn(&T) -> u64, now: u64, mut gone: impl FnMut(T)) {
-    while let Some(at) = groups.iter().position(|group| now >= since(group) + PATIENCE) {
-        gone(groups.swap_remove(at));
-    }
-    if groups.len() >= GROUPS_MAX
-        && let Some(at) = (0..groups.len()).min_by_key(|at| since(&groups[*at]))
-    {
-        gone(groups.swap_remove(at));
-    }
-}
+/// Groups of packets that are not complete, by who sends them and their number there.
+type Groups<Group> = Assemblies<(u64, u16), (), Group>;
+
+/// What one module may hold. Every group has a buffer, so it is groups that are counted.
+const LIMITS: Limits = Limits { messages: GROUPS_MAX, bytes: 0, within: PATIENCE };

@@ -1,7 +1,8 @@
 //! Data that stays, octets, and chunks as octets.
 
 use super::super::evaluate::{At, raise};
-use super::super::layers::{PARTS_MAX, REASSEMBLE, bare};
+use super::super::layers::{REASSEMBLE, bare};
+use super::super::parts::PARTS_MAX;
 use super::{Given, list, not_found, refused, wrong};
 use plan::eval::{Fault, State};
 use plan::name::Name;
@@ -52,7 +53,7 @@ pub fn fragment(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     let octets = octets_of(chunk)?;
     let size = usize::try_from(*size).ok().filter(|size| *size > 0).ok_or_else(refused)?;
     let count = octets.len().div_ceil(size) as i64;
-    if count > PARTS_MAX {
+    if count > i64::from(PARTS_MAX) {
         return Err(refused());
     }
     let mut key = [0; 16];

@@ -1,8 +1,9 @@
 //! Fragments: what is too long goes in pieces, and is put together again within a second.
 
-use super::{GROUPS_MAX, PATIENCE, Stage, make_room};
+use super::{Groups, LIMITS, Stage};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
+use crate::frame::assembly::Pieces;
 
 const PIECE_HEADER: usize = 4;
 
@@ -10,24 +11,22 @@ const PIECE_HEADER: usize = 4;
 pub struct Fragment {
     most: usize,
     next: u16,
-    open: Vec<Pieces>,
+    open: Groups<Packet>,
 }
 
-struct Pieces {
-    from: u64,
-    number: u16,
-    since: u64,
-    count: u8,
-    have: [u64; 4],
-    /// Octets of all pieces but the last, of which there are `count - 1`.
+/// A packet of which some pieces are here.
+struct Packet {
+    pieces: Pieces,
+    /// Bytes of all pieces but the last, once one has come.
     piece: usize,
+    /// Bytes of the last one.
     length: usize,
     buffer: Frame,
 }
 
 impl Fragment {
     pub(super) fn new(most: usize) -> Fragment {
-        Fragment { most, next: 0, open: Vec::with_capacity(GROUPS_MAX) }
+        Fragment { most, next: 0, open: Groups::new(LIMITS) }
     }
 
     pub(super) fn send(&mut self, stage: &mut Stage<'_>, frame: Frame) -> Result<(), (Frame, Reason)> {
@@ -64,42 +63,52 @@ impl Fragment {
             stage.out.push(frame);
             return Ok(());
         }
-        let at = self.group(stage, number, count);
-        let pieces = &mut self.open[at];
-        let last = index == count - 1;
-        let bit = 1 << (index % 64);
-        let seen = pieces.have[usize::from(index / 64)] & bit != 0;
+        let packet = self.packet(stage, number, count);
+        let Some((at, packet)) = packet else { return Err((frame, Reason::Reassembly)) };
         // All but the last are of one length; the last one is at most that long.
-        let piece = if last { pieces.piece } else { length };
-        let wrong = pieces.count != count || (pieces.piece != 0 && piece != pieces.piece && !last);
-        if wrong || seen {
+        let last = index == count - 1;
+        let unequal = !last && packet.piece != 0 && packet.piece != length;
+        if packet.pieces.count() != count || packet.pieces.has(index) || unequal {
             return Err((frame, Reason::Malformed));
         }
-        if !last {
-            pieces.piece = length;
-        }
+        *(if last { &mut packet.length } else { &mut packet.piece }) = length;
         // The last piece can come first: it waits at the far end until the others say where it belongs.
-        let room = pieces.buffer.room_kept();
+        let room = packet.buffer.room_kept();
         let start = if last { room.len().checked_sub(length) } else { Some(usize::from(index) * length) };
         match start.and_then(|start| room.get_mut(start..start + length)) {
             Some(room) => room.copy_from_slice(frame.bytes()),
             None => return Err((frame, Reason::TooBig)),
         }
-        if last {
-            pieces.length = length;
-        }
-        pieces.have[usize::from(index / 64)] |= bit;
-        let have: u32 = pieces.have.iter().map(|word| word.count_ones()).sum();
+        packet.pieces.note(index);
+        let is_whole = packet.pieces.are_whole();
         stage.pool.give(frame);
-        if have == u32::from(count) {
-            return self.complete(stage, at);
+        if !is_whole {
+            return Ok(());
         }
-        Ok(())
+        self.open.take(at).map_or(Ok(()), |packet| packet.complete(stage))
     }
 
-    fn complete(&mut self, stage: &mut Stage<'_>, at: usize) -> Result<(), (Frame, Reason)> {
-        let Pieces { mut buffer, piece, length, count, .. } = self.open.swap_remove(at);
-        let before = usize::from(count - 1) * piece;
+    /// The packet that a piece belongs to, and its place.
+    fn packet(&mut self, stage: &mut Stage<'_>, number: u16, count: u8) -> Option<(usize, &mut Packet)> {
+        let key = (stage.from, number);
+        let at = match self.open.find(stage.now, &key) {
+            Some(at) => at,
+            None => {
+                let mut buffer = stage.pool.take();
+                buffer.clear();
+                let packet = Packet { pieces: Pieces::new(count), piece: 0, length: 0, buffer };
+                self.open.begin(stage.now, (key, ()), 0, packet, |packet| stage.pool.give(packet.buffer))?
+            }
+        };
+        Some((at, self.open.get_mut(at)?))
+    }
+}
+
+impl Packet {
+    /// All pieces are here.
+    fn complete(self, stage: &mut Stage<'_>) -> Result<(), (Frame, Reason)> {
+        let Packet { pieces, piece, length, mut buffer } = self;
+        let before = usize::from(pieces.count() - 1) * piece;
         let room = buffer.room_kept();
         let end = room.len();
         // The last piece was put at the far end, out of the way of the others, or they do not fit.
@@ -110,20 +119,5 @@ impl Fragment {
         buffer.received(before + length);
         stage.out.push(buffer);
         Ok(())
-    }
-
-    /// The group that a piece belongs to.
-    fn group(&mut self, stage: &mut Stage<'_>, number: u16, count: u8) -> usize {
-        let (now, from) = (stage.now, stage.from);
-        let same = |group: &Pieces| (group.from, group.number) == (from, number) && now < group.since + PATIENCE;
-        if let Some(at) = self.open.iter().position(same) {
-            return at;
-        }
-        let pool = &mut *stage.pool;
-        make_room(&mut self.open, |group| group.since, now, |group| pool.give(group.buffer));
-        let mut buffer = stage.pool.take();
-        buffer.clear();
-        self.open.push(Pieces { from, number, since: now, count, have: [0; 4], piece: 0, length: 0, buffer });
-        self.open.len() - 1
     }
 }

@@ -1,6 +1,6 @@
 //! Forward error correction: to so many packets one by which one of them that is lost is found again.
 
-use super::{GROUPS_MAX, PATIENCE, Stage, make_room};
+use super::{Groups, LIMITS, Stage};
 use crate::core::reason::Reason;
 use crate::frame::{FRAME, Frame};
 
@@ -12,7 +12,9 @@ pub struct Xor {
     group: u16,
     /// Of the group that is being sent.
     sum: Sum,
-    open: Vec<Group>,
+    open: Groups<Group>,
+    /// Of groups that have gone: memory for the next.
+    spare: Vec<Sum>,
 }
 
 struct Sum {
@@ -24,9 +26,6 @@ struct Sum {
 }
 
 struct Group {
-    from: u64,
-    number: u16,
-    since: u64,
     have: u32,
     sum: Sum,
 }
@@ -52,7 +51,7 @@ impl Sum {
 
 impl Xor {
     pub(super) fn new(packets: u8) -> Xor {
-        Xor { packets, group: 0, sum: Sum::new(), open: Vec::with_capacity(GROUPS_MAX) }
+        Xor { packets, group: 0, sum: Sum::new(), open: Groups::new(LIMITS), spare: Vec::new() }
     }
 
     fn header(&self, index: u8, length: u16) -> [u8; XOR_HEADER] {
@@ -95,8 +94,7 @@ impl Xor {
         if !(2..=16).contains(&packets) || index > packets || (!is_sum && usize::from(length) != frame.len()) {
             return Err((frame, Reason::Malformed));
         }
-        let at = self.group(stage, number);
-        let group = &mut self.open[at];
+        let Some(group) = self.group(stage, number) else { return Err((frame, Reason::Reassembly)) };
         if group.have & 1 << index != 0 {
             // A second time.
             stage.pool.give(frame);
@@ -104,44 +102,43 @@ impl Xor {
         }
         group.have |= 1 << index;
         group.sum.add(length, frame.bytes());
-        let count = group.sum.count;
         if is_sum {
             stage.pool.give(frame)
         } else {
             stage.out.push(frame)
         }
-        if count != packets {
-            return Ok(());
+        if group.sum.count == packets {
+            group.complete(stage, packets);
         }
-        let mut group = self.open.swap_remove(at);
-        let lost = usize::from(group.sum.length);
-        // All but one are here: the one is the sum of the others, unless it is the sum itself.
-        if group.have & 1 << packets != 0 && lost <= group.sum.most {
-            let mut found = stage.pool.take();
-            found.fill(&group.sum.octets[..lost]);
-            stage.out.push(found);
-        }
-        group.sum.clear();
-        self.sums_spare(group);
         Ok(())
     }
 
-    /// A finished group stays known for a while, so that its last packet does not begin it anew.
-    fn sums_spare(&mut self, group: Group) {
-        self.open.push(Group { have: u32::MAX, ..group });
+    /// The group that a packet belongs to.
+    fn group(&mut self, stage: &Stage<'_>, number: u16) -> Option<&mut Group> {
+        let (key, Xor { open, spare, .. }) = ((stage.from, number), self);
+        let at = match open.find(stage.now, &key) {
+            Some(at) => at,
+            None => {
+                let mut sum = spare.pop().unwrap_or_else(Sum::new);
+                sum.clear();
+                open.begin(stage.now, (key, ()), 0, Group { have: 0, sum }, |group| spare.push(group.sum))?
+            }
+        };
+        open.get_mut(at)
     }
+}
 
-    fn group(&mut self, stage: &mut Stage<'_>, number: u16) -> usize {
-        let (now, from) = (stage.now, stage.from);
-        let same = |group: &Group| (group.from, group.number) == (from, number) && now < group.since + PATIENCE;
-        if let Some(at) = self.open.iter().position(same) {
-            return at;
+impl Group {
+    /// All but one are here: the one is the sum of the others, unless it is the sum itself. A finished group stays known for a while, so
+    /// that its last packet does not begin it anew.
+    fn complete(&mut self, stage: &mut Stage<'_>, packets: u8) {
+        let lost = usize::from(self.sum.length);
+        if self.have & 1 << packets != 0 && lost <= self.sum.most {
+            let mut found = stage.pool.take();
+            found.fill(&self.sum.octets[..lost]);
+            stage.out.push(found);
         }
-        let mut spare = None;
-        make_room(&mut self.open, |group| group.since, now, |group| spare = Some(group.sum));
-        let mut sum = spare.unwrap_or_else(Sum::new);
-        sum.clear();
-        self.open.push(Group { from, number, since: now, have: 0, sum });
-        self.open.len() - 1
+        self.sum.clear();
+        self.have = u32::MAX;
     }
 }

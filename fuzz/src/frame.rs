@@ -1,0 +1,6 @@
+//! What bounds tables, from the node's source files.
+
+#[path = "../../src/frame/assembly/mod.rs"]
+pub mod assembly;
+#[path = "../../src/frame/shares.rs"]
+pub mod shares;
