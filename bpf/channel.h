@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Which incoming channel a frame is for, in XDP: the look-up of src/nodeos/channel/demux.rs, most specific filter first. Filters of one
+ * Which incoming channel a frame is for, in XDP: the look-up of src/classify/shapes.rs, most specific filter first. Filters of one
  * shape (which fields matter) are in one hash map, all ports together. What is said here of a frame's fields is what bpf/take.h says,
  * so that a frame is a channel's or not whichever way it comes.
  */

@@ -5,7 +5,7 @@
  * IP protocol 107, UDP to port 3322 (sockets.h has the same for XDP), or a packet of one of the node's incoming channels. Behind an XDP
  * program of the node's only the latter come here.
  *
- * Channels' filters of the same shape (which fields matter) are in one hash map, as in src/nodeos/channel/demux.rs, whose
+ * Channels' filters of the same shape (which fields matter) are in one hash map, as in src/classify/shapes.rs, whose
  * look-up this is but for one thing: it says whether there is a channel, not which.
  *
  * Frames are read through a helper, since any part of one behind its Ethernet header may lie in pages of its own.

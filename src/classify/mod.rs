@@ -5,6 +5,8 @@
 //! packet. Fragments are not ours: they pass by, as they pass through nodes that are not active.
 
 pub mod layers;
+pub mod rule;
+pub mod shapes;
 
 use crate::frame::{Envelope, Link};
 use crate::wire::ethernet::{self, ethertype};

@@ -12,13 +12,12 @@ use super::layout::CUT_LAYOUT;
 use super::maps::{Maps, RATE_MAX, budget, sums};
 use super::own;
 use super::sockets::Steering;
+use crate::classify::rule::{DemuxKey, Layer, Rule};
+use crate::classify::shapes::{SHAPES_MAX, Shape};
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedOctets};
 use crate::frame::PortId;
-use crate::nodeos::channel::demux::{SHAPES_MAX, Shape};
 use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Passed, Shared, Whose};
-use crate::nodeos::channel::spec::{Filter, Layer};
-use crate::nodeos::interface::DemuxKey;
 use crate::sys::bpf::{Map, Program};
 use crate::sys::mapping::SharedWords;
 use crate::wire::Addr;
@@ -190,7 +189,7 @@ impl KernelChannels {
     }
 
     /// Whose packets of a filter are: the user half's (0), or a cut-through channel's.
-    fn give(&mut self, filter: &Filter, cut: u32) -> io::Result<()> {
+    fn give(&mut self, filter: &Rule, cut: u32) -> io::Result<()> {
         let (_, flow) = pattern(filter);
         let Some(keys) = self.known.get_mut(&flow) else { return Ok(()) };
         keys.iter_mut().filter(|(key, _)| *key == filter.key).for_each(|(_, owner)| *owner = cut);
@@ -292,7 +291,7 @@ fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program;
 }
 
 impl ChannelHalf for KernelChannels {
-    fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+    fn change(&mut self, filter: &Rule, exists: bool) -> io::Result<()> {
         if filter.layer == Layer::Anep {
             return Ok(());
         }
@@ -347,7 +346,7 @@ impl ChannelHalf for KernelChannels {
         Ok(Some(Shared { number, account, of_domain, of_channel, passed }))
     }
 
-    fn end(&mut self, number: u32, filter: &Filter) -> io::Result<()> {
+    fn end(&mut self, number: u32, filter: &Rule) -> io::Result<()> {
         let before = self.is_needed();
         self.set("cuts_map", number, &[0; contract::cut::SIZE])?;
         self.give(filter, 0)?;

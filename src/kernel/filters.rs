@@ -2,10 +2,9 @@
 
 use super::own;
 use crate::broker::Place;
+use crate::classify::rule::{DemuxKey, Layer, Rule};
+use crate::classify::shapes::SHAPES_MAX;
 use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes, stack_pattern, stack_shapes};
-use crate::nodeos::channel::demux::SHAPES_MAX;
-use crate::nodeos::channel::spec::{Filter, Layer};
-use crate::nodeos::interface::DemuxKey;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use crate::wire::{Addr, Prefix};
 use std::collections::BTreeMap;
@@ -68,7 +67,7 @@ impl Filters {
     }
 
     /// Takes what a filter says, or does not any more. All others are taken throughout.
-    pub fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()> {
+    pub fn change(&mut self, filter: &Rule, exists: bool) -> io::Result<()> {
         if filter.layer == Layer::Anep {
             return Ok(());
         }
@@ -164,7 +163,7 @@ impl Filters {
 }
 
 /// Mask and value of a filter's fields.
-fn fields(filter: &Filter) -> (Flow, Flow) {
+fn fields(filter: &Rule) -> (Flow, Flow) {
     let (mut mask, mut flow) = ([0; stack_pattern::SIZE], [0; stack_pattern::SIZE]);
     let kind = match filter.layer {
         Layer::Udp => Some(u16::from(crate::classify::layers::UDP)),
@@ -193,7 +192,7 @@ fn fields(filter: &Filter) -> (Flow, Flow) {
 pub(super) type Pattern = [u8; pattern::SIZE];
 
 /// Mask and value of a filter's fields with the port.
-pub(super) fn pattern(filter: &Filter) -> (Pattern, Pattern) {
+pub(super) fn pattern(filter: &Rule) -> (Pattern, Pattern) {
     let (fields, port) = (fields(filter), filter.port.map_or(0, |port| u32::from(port.0)));
     let with = |fields: Flow, port: u32| {
         let mut whole = [0; pattern::SIZE];

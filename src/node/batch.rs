@@ -9,11 +9,11 @@ use super::halves;
 use super::output::Turn;
 use super::{Cx, Node};
 use crate::classify::layers::Layers;
+use crate::classify::shapes::Found;
 use crate::classify::{Class, classify};
 use crate::core::domain::DomainId;
 use crate::frame::{Frame, Link};
 use crate::nodeos::channel::Taker;
-use crate::nodeos::channel::demux::Found;
 use crate::wire::Error;
 
 /// Stations of packets between [`Node::look`] and their turn.

@@ -2,10 +2,10 @@
 //! of this one.
 
 use super::{Cx, Node};
+use crate::classify::rule::Rule;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Whose};
-use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::channel::{CutChan, OutChan};
 use crate::nodeos::interface::{CutChanId, Error, OutChanId};
 
@@ -18,7 +18,7 @@ impl Node {
 
 impl Cx {
     /// Packets of a filter are an incoming channel's from now on: whoever looks at them first has to know.
-    pub(super) fn announce_filter(&mut self, filter: &Filter) -> Result<(), Error> {
+    pub(super) fn announce_filter(&mut self, filter: &Rule) -> Result<(), Error> {
         for at in 0..self.graphs.halves.len() {
             if let Err(error) = self.graphs.halves[at].change(filter, true) {
                 tracing::error!(node = self.core.name, %error, "an incoming channel cannot be told to the kernel");
@@ -135,7 +135,7 @@ impl Cx {
 }
 
 /// Packets of a filter are nobody's any more.
-pub(super) fn withdraw(halves: &mut [Box<dyn ChannelHalf>], filter: &Filter) {
+pub(super) fn withdraw(halves: &mut [Box<dyn ChannelHalf>], filter: &Rule) {
     for half in halves {
         if let Err(error) = half.change(filter, false) {
             tracing::error!(%error, "the kernel goes on to look for packets of a channel that is no more");

@@ -10,14 +10,14 @@ use super::environment::Environments;
 use super::hosts::{Hosts, InProcess};
 use super::output::{Effect, Turn};
 use super::{Cx, Node};
+use crate::classify::rule::{Layer, Rule};
 use crate::clean::is_clean;
 use crate::core::domain::Domain;
 use crate::core::reason::Reason;
 use crate::core::state_store::{Change, Refused, Value};
 use crate::frame::{BUFFER, Frame, PortId};
-use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::{self, Module};
-use crate::nodeos::channel::spec::{Filter, Layer};
+use crate::nodeos::channel::{Target, spec};
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall, Usage,
@@ -214,7 +214,7 @@ impl<'a, 't> Os<'a, 't> {
         self.cx.drop_in(self.turn, frame, reason, domain);
     }
 
-    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Filter, Vec<Module>), Error> {
+    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Rule, Vec<Module>), Error> {
         self.may(domain)?;
         let core = &self.cx.core;
         let owner = core.domains.by_id(domain).ok_or(Error::Stale)?;
@@ -223,7 +223,7 @@ impl<'a, 't> Os<'a, 't> {
         }
         let ports = &core.topology.ports;
         let (protocol, modules) = module::split(&spec.protocol)?;
-        let filter = Filter::parse(protocol, &spec.address, &spec.key, |name| {
+        let filter = spec::rule(protocol, &spec.address, &spec.key, |name| {
             let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
             let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
             Some(PortId(at as u16))

@@ -1,6 +1,7 @@
 //! What a node gives back for a frame, a timer or a command: frames to send, capsules to deliver,
 //! and effects that only the outside can have. The driver empties it after every call.
 
+use crate::classify::rule::Rule;
 use crate::code::fetch::Source;
 use crate::code::judge::Claim;
 use crate::code::run::Runtime;
@@ -12,7 +13,6 @@ use crate::core::share::SharedAccount;
 use crate::core::state_store::SharedState;
 use crate::ee::plan::Wish;
 use crate::frame::{Frame, FramePool, PortId};
-use crate::nodeos::channel::spec::Filter;
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::trust::Role;
 use crate::wire::revocation::Repr;
@@ -87,7 +87,7 @@ pub enum Effect {
     /// From now on these packets are a channel's, or not any more. There is no answer.
     Channel {
         /// Which packets.
-        filter: Box<Filter>,
+        filter: Box<Rule>,
         /// Whether the channel exists.
         exists: bool,
     },

@@ -6,6 +6,7 @@
 //! one call. [`NodeOs`] is the binding for environments in the node's process; `sdk/anode/nodeos.h` is the same for C, through a
 //! socket and shared memory. `docs/nodeos.md` is the reference.
 
+pub use crate::classify::rule::{DemuxKey, KeyTuple};
 pub use crate::core::domain::{DomainId, HostId, Usage};
 pub use crate::core::memory_pool::{MemPoolSpec, PoolId};
 pub use crate::core::state_store::{Change, Value};
@@ -61,22 +62,6 @@ pub struct DomainSpec {
     /// The role whose limits it gets, as far as the creator's credential reaches; the creator's own if there is none.
     pub role: Option<String>,
 }
-
-/// One comparison of a demultiplexing key with the payload of the channel's last protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyTuple {
-    /// Where, in octets from the payload's start.
-    pub offset: u16,
-    /// How many octets, 1 to 8.
-    pub length: u8,
-    /// What must stand there, big endian.
-    pub value: u64,
-    /// The bits that matter.
-    pub mask: u64,
-}
-
-/// All of these must hold.
-pub type DemuxKey = Vec<KeyTuple>;
 
 /// What a channel may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

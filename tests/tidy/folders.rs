@@ -23,11 +23,11 @@ const ROWS: &[Row] = &[
     ("sys", &["wire"]),
     ("trust", &["abi", "clean", "wire"]),
     ("topology", &["wire", "frame"]),
-    ("classify", &["wire", "frame"]),
+    ("classify", &["contract", "wire", "frame", "sys"]),
     ("schedule", &["sys"]),
     ("core", &["contract", "abi", "wire", "frame", "sys", "trust", "topology"]),
     ("log", &["clean", "sys", "core"]),
-    ("nodeos", &["contract", "wire", "frame", "sys", "trust", "classify", "core"]),
+    ("nodeos", &["wire", "frame", "sys", "trust", "classify", "core"]),
     ("broker", &["wire", "sys", "trust"]),
     ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
     (
@@ -37,7 +37,7 @@ const ROWS: &[Row] = &[
             "code",
         ],
     ),
-    ("port", &["contract", "wire", "frame", "sys", "nodeos", "broker", "kernel"]),
+    ("port", &["contract", "wire", "frame", "sys", "classify", "broker", "kernel"]),
     ("ee", &["wire", "frame", "trust", "topology", "core", "code"]),
     (
         "node",
@@ -52,8 +52,8 @@ const ROWS: &[Row] = &[
     (
         "manage",
         &[
-            "clean", "wire", "frame", "sys", "trust", "topology", "schedule", "core", "log", "nodeos", "broker",
-            "code", "kernel", "port", "ee", "node", "driver", "config",
+            "clean", "wire", "frame", "sys", "trust", "topology", "classify", "schedule", "core", "log", "nodeos",
+            "broker", "code", "kernel", "port", "ee", "node", "driver", "config",
         ],
     ),
     ("lab", &["wire", "sys", "kernel", "config", "manage"]),

@@ -3,10 +3,10 @@
 //! The worker says what it wishes and goes on; when something is open it is handed over as an order. Wishes are carried out in their order, and so is
 //! the wish to [settle](Opener::settle): whoever waits for that knows that all before it is done.
 
+use crate::classify::rule::Rule;
 use crate::frame::PortId;
 use crate::kernel::{Setting, Settings};
 use crate::manage::worker::Order;
-use crate::nodeos::channel::spec::Filter;
 use crate::port::packet::{Change, Taker};
 use crate::sys::ethtool;
 use crate::sys::poll::Waker;
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 /// What the worker wishes.
 enum Wish {
     /// Packets of a channel are taken, or not any more.
-    Channel(Filter, bool),
+    Channel(Rule, bool),
     /// A port has another interface, behind a program of the node's or not.
     Interface(PortId, u32, bool),
     /// All before this is done.
@@ -59,7 +59,7 @@ impl Opener {
     }
 
     /// Has packets of a channel taken, or not any more.
-    pub fn take_for(&self, filter: Filter, exists: bool) {
+    pub fn take_for(&self, filter: Rule, exists: bool) {
         self.wish(Wish::Channel(filter, exists));
     }
 
@@ -129,7 +129,7 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
 }
 
 impl Taking {
-    fn take_for(&mut self, filter: &Filter, exists: bool, tell: &impl Fn(Order)) {
+    fn take_for(&mut self, filter: &Rule, exists: bool, tell: &impl Fn(Order)) {
         let port = self.taker.port();
         let taken = self.taker.take_for(filter, exists, |change| tell(Order::Change { port, change }));
         self.keep_apart();

@@ -5,7 +5,7 @@
 //! ([`crate::core::share`]); what passed there is added to the node's own accounts once in a while, so that there is one account.
 
 use super::Target;
-use super::spec::Filter;
+use crate::classify::rule::Rule;
 use crate::core::domain::DomainId;
 use crate::core::share::{SharedAccount, SharedOctets};
 use crate::nodeos::interface::OutChanId;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 /// What looks at frames before the node does.
 pub trait ChannelHalf: Send {
     /// Packets of a filter are an incoming channel's from now on, or not any more.
-    fn change(&mut self, filter: &Filter, exists: bool) -> io::Result<()>;
+    fn change(&mut self, filter: &Rule, exists: bool) -> io::Result<()>;
 
     /// Packets of an incoming channel pass there by cut-through from now on, as far as nothing unusual is in them. Nothing: it
     /// does not carry such channels, or has no room.
     fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>>;
 
     /// No packet passes there any more. What passed can be asked for until the next call.
-    fn end(&mut self, number: u32, filter: &Filter) -> io::Result<()>;
+    fn end(&mut self, number: u32, filter: &Rule) -> io::Result<()>;
 
     /// A domain has ended, or an outgoing channel: nothing is shared with it any more.
     fn forget(&mut self, whose: Whose);
@@ -42,7 +42,7 @@ pub enum Whose {
 #[derive(Debug)]
 pub struct Cut<'a> {
     /// Which packets.
-    pub filter: &'a Filter,
+    pub filter: &'a Rule,
     /// Where to.
     pub target: &'a Target,
     /// Who pays.

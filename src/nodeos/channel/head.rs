@@ -5,7 +5,7 @@
 //! lengths, and sums that begin where the kept ones end (RFC 1624). Whether the way is still the same the node knows: [`Head::holds`] compares its
 //! count of changes, and asks for a look at the table of link addresses when an answer there has got old.
 
-use super::spec::Layer;
+use crate::classify::rule::Layer;
 use crate::frame::{Frame, PortId};
 use crate::wire::checksum::{self, Sum};
 use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};

@@ -2,10 +2,8 @@
 //!
 //! An incoming channel says which packets are a domain's, an outgoing one where it may send and how much; a cut-through
 //! channel joins one of each, so that packets pass without anybody's code (Snow on Silk §2.1; PLAN on OSKit §3.3). What a packet is
-//! for is decided before anything is done for it ([`demux`]), and the domain of its channel pays from there on.
+//! for is decided before anything is done for it ([`crate::classify::shapes`]), and the domain of its channel pays from there on.
 
-pub mod demux;
-mod flows;
 pub mod half;
 pub mod head;
 pub mod module;
@@ -13,15 +11,15 @@ pub mod own;
 pub mod spec;
 
 use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
+use crate::classify::rule::{Layer, Rule};
+use crate::classify::shapes::{Demux, NoPlace};
 use crate::core::domain::DomainId;
 use crate::core::share::Bandwidth;
 use crate::core::table::Table;
 use crate::frame::PortId;
 use crate::wire::Addr;
-use demux::Demux;
 use head::Head;
 use module::Module;
-use spec::{Filter, Layer};
 
 /// Channels of a kind that one node has at the same time.
 pub const CHANNELS_MAX: usize = 32_768;
@@ -55,6 +53,15 @@ pub struct Taker {
     pub domain: DomainId,
 }
 
+impl From<NoPlace> for Error {
+    fn from(why: NoPlace) -> Error {
+        match why {
+            NoPlace::Exists => Error::Exists,
+            NoPlace::Full => Error::Full,
+        }
+    }
+}
+
 /// An incoming channel: a cache line with what every packet looks at, and behind it what few do.
 #[derive(Debug)]
 pub struct InChan {
@@ -77,7 +84,7 @@ pub struct InChan {
 #[derive(Debug)]
 pub struct InRest {
     /// What is its packets.
-    pub filter: Filter,
+    pub filter: Rule,
     /// What is done to its packets before the domain sees them.
     pub modules: Vec<Module>,
     /// As it was asked for.
@@ -205,14 +212,14 @@ impl Channels {
     pub fn add_in(
         &mut self,
         domain: DomainId,
-        (filter, modules): (Filter, Vec<Module>),
+        (filter, modules): (Rule, Vec<Module>),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
         let channel = InChan::new(domain, (filter.clone(), modules), spec);
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
-        if let Err(error) = self.demux.add(&filter, Taker { channel: id, domain }) {
+        if let Err(why) = self.demux.add(&filter, Taker { channel: id, domain }) {
             self.ins.remove(id);
-            return Err(error);
+            return Err(why.into());
         }
         Ok(id)
     }
@@ -302,7 +309,7 @@ impl CutChan {
 }
 
 impl InChan {
-    fn new(domain: DomainId, (filter, modules): (Filter, Vec<Module>), spec: &ChanSpec) -> InChan {
+    fn new(domain: DomainId, (filter, modules): (Rule, Vec<Module>), spec: &ChanSpec) -> InChan {
         let (room, is_plain) = (spec.net.buffers, modules.is_empty());
         let rest = Box::new(InRest { filter, modules, spec: spec.clone() });
         InChan { domain, cut: None, traffic: Traffic::default(), waiting: 0, room, is_plain, rest }
@@ -315,7 +322,7 @@ impl InChan {
     }
 
     /// What was its packets.
-    pub fn into_filter(self) -> Filter {
+    pub fn into_filter(self) -> Rule {
         self.rest.filter
     }
 
@@ -340,7 +347,7 @@ impl OutChan {
 
 impl Target {
     /// What an outgoing channel's filter says: its addresses are one each, or open.
-    pub fn of(filter: &Filter) -> Result<Target, Error> {
+    pub fn of(filter: &Rule) -> Result<Target, Error> {
         let one = |prefix: &crate::wire::Prefix| match prefix.length {
             0 => Ok(None),
             128 => Ok(Some(prefix.addr)),

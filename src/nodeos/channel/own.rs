@@ -4,7 +4,7 @@
 //! how their packets are found differs: the type alone says it, so nothing is looked up, and their traffic is counted here.
 
 use super::module::Module;
-use super::spec::Filter;
+use super::spec;
 use super::{Channels, InChan, Target, Traffic};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::{ChanSpec, Error, InChanId, OutChanId};
@@ -33,7 +33,7 @@ impl Channels {
     /// Gives an environment of the node's own the channels of a type.
     pub fn add_own(&mut self, domain: DomainId, kind: u16) -> Result<(), Error> {
         let (protocol, address) = ("*/anep".to_owned(), format!("type {kind}"));
-        let filter = Filter::parse(&protocol, &address, &[], |_| None)?;
+        let filter = spec::rule(&protocol, &address, &[], |_| None)?;
         let spec = ChanSpec { protocol, address, ..ChanSpec::default() };
         let target = Target::of(&filter)?;
         let modules = Vec::<Module>::new;

@@ -13,133 +13,82 @@
 //!
 //! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`.
 
+use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule, TUPLES_MAX};
 use crate::frame::PortId;
-use crate::nodeos::interface::{Error, KeyTuple};
-use crate::wire::{Addr, Prefix};
+use crate::nodeos::interface::Error;
+use crate::wire::Prefix;
 
-/// Comparisons of one demultiplexing key.
-pub const TUPLES_MAX: usize = crate::contract::TUPLES as usize;
-
-/// The last protocol of a channel: what it hands over is that protocol's payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Layer {
-    /// Whole Ethernet frames.
-    Link,
-    /// What is behind the IP header.
-    Ip,
-    /// What is behind the UDP header.
-    Udp,
-    /// What is behind the TCP header: segments, not a stream.
-    Tcp,
-    /// What is behind the ANEP header, on overlay ports and natively.
-    Anep,
-}
-
-/// Which packets a channel is about, or where it sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
-    /// The port, or any.
-    pub port: Option<PortId>,
-    /// The last protocol.
-    pub layer: Layer,
-    /// What that protocol says is inside: Ethernet's type, IP's protocol, ANEP's type.
-    pub kind: Option<u16>,
-    /// The sender's address.
-    pub source: Prefix,
-    /// The receiver's.
-    pub destination: Prefix,
-    /// The sender's UDP or TCP port.
-    pub source_port: Option<u16>,
-    /// The receiver's.
-    pub destination_port: Option<u16>,
-    /// Comparisons with the payload.
-    pub key: Vec<KeyTuple>,
-}
-
-/// Any address of either family.
-pub const ANYWHERE: Prefix = Prefix { addr: Addr::UNSPECIFIED, length: 0 };
-
-impl Filter {
-    /// Reads a protocol, an address and a key. `port` finds a port by its name or number.
-    pub fn parse(
-        protocol: &str,
-        address: &str,
-        key: &[KeyTuple],
-        port: impl Fn(&str) -> Option<PortId>,
-    ) -> Result<Filter, Error> {
-        let (name, rest) = protocol.split_once('/').unwrap_or((protocol, ""));
-        let layer = match rest {
-            "" => Layer::Link,
-            "ip" => Layer::Ip,
-            "ip/udp" => Layer::Udp,
-            "ip/tcp" => Layer::Tcp,
-            "anep" => Layer::Anep,
-            _ => return Err(Error::Unsupported),
-        };
-        let port = match name {
-            "*" => None,
-            name => Some(port(name).ok_or(Error::Unknown)?),
-        };
-        if key.len() > TUPLES_MAX || !key.iter().all(is_meant) {
-            return Err(Error::Invalid);
-        }
-        let mut filter = Filter {
-            port,
-            layer,
-            kind: None,
-            source: ANYWHERE,
-            destination: ANYWHERE,
-            source_port: None,
-            destination_port: None,
-            key: key.to_vec(),
-        };
-        filter.read_address(address).ok_or(Error::Invalid)?;
-        Ok(filter)
+/// Reads a protocol, an address and a key. `port` finds a port by its name or number.
+pub fn rule(
+    protocol: &str,
+    address: &str,
+    key: &[KeyTuple],
+    port: impl Fn(&str) -> Option<PortId>,
+) -> Result<Rule, Error> {
+    let (name, rest) = protocol.split_once('/').unwrap_or((protocol, ""));
+    let layer = match rest {
+        "" => Layer::Link,
+        "ip" => Layer::Ip,
+        "ip/udp" => Layer::Udp,
+        "ip/tcp" => Layer::Tcp,
+        "anep" => Layer::Anep,
+        _ => return Err(Error::Unsupported),
+    };
+    let port = match name {
+        "*" => None,
+        name => Some(port(name).ok_or(Error::Unknown)?),
+    };
+    if key.len() > TUPLES_MAX || !key.iter().all(KeyTuple::is_meant) {
+        return Err(Error::Invalid);
     }
-
-    fn read_address(&mut self, text: &str) -> Option<()> {
-        let mut words = text.split_ascii_whitespace().collect::<Vec<_>>();
-        let word = if self.layer == Layer::Ip { "proto" } else { "type" };
-        if let [.., name, number] = words[..]
-            && name == word
-            && !matches!(self.layer, Layer::Udp | Layer::Tcp)
-        {
-            self.kind = Some(number16(number)?);
-            words.truncate(words.len() - 2);
-        }
-        let (source, destination) = match words[..] {
-            [] => (None, None),
-            [destination] => (None, Some(destination)),
-            [source, "->", destination] => (Some(source), Some(destination)),
-            _ => return None,
-        };
-        match self.layer {
-            // Nothing but the type.
-            Layer::Link | Layer::Anep => {
-                return (source.is_none() && matches!(destination, None | Some("*"))).then_some(());
-            }
-            Layer::Ip => {
-                self.source = source.map_or(Some(ANYWHERE), block)?;
-                self.destination = destination.map_or(Some(ANYWHERE), block)?;
-                if self.kind.is_some_and(|kind| kind > 255) {
-                    return None;
-                }
-            }
-            Layer::Udp | Layer::Tcp => {
-                (self.source, self.source_port) = source.map_or(Some((ANYWHERE, None)), end)?;
-                (self.destination, self.destination_port) = destination.map_or(Some((ANYWHERE, None)), end)?;
-            }
-        }
-        Some(())
-    }
+    let mut rule = Rule {
+        port,
+        layer,
+        kind: None,
+        source: ANYWHERE,
+        destination: ANYWHERE,
+        source_port: None,
+        destination_port: None,
+        key: key.to_vec(),
+    };
+    read_address(&mut rule, address).ok_or(Error::Invalid)?;
+    Ok(rule)
 }
 
-/// Whether a comparison can ever hold, and does not reach beyond what it says.
-fn is_meant(tuple: &KeyTuple) -> bool {
-    let bits = u32::from(tuple.length) * 8;
-    let fits = |value: u64| bits == 64 || value >> bits == 0;
-    (1..=8).contains(&tuple.length) && fits(tuple.value) && fits(tuple.mask) && tuple.value & !tuple.mask == 0
+fn read_address(rule: &mut Rule, text: &str) -> Option<()> {
+    let mut words = text.split_ascii_whitespace().collect::<Vec<_>>();
+    let word = if rule.layer == Layer::Ip { "proto" } else { "type" };
+    if let [.., name, number] = words[..]
+        && name == word
+        && !matches!(rule.layer, Layer::Udp | Layer::Tcp)
+    {
+        rule.kind = Some(number16(number)?);
+        words.truncate(words.len() - 2);
+    }
+    let (source, destination) = match words[..] {
+        [] => (None, None),
+        [destination] => (None, Some(destination)),
+        [source, "->", destination] => (Some(source), Some(destination)),
+        _ => return None,
+    };
+    match rule.layer {
+        // Nothing but the type.
+        Layer::Link | Layer::Anep => {
+            return (source.is_none() && matches!(destination, None | Some("*"))).then_some(());
+        }
+        Layer::Ip => {
+            rule.source = source.map_or(Some(ANYWHERE), block)?;
+            rule.destination = destination.map_or(Some(ANYWHERE), block)?;
+            if rule.kind.is_some_and(|kind| kind > 255) {
+                return None;
+            }
+        }
+        Layer::Udp | Layer::Tcp => {
+            (rule.source, rule.source_port) = source.map_or(Some((ANYWHERE, None)), end)?;
+            (rule.destination, rule.destination_port) = destination.map_or(Some((ANYWHERE, None)), end)?;
+        }
+    }
+    Some(())
 }
 
 fn number16(text: &str) -> Option<u16> {
@@ -169,15 +118,15 @@ fn end(text: &str) -> Option<(Prefix, Option<u16>)> {
 mod tests {
     use super::*;
 
-    fn parse(protocol: &str, address: &str) -> Result<Filter, Error> {
+    fn parse(protocol: &str, address: &str) -> Result<Rule, Error> {
         let port = |name: &str| ["if0", "eth1"].iter().position(|known| *known == name).map(|at| PortId(at as u16));
-        Filter::parse(protocol, address, &[], port)
+        rule(protocol, address, &[], port)
     }
 
     #[test]
     fn specifications_mean_what_they_say() {
         let block = |text: &str| text.parse::<Prefix>().unwrap();
-        let any = Filter {
+        let any = Rule {
             port: Some(PortId(0)),
             layer: Layer::Link,
             kind: None,
@@ -189,12 +138,12 @@ mod tests {
         };
         let cases = [
             ("if0", "", any.clone()),
-            ("if0", "type 0x88b5", Filter { kind: Some(0x88b5), ..any.clone() }),
-            ("*/anep", "type 7", Filter { port: None, layer: Layer::Anep, kind: Some(7), ..any.clone() }),
+            ("if0", "type 0x88b5", Rule { kind: Some(0x88b5), ..any.clone() }),
+            ("*/anep", "type 7", Rule { port: None, layer: Layer::Anep, kind: Some(7), ..any.clone() }),
             (
                 "eth1/ip",
                 "10.0.0.0/24 -> 10.0.1.9 proto 47",
-                Filter {
+                Rule {
                     port: Some(PortId(1)),
                     layer: Layer::Ip,
                     kind: Some(47),
@@ -203,12 +152,12 @@ mod tests {
                     ..any.clone()
                 },
             ),
-            ("if0/ip", "proto 0x2f", Filter { layer: Layer::Ip, kind: Some(47), ..any.clone() }),
-            ("if0/ip/udp", "*:5000", Filter { layer: Layer::Udp, destination_port: Some(5000), ..any.clone() }),
+            ("if0/ip", "proto 0x2f", Rule { layer: Layer::Ip, kind: Some(47), ..any.clone() }),
+            ("if0/ip/udp", "*:5000", Rule { layer: Layer::Udp, destination_port: Some(5000), ..any.clone() }),
             (
                 "if0/ip/tcp",
                 "[fd00::/64]:* -> [fd01::1]:80",
-                Filter {
+                Rule {
                     layer: Layer::Tcp,
                     source: block("fd00::/64"),
                     destination: block("fd01::1"),
@@ -246,7 +195,7 @@ mod tests {
             assert_eq!(parse(protocol, address), Err(expected), "{protocol} {address}");
         }
         let tuple = KeyTuple { offset: 0, length: 1, value: 1, mask: 1 };
-        let with = |key: &[KeyTuple]| Filter::parse("if0", "", key, |_| Some(PortId(0))).map(|filter| filter.key.len());
+        let with = |key: &[KeyTuple]| rule("if0", "", key, |_| Some(PortId(0))).map(|rule| rule.key.len());
         assert_eq!(with(&[tuple; TUPLES_MAX]), Ok(TUPLES_MAX));
         let wrong: [Vec<KeyTuple>; 5] = [
             vec![tuple; TUPLES_MAX + 1],

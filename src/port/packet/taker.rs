@@ -4,9 +4,9 @@
 //! the port that receives by them.
 
 use crate::broker;
+use crate::classify::rule::Rule;
 use crate::frame::PortId;
 use crate::kernel::{Filters, Which};
-use crate::nodeos::channel::spec::Filter;
 use crate::sys::bpf::Link;
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::{PacketSocket, Room};
@@ -99,7 +99,7 @@ impl Taker {
 
     /// Takes packets of a channel too, or does not any more; `tell` is told if that takes other sockets than before. Of what is new nothing takes a frame
     /// until it knows a filter, so none is seen by guard or socket alone.
-    pub fn take_for(&mut self, filter: &Filter, exists: bool, mut tell: impl FnMut(Change)) -> io::Result<()> {
+    pub fn take_for(&mut self, filter: &Rule, exists: bool, mut tell: impl FnMut(Change)) -> io::Result<()> {
         if filter.port.is_some_and(|port| port != self.id) {
             return Ok(());
         }

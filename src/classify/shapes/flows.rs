@@ -1,13 +1,13 @@
-//! Filters of one shape: a table of flows whose entries are a cache line each.
+//! Rules of one shape: a table of flows whose entries are a cache line each.
 //!
 //! Open addressing with at least three in four places free, so that a packet is found in the first line it looks at nearly always, and
 //! so that this line can be asked for before the packet's turn comes. Where an entry is depends on a secret of the node.
 
-use super::spec::Filter;
-use crate::nodeos::interface::{Error, KeyTuple};
+use super::NoPlace;
+use crate::classify::rule::{DemuxKey, KeyTuple, Rule};
 use crate::sys::cache;
 
-/// Filters that differ only in their keys.
+/// Rules that differ only in their keys.
 pub const KEYS_MAX: usize = crate::contract::KEYS as usize;
 
 /// Places for each flow, at least.
@@ -16,7 +16,7 @@ const SPARSE: usize = 4;
 /// Places of the smallest table.
 const LEAST: usize = 8;
 
-/// What a filter's fields must be.
+/// What a rule's fields must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) source: [u64; 2],
@@ -28,7 +28,7 @@ pub(super) struct Flow {
 }
 
 /// Those with keys, longer ones first.
-type Keyed<T> = Vec<(Vec<KeyTuple>, T)>;
+type Keyed<T> = Vec<(DemuxKey, T)>;
 
 #[derive(Debug)]
 #[repr(align(64))]
@@ -111,7 +111,7 @@ impl<T: Copy + PartialEq> Flows<T> {
         }
     }
 
-    pub(super) fn add(&mut self, flow: Flow, key: &[KeyTuple], owner: T) -> Result<(), Error> {
+    pub(super) fn add(&mut self, flow: Flow, key: &[KeyTuple], owner: T) -> Result<(), NoPlace> {
         if (self.used + 1) * SPARSE > self.places.len() {
             self.grow();
         }
@@ -122,10 +122,10 @@ impl<T: Copy + PartialEq> Flows<T> {
         let keyed = entry.keyed.as_deref().map_or(&[][..], Vec::as_slice);
         let taken = if key.is_empty() { entry.plain.is_some() } else { keyed.iter().any(|(other, _)| other == key) };
         if taken {
-            return Err(Error::Exists);
+            return Err(NoPlace::Exists);
         }
         if keyed.len() + usize::from(entry.plain.is_some()) >= KEYS_MAX {
-            return Err(Error::Full);
+            return Err(NoPlace::Full);
         }
         if key.is_empty() {
             entry.plain = Some(owner);
@@ -185,27 +185,18 @@ impl<T: Copy + PartialEq> Flows<T> {
 /// The owner of the first key that holds.
 #[cold]
 fn first_of<T: Copy>(keyed: &Keyed<T>, payload: &[u8]) -> Option<T> {
-    keyed.iter().find(|(key, _)| key.iter().all(|tuple| holds(tuple, payload))).map(|(_, owner)| *owner)
-}
-
-/// Whether a comparison holds.
-#[inline]
-fn holds(tuple: &KeyTuple, payload: &[u8]) -> bool {
-    let from = usize::from(tuple.offset);
-    let Some(octets) = payload.get(from..from + usize::from(tuple.length)) else { return false };
-    let value = octets.iter().fold(0, |value, octet| value << 8 | u64::from(*octet));
-    value & tuple.mask == tuple.value
+    keyed.iter().find(|(key, _)| key.iter().all(|tuple| tuple.holds(payload))).map(|(_, owner)| *owner)
 }
 
 impl Flow {
-    pub(super) fn of(filter: &Filter) -> Flow {
+    pub(super) fn of(rule: &Rule) -> Flow {
         Flow {
-            source: super::demux::bits(filter.source.addr, filter.source.length),
-            destination: super::demux::bits(filter.destination.addr, filter.destination.length),
-            source_port: filter.source_port.unwrap_or(0),
-            destination_port: filter.destination_port.unwrap_or(0),
-            kind: filter.kind.unwrap_or(0),
-            port: filter.port.map_or(0, |port| port.0),
+            source: super::bits(rule.source.addr, rule.source.length),
+            destination: super::bits(rule.destination.addr, rule.destination.length),
+            source_port: rule.source_port.unwrap_or(0),
+            destination_port: rule.destination_port.unwrap_or(0),
+            kind: rule.kind.unwrap_or(0),
+            port: rule.port.map_or(0, |port| port.0),
         }
     }
 }
@@ -232,7 +223,7 @@ mod tests {
                 let known = model.contains_key(&port);
                 if add {
                     let added = flows.add(flow(port), &[], u32::from(port));
-                    prop_assert_eq!(added, if known { Err(Error::Exists) } else { Ok(()) });
+                    prop_assert_eq!(added, if known { Err(NoPlace::Exists) } else { Ok(()) });
                     model.insert(port, u32::from(port));
                 } else {
                     flows.remove(&flow(port), &[], u32::from(port));
@@ -254,8 +245,8 @@ mod tests {
         for value in 0..KEYS_MAX as u64 {
             flows.add(flow(1), &key(value), value).unwrap();
         }
-        assert_eq!(flows.add(flow(1), &key(9), 9), Err(Error::Full));
-        assert_eq!(flows.add(flow(1), &[], 9), Err(Error::Full));
+        assert_eq!(flows.add(flow(1), &key(9), 9), Err(NoPlace::Full));
+        assert_eq!(flows.add(flow(1), &[], 9), Err(NoPlace::Full));
         flows.remove(&flow(1), &key(0), 0);
         flows.add(flow(1), &[], 9).unwrap();
         assert_eq!([0, 2, 7].map(|octet| flows.owner(&flow(1), &[octet])), [Some(9), Some(2), Some(9)]);
@@ -263,6 +254,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_a_cache_line() {
-        assert_eq!(size_of::<Option<Entry<super::super::Taker>>>(), cache::LINE);
+        assert_eq!(size_of::<Option<Entry<crate::nodeos::channel::Taker>>>(), cache::LINE);
     }
 }

@@ -1,22 +1,32 @@
-//! Early demultiplexing: which channel a packet is for, found before anything is done for it.
+//! Early demultiplexing: by which rule a packet is somebody's, found before anything is done for it.
 //!
-//! Filters of the same shape (which fields they look at, and how much of addresses) are in one hash table, so a packet costs
+//! Rules of the same shape (which fields they look at, and how much of addresses) are in one hash table, so a packet costs
 //! one look-up for each shape that exists, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
-//! Filters that differ only in their keys share an entry; the first key that holds decides, longer keys before shorter ones.
+//! Rules that differ only in their keys share an entry; the first key that holds decides, longer keys before shorter ones.
 //! An entry is a cache line, and [`Demux::foresee`] asks for those of packets whose turn comes a little later (`flows`).
 
-pub use super::flows::KEYS_MAX;
-use super::flows::{Flow, Flows};
-use super::spec::{Filter, Layer};
-use crate::classify::layers::Layers;
-use crate::frame::{Ends, PortId};
-use crate::nodeos::interface::Error;
-use core::ops::Range;
+mod flows;
 
-/// Shapes of one node, as many as the kernel's filter has (`bpf/filters.h`).
+use super::layers::Layers;
+use super::rule::{Layer, Rule};
+use crate::frame::{Ends, PortId};
+use core::ops::Range;
+pub use flows::KEYS_MAX;
+use flows::{Flow, Flows};
+
+/// Shapes of one node, as many as the kernel's maps have (`bpf/filters.h`).
 pub const SHAPES_MAX: usize = crate::contract::SHAPES as usize;
 
-/// Which fields filters look at, the most specific last.
+/// Why a rule finds no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// Another one means the same packets.
+    Exists,
+    /// There are as many shapes as can be, or as many keys of this flow.
+    Full,
+}
+
+/// Which fields rules look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     layer: Layer,
@@ -39,14 +49,14 @@ struct Group<T> {
 pub struct Found<T> {
     /// Whose it is.
     pub owner: T,
-    /// The payload of the filter's last protocol.
+    /// The payload of the rule's last protocol.
     pub payload: Range<usize>,
     /// That protocol.
     pub layer: Layer,
 }
 
 impl<T> Found<T> {
-    /// Writes down who sent it to whom, as far as the filter's protocols say.
+    /// Writes down who sent it to whom, as far as the rule's protocols say.
     #[inline(always)]
     pub fn tell_ends(&self, layers: &Layers, ends: &mut Ends) {
         let Some(ip) = layers.ip.as_ref().filter(|_| self.layer != Layer::Link) else {
@@ -60,7 +70,7 @@ impl<T> Found<T> {
     }
 }
 
-/// The filters of a node, and whose they are.
+/// The rules of a node, and whose they are.
 #[derive(Debug)]
 pub struct Demux<T> {
     groups: Vec<Group<T>>,
@@ -74,37 +84,37 @@ impl<T> Default for Demux<T> {
 }
 
 impl<T: Copy + PartialEq> Demux<T> {
-    /// No filters yet. Whoever does not know the secret cannot choose filters that are in each other's way.
+    /// No rules yet. Whoever does not know the secret cannot choose rules that are in each other's way.
     pub fn with_secret(secret: u64) -> Demux<T> {
         Demux { groups: Vec::new(), secret }
     }
 
-    /// Whether there is no filter.
+    /// Whether there is no rule.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Adds a filter, unless another means the same.
-    pub fn add(&mut self, filter: &Filter, owner: T) -> Result<(), Error> {
-        let shape = Shape::of(filter);
+    /// Adds a rule, unless another means the same.
+    pub fn add(&mut self, rule: &Rule, owner: T) -> Result<(), NoPlace> {
+        let shape = Shape::of(rule);
         let at = match self.groups.binary_search_by(|group| shape.cmp(&group.shape)) {
             Ok(at) => at,
-            Err(_) if self.groups.len() >= SHAPES_MAX => return Err(Error::Full),
+            Err(_) if self.groups.len() >= SHAPES_MAX => return Err(NoPlace::Full),
             Err(at) => {
                 self.groups.insert(at, Group { shape, flows: Flows::new(self.secret) });
                 at
             }
         };
-        self.groups[at].flows.add(Flow::of(filter), &filter.key, owner)
+        self.groups[at].flows.add(Flow::of(rule), &rule.key, owner)
     }
 
-    /// Takes a filter out.
-    pub fn remove(&mut self, filter: &Filter, owner: T) {
-        let shape = Shape::of(filter);
+    /// Takes a rule out.
+    pub fn remove(&mut self, rule: &Rule, owner: T) {
+        let shape = Shape::of(rule);
         let Ok(at) = self.groups.binary_search_by(|group| shape.cmp(&group.shape)) else { return };
         let flows = &mut self.groups[at].flows;
-        flows.remove(&Flow::of(filter), &filter.key, owner);
+        flows.remove(&Flow::of(rule), &rule.key, owner);
         if flows.is_empty() {
             self.groups.remove(at);
         }
@@ -145,23 +155,23 @@ impl<T: Copy + PartialEq> Group<T> {
 }
 
 #[inline]
-pub(super) fn bits(addr: crate::wire::Addr, length: u8) -> [u64; 2] {
+fn bits(addr: crate::wire::Addr, length: u8) -> [u64; 2] {
     let mask = if length == 0 { 0 } else { u128::MAX << (128 - u32::from(length.min(128))) };
     let kept = u128::from_be_bytes(addr.0) & mask;
     [(kept >> 64) as u64, kept as u64]
 }
 
 impl Shape {
-    /// That of a filter.
-    pub fn of(filter: &Filter) -> Shape {
+    /// That of a rule.
+    pub fn of(rule: &Rule) -> Shape {
         Shape {
-            layer: filter.layer,
-            source_port: filter.source_port.is_some(),
-            destination_bits: filter.destination.length,
-            destination_port: filter.destination_port.is_some(),
-            source_bits: filter.source.length,
-            kind: filter.kind.is_some(),
-            port: filter.port.is_some(),
+            layer: rule.layer,
+            source_port: rule.source_port.is_some(),
+            destination_bits: rule.destination.length,
+            destination_port: rule.destination_port.is_some(),
+            source_bits: rule.source.length,
+            kind: rule.kind.is_some(),
+            port: rule.port.is_some(),
         }
     }
 
@@ -186,8 +196,8 @@ impl Shape {
                 flow.kind = if self.kind { u16::from(ip.protocol) } else { 0 };
                 return Some((flow, ip.payload.clone()));
             }
-            Layer::Udp => crate::classify::layers::UDP,
-            Layer::Tcp => crate::classify::layers::TCP,
+            Layer::Udp => super::layers::UDP,
+            Layer::Tcp => super::layers::TCP,
             Layer::Link | Layer::Anep => return None,
         };
         let transport = ip.transport.as_ref().filter(|_| ip.protocol == wanted)?;
@@ -200,7 +210,7 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodeos::interface::KeyTuple;
+    use crate::classify::rule::KeyTuple;
     use crate::wire::ethernet::{self, Mac, ethertype};
     use crate::wire::{ipv4, udp};
 
@@ -216,28 +226,28 @@ mod tests {
         bytes
     }
 
-    fn filter(protocol: &str, address: &str, key: &[KeyTuple]) -> Filter {
+    fn rule(protocol: &str, address: &str, key: &[KeyTuple]) -> Rule {
         let port = |name: &str| name.strip_prefix("if")?.parse().ok().map(PortId);
-        Filter::parse(protocol, address, key, port).unwrap()
+        crate::nodeos::channel::spec::rule(protocol, address, key, port).unwrap()
     }
 
     #[test]
     fn the_most_specific_filter_gets_the_packet() {
         let tuple = |offset, value| KeyTuple { offset, length: 1, value, mask: 0xff };
-        let filters = [
-            filter("*", "", &[]),
-            filter("if0", "type 0x800", &[]),
-            filter("if0/ip", "", &[]),
-            filter("if0/ip", "10.0.0.0/24 -> 10.0.1.0/24", &[]),
-            filter("if0/ip/udp", "*:5000", &[]),
-            filter("if0/ip/udp", "*:5000", &[tuple(0, 7)]),
-            filter("if0/ip/udp", "*:5000", &[tuple(0, 7), tuple(2, 9)]),
-            filter("if0/ip/udp", "10.0.0.1:* -> 10.0.1.2:5000", &[]),
+        let rules = [
+            rule("*", "", &[]),
+            rule("if0", "type 0x800", &[]),
+            rule("if0/ip", "", &[]),
+            rule("if0/ip", "10.0.0.0/24 -> 10.0.1.0/24", &[]),
+            rule("if0/ip/udp", "*:5000", &[]),
+            rule("if0/ip/udp", "*:5000", &[tuple(0, 7)]),
+            rule("if0/ip/udp", "*:5000", &[tuple(0, 7), tuple(2, 9)]),
+            rule("if0/ip/udp", "10.0.0.1:* -> 10.0.1.2:5000", &[]),
         ];
         let mut demux = Demux::default();
-        for (at, filter) in filters.iter().enumerate() {
-            demux.add(filter, at).unwrap();
-            assert_eq!(demux.add(filter, at), Err(Error::Exists));
+        for (at, rule) in rules.iter().enumerate() {
+            demux.add(rule, at).unwrap();
+            assert_eq!(demux.add(rule, at), Err(NoPlace::Exists));
         }
         let cases: [(u16, Vec<u8>, usize, usize); 7] = [
             (0, datagram([10, 0, 0, 1], [10, 0, 1, 2], (1, 5000), b"\x07\x00\x09"), 7, 3),
@@ -254,10 +264,10 @@ mod tests {
             assert_eq!((found.owner, found.payload.len()), (*owner, *payload), "{found:?}");
         }
         let (port, bytes, ..) = &cases[0];
-        for (at, filter) in filters.iter().enumerate().rev() {
+        for (at, rule) in rules.iter().enumerate().rev() {
             let layers = Layers::of(bytes).unwrap();
             assert!(demux.find(PortId(*port), &layers, bytes).unwrap().owner <= at);
-            demux.remove(filter, at);
+            demux.remove(rule, at);
         }
         assert!(demux.is_empty());
     }
@@ -265,8 +275,8 @@ mod tests {
     #[test]
     fn anep_types_have_owners_too() {
         let mut demux = Demux::default();
-        demux.add(&filter("*/anep", "type 7", &[]), "any port").unwrap();
-        demux.add(&filter("if1/anep", "type 7", &[]), "port 1").unwrap();
+        demux.add(&rule("*/anep", "type 7", &[]), "any port").unwrap();
+        demux.add(&rule("if1/anep", "type 7", &[]), "port 1").unwrap();
         assert_eq!(demux.find_anep(PortId(0), 7, b""), Some("any port"));
         assert_eq!(demux.find_anep(PortId(1), 7, b""), Some("port 1"));
         assert_eq!(demux.find_anep(PortId(1), 8, b""), None);
