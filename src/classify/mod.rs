@@ -4,14 +4,15 @@
 //! address resolution; everything else is the Linux stack's. On an overlay port a frame is an ANEP
 //! packet. Fragments are not ours: they pass by, as they pass through nodes that are not active.
 
-pub mod layers;
+pub mod headers;
 pub mod rule;
 pub mod shapes;
 
 use crate::frame::{Envelope, Link};
-use crate::wire::ethernet::{self, ethertype};
-use crate::wire::{Addr, Error, anep, ipv4, ipv6, udp};
+use crate::wire::ethernet::ethertype;
+use crate::wire::{Addr, Error, anep, ipv6, udp};
 use core::ops::Range;
+use headers::{Head, Inside, Transport};
 
 /// What the IP header around a native capsule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,25 +50,45 @@ pub fn classify(link: Link, bytes: &[u8]) -> Result<Class, Error> {
 
 #[inline]
 fn classify_ethernet(bytes: &[u8]) -> Result<Class, Error> {
-    let Ok(frame) = ethernet::Frame::new_checked(bytes) else { return Ok(Class::NotOurs) };
     if is_foreign(bytes) {
         return Ok(Class::NotOurs);
     }
-    // A tagged frame belongs to the interface of its VLAN, where it comes in again without the tag.
-    if frame.tag().is_some() {
-        return Ok(Class::NotOurs);
+    let Some(inside) = Inside::of(bytes) else { return Ok(Class::NotOurs) };
+    match inside.ethertype {
+        ethertype::IPV4 | ethertype::IPV6 => {}
+        ethertype::ARP => return Ok(Class::Arp(inside.start..bytes.len())),
+        _ => return Ok(Class::NotOurs),
     }
-    let start = frame.header_len();
-    let class = match frame.ethertype() {
-        ethertype::IPV4 => classify_ipv4(bytes, start),
-        ethertype::IPV6 => classify_ipv6(bytes, start),
-        ethertype::ARP => return Ok(Class::Arp(start..bytes.len())),
+    let class = match Head::of(&inside, bytes) {
+        Some(ip) if ip.is_whole => classify_ip(&inside, ip, bytes)?,
+        _ => Class::NotOurs,
+    };
+    if matches!(class, Class::NotOurs) && is_taken(bytes) { Err(Error::Malformed) } else { Ok(class) }
+}
+
+#[inline]
+fn classify_ip(inside: &Inside, ip: Head, bytes: &[u8]) -> Result<Class, Error> {
+    const ICMPV6: u8 = 58;
+    let payload = match ip.protocol {
+        anep::IP_PROTOCOL => ip.payload.clone(),
+        // Hardware that checks UDP's sums hides them from us as often as not; a wrong one here means that the
+        // packet was damaged, or that its sender left the sum to a device that does not exist.
+        headers::UDP => match Transport::of(&ip, bytes) {
+            Some(datagram) if datagram.destination == anep::UDP_PORT => datagram.payload,
+            _ => return Ok(Class::NotOurs),
+        },
+        ICMPV6 if inside.ethertype == ethertype::IPV6 && ip.hop_limit == 255 => {
+            return Ok(Class::NeighbourDiscovery(ip.payload, ip.source, ip.destination));
+        }
         _ => return Ok(Class::NotOurs),
     };
-    match class {
-        Ok(Class::NotOurs) if is_taken(bytes) => Err(Error::Malformed),
-        class => class,
+    // Who forwards verifies the header's sum (RFC 1812, 5.2.2), and we forward what is ours alone.
+    if !ip.sum_is_right(inside, bytes) {
+        return Err(Error::Checksum);
     }
+    let direct = ip.protocol == anep::IP_PROTOCOL;
+    let envelope = Envelope { hop_limit: ip.hop_limit, service: ip.service, direct };
+    Ok(Class::Anep(payload, Some(Native { source: ip.source, destination: ip.destination, envelope })))
 }
 
 /// Whether a frame is IPv4 without options and neither ANEP nor a datagram to its port: nothing that is ours, well-formed or not.
@@ -98,79 +119,11 @@ fn is_taken(bytes: &[u8]) -> bool {
     protocol == anep::IP_PROTOCOL || is_udp && half(transport + 2) == Some(anep::UDP_PORT)
 }
 
-#[inline]
-fn classify_ipv4(bytes: &[u8], start: usize) -> Result<Class, Error> {
-    let Ok(packet) = ipv4::Packet::new_checked(&bytes[start..]) else { return Ok(Class::NotOurs) };
-    if packet.is_fragment() {
-        return Ok(Class::NotOurs);
-    }
-    let native = Native {
-        source: packet.source(),
-        destination: packet.destination(),
-        envelope: Envelope {
-            hop_limit: packet.ttl(),
-            service: packet.tos(),
-            direct: packet.protocol() == anep::IP_PROTOCOL,
-        },
-    };
-    let end = start + packet.total_len();
-    let class = transport(bytes, start + packet.header_len()..end, packet.protocol(), native)?;
-    // Who forwards verifies the header's sum (RFC 1812, 5.2.2), and we forward what is ours alone.
-    if matches!(class, Class::Anep(..)) && !packet.verify_checksum() {
-        return Err(Error::Checksum);
-    }
-    Ok(class)
-}
-
-#[inline]
-fn classify_ipv6(bytes: &[u8], start: usize) -> Result<Class, Error> {
-    const ICMP: u8 = 58;
-    let Ok(packet) = ipv6::Packet::new_checked(&bytes[start..]) else { return Ok(Class::NotOurs) };
-    if packet.is_fragment() || packet.segments_left() > 0 {
-        return Ok(Class::NotOurs);
-    }
-    let payload = start + packet.header_len()..start + packet.total_len();
-    if packet.protocol() == ICMP {
-        return Ok(if packet.hop_limit() == 255 {
-            Class::NeighbourDiscovery(payload, packet.source(), packet.destination())
-        } else {
-            Class::NotOurs
-        });
-    }
-    let native = Native {
-        source: packet.source(),
-        destination: packet.destination(),
-        envelope: Envelope {
-            hop_limit: packet.hop_limit(),
-            service: packet.traffic_class(),
-            direct: packet.protocol() == anep::IP_PROTOCOL,
-        },
-    };
-    transport(bytes, payload, packet.protocol(), native)
-}
-
-#[inline]
-fn transport(bytes: &[u8], payload: Range<usize>, protocol: u8, native: Native) -> Result<Class, Error> {
-    if protocol == anep::IP_PROTOCOL {
-        return Ok(Class::Anep(payload, Some(native)));
-    }
-    if protocol != udp::IP_PROTOCOL {
-        return Ok(Class::NotOurs);
-    }
-    let Ok(datagram) = udp::Packet::new_checked(&bytes[payload.clone()]) else { return Ok(Class::NotOurs) };
-    if datagram.destination_port() != anep::UDP_PORT {
-        return Ok(Class::NotOurs);
-    }
-    // Hardware that checks UDP's sums hides them from us as often as not; a wrong one here means that the
-    // packet was damaged, or that its sender left the sum to a device that does not exist.
-    let length = datagram.payload().len();
-    Ok(Class::Anep(payload.end - length..payload.end, Some(native)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ethernet::Mac;
+    use crate::wire::ethernet::{self, Mac};
+    use crate::wire::ipv4;
 
     const LINK: Link = Link::Ethernet { mac: Mac([2; 6]), answers: false };
 
@@ -240,6 +193,22 @@ mod tests {
                 let ours = !matches!(classify(LINK, &bytes), Ok(Class::NotOurs));
                 let left_alone = v4 && (bytes[21] != 0 || bytes[14] >> 4 != 4);
                 assert_eq!(ours, protocol == anep::IP_PROTOCOL && !left_alone, "{name} as protocol {protocol}");
+            }
+        }
+    }
+
+    /// RFC 768: the datagram is as long as its own header says.
+    #[test]
+    fn what_an_ip_packet_has_behind_its_datagram_is_no_part_of_it() {
+        for v4 in [true, false] {
+            let (mut bytes, udp) = (frame(v4), if v4 { 34 } else { 54 });
+            bytes[udp + 8..].copy_from_slice(b"abcd");
+            for (length, payload) in [(12, &b"abcd"[..]), (10, b"ab"), (8, b"")] {
+                bytes[udp + 5] = length;
+                let Ok(Class::Anep(at, _)) = classify(LINK, &bytes) else { panic!("{length}") };
+                let layers = headers::Layers::of(&bytes).unwrap();
+                assert_eq!(&bytes[at.clone()], payload, "length {length}");
+                assert_eq!(layers.ip.unwrap().transport.unwrap().payload, at, "both readers say the same");
             }
         }
     }

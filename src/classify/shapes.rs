@@ -7,7 +7,7 @@
 
 mod flows;
 
-use super::layers::Layers;
+use super::headers::Layers;
 use super::rule::{Layer, Rule};
 use crate::frame::{Ends, PortId};
 use core::ops::Range;
@@ -196,8 +196,8 @@ impl Shape {
                 flow.kind = if self.kind { u16::from(ip.protocol) } else { 0 };
                 return Some((flow, ip.payload.clone()));
             }
-            Layer::Udp => super::layers::UDP,
-            Layer::Tcp => super::layers::TCP,
+            Layer::Udp => super::headers::UDP,
+            Layer::Tcp => super::headers::TCP,
             Layer::Link | Layer::Anep => return None,
         };
         let transport = ip.transport.as_ref().filter(|_| ip.protocol == wanted)?;

@@ -166,8 +166,8 @@ impl Filters {
 fn fields(filter: &Rule) -> (Flow, Flow) {
     let (mut mask, mut flow) = ([0; stack_pattern::SIZE], [0; stack_pattern::SIZE]);
     let kind = match filter.layer {
-        Layer::Udp => Some(u16::from(crate::classify::layers::UDP)),
-        Layer::Tcp => Some(u16::from(crate::classify::layers::TCP)),
+        Layer::Udp => Some(u16::from(crate::classify::headers::UDP)),
+        Layer::Tcp => Some(u16::from(crate::classify::headers::TCP)),
         _ => filter.kind,
     };
     let layer = match filter.layer {

@@ -8,7 +8,7 @@
 use super::halves;
 use super::output::Turn;
 use super::{Cx, Node};
-use crate::classify::layers::Layers;
+use crate::classify::headers::Layers;
 use crate::classify::shapes::Found;
 use crate::classify::{Class, classify};
 use crate::core::domain::DomainId;

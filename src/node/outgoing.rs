@@ -3,7 +3,7 @@
 use super::Cx;
 use super::output::Turn;
 use super::sending::{put_ip, put_udp};
-use crate::classify::layers::Layers;
+use crate::classify::headers::Layers;
 use crate::classify::rule::Layer;
 use crate::contract;
 use crate::core::reason::Reason;

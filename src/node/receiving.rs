@@ -5,7 +5,7 @@ use super::output::{EventKind, Turn};
 use super::running::{Sender, set_previous};
 use super::{Capsules, Cx, Node, batch, halves};
 use crate::abi::NONE;
-use crate::classify::layers::Layers;
+use crate::classify::headers::Layers;
 use crate::classify::shapes::Found;
 use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
