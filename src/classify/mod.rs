@@ -4,6 +4,7 @@
 //! address resolution; everything else is the Linux stack's. On an overlay port a frame is an ANEP
 //! packet. Fragments are not ours: they pass by, as they pass through nodes that are not active.
 
+pub mod fields;
 pub mod headers;
 pub mod rule;
 pub mod shapes;

@@ -7,9 +7,11 @@
 
 mod flows;
 
+use super::fields::words;
 use super::headers::Layers;
 use super::rule::{Layer, Rule};
 use crate::frame::{Ends, PortId};
+use crate::wire::{Addr, Prefix};
 use core::ops::Range;
 pub use flows::KEYS_MAX;
 use flows::{Flow, Flows};
@@ -155,10 +157,8 @@ impl<T: Copy + PartialEq> Group<T> {
 }
 
 #[inline]
-fn bits(addr: crate::wire::Addr, length: u8) -> [u64; 2] {
-    let mask = if length == 0 { 0 } else { u128::MAX << (128 - u32::from(length.min(128))) };
-    let kept = u128::from_be_bytes(addr.0) & mask;
-    [(kept >> 64) as u64, kept as u64]
+fn bits(addr: Addr, length: u8) -> [u64; 2] {
+    words(Prefix::new(addr, length).addr)
 }
 
 impl Shape {
@@ -170,7 +170,7 @@ impl Shape {
             destination_bits: rule.destination.length,
             destination_port: rule.destination_port.is_some(),
             source_bits: rule.source.length,
-            kind: rule.kind.is_some(),
+            kind: rule.kind.is_some() || matches!(rule.layer, Layer::Udp | Layer::Tcp),
             port: rule.port.is_some(),
         }
     }
@@ -201,6 +201,7 @@ impl Shape {
             Layer::Link | Layer::Anep => return None,
         };
         let transport = ip.transport.as_ref().filter(|_| ip.protocol == wanted)?;
+        flow.kind = wanted.into();
         flow.source_port = if self.source_port { transport.source } else { 0 };
         flow.destination_port = if self.destination_port { transport.destination } else { 0 };
         Some((flow, transport.payload.clone()))

@@ -2,11 +2,12 @@
 
 use super::own;
 use crate::broker::Place;
+use crate::classify::fields::Field;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
 use crate::classify::shapes::SHAPES_MAX;
 use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes, stack_pattern, stack_shapes};
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
-use crate::wire::{Addr, Prefix};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
@@ -16,6 +17,16 @@ pub(super) static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filt
 
 // Both maps of patterns begin alike, and so do both maps of shapes.
 const _: () = assert!(pattern::PORT.at() == stack_pattern::SIZE && shapes::MASKS.at() == stack_shapes::MASKS.at());
+
+// Fields are as long in patterns as in what rules ask for.
+const _: () = {
+    let mut at = 0;
+    while at < Field::ALL.len() {
+        let range = place(Field::ALL[at]);
+        assert!(range.end - range.start == Field::ALL[at].bytes());
+        at += 1;
+    }
+};
 
 /// Flows of one interface.
 const FLOWS: u32 = 65_536;
@@ -153,7 +164,7 @@ impl Filters {
         own::attach_at(&self.load(name)?, interface, Place::Ingress)
     }
 
-    fn load(&self, name: &str) -> io::Result<Program> {
+    pub(super) fn load(&self, name: &str) -> io::Result<Program> {
         own::load(name, |map| match map {
             "shapes_map" => Ok(self.shapes.as_fd()),
             "flows_map" => Ok(self.flows.as_fd()),
@@ -162,45 +173,47 @@ impl Filters {
     }
 }
 
-/// Mask and value of a filter's fields.
-fn fields(filter: &Rule) -> (Flow, Flow) {
+/// Where a field stands in a pattern. What is inside of Ethernet or of IP stands in one place, since no rule asks for both.
+const fn place(field: Field) -> Range<usize> {
+    match field {
+        Field::Type | Field::Protocol => stack_pattern::KIND.range(),
+        Field::Source => stack_pattern::SOURCE.range(),
+        Field::Destination => stack_pattern::DESTINATION.range(),
+        Field::SourcePort => stack_pattern::SOURCE_PORT.range(),
+        Field::DestinationPort => stack_pattern::DESTINATION_PORT.range(),
+    }
+}
+
+/// Mask and value of a rule's fields.
+fn fields(rule: &Rule) -> (Flow, Flow) {
     let (mut mask, mut flow) = ([0; stack_pattern::SIZE], [0; stack_pattern::SIZE]);
-    let kind = match filter.layer {
-        Layer::Udp => Some(u16::from(crate::classify::headers::UDP)),
-        Layer::Tcp => Some(u16::from(crate::classify::headers::TCP)),
-        _ => filter.kind,
-    };
-    let layer = match filter.layer {
+    for (field, asked) in Field::ALL.map(|field| (field, rule.asks(field))).iter().filter(|(_, asked)| asked.is_any()) {
+        mask[place(*field)].copy_from_slice(&asked.mask[..field.bytes()]);
+        flow[place(*field)].copy_from_slice(&asked.value[..field.bytes()]);
+    }
+    let layer = match rule.layer {
         Layer::Link => ON_LINK,
         Layer::Ip => ON_IP,
         _ => ON_TRANSPORT,
     };
-    for (place, all) in [(&mut mask, true), (&mut flow, false)] {
-        let number = |value: Option<u16>| if all { value.map_or(0, |_| u16::MAX) } else { value.unwrap_or(0) };
-        let addr = |prefix: Prefix| Prefix::new(if all { Addr([0xff; 16]) } else { prefix.addr }, prefix.length).addr.0;
-        stack_pattern::SOURCE.put(place, addr(filter.source));
-        stack_pattern::DESTINATION.put(place, addr(filter.destination));
-        stack_pattern::SOURCE_PORT.put(place, number(filter.source_port).to_be_bytes());
-        stack_pattern::DESTINATION_PORT.put(place, number(filter.destination_port).to_be_bytes());
-        stack_pattern::KIND.put(place, number(kind).to_be_bytes());
-        stack_pattern::LAYER.put(place, (layer as u16).to_ne_bytes());
-    }
+    stack_pattern::LAYER.put(&mut mask, (layer as u16).to_ne_bytes());
+    stack_pattern::LAYER.put(&mut flow, (layer as u16).to_ne_bytes());
     (mask, flow)
 }
 
 /// A `struct pattern`.
 pub(super) type Pattern = [u8; pattern::SIZE];
 
-/// Mask and value of a filter's fields with the port.
-pub(super) fn pattern(filter: &Rule) -> (Pattern, Pattern) {
-    let (fields, port) = (fields(filter), filter.port.map_or(0, |port| u32::from(port.0)));
+/// Mask and value of a rule's fields with the port.
+pub(super) fn pattern(rule: &Rule) -> (Pattern, Pattern) {
+    let (fields, port) = (fields(rule), rule.port.map_or(0, |port| u32::from(port.0)));
     let with = |fields: Flow, port: u32| {
         let mut whole = [0; pattern::SIZE];
         whole[..fields.len()].copy_from_slice(&fields);
         pattern::PORT.put(&mut whole, port.to_ne_bytes());
         whole
     };
-    (with(fields.0, filter.port.map_or(0, |_| u32::MAX)), with(fields.1, port))
+    (with(fields.0, rule.port.map_or(0, |_| u32::MAX)), with(fields.1, port))
 }
 
 /// A `struct owners`: keys, each with the number of whoever has its packets.

@@ -2,7 +2,8 @@
 
 use super::maps::{code_places, place};
 use super::state::place_of_key;
-use super::{maps, object};
+use super::{Filters, maps, object};
+use crate::classify::fields::tests::{self, Vector};
 use crate::code::link;
 use crate::contract::{NEAR, NEXT_HOPS, budget};
 use crate::core::bucket::TokenBucket;
@@ -170,4 +171,19 @@ fn headers_have_the_same_sums() {
         }
     }
     assert!(right >= numbers().len() as u64, "{right} are right");
+}
+
+#[test]
+fn the_guard_reads_the_fields_of_the_list() {
+    const DROP: u32 = 2;
+    if Kernel::open().is_none() {
+        return;
+    }
+    let mut filters = Filters::create().unwrap();
+    let guard = filters.load("guard_channels").unwrap();
+    for Vector { what, rule, mut frame, holds } in tests::all() {
+        filters.change(&rule, true).unwrap();
+        assert_eq!(guard.run_on(&mut frame).unwrap() == DROP, holds, "{what}: {frame:02x?}");
+        filters.change(&rule, false).unwrap();
+    }
 }

@@ -5,6 +5,7 @@
 
 use crate::dice::Dice;
 use crate::place::{Came, FAR, LEFT, MACS, OWN_LEFT, OWN_MACS, Place, RIGHT, v6};
+use anode::classify::fields::{Field, Header};
 use anode::core::reason::Reason;
 use anode::kernel::KernelChannels;
 use anode::node::hosts::InProcess;
@@ -314,6 +315,54 @@ fn what_is_unusual_is_left_to_the_user_half_and_comes_out_alike() {
     }
     let [alone, both] = pair.accounts();
     assert_eq!(alone, both);
+}
+
+/// Frames of UDP with one byte of a field changed, wherever the list of fields has it.
+fn with_another_field(ends: Ends) -> Vec<(Field, Vec<u8>)> {
+    let mut all = Vec::new();
+    let v4 = ends.from.is_v4();
+    let start = |header| match header {
+        Header::Ethernet => Some(0),
+        Header::V4 => v4.then_some(14),
+        Header::V6 => (!v4).then_some(14),
+        Header::Transport => Some(if v4 { 34 } else { 54 }),
+    };
+    for field in Field::ALL {
+        let places = field.places().iter().filter_map(|place| Some((place, start(place.header)?)));
+        for at in places.flat_map(|(place, start)| start + place.at..start + place.at + place.bytes) {
+            let mut bytes = datagram(ends, b"what");
+            bytes[at] ^= 1;
+            if v4 {
+                bytes[24..26].fill(0);
+                let sum = checksum::checksum(&bytes[14..34]);
+                bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+            }
+            all.push((field, bytes));
+        }
+    }
+    all
+}
+
+/// One rule that asks for all fields of UDP: it holds of its frame, and of none in which a field has another byte.
+#[test]
+fn the_kernel_half_reads_the_fields_of_the_list() {
+    let rules = [
+        cut(["if0/ip/udp", "10.0.1.1:4000 -> 10.0.9.9:5000"], ["if1/ip/udp", "*:6000 -> *:*"]),
+        cut(["if0/ip/udp", "[fd00:1::1]:4000 -> [fd00:9::9]:5000"], ["if1/ip/udp", "*:6000 -> *:*"]),
+    ];
+    let ends = [(Addr::v4([10, 0, 1, 1]), Addr::v4([10, 0, 9, 9])), (v6(1, 1), v6(9, 9))];
+    let Some(mut pair) = Pair::new(&rules) else { return };
+    for (from, to) in ends {
+        let ends = Ends { from, to, ports: (4000, 5000), ..PLAIN };
+        let (good, before) = (datagram(ends, b"what"), pair.in_kernel);
+        assert!(matches!(pair.same("as the rule asks", &good), Came::Sent(_)));
+        assert_eq!(pair.in_kernel, before + 1);
+        for (field, bytes) in with_another_field(ends) {
+            let came = pair.same(&format!("another {field:?}"), &bytes);
+            assert!(!matches!(came, Came::Sent(_)), "another {field:?}: {bytes:02x?}");
+        }
+        assert_eq!(pair.in_kernel, before + 1);
+    }
 }
 
 /// A frame of any kind: mostly of channels, sometimes with something wrong.

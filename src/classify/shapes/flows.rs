@@ -4,7 +4,8 @@
 //! so that this line can be asked for before the packet's turn comes. Where an entry is depends on a secret of the node.
 
 use super::NoPlace;
-use crate::classify::rule::{DemuxKey, KeyTuple, Rule};
+use crate::classify::fields::Field;
+use crate::classify::rule::{DemuxKey, KeyTuple, Layer, Rule};
 use crate::sys::cache;
 
 /// Rules that differ only in their keys.
@@ -23,6 +24,7 @@ pub(super) struct Flow {
     pub(super) destination: [u64; 2],
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
+    /// What the layer below says is inside: Ethernet's type, IP's protocol, ANEP's type.
     pub(super) kind: u16,
     pub(super) port: u16,
 }
@@ -190,12 +192,17 @@ fn first_of<T: Copy>(keyed: &Keyed<T>, payload: &[u8]) -> Option<T> {
 
 impl Flow {
     pub(super) fn of(rule: &Rule) -> Flow {
+        let number = |field| rule.asks(field).as_number();
         Flow {
-            source: super::bits(rule.source.addr, rule.source.length),
-            destination: super::bits(rule.destination.addr, rule.destination.length),
-            source_port: rule.source_port.unwrap_or(0),
-            destination_port: rule.destination_port.unwrap_or(0),
-            kind: rule.kind.unwrap_or(0),
+            source: rule.asks(Field::Source).as_words(),
+            destination: rule.asks(Field::Destination).as_words(),
+            source_port: number(Field::SourcePort),
+            destination_port: number(Field::DestinationPort),
+            kind: match rule.layer {
+                Layer::Link => number(Field::Type),
+                Layer::Anep => rule.kind.unwrap_or(0),
+                _ => number(Field::Protocol),
+            },
             port: rule.port.map_or(0, |port| port.0),
         }
     }
