@@ -11,6 +11,7 @@
 //! Every list has a limit, and the oldest of whoever has most gives way.
 
 mod answers;
+pub mod asking;
 mod assembly;
 pub(crate) mod nonces;
 mod pending;
@@ -22,6 +23,7 @@ use crate::code::run::Ingress;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId, PortId};
 use crate::wire::{Addr, Digest, fetch as wire};
+use asking::Manner;
 pub use assembly::Part;
 use nonces::Nonces;
 use pending::{Pending, Stage};
@@ -43,11 +45,14 @@ const AGAIN: u64 = 1_000_000_000;
 /// Capsules that can wait for one code.
 pub const WAITING_PER_CODE_MAX: usize = 16;
 
-/// Time until a request without an answer is repeated; it doubles each time, up to eightfold.
+/// Time until a request without an answer is repeated.
 const RETRY: u64 = 100_000_000;
 
 /// Requests without any progress after which the previous hop counts as silent.
 const TRIES_MAX: u32 = 10;
+
+/// How code is asked for: pauses double, up to eightfold.
+const MANNER: Manner = Manner { pause: RETRY, doublings: 3, tries: TRIES_MAX, bytes: REQUESTS_MAX };
 
 /// Requests without any progress after which the next source has its turn.
 const TURN_MAX: u32 = 2;
@@ -161,7 +166,7 @@ impl Fetch {
 
     /// When [`Fetch::expire`] has something to do; 0: now.
     pub fn deadline(&self) -> Option<u64> {
-        let asked = self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.deadline).min();
+        let asked = self.pending.iter().filter(|p| matches!(p.stage, Stage::Fetching(_))).map(|p| p.asking.at()).min();
         let next = if self.pending.len() < PENDING_MAX { self.queue.deadline() } else { None };
         asked.into_iter().chain(next).min()
     }
@@ -190,7 +195,7 @@ impl Fetch {
         }
         let lane = frame.as_ref().map_or(Ingress::Node, Ingress::of);
         let mut pending = Pending::new(code, lane, source.into_iter().collect(), Stage::LookingUp(code, None));
-        pending.deadline = now;
+        pending.asking.wait_until(now);
         pending.waiting.extend(frame);
         given.extend(self.queue.push(pending).into_iter().map(Given::for_room));
         self.go_on(now, &mut steps, &mut given);
@@ -211,9 +216,10 @@ impl Fetch {
             if let Some(late) = late.and_then(|at| self.pending.remove(at)) {
                 self.put_back(now, late, given);
             }
-            let Some(pending) = self.queue.pop(now, whose) else { return };
+            let Some(mut pending) = self.queue.pop(now, whose) else { return };
             steps.extend(pending.wanted().map(Step::LookUp));
-            self.pending.push_back(Pending { deadline: u64::MAX, ..pending });
+            pending.asking.wait_until(u64::MAX);
+            self.pending.push_back(pending);
         }
     }
 
@@ -251,9 +257,11 @@ impl Fetch {
         if self.queue.besides() >= QUEUED_MAX {
             return None;
         }
-        let pending = Pending::new(code, of.lane, of.sources.clone(), Stage::LookingUp(digest, Some(length)));
+        let mut pending = Pending::new(code, of.lane, of.sources.clone(), Stage::LookingUp(digest, Some(length)));
+        pending.beside = true;
+        pending.asking.wait_until(now);
         self.end_beside(&code);
-        self.queue.push(Pending { beside: true, deadline: now, ..pending });
+        self.queue.push(pending);
         let (mut steps, mut given) = (Vec::new(), Vec::new());
         self.go_on(now, &mut steps, &mut given);
         Some((steps, given))
@@ -329,7 +337,7 @@ impl Fetch {
         let mut at = 0;
         while at < self.pending.len() {
             let pending = &mut self.pending[at];
-            if !matches!(pending.stage, Stage::Fetching(_)) || pending.deadline > now {
+            if !matches!(pending.stage, Stage::Fetching(_)) || !pending.asking.is_due(now) {
                 at += 1;
             } else if pending.is_at_its_end() && pending.optional {
                 steps.push(pending.do_without());

@@ -499,6 +499,30 @@ fn nor_does_it_cause_more_where_nodes_have_forgotten_the_codes() {
 }
 
 #[test]
+fn packets_that_lack_one_code_have_one_question() {
+    for (packets, spread, asked) in [(1, 0, 3), (20, 0, 3), (20, SECOND / 100, 3), (2, SECOND / 2, 4)] {
+        let mut net = Net::new(line_with_forger(2), 1);
+        // The forger does not answer.
+        silence(&mut net.sim, 2);
+        let head = Header { destination: host(1), ..Header::injected(host(2), 64) };
+        let whole = Packet { header: head, chunk: of_many_codes(2, 10) }.octets().unwrap();
+        let mut octets = Vec::new();
+        Outline::read(&whole).unwrap().contract(program::Digest::of, &mut octets).unwrap();
+        for _ in 0..packets {
+            net.sim.put_frame(2, 0, &framed(anep::type_id::PLAN, &octets));
+            net.sim.run_for(spread);
+        }
+        net.sim.run_for(5 * SECOND);
+        let lacking = (0..2).map(|node| net.sim.node(node).unwrap());
+        let sums =
+            lacking.map(|node| (node.status().plan.unwrap().account.wanted, node.drops().of(Reason::FetchTimeout)));
+        let sums = sums.fold((0, 0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
+        assert_eq!(sums, (asked, packets), "{packets} packets, one in {spread} ns: questions, and packets given up");
+        net.audit();
+    }
+}
+
+#[test]
 fn one_capsule_of_unknown_code_causes_its_bound_and_a_search_at_each_node_it_comes_to() {
     let base = seed(980);
     for seed in base..base + 9 {

@@ -5,7 +5,7 @@
 
 use super::assembly::{Assembly, Part};
 use super::pending::{Pending, Stage};
-use super::{Fetch, Given, RETRY, Source, Step};
+use super::{Fetch, Given, MANNER, Source, Step};
 use crate::core::reason::Reason;
 use crate::trust::object_name;
 use crate::wire::Digest;
@@ -35,7 +35,8 @@ impl Fetch {
                 orphans.push(pending.code);
             } else {
                 pending.stage = Stage::Fetching(Assembly::new(digest, length));
-                (pending.tries, pending.turn) = (0, 0);
+                pending.turn = 0;
+                pending.asking.restart(0);
                 pending.ask(now, &mut self.nonces, &mut steps);
             }
         }
@@ -59,9 +60,8 @@ impl Fetch {
         if !assembly.take(&part, from)? {
             return Ok(steps);
         }
-        (pending.tries, pending.turn) = (0, 0);
-        (pending.came, pending.heard) = (pending.came + part.bytes.len() as u64, true);
-        pending.deadline = now + RETRY;
+        (pending.turn, pending.heard) = (0, true);
+        pending.asking.answered(now, part.bytes.len() as u64, &MANNER);
         if let Some(bytes) = assembly.whole() {
             let digest = assembly.digest;
             if object_name(&bytes) != digest {
@@ -86,8 +86,7 @@ impl Fetch {
         if pending.optional && pending.absent >= pending.sources.len() {
             return Ok(Some(pending.do_without()));
         }
-        pending.tries += 1;
-        pending.deadline = now;
+        pending.asking.refused(now);
         pending.next_source();
         Ok(None)
     }

@@ -1,8 +1,9 @@
 //! One code on its way: which object is looked for, whom to ask for it, and who waits.
 
+use super::asking::Asking;
 use super::assembly::Assembly;
 use super::nonces::Nonces;
-use super::{FAILURES_MAX, REQUESTS_MAX, RETRY, SOURCES_MAX, Source, Step, TRIES_MAX};
+use super::{FAILURES_MAX, MANNER, SOURCES_MAX, Source, Step, TRIES_MAX};
 use crate::code::run::Ingress;
 use crate::frame::Frame;
 use crate::wire::{Digest, fetch};
@@ -33,16 +34,13 @@ pub(super) struct Pending {
     /// How often it gave way to others, or was asked for in vain.
     pub(super) rounds: u32,
     pub(super) nonce: Option<u32>,
-    pub(super) tries: u32,
+    /// Requests and their answers; what waits for its turn waits until the time of the next one.
+    pub(super) asking: Asking,
     /// Requests to the source whose turn it is.
     pub(super) turn: u32,
     pub(super) failures: u32,
-    /// Octets of requests, and of parts that have come.
-    pub(super) asked: u64,
-    pub(super) came: u64,
     /// Whether anything has come in this round.
     pub(super) heard: bool,
-    pub(super) deadline: u64,
     pub(super) waiting: VecDeque<Frame>,
 }
 
@@ -58,13 +56,10 @@ impl Pending {
             rounds: 0,
             sources,
             nonce: None,
-            tries: 0,
+            asking: Asking::new(u64::MAX),
             turn: 0,
             failures: 0,
-            asked: 0,
-            came: 0,
             heard: false,
-            deadline: u64::MAX,
             waiting: VecDeque::new(),
         }
     }
@@ -108,9 +103,13 @@ impl Pending {
             stage => stage,
         };
         // What is beside a code is looked for as long as that runs, so what that may send comes back.
-        let (asked, came) = if self.beside { (0, 0) } else { (self.asked, self.came) };
-        let begun = Pending { stage, nonce: None, tries: 0, turn: 0, asked, came, ..self };
-        Pending { heard: false, rounds: begun.rounds + 1, deadline: at, ..begun }
+        let mut asking = self.asking;
+        if self.beside {
+            asking.forgive();
+        }
+        asking.restart(0);
+        asking.wait_until(at);
+        Pending { stage, asking, nonce: None, turn: 0, heard: false, rounds: self.rounds + 1, ..self }
     }
 
     /// What is looked for.
@@ -124,17 +123,12 @@ impl Pending {
 
     /// Whether a request of its went unanswered, so that others may go first.
     pub(super) fn is_stuck(&self) -> bool {
-        matches!(self.stage, Stage::Fetching(_)) && self.tries > 1
+        matches!(self.stage, Stage::Fetching(_)) && self.asking.tries() > 1
     }
 
     /// Whether it was asked for in vain often enough.
     pub(super) fn is_at_its_end(&self) -> bool {
-        self.tries >= TRIES_MAX || self.is_spent()
-    }
-
-    /// Whether it has sent as many requests as it may.
-    fn is_spent(&self) -> bool {
-        self.asked >= REQUESTS_MAX + self.came
+        self.asking.is_at_its_end(&MANNER)
     }
 
     /// Gives up an object that the code can do without.
@@ -155,18 +149,19 @@ impl Pending {
             wanted &= wanted.wrapping_neg();
         }
         assembly.outstanding = wanted;
-        while wanted != 0 && self.asked < REQUESTS_MAX + self.came {
+        while wanted != 0 {
             let mut missing = 0;
             for _ in 0..fetch::PARTS_PER_REQUEST {
                 let lowest = wanted & wanted.wrapping_neg();
                 missing |= lowest;
                 wanted &= !lowest;
             }
-            self.asked += fetch::padded_request_len(missing.count_ones()) as u64;
+            if !self.asking.pay(fetch::padded_request_len(missing.count_ones()) as u64, &MANNER) {
+                break;
+            }
             steps.push(Step::Request { source, nonce, digest: assembly.digest, missing });
         }
-        self.deadline = now + (RETRY << self.tries.min(3));
-        self.tries += 1;
+        self.asking.asked(now, &MANNER);
         self.turn += 1;
     }
 
@@ -193,7 +188,7 @@ impl Pending {
         {
             self.sources.rotate_left(at);
         }
-        self.deadline = now;
+        self.asking.wait_until(now);
     }
 
     /// The object was not what it was asked for as: forget it and ask the next source, or after a
@@ -203,7 +198,8 @@ impl Pending {
         *assembly = Assembly::new(assembly.digest, assembly.certain());
         self.failures += 1;
         (self.nonce, self.turn) = (None, 0);
-        self.tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { self.tries.max(1) };
+        let tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { self.asking.tries().max(1) };
+        self.asking.restart(tries);
         self.sources.rotate_left(1);
     }
 }

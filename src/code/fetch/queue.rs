@@ -25,7 +25,7 @@ struct Lane {
 #[derive(Default)]
 pub(super) struct Queue {
     all: HashMap<Key, Pending, foldhash::fast::FixedState>,
-    /// The same by their deadlines.
+    /// The same by their times.
     due: BTreeSet<(u64, Key)>,
     /// Whose turn it is stands first; none is empty.
     lanes: VecDeque<Lane>,
@@ -80,7 +80,7 @@ impl Queue {
 
     /// Whose searches may go on at `now`, in their turns.
     pub fn ready(&self, now: u64) -> impl Iterator<Item = Ingress> {
-        let ready = move |key: &Key| self.all.get(key).is_some_and(|pending| pending.deadline <= now);
+        let ready = move |key: &Key| self.all.get(key).is_some_and(|pending| pending.asking.is_due(now));
         self.lanes.iter().filter(move |lane| lane.waiting.iter().any(ready)).map(|lane| lane.whose)
     }
 
@@ -89,7 +89,7 @@ impl Queue {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Lets a search wait, not before its `deadline`; gives the capsules of the one that has to go for it.
+    /// Lets a search wait, not before its time; gives the capsules of the one that has to go for it.
     pub fn push(&mut self, pending: Pending) -> VecDeque<Frame> {
         let key = (pending.code, pending.beside);
         let full = !pending.beside && self.all.len() - self.besides >= QUEUED_MAX;
@@ -100,7 +100,7 @@ impl Queue {
             Some(lane) => lane.waiting.push_back(key),
             None => self.lanes.push_back(Lane { whose: pending.lane, waiting: VecDeque::from([key]) }),
         }
-        self.due.insert((pending.deadline, key));
+        self.due.insert((pending.asking.at(), key));
         self.all.insert(key, pending);
         gone
     }
@@ -108,7 +108,7 @@ impl Queue {
     /// The next search of these whose time has come at `now`: its lane has had its turn.
     pub fn pop(&mut self, now: u64, whose: Ingress) -> Option<Pending> {
         let all = &self.all;
-        let ready = |key: &Key| all.get(key).is_some_and(|pending| pending.deadline <= now);
+        let ready = |key: &Key| all.get(key).is_some_and(|pending| pending.asking.is_due(now));
         let at = self.lanes.iter().position(|lane| lane.whose == whose)?;
         let place = self.lanes[at].waiting.iter().position(ready)?;
         let mut lane = self.lanes.remove(at)?;
@@ -132,7 +132,7 @@ impl Queue {
 
     fn take(&mut self, key: Key) -> Option<Pending> {
         let pending = self.all.remove(&key)?;
-        self.due.remove(&(pending.deadline, key));
+        self.due.remove(&(pending.asking.at(), key));
         self.besides -= usize::from(pending.beside);
         self.capsules -= pending.waiting.len();
         Some(pending)

@@ -1,12 +1,13 @@
 //! Packets that wait: for a code that the previous node must give, or for what the outside is asked for.
 //!
-//! A packet that names a code by its digest and finds none here asks the node it came from, three times; so a
-//! node may forget codes at any time, and loses nothing by it.
+//! A packet that names a code by its digest and finds none here waits while the node that it came from is asked, three times; so a
+//! node may forget codes at any time, and loses nothing by it. Packets that lack one code have one question.
 
 use super::evaluate::Stage;
 use super::holders::Holder;
 use super::outside::Claimed;
 use super::{Fate, Next, Plan, PlanOs, account};
+use crate::code::fetch::asking::{Asking, Manner};
 use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::frame::shares::gives_way;
@@ -21,11 +22,14 @@ const WAITING_MAX: usize = 64;
 /// Octets of all of them.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Nanoseconds between questions for a code.
-const ASK_AGAIN: u64 = 300_000_000;
+/// Times that a neighbour is asked for a code that a packet lacks.
+pub(super) const ASKS: u32 = 3;
 
-/// Questions for a code.
-pub(super) const ASKS: u8 = 3;
+/// How a code is asked for. Questions are small, of one size, and paid by packets (costs.rs).
+const MANNER: Manner = Manner { pause: 300_000_000, doublings: 0, tries: ASKS, bytes: u64::MAX };
+
+/// Nanoseconds for which a packet waits for a code.
+const CODE_WITHIN: u64 = ASKS as u64 * MANNER.pause;
 
 /// Nanoseconds for which a packet waits for the outside.
 const OUTSIDE_WITHIN: u64 = 15_000_000_000;
@@ -54,13 +58,21 @@ pub(super) struct Parked {
     principal: Option<usize>,
     pub on: On,
     until: u64,
-    asked: u8,
+}
+
+/// A code that a neighbour is asked for.
+struct Question {
+    to: Neighbour,
+    digest: Digest,
+    asking: Asking,
 }
 
 /// The packets that wait.
 #[derive(Default)]
 pub(super) struct Waiting {
     list: Vec<Parked>,
+    /// Each is that of a packet or more.
+    questions: Vec<Question>,
 }
 
 impl Waiting {
@@ -75,11 +87,22 @@ impl Waiting {
     }
 
     pub fn next_timer(&self) -> u64 {
-        self.list.iter().map(|parked| parked.until).min().unwrap_or(u64::MAX)
+        let asked = self.questions.iter().filter(|question| !question.asking.is_at_its_end(&MANNER));
+        let due = asked.map(|question| question.asking.at());
+        self.list.iter().map(|parked| parked.until).chain(due).min().unwrap_or(u64::MAX)
     }
 
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Forgets questions for what nothing waits for any more.
+    fn end_questions(&mut self) {
+        let Waiting { list, questions } = self;
+        questions.retain(|Question { to, digest, .. }| {
+            let is_its = |on: &On| matches!(on, On::Code(wanted) if wanted == digest);
+            list.iter().any(|parked| parked.from.as_ref() == Some(to) && is_its(&parked.on))
+        });
     }
 
     /// The bounds of those that wait.
@@ -106,10 +129,10 @@ impl Plan {
             self.state.account.unused += account::bound_of(&gone.octets);
             env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::Waiting);
         }
-        let wait = if matches!(on, On::Code(_)) { ASK_AGAIN } else { OUTSIDE_WITHIN };
+        let wait = if matches!(on, On::Code(_)) { CODE_WITHIN } else { OUTSIDE_WITHIN };
         let until = env.now().saturating_add(wait);
         let payer = env.payer();
-        self.waiting.list.push(Parked { octets, from: from.copied(), payer, principal, on, until, asked: 1 });
+        self.waiting.list.push(Parked { octets, from: from.copied(), payer, principal, on, until });
     }
 
     /// A packet names a code that is not here.
@@ -121,18 +144,31 @@ impl Plan {
         digest: Digest,
     ) -> Fate {
         let Some(from) = from else { return self.end(octets, Reason::CodeUnknown) };
-        let on = On::Code(digest);
-        let asked = self.waiting.list.iter().any(|parked| parked.on == on && parked.from.as_ref() == Some(from));
-        self.park(env, Some(from), octets.to_vec(), None, on);
-        if !asked {
-            self.ask(env, from, &digest);
+        self.park(env, Some(from), octets.to_vec(), None, On::Code(digest));
+        self.waiting.end_questions();
+        let is_it = |question: &&mut Question| question.to == *from && question.digest == digest;
+        match self.waiting.questions.iter_mut().find(is_it) {
+            // It was asked just now or some time ago, so that this packet has its other tries too.
+            Some(question) => question.asking.restart(1),
+            None => {
+                let question = Question { to: *from, digest, asking: Asking::new(env.now()) };
+                self.waiting.questions.push(question);
+                self.ask_again(env);
+            }
         }
         Fate::Taken
     }
 
-    fn ask(&mut self, env: &mut dyn PlanOs, from: &Neighbour, digest: &Digest) {
-        self.state.account.wanted += 1;
-        self.state.say(env, &back(from), &wire::want(&digest.0));
+    /// Asks what is due.
+    fn ask_again(&mut self, env: &mut dyn PlanOs) {
+        let now = env.now();
+        for Question { to, digest, asking } in &mut self.waiting.questions {
+            if asking.is_due(now) && !asking.is_at_its_end(&MANNER) {
+                asking.asked(now, &MANNER);
+                self.state.account.wanted += 1;
+                self.state.say(env, &back(to), &wire::want(&digest.0));
+            }
+        }
     }
 
     /// A neighbour has sent packets with these codes: it holds them, and is told that this node does if it sent them whole.
@@ -182,6 +218,7 @@ impl Plan {
     pub(super) fn release(&mut self, env: &mut dyn PlanOs, on: &On) {
         let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
         self.waiting.list = others;
+        self.waiting.end_questions();
         for mut parked in ready {
             env.on_behalf(parked.payer);
             let fate = match parked.principal {
@@ -210,16 +247,9 @@ impl Plan {
     pub(super) fn expire_waiting(&mut self, env: &mut dyn PlanOs) {
         let now = env.now();
         let mut at = 0;
-        while let Some(parked) = self.waiting.list.get_mut(at) {
+        while let Some(parked) = self.waiting.list.get(at) {
             if parked.until > now {
                 at += 1;
-                continue;
-            }
-            if let (On::Code(digest), Some(from), true) = (&parked.on, parked.from, parked.asked < ASKS) {
-                let digest = *digest;
-                parked.asked += 1;
-                parked.until = now.saturating_add(ASK_AGAIN);
-                self.ask(env, &from, &digest);
                 continue;
             }
             let gone = self.waiting.list.remove(at);
@@ -227,6 +257,8 @@ impl Plan {
             self.state.account.unused += account::bound_of(&gone.octets);
             env.drop(gone.principal.unwrap_or(super::ANYONE), reason);
         }
+        self.waiting.end_questions();
+        self.ask_again(env);
     }
 }
 
