@@ -1,5 +1,7 @@
 //! Keys and credentials; roles and policy stay with the node.
 
+#[path = "../../src/trust/bounds.rs"]
+mod bounds;
 #[path = "../../src/trust/credential.rs"]
 mod credential;
 #[path = "../../src/trust/key.rs"]
@@ -10,6 +12,16 @@ mod set;
 /// Secrets of neighbours stay with the node, but for the word that their files begin with.
 mod secret {
     pub const LABEL: &str = "anode-secret ";
+}
+
+/// Of roles a credential knows the names.
+mod role {
+    /// A role.
+    #[derive(Debug)]
+    pub struct Role {
+        /// Its name.
+        pub name: String,
+    }
 }
 
 /// Why a credential grants nothing is the roles' to say.

@@ -1,6 +1,6 @@
 //! Headers of an Ethernet frame: the one place where frames are read, for what a frame is ([`super::classify`]) and for channels.
 //!
-//! Three steps, each of which believes no length: the link ([`Inside::of`]), IP ([`Head::of`]), TCP or UDP ([`Transport::of`]). Whoever reads
+//! Three steps, each of which believes no length: the link (`Inside::of`), IP (`Head::of`), TCP or UDP (`Transport::of`). Whoever reads
 //! says what each step means to it. The kernel half reads the same fields ([`super::fields`]) and leaves to this one what is unusual.
 
 use crate::wire::checksum::checksum;
