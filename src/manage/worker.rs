@@ -218,19 +218,23 @@ impl Worker {
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
-            let now = self.clock.now();
+            let mut now = self.clock.now();
             let mut driven = self.driver.at(now);
-            busy |= self.around.processes.take(driven.node, &mut driven.turn, &self.poll);
+            let more = self.around.processes.take(driven.node, &mut driven.turn, &self.poll);
             self.around.processes.notify_waiting();
             if now >= self.driver.node.next_timer() {
                 self.driver.turn(now, |node, turn| node.timer(turn));
                 self.look_after_ports();
                 let mut driven = self.driver.at(now);
                 self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
+                // That was no packet's work.
+                now = self.clock.now();
             }
             if self.driver.node.has_work() {
                 self.run_packets(now, busy)?;
             }
+            // Processes that have more are no reason to run fewer packets a round.
+            busy |= more;
             self.settle(now)?;
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
                 return Ok(());

@@ -35,7 +35,8 @@ impl Node {
             .and_then(|it| self.cx.graphs.channels.demux.find_anep(frame.port, kind, it));
         let Some(owner) = owner else { return Some(frame) };
         frame.ends = Ends::default();
-        self.enter_channel(turn, frame, owner, payload.start, payload.end);
+        let payer = frame.payer;
+        self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner, payload.start, payload.end));
         None
     }
 
@@ -101,9 +102,9 @@ impl Node {
         else {
             return self.hand_up(turn, frame, (owner, domain, cut));
         };
+        let from = (frame.payer, ends.source);
         let mut all = core::mem::take(&mut self.cx.graphs.payloads[0]);
         all.push(frame);
-        let from = ends.source.map_or(0, |(addr, port)| spread(addr, port));
         let mut dropped = 0;
         for module in &mut channel.modules {
             let mut out = core::mem::take(&mut self.cx.graphs.processed);
@@ -304,10 +305,4 @@ impl Cx {
         }
         self.drop_in(turn, frame, Reason::ChannelFull, domain);
     }
-}
-
-/// An end of a packet as a number.
-fn spread(addr: Addr, port: u16) -> u64 {
-    let wide = u128::from_be_bytes(addr.0);
-    ((wide >> 64) as u64).rotate_left(17) ^ (wide as u64) ^ u64::from(port) << 48
 }

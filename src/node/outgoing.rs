@@ -7,7 +7,7 @@ use crate::classify::headers::Layers;
 use crate::classify::rule::Layer;
 use crate::contract;
 use crate::core::reason::Reason;
-use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
+use crate::frame::{Envelope, Frame, Link, Payer, PeerId, PortId};
 use crate::nodeos::channel::Target;
 use crate::nodeos::channel::module::Stage;
 use crate::nodeos::interface::{Destination, Error, OutChanId};
@@ -263,7 +263,8 @@ impl Cx {
         for module in out.modules.iter_mut().rev() {
             let mut processed = core::mem::take(&mut self.graphs.processed);
             for frame in all.drain(..) {
-                let mut stage = Stage { now: turn.now, from: 0, pool: &mut turn.out.pool, out: &mut processed };
+                let mut stage =
+                    Stage { now: turn.now, from: (Payer::NOBODY, None), pool: &mut turn.out.pool, out: &mut processed };
                 failed = module.send(&mut stage, frame).err().or(failed);
             }
             self.graphs.processed = core::mem::replace(&mut all, processed);

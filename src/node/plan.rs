@@ -3,9 +3,10 @@
 //! [`Binding`] is all that the environment has of the node: its clock, its topology, frames to neighbours, messages to
 //! applications, and a domain for each principal, which pays.
 
-use super::environment::{Environment, OwnType};
+use super::environment::{Environment, EnvironmentId, OwnType};
 use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
+use super::paths::Work;
 use super::status::Status;
 use super::{Cx, Node};
 use crate::classify::Native;
@@ -13,7 +14,7 @@ use crate::core::domain::{Domain, DomainId};
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, Signature, Wish};
-use crate::frame::{Envelope, Frame, Link, Payer, PortId};
+use crate::frame::{Ends, Envelope, Frame, Link, Payer, PortId};
 use crate::nodeos::interface::HostId;
 use crate::topology::{Neighbour, NextHop, Topology, Way};
 use crate::trust::{PrincipalId, Role};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 /// The node's PLAN environment, and who pays for it.
 pub(super) struct Speaker {
+    place: EnvironmentId,
     plan: Plan,
     /// The domain of the environment, above those of its principals.
     top: DomainId,
@@ -237,14 +239,18 @@ impl PlanOs for Binding<'_, '_, '_> {
 impl Speaker {
     /// A call into the environment.
     fn call<R>(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R) -> R {
-        let Speaker { plan, top, members } = self;
+        let Speaker { plan, top, members, .. } = self;
         work(plan, &mut Binding { cx, turn, top: *top, members })
     }
 }
 
 impl Environment for Speaker {
+    fn placed(&mut self, place: EnvironmentId) {
+        self.place = place;
+    }
+
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
-        (&[OwnType { kind: anep::type_id::PLAN, waits: false }], Some(self.top))
+        (&[OwnType { kind: anep::type_id::PLAN, waits: true }], Some(self.top))
     }
 
     fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, mut frame: Frame, native: Option<&Native>) {
@@ -256,18 +262,20 @@ impl Environment for Speaker {
         if let Some(reason) = native.and_then(|native| cx.is_astray(&frame, &from, native)) {
             return cx.drop(turn, frame, reason);
         }
-        turn.out.ingress = Ingress::of(&frame);
-        let fate = self.call(cx, turn, |plan, os| plan.receive(os, &from, frame.bytes_mut()));
-        turn.out.ingress = Ingress::Node;
-        match fate {
-            Fate::Taken => turn.out.pool.give(frame),
-            Fate::Forward(next) => cx.send_plan(turn, frame, &next),
-            Fate::Drop(reason) => {
-                self.call(cx, turn, |_, os| os.drop(ANYONE, reason));
-                cx.control.alarms.note(&frame, reason);
-                turn.out.pool.give(frame);
-            }
+        if cx.order.paths.is_queueing() {
+            // All of PLAN is one environment in the order; what is in a packet, and so its principal, is not known before its turn.
+            frame.ends = Ends { source: Some((from.addr, 0)), destination: None };
+            cx.enqueue(turn, self.top, frame, Work { environment: self.place, what: 0, joins: false });
+            return;
         }
+        self.take_in(cx, turn, frame, &from);
+    }
+
+    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: DomainId, _: u32, frame: Frame) -> u64 {
+        let addr = frame.ends.source.map_or(Addr::UNSPECIFIED, |(addr, _)| addr);
+        let from = Neighbour { addr, port: frame.port, peer: frame.peer };
+        let payer = frame.payer;
+        cx.on_account_of(payer, |cx| self.take_in(cx, turn, frame, &from))
     }
 
     fn next_timer(&self) -> u64 {
@@ -287,6 +295,24 @@ impl Environment for Speaker {
     }
 }
 
+impl Speaker {
+    /// A message of a neighbour's is taken in, and done.
+    fn take_in(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, from: &Neighbour) {
+        turn.out.ingress = Ingress::of(&frame);
+        let fate = self.call(cx, turn, |plan, os| plan.receive(os, from, frame.bytes_mut()));
+        turn.out.ingress = Ingress::Node;
+        match fate {
+            Fate::Taken => turn.out.pool.give(frame),
+            Fate::Forward(next) => cx.send_plan(turn, frame, &next),
+            Fate::Drop(reason) => {
+                self.call(cx, turn, |_, os| os.drop(ANYONE, reason));
+                cx.control.alarms.note(&frame, reason);
+                turn.out.pool.give(frame);
+            }
+        }
+    }
+}
+
 impl Member {
     fn new(name: &str, role: RoleOf) -> Member {
         Member { name: name.into(), role, domain: None }
@@ -300,7 +326,7 @@ impl Node {
             let plan = Plan::new(config);
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
             let top = super::below_root(&mut self.cx.core.domains, "plan");
-            let mut speaker = Speaker { plan, top, members };
+            let mut speaker = Speaker { place: EnvironmentId::default(), plan, top, members };
             speaker.plan.sweep(0);
             self.environments.add(&mut self.cx, speaker);
         }

@@ -60,7 +60,7 @@ impl Node {
 
     /// Does what ends with a packet's turn: the packet waits for that, and is paid for then, or has it now.
     #[inline(always)]
-    fn at_once(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
+    pub(super) fn at_once(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
         if self.cx.order.paths.is_queueing() {
             return work(self, turn);
         }

@@ -145,8 +145,9 @@ impl Revoking {
     fn forget(&mut self, repr: &Repr) {
         self.known.retain(|known| known.key() != repr.key());
         let mark = mark(&repr.key());
-        self.heard.insert(mark);
-        self.forgotten.push_back(mark);
+        if self.heard.insert(mark) || !self.forgotten.contains(&mark) {
+            self.forgotten.push_back(mark);
+        }
         if self.forgotten.len() > FORGOTTEN_MAX
             && let Some(oldest) = self.forgotten.pop_front()
         {

@@ -281,6 +281,7 @@ impl Capsules {
         }
         header.previous = Addr::UNSPECIFIED;
         if header.emit(frame.bytes_mut()).is_err() {
+            turn.out.pool.give(frame);
             return Err(Reason::Malformed);
         }
         frame.envelope = Envelope::FRESH;

@@ -40,6 +40,7 @@ use crate::sys::cache;
 use buckets::{BUCKETS_MAX, Buckets, Link, Linked};
 use calendar::{Calendar, Keyed};
 pub use policy::{Policy, Share};
+use std::collections::BTreeMap;
 use tree::Tree;
 
 /// Flows of a scheduler.
@@ -173,7 +174,8 @@ pub struct PathScheduler {
     waiting: usize,
     /// Who divides whose share.
     tree: Tree,
-    shortest: Option<u64>,
+    /// Times between deadlines, and how many flows have each.
+    times: BTreeMap<u64, usize>,
 }
 
 impl PathScheduler {
@@ -197,7 +199,7 @@ impl PathScheduler {
             epoch: 0,
             waiting: 0,
             tree: Tree::default(),
-            shortest: None,
+            times: BTreeMap::new(),
         }
     }
 
@@ -233,12 +235,21 @@ impl PathScheduler {
     /// The shortest time between deadlines of any flow, if the policy heeds them.
     #[inline]
     pub fn shortest_deadline(&self) -> Option<u64> {
-        self.shortest
+        self.times.first_key_value().map(|(time, _)| *time)
     }
 
-    fn find_shortest(&mut self) {
-        let heeds = matches!(self.policy, Policy::Edf | Policy::Bert);
-        self.shortest = self.dues.iter().map(|due| due.every).filter(|every| heeds && *every > 0).min();
+    /// A flow has this time between deadlines, in the place of another one; 0: none.
+    #[cold]
+    fn change_time(&mut self, before: u64, after: u64) {
+        if let Some(count) = self.times.get_mut(&before) {
+            *count -= 1;
+            if *count == 0 {
+                self.times.remove(&before);
+            }
+        }
+        if after > 0 && matches!(self.policy, Policy::Edf | Policy::Bert) {
+            *self.times.entry(after).or_insert(0) += 1;
+        }
     }
 
     /// Asks for the memory of a flow that will be spoken of soon.
@@ -274,8 +285,9 @@ impl PathScheduler {
         let every = share.deadline_ns.min(DEADLINE_NS_MAX);
         self.pressed -= usize::from(working && self.dues[flow].every > 0);
         self.pressed += usize::from(working && every > 0);
-        if core::mem::replace(&mut self.dues[flow].every, every) != every {
-            self.find_shortest();
+        let before = core::mem::replace(&mut self.dues[flow].every, every);
+        if before != every {
+            self.change_time(before, every);
         }
         let weight = share.weight.clamp(1, WEIGHT_MAX) as u16;
         self.flows[flow] = Flow { priority: share.priority, timed: every > 0, weight, state, ..self.flows[flow] };
@@ -304,8 +316,9 @@ impl PathScheduler {
             self.rest(flow);
         }
         self.flows[flow] = ABSENT;
-        if core::mem::take(&mut self.dues[flow]).every > 0 {
-            self.find_shortest();
+        let before = core::mem::take(&mut self.dues[flow]).every;
+        if before > 0 {
+            self.change_time(before, 0);
         }
         self.tree.leave(flow);
     }

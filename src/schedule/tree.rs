@@ -17,6 +17,9 @@ use super::{later_of, virtual_cost};
 /// Levels of a tree: what is deeper counts as if it were at the last one.
 pub(super) const LEVELS: usize = 18;
 
+/// The most that a packet moves a flow's time: half of what tells before from behind is far away.
+const MOST: u64 = 1 << 60;
+
 /// No flow.
 const NONE: u16 = u16::MAX;
 
@@ -177,5 +180,5 @@ impl Tree {
 /// How far a flow's time moves whose weight is one of `parts`, where the time of what is above it has moved by `moved`.
 #[inline]
 fn part(moved: u64, parts: u32, inverse: u32) -> u64 {
-    ((u128::from(moved) * u128::from(parts) * u128::from(inverse)) >> 32) as u64
+    ((u128::from(moved) * u128::from(parts) * u128::from(inverse)) >> 32).min(MOST.into()) as u64
 }

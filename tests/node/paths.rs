@@ -13,7 +13,7 @@ use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::Role;
 use anode::trust::grants::Grants;
 use anode::wire::ethernet::{self, Mac};
-use anode::wire::{Addr, Prefix, ipv4, udp};
+use anode::wire::{Addr, Prefix, anep, ipv4, udp};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -104,6 +104,29 @@ impl Bed {
         ip.emit(&mut bytes[14..]).unwrap();
         let datagram = udp::Repr { source_port: 9, destination_port: port, payload_len: 4 };
         datagram.emit(&mut bytes[34..]).unwrap();
+        let mut frame = Frame::from_bytes(&bytes);
+        frame.port = PortId(0);
+        self.driver.receive(self.now, frame);
+    }
+
+    /// A PLAN packet from a neighbour on the link.
+    fn feed_plan(&mut self, message: &[u8]) {
+        let link = ethernet::Repr {
+            destination: Mac([2, 0, 0, 0, 0, 1]),
+            source: Mac([2, 0, 0, 0, 0, 2]),
+            tag: None,
+            ethertype: ethernet::ethertype::IPV4,
+        };
+        let length = anep::HEADER + message.len();
+        let ip = ipv4::Repr::new([10, 0, 0, 2], HERE, udp::IP_PROTOCOL, 64, udp::HEADER + length);
+        let mut bytes = vec![0; 14 + 20 + udp::HEADER + length];
+        link.emit(&mut bytes).unwrap();
+        ip.emit(&mut bytes[14..]).unwrap();
+        udp::Repr { source_port: 9, destination_port: anep::UDP_PORT, payload_len: length }
+            .emit(&mut bytes[34..])
+            .unwrap();
+        anep::emit_basic(&mut bytes[42..], anep::type_id::PLAN, message.len()).unwrap();
+        bytes[42 + anep::HEADER..].copy_from_slice(message);
         let mut frame = Frame::from_bytes(&bytes);
         frame.port = PortId(0);
         self.driver.receive(self.now, frame);
@@ -204,6 +227,30 @@ fn sub_domains_divide_what_their_environment_has() {
     let together: f64 = below.iter().map(|domain| cpu(&bed, *domain)).sum();
     let share = together / (together + alone);
     assert!((share - 0.2).abs() < 0.02, "{share}: a fifth, however many there are");
+}
+
+#[test]
+fn plan_is_one_environment_of_its_weight() {
+    let mut bed = Bed::new(Policy::Wfq);
+    bed.driver.node.speak_plan(anode::ee::plan::Config::default());
+    bed.driver.node.set_weights(100, 50);
+    let other = bed.domain(grants(150));
+    bed.channel(other, 5000, 1000);
+    for _ in 0..400 {
+        bed.feed(5000);
+        // No message: it takes its turn all the same.
+        bed.feed_plan(b"nonsense");
+    }
+    assert_eq!(bed.dropped(Reason::Malformed), 0, "nothing is done before its turn");
+    let mut plan = 0;
+    for _ in 0..400 {
+        let ran = bed.driver.turn(bed.now, |node, turn| node.run_next(turn)).unwrap();
+        plan += u32::from(ran.domain() != other);
+        bed.now += 5_000;
+        bed.driver.node.ran(ran, 5_000, bed.now);
+    }
+    assert!((95..=105).contains(&plan), "a quarter: {plan}");
+    assert_eq!(bed.dropped(Reason::Malformed), u64::from(plan));
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Queue {
     pub fn join(&mut self, code: &Digest, frame: Option<Frame>, source: Option<Source>) -> Option<Option<Frame>> {
         let pending = self.all.get_mut(&(*code, false))?;
         pending.learn(source);
-        let full = pending.waiting.len() == WAITING_PER_CODE_MAX || self.capsules >= CAPSULES_MAX;
+        let full = frame.is_some() && (pending.waiting.len() == WAITING_PER_CODE_MAX || self.capsules >= CAPSULES_MAX);
         let gone = if full { pending.waiting.pop_front() } else { None };
         let one_more = frame.is_some();
         match frame {

@@ -1,6 +1,6 @@
 //! The processes of environments as the worker knows them: upcalls go to the half of their host, and what processes send is taken
-//! in batches. What that takes of the worker is at the expense of the process's domain, whatever comes of it: one that has had more than its share while
-//! others wait is left waiting.
+//! in batches. What that takes of the worker is at the expense of the process's domain, whatever comes of it: with
+//! `wfq`, one that has had more than its share while others wait is left waiting.
 
 use super::half::{Half, Sent, Taken};
 use crate::core::reason::Reason;

@@ -61,6 +61,8 @@ impl<W: Fn() -> u64 + Send, C: Fn() -> u64 + Send> WorkClock for ThreadClock<W, 
 
     #[inline]
     fn at(&mut self, now: u64) -> u64 {
+        // A time that was read before another one says nothing new.
+        let now = now.max(self.last);
         let since = self.both.map_or(u64::MAX, |(wall, _)| now.saturating_sub(wall).saturating_sub(self.rested));
         if now.saturating_sub(self.last) >= LONG || since >= EACH {
             self.read_both(now);

@@ -79,6 +79,15 @@ impl Cx {
         }
     }
 
+    /// Does what a packet that waited is for, whose neighbour is charged when its turn is over ([`Node::ran`]); says how many steps that took.
+    pub(in crate::node) fn on_account_of(&mut self, payer: Payer, work: impl FnOnce(&mut Cx)) -> u64 {
+        let before = self.order.entry.steps;
+        self.order.entry.current = payer;
+        work(self);
+        self.order.entry.current = Payer::NOBODY;
+        self.order.entry.steps.saturating_sub(before)
+    }
+
     /// By which way came what this one pays for.
     pub(in crate::node) fn ingress_of_payer(&self, payer: Payer) -> Ingress {
         self.order.entry.ingress(payer)

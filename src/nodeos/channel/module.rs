@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What an application sends goes through them from the last to the first, what comes in from the first to the last; numbers are
-//! big endian. Every table is bounded ([`crate::frame::assembly`]): the oldest unfinished group gives way.
+//! big endian. Every table is bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way.
 
 mod compress;
 mod fragment;
@@ -19,8 +19,9 @@ mod xor;
 
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, Limits};
-use crate::frame::{Frame, FramePool};
+use crate::frame::{Frame, FramePool, Payer};
 use crate::nodeos::interface::Error;
+use crate::wire::Addr;
 use compress::{compress, decompress};
 use fragment::Fragment;
 use lz4_flex::block::CompressTable;
@@ -47,12 +48,15 @@ const PATIENCE: u64 = 1_000_000_000;
 
 const CHECKSUM: usize = 4;
 
+/// Who sent a packet: who pays for it, and its address and port, if its protocols name them.
+pub type Sender = (Payer, Option<(Addr, u16)>);
+
 /// Where modules take buffers and put packets.
 pub struct Stage<'a> {
     /// Nanoseconds of the node's clock.
     pub now: u64,
-    /// Who sent what came in, as a number: groups of different senders are not mixed.
-    pub from: u64,
+    /// Who sent what came in, as far as it is known, and who pays for it: groups of different senders are not mixed, and each that pays has its share of them.
+    pub from: Sender,
     /// Buffers.
     pub pool: &'a mut FramePool,
     /// What is done with.
@@ -139,7 +143,7 @@ impl Module {
 }
 
 /// Groups of packets that are not complete, by who sends them and their number there.
-type Groups<Group> = Assemblies<(u64, u16), (), Group>;
+type Groups<Group> = Assemblies<(Sender, u16), Payer, Group>;
 
 /// What one module may hold. Every group has a buffer, so it is groups that are counted.
 const LIMITS: Limits = Limits { messages: GROUPS_MAX, bytes: 0, within: PATIENCE };

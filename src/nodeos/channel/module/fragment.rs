@@ -97,7 +97,7 @@ impl Fragment {
                 let mut buffer = stage.pool.take();
                 buffer.clear();
                 let packet = Packet { pieces: Pieces::new(count), piece: 0, length: 0, buffer };
-                self.open.begin(stage.now, (key, ()), 0, packet, |packet| stage.pool.give(packet.buffer))?
+                self.open.begin(stage.now, (key, stage.from.0), 0, packet, |packet| stage.pool.give(packet.buffer))?
             }
         };
         Some((at, self.open.get_mut(at)?))

@@ -15,7 +15,7 @@ fn through(words: &[&str], packets: &[Vec<u8>], lose: impl Fn(usize) -> bool, sh
         for module in sender.iter_mut().rev() {
             let mut out = Vec::new();
             for frame in all {
-                let mut stage = Stage { now: 0, from: 1, pool: &mut pool, out: &mut out };
+                let mut stage = Stage { now: 0, from: whose(1), pool: &mut pool, out: &mut out };
                 module.send(&mut stage, frame).unwrap();
             }
             all = out;
@@ -31,7 +31,7 @@ fn through(words: &[&str], packets: &[Vec<u8>], lose: impl Fn(usize) -> bool, sh
         for module in &mut receiver {
             let mut out = Vec::new();
             for frame in all {
-                let mut stage = Stage { now: 0, from: 1, pool: &mut pool, out: &mut out };
+                let mut stage = Stage { now: 0, from: whose(1), pool: &mut pool, out: &mut out };
                 module.receive(&mut stage, frame).unwrap();
             }
             all = out;
@@ -104,7 +104,8 @@ fn garbage_is_refused_or_waits_and_never_panics() {
         }
         for module in &mut modules {
             let mut out = Vec::new();
-            let mut stage = Stage { now: round * 1_000_000, from: round % 3, pool: &mut pool, out: &mut out };
+            let mut stage =
+                Stage { now: round * 1_000_000, from: whose((round % 3) as u16), pool: &mut pool, out: &mut out };
             let _ = module.receive(&mut stage, Frame::from_bytes(&octets));
             assert!(out.len() <= 2);
         }
@@ -113,4 +114,39 @@ fn garbage_is_refused_or_waits_and_never_panics() {
         assert_eq!(Module::parse(word).err(), Some(Error::Invalid), "{word}");
     }
     assert_eq!(Module::parse("encrypt").err(), Some(Error::Unsupported));
+}
+
+fn whose(number: u16) -> Sender {
+    (Payer(number), None)
+}
+
+#[test]
+fn pieces_of_different_senders_are_not_mixed_and_nobody_takes_the_room_of_others() {
+    let (mut pool, mut out) = (FramePool::new(2048, 4), Vec::new());
+    let pieces = |module: &mut Module, pool: &mut FramePool, fill: u8| {
+        let mut out = Vec::new();
+        let mut stage = Stage { now: 0, from: whose(0), pool, out: &mut out };
+        module.send(&mut stage, Frame::from_bytes(&[fill; 100])).unwrap();
+        out
+    };
+    // Two senders count from 0, and a third begins packets that it never completes.
+    let [mut one, mut other] = [(); 2].map(|()| Module::parse("fragment(64)").unwrap());
+    let (one, other) = (pieces(&mut one, &mut pool, 1), pieces(&mut other, &mut pool, 2));
+    let mut here = Module::parse("fragment(64)").unwrap();
+    let mut receive = |from: u16, frame: Frame, out: &mut Vec<Frame>| {
+        here.receive(&mut Stage { now: 0, from: whose(from), pool: &mut pool, out }, frame).unwrap();
+    };
+    let mut rest: Vec<(u16, Frame)> = Vec::new();
+    for (from, mut all) in [(1, one), (2, other)] {
+        rest.push((from, all.pop().unwrap()));
+        all.into_iter().for_each(|piece| receive(from, piece, &mut out));
+    }
+    for number in 0..3 * GROUPS_MAX as u16 {
+        let [high, low] = number.to_be_bytes();
+        let piece = [&[high, low, 0, 2][..], &[3; 64]].concat();
+        receive(3, Frame::from_bytes(&piece), &mut out);
+    }
+    rest.into_iter().for_each(|(from, piece)| receive(from, piece, &mut out));
+    let whole: Vec<Vec<u8>> = out.iter().map(|frame| frame.bytes().to_vec()).collect();
+    assert_eq!(whole, [vec![1; 100], vec![2; 100]]);
 }

@@ -121,7 +121,7 @@ impl Xor {
             None => {
                 let mut sum = spare.pop().unwrap_or_else(Sum::new);
                 sum.clear();
-                open.begin(stage.now, (key, ()), 0, Group { have: 0, sum }, |group| spare.push(group.sum))?
+                open.begin(stage.now, (key, stage.from.0), 0, Group { have: 0, sum }, |group| spare.push(group.sum))?
             }
         };
         open.get_mut(at)
