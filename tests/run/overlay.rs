@@ -79,7 +79,7 @@ impl Line {
         let file = self.folder.path().join(format!("n{at}.toml"));
         std::fs::write(&file, config).unwrap();
         // Nobody but root with CAP_SYS_RESOURCE changes the limits of a node that runs.
-        let limited = format!("ulimit -Sn {}; exec \"$0\" \"$@\"", self.descriptors);
+        let limited = format!("ulimit -n {}; exec \"$0\" \"$@\"", self.descriptors);
         let mut command = Command::new("sh");
         command.args(["-c", &limited, ANODE, "node", "run"]).arg(&file).stderr(File::create(self.log(at)).unwrap());
         let child = command.spawn().unwrap();
