@@ -293,7 +293,7 @@ impl Worker {
             return Ok(false);
         }
         for _ in 0..BATCHES_MAX {
-            let began = self.driver.node.worked(self.clock.now());
+            let began = self.driver.node.work_so_far();
             let (count, more) = self.around.ports[at].receive(&mut self.driver.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
@@ -304,7 +304,7 @@ impl Worker {
             batch.iter().for_each(|frame| self.around.ports[at].record_in(now, frame));
             self.driver.turn(now, |node, turn| node.receive_all(turn, &mut batch));
             self.batch = batch;
-            let spent = self.driver.node.worked(self.clock.now()) - began;
+            let spent = self.driver.node.work_so_far() - began;
             self.driver.node.received(count, spent);
             if self.driver.node.has_work() {
                 self.received += spent;

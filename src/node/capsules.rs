@@ -11,7 +11,7 @@ use super::output::{Ingress, Turn};
 use super::rates::Rates;
 use super::serving::Serving;
 use super::status::{CredentialCounts, FetchStatus, Status};
-use super::{Cx, Sizes, halves, secret};
+use super::{Cx, LOOK, Sizes, halves, secret};
 use crate::classify::Native;
 use crate::code::fetch::Fetch;
 use crate::core::bucket::TokenBucket;
@@ -23,9 +23,6 @@ use std::collections::{HashMap, HashSet};
 
 /// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
 const REVIEW: u64 = 60_000_000_000;
-
-/// Time between two looks at what the codes' domains have used, in nanoseconds.
-const LOOK: u64 = 1_000_000_000;
 
 /// The environment of capsules: codes, from the name in a packet to the slot where it runs.
 pub(super) struct Capsules {

@@ -170,6 +170,12 @@ impl Paths {
         self.scheduler.is_some()
     }
 
+    /// Whether a domain has a queue: not one that had its place before.
+    #[inline]
+    fn knows(&self, domain: DomainId) -> bool {
+        self.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain)
+    }
+
     /// How many packets wait.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
@@ -353,7 +359,7 @@ impl Node {
     pub fn worked_for(&mut self, domain: DomainId, cost: u64, now: u64) {
         let Some(known) = self.cx.core.domains.of(domain) else { return };
         known.cpu_ns += cost;
-        if self.cx.order.paths.queues.get(domain.index()).is_none_or(|queue| queue.domain != domain) {
+        if !self.cx.order.paths.knows(domain) {
             self.cx.enter_path(domain, now);
         }
         if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
@@ -364,8 +370,7 @@ impl Node {
     /// Whether a domain has had more of the worker than its share, while others wait.
     pub fn has_had_its_share(&self, domain: DomainId) -> bool {
         let paths = &self.cx.order.paths;
-        let own = paths.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain);
-        own && paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_ahead(domain.index()))
+        paths.knows(domain) && paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_ahead(domain.index()))
     }
 }
 
@@ -380,7 +385,7 @@ impl Cx {
     #[inline]
     pub(super) fn enqueue(&mut self, turn: &mut Turn<'_>, domain: DomainId, frame: Frame, work: Work) -> bool {
         let flow = domain.index();
-        if self.order.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
+        if !self.order.paths.knows(domain) {
             self.enter_path(domain, turn.now);
         }
         self.order.paths.count_came(domain);
@@ -398,7 +403,7 @@ impl Cx {
     /// A domain has ended: what waits for it goes.
     pub(super) fn leave_path(&mut self, turn: &mut Turn<'_>, domain: DomainId) {
         let flow = domain.index();
-        if self.order.paths.queues.get(flow).is_none_or(|queue| queue.domain != domain) {
+        if !self.order.paths.knows(domain) {
             return;
         }
         if let Some(scheduler) = &mut self.order.paths.scheduler {
@@ -448,8 +453,7 @@ impl Cx {
     /// Whether a domain has entered: it has a queue, and a place in the order.
     fn has_path(&self, domain: DomainId) -> bool {
         let paths = &self.order.paths;
-        let known = paths.scheduler.as_ref().is_none_or(|scheduler| scheduler.knows(domain.index()));
-        known && paths.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain)
+        paths.knows(domain) && paths.scheduler.as_ref().is_none_or(|scheduler| scheduler.knows(domain.index()))
     }
 
     /// The domain whose share of the CPU this one divides with others; none for environments: the node's own, and those below the management's domain.

@@ -33,6 +33,7 @@ impl Node {
     }
 
     /// What the worker has worked so far, read now, or how many steps it has taken.
+    #[inline]
     pub fn work_so_far(&mut self) -> u64 {
         self.cx.order.entry.reading()
     }
