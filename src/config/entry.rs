@@ -17,7 +17,7 @@ pub struct EntryFile {
 
 impl Default for EntryFile {
     fn default() -> EntryFile {
-        EntryFile { share: 0.5, burst_ms: 20, bytes_per_second: 0 }
+        EntryFile { share: 0.5, burst_ms: 5, bytes_per_second: 0 }
     }
 }
 

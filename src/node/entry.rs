@@ -13,7 +13,8 @@
 //! **How much.** Whoever is alone (nobody else has come for ten seconds) has the whole worker. Else each may have a *level* of worker time a second: a half
 //! at most (`[entry] share`). Those that want more than they get divide what the content ones leave when they have twice what they use, but
 //! nobody's level is less than an equal part for each that is active. Levels are found anew ten times a second, as max-min shares are (Bertsekas and Gallager,
-//! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`; what is overdrawn is paid back, for a second at most.
+//! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`, 5 ms: what the
+//! queue of a content neighbour outlasts while a burst of another is done. What is overdrawn is paid back, for a second at most.
 //! A level is an estimate. So while more than `CROWDED` packets wait, whoever wants more than its share comes after those who want no more than theirs:
 //! what the estimate misses is at its expense.
 //!
@@ -71,7 +72,7 @@ pub fn bytes_beside_others(set: u64, bits_per_second: u64) -> u64 {
 
 impl Default for EntryLimits {
     fn default() -> EntryLimits {
-        EntryLimits { permille: 500, burst_us: 20_000, bytes_per_second: 0 }
+        EntryLimits { permille: 500, burst_us: 5_000, bytes_per_second: 0 }
     }
 }
 
@@ -319,7 +320,8 @@ impl Entry {
         let Some(owner) = self.owners.get_mut(usize::from(payer.0)) else { return };
         owner.time.give_back(reserved.into());
         if cost > 0 {
-            owner.mean = ((u64::from(owner.mean) * 7 + cost.min(u32::MAX.into())) / 8) as u32;
+            let (mean, cost_32) = (owner.mean, cost.min(u32::MAX.into()));
+            owner.mean = if mean == 0 { cost_32 } else { (u64::from(mean) * 7 + cost_32) / 8 } as u32;
             owner.spend(now, cost, self.alone);
         }
     }
