@@ -102,8 +102,8 @@ impl Args {
             (None, true) => ROUNDS_MIN,
             (None, false) => ROUNDS,
         };
-        // Rounds of two builds are as many as are asked for: each is a pair, and there are no fewer than make an interval.
-        let hurries = self.quick && self.against.is_none() && self.once.is_none();
+        // Rounds that are asked for are all done, and those of two builds: each is a pair, and there are no fewer than make an interval.
+        let hurries = self.quick && self.against.is_none() && self.once.is_none() && self.rounds.is_none();
         Settings {
             round_count: self.rounds.map_or(usual, usize::from),
             first_round: self.once.map_or(0, usize::from),
@@ -147,7 +147,8 @@ mod tests {
     #[test]
     fn fewer_than_five_rounds_are_wrong_usage() {
         assert!(Cli::try_parse_from(["bench", "method", "--rounds", "4"]).is_err());
-        assert_eq!(settings(&["method", "--rounds", "7"]).round_count, 7);
+        let seven = settings(&["method", "--quick", "--rounds", "7"]);
+        assert_eq!((seven.round_count, seven.deadline), (7, None));
     }
 
     #[test]

@@ -124,8 +124,11 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
     let mut take = |exchange: &mut Exchange, at_least: usize| {
         let begin = Instant::now();
         while came.len() < at_least {
-            if let Ok(Some((header, _))) = exchange.far.receive(Duration::from_secs(1)) {
-                came.insert(header.code);
+            match exchange.far.receive(Duration::from_secs(1)) {
+                Ok(Some((header, _))) => _ = came.insert(header.code),
+                // A machine that is busy with something else loses frames in sockets, which is nobody's attack.
+                _ if came.len() as u64 + missed(&net) >= at_least as u64 => break,
+                _ => {}
             }
             assert!(begin.elapsed() < LONG, "{} of {}: {}", came.len(), codes.len(), brief(&net, "r"));
         }
@@ -164,5 +167,14 @@ fn header(code: Digest, previous: Addr, source: Addr, destination: Addr) -> caps
 
 fn brief(net: &Running, node: &str) -> String {
     let status = net.status(node);
-    format!("drops {}, fetch {}, codes {}", status["drops"], status["fetch"], status["codes"].as_array().unwrap().len())
+    let codes = status["codes"].as_array().unwrap().len();
+    format!("drops {}, fetch {}, codes {codes}, ports {}", status["drops"], status["fetch"], status["ports"])
+}
+
+/// Frames that the sockets of the two nodes on the way had no room for.
+fn missed(net: &Running) -> u64 {
+    let of = |node| {
+        net.status(node)["ports"].as_array().unwrap().iter().filter_map(|port| port["missed"].as_u64()).sum::<u64>()
+    };
+    of("a") + of("r")
 }
