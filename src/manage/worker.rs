@@ -110,6 +110,8 @@ pub struct Worker {
     waker: Waker,
     poll: Poll,
     clock: Clock,
+    /// What it showed when it was read last.
+    now: u64,
     batch: Vec<Frame>,
     refused: Vec<Frame>,
     /// For how long drivers are polled when a frame has come, and until when that is, in nanoseconds.
@@ -169,6 +171,7 @@ impl Worker {
             waker,
             poll,
             clock,
+            now: 0,
             batch: Vec::new(),
             refused: Vec::new(),
             busy_poll: u64::from(busy_poll_us) * 1000,
@@ -176,6 +179,13 @@ impl Worker {
             cpu,
             received: 0,
         })
+    }
+
+    /// What the node's clock shows, which is what it showed last for whoever needs it no better.
+    #[inline]
+    fn read(&mut self) -> u64 {
+        self.now = self.clock.now();
+        self.now
     }
 
     /// Works until it is told to stop.
@@ -188,7 +198,7 @@ impl Worker {
             return Ok(());
         }
         loop {
-            let now = self.clock.now();
+            let now = self.read();
             let polled = polling;
             polling = now < self.busy_until;
             if polling {
@@ -202,10 +212,14 @@ impl Worker {
             let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
-                self.driver.node.rested(self.clock.now().saturating_sub(now));
+                let rested = self.read().saturating_sub(now);
+                self.driver.node.rested(rested);
             }
             busy = false;
-            for event in &ready {
+            for (at, event) in ready.iter().enumerate() {
+                if at > 0 {
+                    self.read();
+                }
                 match event.token {
                     WAKER => {
                         if self.take_orders() {
@@ -218,7 +232,7 @@ impl Worker {
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
-            let mut now = self.clock.now();
+            let mut now = self.now;
             let mut driven = self.driver.at(now);
             let more = self.around.processes.take(driven.node, &mut driven.turn, &self.poll);
             self.around.processes.notify_waiting();
@@ -228,7 +242,7 @@ impl Worker {
                 let mut driven = self.driver.at(now);
                 self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
                 // That was no packet's work.
-                now = self.clock.now();
+                now = self.read();
             }
             if self.driver.node.has_work() {
                 self.run_packets(now, busy)?;
@@ -251,7 +265,7 @@ impl Worker {
             if ran.is_urgent() {
                 self.settle(now)?;
             }
-            now = self.clock.now();
+            now = self.read();
             let before = std::mem::replace(&mut worked, self.driver.node.worked(now));
             let (packets, cost) = (ran.packets(), worked - before);
             self.driver.node.ran(ran, cost, now);
@@ -292,33 +306,40 @@ impl Worker {
         if !event.readable {
             return Ok(false);
         }
+        let mut began = self.driver.node.worked(self.now);
         for _ in 0..BATCHES_MAX {
-            let began = self.driver.node.work_so_far();
             let (count, more) = self.around.ports[at].receive(&mut self.driver.out.pool, &mut self.batch)?;
             if count == 0 {
                 return Ok(false);
             }
-            let now = self.clock.now();
+            let now = self.read();
             self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
             batch.iter().for_each(|frame| self.around.ports[at].record_in(now, frame));
             self.driver.turn(now, |node, turn| node.receive_all(turn, &mut batch));
             self.batch = batch;
-            let spent = self.driver.node.work_so_far() - began;
+            let done = self.read();
+            let spent = self.driver.node.worked(done) - began;
             self.driver.node.received(count, spent);
-            if self.driver.node.has_work() {
+            let waits = self.driver.node.has_work();
+            if waits {
                 self.received += spent;
             }
-            self.settle(now)?;
+            // Else what is to be sent leaves with what those packets send.
+            if more || !waits {
+                self.settle(now)?;
+            }
             if !more {
                 return Ok(false);
             }
+            let again = self.read();
+            began = self.driver.node.worked(again);
         }
         Ok(true)
     }
 
     fn serve_application(&mut self, token: u64) -> io::Result<()> {
-        let now = self.clock.now();
+        let now = self.read();
         let mut driven = self.driver.at(now);
         self.around.apps.receive(token, &self.poll, driven.node, &mut driven.turn);
         // Now, so that what waits to be sent is bounded by what one application may bring.
@@ -328,7 +349,7 @@ impl Worker {
     /// Carries out what others ask; true if that is to stop.
     fn take_orders(&mut self) -> bool {
         self.waker.rest();
-        let now = self.clock.now();
+        let now = self.read();
         while let Some(loaded) = self.around.loader.result() {
             let Driven { node, mut turn } = self.driver.at(now);
             match loaded {

@@ -47,6 +47,9 @@ const CROWDED: usize = 64;
 /// What taking a frame in counts as where there is no clock.
 pub const FRAME_STEPS: u64 = 500;
 
+/// Frames of one neighbour that are done at once between two readings of the clock.
+const RUN: u32 = 16;
+
 /// Bytes a second of a neighbour behind a port whose capacity nobody has stated: half of 10 Gbit/s.
 const BYTES_PER_SECOND: u64 = 625_000_000;
 
@@ -119,6 +122,18 @@ struct Owner {
     keyed: bool,
 }
 
+/// Frames of one neighbour that were done at once, one behind the other, and are not charged yet.
+struct Run {
+    payer: Payer,
+    frames: u32,
+    /// What the clock showed when the first began.
+    since: u64,
+}
+
+impl Run {
+    const NONE: Run = Run { payer: Payer::NOBODY, frames: 0, since: 0 };
+}
+
 /// The rows of a node.
 pub(super) struct Entry {
     limits: EntryLimits,
@@ -144,6 +159,8 @@ pub(super) struct Entry {
     steps: u64,
     /// Of the batch, what is charged already.
     charged: u64,
+    /// Frames that are not charged yet.
+    run: Run,
     /// Whose packet is being done at once; else, whose that waited.
     current: Payer,
     behalf: Payer,
@@ -181,6 +198,7 @@ impl Entry {
             clock: None,
             steps: 0,
             charged: 0,
+            run: Run::NONE,
             current: Payer::NOBODY,
             behalf: Payer::NOBODY,
             behalf_since: 0,
@@ -280,6 +298,9 @@ impl Entry {
     pub(super) fn note(&mut self, frame: &mut Frame) -> usize {
         let at = self.place_of(frame);
         frame.payer = Payer(at as u16);
+        if self.run.payer != frame.payer {
+            self.end_run(self.now);
+        }
         let Some(owner) = self.owners.get_mut(at) else { return at };
         if owner.came == 0 {
             self.came.push(at as u16);
@@ -328,6 +349,7 @@ impl Entry {
 
     /// A batch of so many frames has been read and taken in, in so many nanoseconds.
     pub(super) fn received(&mut self, count: usize, cost: u64) {
+        self.end_run(self.now);
         let rest = cost.saturating_sub(core::mem::take(&mut self.charged));
         let each = rest / count.max(1) as u64;
         while let Some(at) = self.came.pop() {

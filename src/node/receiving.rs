@@ -199,6 +199,8 @@ impl Cx {
         if let Some(gauge) = self.core.gauge(frame.port) {
             gauge.not_ours += 1;
         }
+        // Whoever sent it is nobody's to charge, and least of all of those before it.
+        self.order.entry.end_run(turn.now);
         turn.out.pool.give(frame);
     }
 

@@ -1,6 +1,6 @@
 //! Where what neighbours use is measured, and to whom it is charged.
 
-use super::{EntryCounts, EntryLimits, FRAME_STEPS, WorkClock};
+use super::{Entry, EntryCounts, EntryLimits, FRAME_STEPS, RUN, Run, WorkClock};
 use crate::code::run::Ingress;
 use crate::frame::{Payer, PeerId, PortId};
 use crate::node::output::Turn;
@@ -29,16 +29,23 @@ impl Node {
     /// What the worker has worked so far, in nanoseconds, when the node's clock shows this, and now; without a clock of work, what that shows.
     #[inline]
     pub fn worked(&mut self, now: u64) -> u64 {
-        self.cx.order.entry.clock.as_mut().map_or(now, |clock| clock.at(now))
+        let entry = &mut self.cx.order.entry;
+        let reading = entry.clock.as_mut().map_or(now, |clock| clock.at(now));
+        if entry.run.frames > 0 && entry.clock.is_some() {
+            entry.charge_run(now, reading);
+        }
+        reading
     }
 
     /// What the worker has worked so far, read now, or how many steps it has taken.
     #[inline]
     pub fn work_so_far(&mut self) -> u64 {
-        self.cx.order.entry.reading()
+        let entry = &mut self.cx.order.entry;
+        entry.end_run(entry.now);
+        entry.reading()
     }
 
-    /// Does what is not left for later, at its neighbour's expense.
+    /// Does what is not left for later, at its neighbour's expense. The clock is read when another one's frame comes, and after some of one's own.
     #[inline]
     pub(in crate::node) fn metered(
         &mut self,
@@ -46,15 +53,50 @@ impl Node {
         payer: Payer,
         work: impl FnOnce(&mut Node, &mut Turn<'_>),
     ) {
-        let before = self.cx.order.entry.reading();
+        self.cx.order.entry.begin_run(turn.now, payer);
         self.cx.order.entry.current = payer;
         work(self, turn);
         self.cx.order.entry.current = Payer::NOBODY;
-        let spent = self.cx.order.entry.reading().saturating_sub(before);
-        self.cx.order.entry.charged += spent;
-        let alone = self.cx.order.entry.alone;
-        if let Some(owner) = self.cx.order.entry.owners.get_mut(usize::from(payer.0)) {
-            owner.spend(turn.now, spent, alone);
+        self.cx.order.entry.ran_one(turn.now);
+    }
+}
+
+impl Entry {
+    /// A frame is done at once at this one's expense: behind others of the same, or as the first.
+    #[inline]
+    fn begin_run(&mut self, now: u64, payer: Payer) {
+        if self.run.payer != payer || self.run.frames == 0 {
+            self.end_run(now);
+            self.run = Run { payer, frames: 0, since: self.reading() };
+        }
+    }
+
+    /// One of them is done.
+    #[inline]
+    fn ran_one(&mut self, now: u64) {
+        self.run.frames += 1;
+        // Steps cost nothing to read, and what was taken is known before the next frame is.
+        if self.clock.is_none() || self.run.frames >= RUN || self.run.payer == Payer::NOBODY {
+            self.end_run(now);
+        }
+    }
+
+    /// No more frames of the one whose frames were done: what they took is charged.
+    #[inline]
+    pub(in crate::node) fn end_run(&mut self, now: u64) {
+        if self.run.frames > 0 {
+            let reading = self.reading();
+            self.charge_run(now, reading);
+        }
+    }
+
+    fn charge_run(&mut self, now: u64, reading: u64) {
+        let Run { payer, since, .. } = core::mem::replace(&mut self.run, Run::NONE);
+        let spent = reading.saturating_sub(since);
+        self.charged += spent;
+        let alone = self.alone;
+        if let Some(owner) = self.owners.get_mut(usize::from(payer.0)) {
+            owner.spend(now, spent, alone);
         }
     }
 }
