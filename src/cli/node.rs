@@ -118,9 +118,7 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
     } else {
         all.with(lines.json()).init()
     }
-    if let Some(keys) = file.changed_keys() {
-        tracing::info!("defaults that older versions did not have: {keys}; anode node check explains them");
-    }
+    file.changed_defaults().iter().for_each(|line| tracing::info!("changed default: {line}"));
     file.remarks().iter().for_each(|line| tracing::warn!("{line}"));
     if file.cpu.realtime {
         // Before wasm has its memories, which cannot be locked, and as long as there is the right to.

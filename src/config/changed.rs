@@ -1,5 +1,4 @@
-//! Defaults that are others than they were when a configuration was written: `anode node check` has one line for each that is its own, a start names
-//! them in one.
+//! Defaults that are others than they were when a configuration was written: a start and `anode node check` have one line for each.
 //!
 //! Who has a key in the file has chosen, whatever its value, and hears nothing. A line names the key, what it means now, what it meant before, and what to
 //! write so that it is not said again. Lines go when nobody can have a configuration of before any more.
@@ -26,19 +25,6 @@ impl NodeFile {
             self.changed_user(),
         ];
         all.into_iter().flatten().collect()
-    }
-
-    /// The keys of those lines, for a start: whoever starts a node for the first time has nothing to compare with.
-    pub fn changed_keys(&self) -> Option<String> {
-        let changed = self.changed_defaults();
-        let key = |line: &String| {
-            line.split([':', '='])
-                .next()
-                .and_then(|it| it.split(" is ").next()?.split(" has ").next())
-                .map(str::to_owned)
-        };
-        let keys: Vec<String> = changed.iter().filter_map(key).collect();
-        (!keys.is_empty()).then(|| keys.join(", "))
     }
 
     /// Of environments in processes, for whoever has some and has said nothing of their jails.
@@ -151,10 +137,6 @@ mod tests {
             assert!(said.len() == 1 && said[0].contains(says) && said[0].ends_with(" to keep this quiet"), "{said:?}");
             assert_eq!(found(&silenced), [""; 0], "{silenced}");
         }
-        let file = NodeFile::parse(&format!("name = \"n\"\n{}", with("", ""))).unwrap();
-        let keys = "[cpu] scheduler, [entry] share, [[port]] bound_max, [plan] restricted, [compiler] cpu_ms, [jail]";
-        let user = if is_root() { ", [security] user" } else { "" };
-        assert_eq!(file.changed_keys(), Some(format!("{keys}{user}")));
         let before = with("[plan]\nrestricted = [\"memoryUse\"]\n", "");
         assert!(lines(&before).iter().any(|line| line.starts_with("[plan] restricted")), "a key of before");
         let said = lines(&with("", ""));
