@@ -78,7 +78,7 @@ fn mounts() -> BTreeSet<String> {
 
 /// From now on this thread sees no mounts that others on this machine make and take away, and what it starts neither. Only root can do so, and
 /// only jails of root's could leave some.
-fn look_at_own_mounts() {
+pub(crate) fn look_at_own_mounts() {
     if is_root() {
         // SAFETY: descriptors stay shared with the other threads; of this thread alone are its working directory and its mounts.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }.unwrap();

@@ -6,6 +6,7 @@ mod build;
 mod clean;
 mod compiling;
 mod cpu;
+mod environments_end;
 mod files;
 #[path = "../running/gate.rs"]
 mod gate;
