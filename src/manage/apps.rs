@@ -19,10 +19,12 @@
 //!                      94 port(64)                           a connection was closed
 //! ```
 //!
-//! One connection, one port; it is free again when the connection ends. An application that does not
+//! One connection, one port; it is free again when the connection ends. A connection that attaches to none in time is closed. An application that does not
 //! read loses what comes for it, counted; it never holds the node up.
 
+use super::connections::Counts;
 use crate::core::reason::Reason;
+use crate::frame::shares::Shares;
 use crate::node::{Delivery, Node, Turn};
 use crate::sys::poll::Poll;
 use crate::sys::seqpacket::SeqPacket;
@@ -31,6 +33,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Attach to a port.
 pub const ATTACH: u8 = 0x01;
@@ -52,11 +55,11 @@ pub const CLOSE_PLAN: u8 = 0x13;
 pub const ATTACHED_PLAN: u8 = 0x90;
 
 /// Applications one node serves: fewer than the descriptors a process usually may have, since the
-/// node's files and sockets need some too.
-const APPLICATIONS_MAX: usize = 512;
+/// node's files and sockets need some too. Users have shares of them ([`Shares`]): half of them are there for one user alone.
+pub const APPLICATIONS_MAX: u64 = 512;
 
-/// Applications of one user: others, and the operator who looks, find a place beside them.
-const USER_APPLICATIONS_MAX: usize = 448;
+/// Nanoseconds until a connection must be attached to a port; one that is may be silent.
+const ATTACHING: u64 = 10_000_000_000;
 
 /// Connections taken in one go.
 const ACCEPTED_MAX: usize = 64;
@@ -79,6 +82,8 @@ struct Application {
     connection: SeqPacket,
     /// Its user, as the kernel says.
     uid: u32,
+    /// When it must be attached.
+    until: u64,
     port: Option<u16>,
     plan: Option<u64>,
 }
@@ -90,6 +95,11 @@ pub struct Apps {
     /// one that nobody takes would wake the worker for ever.
     spare: Option<File>,
     applications: HashMap<u64, Application>,
+    /// Who has how many.
+    places: Shares<u32>,
+    /// When the next connection must be attached.
+    due: u64,
+    counts: Arc<Counts>,
     by_port: HashMap<u16, u64>,
     by_plan: HashMap<u64, u64>,
     next_token: u64,
@@ -100,11 +110,14 @@ pub struct Apps {
 
 impl Apps {
     /// Listens by this socket; applications have tokens from `first_token` up.
-    pub fn on(socket: OwnedFd, first_token: u64) -> io::Result<Apps> {
+    pub fn on(socket: OwnedFd, first_token: u64, counts: Arc<Counts>) -> io::Result<Apps> {
         Ok(Apps {
             socket: SeqPacket::of(socket),
             spare: Some(File::open("/dev/null")?),
             applications: HashMap::new(),
+            places: Shares::new(APPLICATIONS_MAX),
+            due: u64::MAX,
+            counts,
             by_port: HashMap::new(),
             by_plan: HashMap::new(),
             next_token: first_token,
@@ -120,28 +133,49 @@ impl Apps {
     }
 
     /// Takes new connections.
-    pub fn accept(&mut self, poll: &Poll) {
+    pub fn accept(&mut self, now: u64, poll: &Poll) {
         for _ in 0..ACCEPTED_MAX {
             let connection = match self.socket.accept() {
                 Ok(connection) => connection,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.turn_away(),
             };
-            let Some(uid) = user_of(&connection).filter(|uid| self.has_place(*uid)) else {
-                let _ = connection.send(&refusal("too many applications are attached to this node"));
+            // Users are few: the socket is the node's own and root's.
+            let Some(uid) = user_of(&connection).filter(|uid| self.places.take(*uid, 1)) else {
+                self.counts.refused();
+                let _ = connection.send(&refusal("too many applications of your user are attached to this node"));
                 continue;
             };
-            if poll.add(&connection, self.next_token).is_ok() {
-                self.applications.insert(self.next_token, Application { connection, uid, port: None, plan: None });
-                self.next_token += 1;
+            if poll.add(&connection, self.next_token).is_err() {
+                self.places.give(uid, 1);
+                continue;
             }
+            let until = now + ATTACHING;
+            self.applications.insert(self.next_token, Application { connection, uid, until, port: None, plan: None });
+            self.due = self.due.min(until);
+            self.next_token += 1;
         }
     }
 
-    /// Whether a user may have one more. Users are few: the socket is the node's own and root's.
-    fn has_place(&self, uid: u32) -> bool {
-        let own = self.applications.values().filter(|application| application.uid == uid).count();
-        self.applications.len() < APPLICATIONS_MAX && own < USER_APPLICATIONS_MAX
+    /// Closes connections that have not attached in time.
+    pub fn look_after(&mut self, now: u64, poll: &Poll, node: &mut Node) {
+        if now < self.due {
+            return;
+        }
+        let mut silent = Vec::new();
+        self.due = u64::MAX;
+        for (token, application) in &self.applications {
+            match (application.port, application.plan) {
+                (None, None) if application.until <= now => silent.push(*token),
+                (None, None) => self.due = self.due.min(application.until),
+                _ => {}
+            }
+        }
+        for token in silent {
+            self.counts.silent();
+            self.answer(token, &refusal("you have not attached to a port in time"));
+            self.end(token, poll, node);
+        }
     }
 
     /// No connection can be had: closes the one that waits.
@@ -275,6 +309,7 @@ impl Apps {
     fn end(&mut self, token: u64, poll: &Poll, node: &mut Node) {
         if let Some(application) = self.applications.remove(&token) {
             let _ = poll.remove(&application.connection);
+            self.places.give(application.uid, 1);
             if let Some(port) = application.port {
                 self.by_port.remove(&port);
                 node.close(port);
@@ -302,4 +337,60 @@ fn free_port(used: &HashMap<u16, u64>, next: &mut u16) -> Option<u16> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver;
+    use crate::node::{NodeConfig, Sizes};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+
+    /// Applications at a socket, eight of them, and who has connected there.
+    fn apps(path: &std::path::Path, clients: usize) -> (Apps, Vec<SeqPacket>) {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        listen(&socket, 64).unwrap();
+        let mut apps = Apps::on(socket, 100, Arc::default()).unwrap();
+        apps.places = Shares::new(8);
+        (apps, (0..clients).map(|_| SeqPacket::connect(path).unwrap()).collect())
+    }
+
+    fn node() -> Node {
+        let (routes, roles) = Default::default();
+        let (ports, neighbours, sizes) = (vec![], vec![], Sizes::default());
+        Node::new(NodeConfig { name: "n".into(), ports, neighbours, routes, roles, sizes, seed: 1, kernel: false })
+    }
+
+    #[test]
+    fn nobody_takes_the_last_place_and_who_attaches_to_nothing_loses_his() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut apps, clients) = apps(&dir.path().join("apps.sock"), 6);
+        let (poll, mut driver, mut heard) = (Poll::new().unwrap(), Driver::new(node()), [0; 99]);
+        apps.accept(0, &poll);
+        assert_eq!(apps.applications.len(), 4, "one user has half");
+        for refused in &clients[4..] {
+            assert!(refused.receive(&mut heard).unwrap() > 1 && heard[0] == REFUSED);
+            assert_eq!(refused.receive(&mut heard).unwrap(), 0);
+        }
+        let [second, third] = [u32::MAX, u32::MAX - 1];
+        while apps.places.take(second, 1) {}
+        assert!(apps.places.fits(third, 1), "whatever two users take, a third finds a place");
+        apps.places.give(second, 8);
+        clients[0].send(&[ATTACH, 0, 0]).unwrap();
+        driver.turn(0, |node, turn| apps.receive(100, &poll, node, turn));
+        driver.turn(0, |node, _| apps.look_after(ATTACHING - 1, &poll, node));
+        assert_eq!((apps.applications.len(), apps.due), (4, ATTACHING));
+        driver.turn(0, |node, _| apps.look_after(ATTACHING, &poll, node));
+        assert_eq!((apps.applications.len(), apps.places.held(), apps.due), (1, 1, u64::MAX));
+        for silent in &clients[1..4] {
+            assert!(silent.receive(&mut heard).unwrap() > 1 && heard[0] == REFUSED);
+            assert_eq!(silent.receive(&mut heard).unwrap(), 0, "its place is another one's");
+        }
+        assert!(
+            clients[0].receive(&mut heard).unwrap() > 1 && heard[0] == ATTACHED,
+            "it has a port, and may be silent"
+        );
+        assert_eq!(apps.counts.status(), serde_json::json!({"refused": 2, "silent": 3, "displaced": 0}));
+    }
 }

@@ -9,6 +9,7 @@
 //! those forgotten keep nobody out.
 
 use super::account::{self, Total};
+use super::connections::Connections;
 use super::files::Files;
 use super::loader::{Request, Shelf};
 use super::management::Management;
@@ -127,6 +128,7 @@ pub struct Handle {
     half: Option<Arc<KernelHalf>>,
     sockets: Option<Arc<Report>>,
     cpu: Option<Arc<super::cpu::Report>>,
+    connections: Connections,
     rules: Option<Arc<super::follow::Report>>,
     keep_kernel: Arc<AtomicBool>,
     management: Option<Arc<Management>>,
@@ -149,6 +151,7 @@ impl Handle {
             half,
             sockets,
             cpu,
+            connections: Connections::default(),
             rules,
             keep_kernel,
             management,
@@ -176,6 +179,11 @@ impl Handle {
     /// The same with what is known of the worker's CPU.
     pub fn with_cpu(self, cpu: Arc<super::cpu::Report>) -> Handle {
         Handle { cpu: Some(cpu), ..self }
+    }
+
+    /// The same with what is counted of connections.
+    pub fn with_connections(self, connections: Connections) -> Handle {
+        Handle { connections, ..self }
     }
 
     /// The same with what is known of the host's rules of policy routing, if its routes are followed.
@@ -262,6 +270,7 @@ impl Handle {
             }
             status["kernel"] = value(serde_json::to_value(kernel))?;
         }
+        status["connections"] = self.connections.status();
         status["loader"] = value(serde_json::to_value(self.shelf.status()?))?;
         add_losses(&mut status["ports"]);
         if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {

@@ -8,6 +8,7 @@ pub mod account;
 pub mod apps;
 mod archive;
 pub mod client;
+pub mod connections;
 pub mod control;
 pub mod cpu;
 mod domains;
@@ -46,6 +47,7 @@ use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use anyhow::{Context, Result};
+use connections::Connections;
 use control::Handle;
 use files::Files;
 use kernel::Left;
@@ -143,7 +145,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let (orders, inbox) = channel();
     let cpu = cpu::Cpu::new(&file.cpu);
     let cpu_report = cpu.report();
-    let apps = listen_for_apps(file, &dir.join("apps.sock"))?;
+    let connections = Connections::default();
+    let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
     let (busy_poll_us, routing) = (file.xdp.busy_poll_us, config.clone());
     let parts =
         Parts { config, plan, busy_poll_us, cpu, entry, apps, loader, orders: inbox, waker: waker.clone(), clock };
@@ -156,7 +159,9 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
-    let (node, roles, seats) = (routing.name.clone(), routing.roles.clone(), ee::Seats::default());
+    let seats = ee::Seats::new(connections.environments.clone());
+    let handle = handle.with_connections(connections);
+    let (node, roles) = (routing.name.clone(), routing.roles.clone());
     let door = ee::Door { handle: handle.clone(), node, roles, clock, seats };
     let domains = NodeDomains { door: door.clone(), files };
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
@@ -247,11 +252,13 @@ fn listen_for_others(dir: &Path, handle: &Handle, door: ee::Door) -> Result<()> 
 }
 
 /// The socket of applications, and their way to it by TCP if there is one.
-fn listen_for_apps(file: &NodeFile, path: &Path) -> Result<apps::Apps> {
+fn listen_for_apps(file: &NodeFile, path: &Path, connections: &Connections) -> Result<apps::Apps> {
     let dir = path.parent().unwrap_or(path);
-    let apps = apps::Apps::on(broker::listen(dir, broker::Door::Apps)?, FIRST_APP)?;
+    let apps = apps::Apps::on(broker::listen(dir, broker::Door::Apps)?, FIRST_APP, connections.applications.clone())?;
     if let Some(listen) = file.plan.tcp {
-        let at = plan::serve(listen, &broker::reach(path)).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
+        let counts = connections.plan_tcp.clone();
+        let at =
+            plan::serve(listen, &broker::reach(path), counts).with_context(|| format!("[plan] tcp = \"{listen}\""))?;
         tracing::info!(%at, "PLAN ports by TCP");
     }
     Ok(apps)

@@ -226,7 +226,7 @@ impl Worker {
                             return Ok(());
                         }
                     }
-                    APPS => self.around.apps.accept(&self.poll),
+                    APPS => self.around.apps.accept(self.clock.now(), &self.poll),
                     token if token >= PROCESSES => self.around.processes.mark(token - PROCESSES),
                     token if token >= FIRST_APP => self.serve_application(token)?,
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
@@ -240,6 +240,7 @@ impl Worker {
                 self.driver.turn(now, |node, turn| node.timer(turn));
                 self.look_after_ports();
                 let mut driven = self.driver.at(now);
+                self.around.apps.look_after(now, &self.poll, driven.node);
                 self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
                 // That was no packet's work.
                 now = self.read();

@@ -79,4 +79,12 @@ fn nobody_keeps_others_out() {
     // Another environment has its connection all the same, and control answers.
     assert!(node.await_said("attacks: ").contains("connected=done"));
     assert_eq!(node.environment("greedy")["state"], "running");
+    // Who says nothing in time loses his place, and others have it: as many as before, and one of nine is refused.
+    let count = |which: &str| node.control().status().unwrap()["connections"]["environments"][which].as_u64().unwrap();
+    node.until("end of the silent", || (refused() == half_open.len()).then_some(()));
+    assert!(count("silent") > 0 && count("refused") >= 190);
+    let again: Vec<_> = (0..9).map(|_| SeqPacket::connect(&node.run_dir().join("nodeos.sock")).unwrap()).collect();
+    let refused = || again.iter().filter(|one| one.wait(Duration::ZERO).unwrap()).count();
+    node.until("refusal of the ninth", || (refused() > 0).then_some(()));
+    assert!(refused() == 1 && again[8].wait(Duration::ZERO).unwrap());
 }

@@ -178,7 +178,7 @@ fn start(connection: SeqPacket, door: Door, peer: Peer, seat: Seat) {
     let served = threads::start("anode-ee", Duty::Sessions, move || {
         let mut seat = seat;
         // A connection that breaks concerns only its other end.
-        if let Ok(mut session) = Session::begin(connection, door, peer) {
+        if let Ok(mut session) = Session::begin(connection, door, peer, &seat) {
             seat.greeted();
             let _ = session.converse();
         }
@@ -218,9 +218,10 @@ struct Granted {
 }
 
 impl Session {
-    fn begin(connection: SeqPacket, door: Door, peer: Peer) -> Result<Session, ()> {
+    fn begin(connection: SeqPacket, door: Door, peer: Peer, seat: &Seat) -> Result<Session, ()> {
         let mut message = vec![0; MESSAGE_MAX];
-        let length = connection.receive_within(&mut message, GREETING).ok().flatten().ok_or(())?;
+        let came = connection.receive_within(&mut message, GREETING).map_err(drop)?;
+        let length = came.ok_or_else(|| seat.silent())?;
         let Some((number, Call::Hello { version, domain: spec })) = Call::decode(&message[..length]) else {
             refuse(&connection, 0, Error::Invalid);
             return Err(());

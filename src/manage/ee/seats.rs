@@ -6,6 +6,7 @@
 
 use crate::core::domain::DomainId;
 use crate::frame::shares::Shares;
+use crate::manage::connections::Counts;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sessions of all processes that operators connect; half of them are there for one user alone.
@@ -67,14 +68,9 @@ struct Places {
 
 /// The places of a node.
 #[derive(Clone)]
-pub struct Seats(Arc<Mutex<Places>>);
-
-impl Default for Seats {
-    fn default() -> Seats {
-        let sessions = Taken::new(USERS_SESSIONS_MAX, ENVIRONMENT_SESSIONS_MAX);
-        let greeting = Taken::new(USERS_GREETING_MAX, ENVIRONMENT_GREETING_MAX);
-        Seats(Arc::new(Mutex::new(Places { sessions, greeting })))
-    }
+pub struct Seats {
+    places: Arc<Mutex<Places>>,
+    counts: Arc<Counts>,
 }
 
 /// A place; free again when it goes.
@@ -85,14 +81,23 @@ pub struct Seat {
 }
 
 impl Seats {
+    /// All of them free; whoever finds none is counted.
+    pub fn new(counts: Arc<Counts>) -> Seats {
+        let sessions = Taken::new(USERS_SESSIONS_MAX, ENVIRONMENT_SESSIONS_MAX);
+        let greeting = Taken::new(USERS_GREETING_MAX, ENVIRONMENT_GREETING_MAX);
+        Seats { places: Arc::new(Mutex::new(Places { sessions, greeting })), counts }
+    }
+
     /// A place for a connection that has not said hello, if its holder may have one more.
     pub fn take(&self, holder: Holder) -> Option<Seat> {
         let mut places = self.places();
         if !places.sessions.take(holder) {
+            self.counts.refused();
             return None;
         }
         if !places.greeting.take(holder) {
             places.sessions.give(holder);
+            self.counts.refused();
             return None;
         }
         drop(places);
@@ -101,11 +106,16 @@ impl Seats {
 
     fn places(&self) -> MutexGuard<'_, Places> {
         // What it holds is right between any two statements.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Seat {
+    /// Its connection has said nothing in time.
+    pub fn silent(&self) {
+        self.seats.counts.silent();
+    }
+
     /// Its connection has said hello.
     pub fn greeted(&mut self) {
         if std::mem::take(&mut self.greeting) {
@@ -127,7 +137,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_the_places_of_others() {
-        let seats = Seats::default();
+        let seats = Seats::new(Arc::default());
         let half_open: Vec<_> = (0..200).map_while(|_| seats.take(Holder::User(1000))).collect();
         assert_eq!(half_open.len() as u64, USERS_GREETING_MAX / 2);
         let fill = |holder: Holder| {

@@ -1,0 +1,61 @@
+//! What became of connections to the node's sockets that found no place, or lost theirs; `connections` of the status.
+//!
+//! Places are shared by whose the connection is ([`crate::frame::shares::Shares`]), so that nobody takes the last one; those of connections that
+//! say nothing come back by a time-out.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Of one kind of connection, since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    refused: AtomicU64,
+    silent: AtomicU64,
+    displaced: AtomicU64,
+}
+
+impl Counts {
+    /// One found no place.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One was closed that had not said in time what it wants.
+    pub fn silent(&self) {
+        self.silent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One was closed that was idle, for another one.
+    pub fn displaced(&self) {
+        self.displaced.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All of it.
+    pub fn status(&self) -> Value {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        json!({"refused": of(&self.refused), "silent": of(&self.silent), "displaced": of(&self.displaced)})
+    }
+}
+
+/// Of all kinds.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
+    /// To `apps.sock`.
+    pub applications: Arc<Counts>,
+    /// By TCP, for PLAN.
+    pub plan_tcp: Arc<Counts>,
+    /// To `nodeos.sock`, and from environments.
+    pub environments: Arc<Counts>,
+}
+
+impl Connections {
+    /// All of them.
+    pub fn status(&self) -> Value {
+        json!({
+            "applications": self.applications.status(),
+            "plan_tcp": self.plan_tcp.status(),
+            "environments": self.environments.status(),
+        })
+    }
+}
