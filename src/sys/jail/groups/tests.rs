@@ -3,7 +3,7 @@
 use super::*;
 
 fn group() -> Group {
-    Group { memory_bytes: 64 << 20, tasks: 9, cpu_weight: 50, cpu_percent: 100 }
+    Group { memory_bytes: 64 << 20, tasks: 9, cpu_weight: 50, cpu_percent: 30 }
 }
 
 #[test]
@@ -25,6 +25,14 @@ fn groups_are_made_with_their_limits_and_leave_nothing() {
     }
     if !parent.lacks().contains(&Part::Cpu) {
         assert_eq!(groups.cpu_ns(), Some(0));
+        // Of version 2: the quota and its period; of version 1 the quota, whose period is the kernel's own.
+        let (weight, most) = match value("cpu.weight") {
+            Some(weight) => (weight, value("cpu.max").map(|most| (most, "30000 100000"))),
+            None => (value("cpu.shares").unwrap(), value("cpu.cfs_quota_us").map(|most| (most, "30000"))),
+        };
+        assert!(["50", "512"].contains(&weight.trim()), "half of what others have: {weight}");
+        // Some kernels have no maximum.
+        most.into_iter().for_each(|(is, wanted)| assert_eq!(is.trim(), wanted));
     }
     let other = parent.add("one", &group()).unwrap();
     assert_ne!(other, groups, "two of one name do not meet");
