@@ -58,12 +58,15 @@ struct Binding<'a, 'b, 'c> {
 }
 
 impl Node {
-    /// Ends the domain of a principal who has signed packets, if there is one; says how many that are.
+    /// Ends the domain of a principal who has signed packets, if there is one, with what the environment keeps of it; says how many domains that are.
     pub(super) fn end_plan_principal(&mut self, turn: &mut Turn<'_>, name: &str) -> usize {
-        let members =
-            self.environments.get_mut().map(|speaker: &mut Speaker| &mut speaker.members).into_iter().flatten();
-        let domains: Vec<DomainId> =
-            members.filter(|member| member.name == name).filter_map(|member| member.domain.take()).collect();
+        let Some(Speaker { plan, members, .. }) = self.environments.get_mut() else { return 0 };
+        let named = members.iter_mut().enumerate().filter(|(_, member)| member.name == name);
+        let mut domains = Vec::new();
+        for (principal, member) in named {
+            plan.forget_principal(principal);
+            domains.extend(member.domain.take());
+        }
         domains.iter().map(|domain| self.end_domain(turn, *domain, true).domains).sum()
     }
 }

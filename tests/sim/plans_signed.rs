@@ -8,7 +8,7 @@ use anode::ee::plan::signed;
 use anode::frame::{PeerId, PortId};
 use anode::sim::{Change, Line, SECOND};
 use anode::topology::Ceiling;
-use anode::trust::{Credential, PrincipalKey, Restrictions, Role, Roles, Terms};
+use anode::trust::{Credential, PrincipalKey, Restrictions, Revocation, Role, Roles, Subject, Terms};
 use anode::wire::Digest;
 use plan::name::Name;
 use plan::packet::{Header, Packet, slices};
@@ -151,6 +151,38 @@ fn a_signed_packet_counts_once_here_and_for_a_while() {
     assert!(refused(&send(&mut net, right, 4)), "from before the start");
     let fresh = by(now(&net), 1, 3, &look());
     assert_eq!(send(&mut net, fresh, 4), answer);
+}
+
+const KEEP: &str = "
+fun arrived() : unit = ()
+fun keep(name : string, to : host) : unit =
+  (put(name, getSession(), 1, 300); RetransOnRemote(|arrived|(), to, 2, defaultRoute, 20, 5000))";
+
+#[test]
+fn with_a_principal_that_is_revoked_go_its_data_and_what_was_to_leave_for_it() {
+    let mut net = pair();
+    let credential = grant(1, 3, "operator", Restrictions::default());
+    let keep = |name: &str| {
+        let arguments = [Value::text(name.as_bytes().to_vec()), value(0)];
+        Script::new("keep", KEEP).unwrap().chunk("keep", arguments).unwrap()
+    };
+    let header = || Header { destination: host(1), ..Header::injected(Host::default(), 100) };
+    let chunk = Arc::new(signed(&key(3), Some(&credential), now(&net), host(1), &keep("mine")).unwrap());
+    net.inject_packet(0, Packet { header: header(), chunk });
+    net.inject_packet(0, Packet { header: header(), chunk: keep("nobody's") });
+    // Before anything comes back: the copies that are to leave wait for their time.
+    let cut = net.sim.now() + SECOND / 666;
+    net.sim.change_at(cut, Change::Cut { link: 0 });
+    net.sim.run_for(SECOND);
+    let kept = |net: &Net| {
+        let plan = net.sim.node(1).unwrap().status().plan.unwrap();
+        (plan.resident, plan.jobs)
+    };
+    assert_eq!(kept(&net), (2, 2), "{:?}", net.sim.take_printed());
+    let revocation = Revocation::sign(&key(3), Subject::Principal(key(3).id()), 5);
+    assert_eq!(net.sim.revoke(1, &revocation).unwrap().domains, 1);
+    assert_eq!(kept(&net), (1, 1), "what is nobody's stays");
+    net.audit();
 }
 
 #[test]

@@ -40,7 +40,10 @@ fn simulation(nodes: usize, line: Line) -> Simulation {
 
 /// Code of the author's, in the role that the root grants.
 fn granted() -> (Bundle, Credential) {
-    let wasm = module("", "i32.const 1");
+    granted_of(module("", "i32.const 1"))
+}
+
+fn granted_of(wasm: Vec<u8>) -> (Bundle, Credential) {
     let mut bundle = Bundle::build("forward", 0, &[(Kind::Wasm, wasm.into())], Some(&author())).unwrap();
     let terms = Terms { principal: author().id(), role: "operator".into(), checks: Restrictions::default() };
     let credential = Credential::grant(&root(), &terms).unwrap();
@@ -126,6 +129,42 @@ fn each_subject_ends_by_each_key_what_that_key_has_issued_and_at_every_node() {
             assert!(why.contains("was revoked by ed25519:"), "{why}");
         }
     }
+}
+
+/// Code of the author's that goes on at a node where it has never been, and nowhere twice: it counts in soft state.
+fn counts() -> (Bundle, Credential) {
+    let imports = r#"(import "anode" "an_state_add" (func $add (param i64 i64 i32) (result i64)))"#;
+    let body = "(i64.eq (call $add (i64.const 7) (i64.const 1) (i32.const 300000)) (i64.const 1))";
+    granted_of(module(imports, body))
+}
+
+#[test]
+fn with_code_that_is_revoked_goes_its_state_and_it_begins_anew() {
+    let (code, credential) = counts();
+    // Between nodes that trust the root: at the second the code is anyone's, and goes on being that.
+    let mut sim = simulation(4, Line::default());
+    sim.add_code(0, &code);
+    spread(&mut sim, &code);
+    let entries =
+        |sim: &Simulation| said(sim, 3, &code).and_then(|code| code.usage).map(|usage| usage.counts.state_entries);
+    let arrives = |sim: &mut Simulation| {
+        let before = sim.totals().delivered;
+        sim.inject(2, header(code.name(), sim.address(3), 20), b"").unwrap();
+        sim.run_for(5 * SECOND);
+        sim.totals().delivered > before
+    };
+    assert_eq!((entries(&sim), arrives(&mut sim)), (Some(1), false), "it remembers");
+    let token = Subject::Token(credential.revocation_id().unwrap());
+    let revocation = Revocation::sign(&root(), token, 5);
+    sim.put_frame(0, 0, &peers::anep(anep::type_id::REVOCATION, &revocation.wire().unwrap().bytes()));
+    sim.run_for(SECOND);
+    let states: u32 = sim.node(3).unwrap().domain_tree().iter().map(|domain| domain.usage.counts.state_entries).sum();
+    assert_eq!((entries(&sim), states), (None, 0), "neither the code nor an entry of anybody's");
+    assert!(
+        arrives(&mut sim) && !arrives(&mut sim),
+        "as anyone's it finds nothing of what it had kept, and begins anew"
+    );
+    assert_eq!(entries(&sim), Some(1));
 }
 
 #[test]

@@ -72,9 +72,18 @@ impl Flows {
 
     /// Forgets what has expired.
     pub fn sweep(&mut self, now: u64) {
+        self.retain(|way, _| way.until > now);
+    }
+
+    /// Forgets the ways of a holder, who is none any more.
+    pub fn leave(&mut self, gone: Holder) {
+        self.retain(|_, holder| *holder != gone);
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Flow, &Holder) -> bool) {
         let Flows { ways, shares } = self;
         ways.retain(|_, (way, holder)| {
-            let stays = way.until > now;
+            let stays = stays(way, holder);
             if !stays {
                 shares.give(*holder, 1);
             }

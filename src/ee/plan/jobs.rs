@@ -141,6 +141,12 @@ impl Jobs {
         Some(self.remove(at))
     }
 
+    /// Takes out a job of a holder, who is none any more.
+    pub fn leave(&mut self, holder: Holder) -> Option<Job> {
+        let at = self.list.iter().position(|job| job.holder == holder)?;
+        Some(self.remove(at))
+    }
+
     fn remove(&mut self, at: usize) -> Job {
         let gone = self.list.swap_remove(at);
         self.shares.give(gone.holder, 1);

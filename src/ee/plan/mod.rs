@@ -423,6 +423,16 @@ impl Plan {
         self.run_local(env);
     }
 
+    /// A principal's word counts no more: its data go, the ways that it has set, and its packets that were to leave by and by.
+    pub fn forget_principal(&mut self, principal: usize) {
+        let holder = holders::Holder::Principal(principal);
+        self.state.resident.leave(holder);
+        self.state.flows.leave(holder);
+        while let Some(job) = self.state.jobs.leave(holder) {
+            self.state.account.unused += job.bound();
+        }
+    }
+
     /// Forgets what nobody has used for long: call it now and then.
     pub fn sweep(&mut self, now: u64) {
         self.state.resident.sweep(now);

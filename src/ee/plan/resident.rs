@@ -108,9 +108,18 @@ impl Resident {
 
     /// Forgets what has expired.
     pub fn sweep(&mut self, now: u64) {
+        self.retain(|kept| kept.until > now);
+    }
+
+    /// Forgets what a holder has, who is none any more.
+    pub fn leave(&mut self, holder: Holder) {
+        self.retain(|kept| kept.holder != holder);
+    }
+
+    fn retain(&mut self, stays: impl Fn(&Kept) -> bool) {
         let Resident { kept, weights, counts } = self;
         kept.retain(|_, kept| {
-            let stays = kept.until > now;
+            let stays = stays(kept);
             if !stays {
                 weights.give(kept.holder, kept.weight);
                 counts.give(kept.holder, 1);
