@@ -130,12 +130,7 @@ impl Simulation {
                     self.world.packets.arrive(packet, at);
                     self.world.totals.packet_hops += 1;
                 }
-                self.turn(at, |node, turn| {
-                    node.receive(turn, frame);
-                    while let Some(ran) = node.run_next(turn) {
-                        node.ran(ran, ran.steps, turn.now);
-                    }
-                });
+                self.turn(at, |node, turn| node.receive(turn, frame));
             }
             Inmate::Actor(actor) => {
                 let mut send = Vec::new();
@@ -158,7 +153,14 @@ impl Simulation {
     /// A call into a node, and all that comes of it.
     #[inline]
     pub(super) fn turn<R>(&mut self, at: usize, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> Option<R> {
-        let result = self.enter(at, work);
+        let result = self.enter(at, |node, turn| {
+            let result = work(node, turn);
+            // What waits for its domain's turn has it now, by whatever call it began to wait: here a CPU is never busy.
+            while let Some(ran) = node.run_next(turn) {
+                node.ran(ran, ran.steps, turn.now);
+            }
+            result
+        });
         self.settle(at);
         result
     }

@@ -1,9 +1,9 @@
 //! Swarms: networks by chance, and what must hold in all of them, at every step.
 //!
-//! A seed chooses shape, links, tables, addresses, PLAN's settings, codes (good, wasteful, wrong and random ones), traffic, faults,
-//! and who is hostile. Hostile places replay, bend and forge what they hear. After each step of the simulation the books must
-//! balance; what an honest node sends must be well-formed and fit; no table may be larger than it may be; and when all is
-//! over nothing may be left. `SEED=n` replays one swarm, `ANODE_SWARMS=n` is how many there are (the soak has many).
+//! A seed chooses shape, links, tables, addresses, keys of neighbours, what ports demand, roles, schedulers, PLAN's settings, codes (good, wasteful,
+//! wrong, random and signed ones), channels, traffic, revocations, faults, and who is hostile. Hostile places replay, bend and forge what
+//! they hear, proofs and revocations too. After each step of the simulation the books must balance; what an honest node sends must be
+//! well-formed and fit; no table may be larger than it may be; and when all is over nothing may be left. `SEED=n` replays one swarm, `ANODE_SWARMS=n` is how many there are (the soak has many).
 
 mod hostile;
 mod random;
@@ -19,8 +19,6 @@ use rules::Rules;
 const SWARMS: u64 = 12;
 /// Virtual time in which things happen, in milliseconds.
 const LIFE_MS: u64 = 3000;
-/// Steps between two looks into every table.
-const LOOK: u64 = 64;
 
 /// What a run came to: for the same seed always the same.
 #[derive(Debug, PartialEq)]
@@ -38,7 +36,10 @@ fn swarm(seed: u64) -> Outcome {
     let seats: Vec<_> = (0..sim.nodes()).map(|node| sim.attach_plan(node, node as u32 + 100)).collect();
     rules.watch(&mut sim, &hostile);
     let codes = dice.codes();
+    let names: Vec<_> = codes.iter().map(|code| code.name()).collect();
     for node in 0..sim.nodes() {
+        let policy = dice.policy();
+        sim.with_node(node, |node, turn| node.set_scheduler(policy, turn.now));
         sim.open(node, 1);
         for code in &codes {
             if dice.one_in(3) {
@@ -61,6 +62,9 @@ fn swarm(seed: u64) -> Outcome {
         if let (Some(seat), true) = (seats[from], sim.is_up(from)) {
             let _ = sim.inject_plan(from, seat.port, &dice.plan(from, sim.nodes()));
         }
+        if dice.one_in(10) && sim.is_up(from) {
+            sim.revoke(from, &dice.revocation(&names));
+        }
         let until = (slice + 1) * 50 * MS;
         while sim.now() < until {
             // A swarm that makes this many steps in so short a time multiplies what it was given.
@@ -69,10 +73,9 @@ fn swarm(seed: u64) -> Outcome {
                 break;
             }
             steps += 1;
+            rules.frames(seed);
             rules.books(&sim, seed);
-            if steps % LOOK == 0 {
-                rules.tables(&sim, seed);
-            }
+            rules.tables(&sim, seed);
         }
     }
     hostile.iter().for_each(|node| sim.replace(*node, Box::new(hostile::Silent)));

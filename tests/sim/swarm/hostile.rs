@@ -3,7 +3,7 @@
 use super::random::Dice;
 use anode::code::bundle::Bundle;
 use anode::sim::Actor;
-use anode::wire::{Addr, Digest, anep, capsule, fetch};
+use anode::wire::{Addr, Digest, anep, capsule, fetch, proof};
 
 /// Frames that one sends at most: two of them beside each other would go on for ever.
 const SENDS_MAX: usize = 400;
@@ -51,7 +51,7 @@ impl Hostile {
     /// Something to send.
     pub fn frame(&mut self) -> Vec<u8> {
         let heard = self.heard.len();
-        match self.dice.below(if heard == 0 { 4 } else { 8 }) {
+        match self.dice.below(if heard == 0 { 6 } else { 10 }) {
             0 => self.capsule(),
             1 => self.message(),
             2 => {
@@ -60,7 +60,9 @@ impl Hostile {
                 packet(anep::type_id::PLAN, &octets)
             }
             3 => (0..self.dice.below(200)).map(|_| self.dice.below(256) as u8).collect(),
-            4 => self.heard[self.dice.below(heard)].clone(),
+            4 => self.revocation(),
+            5 => self.proved(),
+            6 => self.heard[self.dice.below(heard)].clone(),
             _ => self.bent(),
         }
     }
@@ -105,6 +107,40 @@ impl Hostile {
         let mut octets = vec![0; message.len()];
         message.emit(&mut octets).unwrap();
         packet(anep::type_id::FETCH, &octets)
+    }
+
+    /// A word of some key's that takes something back, or one with a signature that is wrong.
+    fn revocation(&mut self) -> Vec<u8> {
+        let mut bytes = self.dice.revocation(&self.codes).wire().unwrap().bytes().to_vec();
+        if self.dice.one_in(3) {
+            let at = self.dice.below(bytes.len());
+            bytes[at] ^= 1;
+        }
+        packet(anep::type_id::REVOCATION, &bytes)
+    }
+
+    /// Something with a proof in front that nobody has made who has the key.
+    fn proved(&mut self) -> Vec<u8> {
+        let inner = match self.heard.len() {
+            0 => self.capsule(),
+            heard => self.heard[self.dice.below(heard)].clone(),
+        };
+        let known = anep::Packet::new_checked(&inner).ok().and_then(|packet| proof::Repr::of(&packet));
+        let counter = known.map_or(0, |known| known.counter);
+        let repr = proof::Repr {
+            key: known.map_or(1, |known| known.key),
+            counter: self.dice.pick(&[0, counter, counter.wrapping_add(1), u64::MAX]),
+            code: [self.dice.below(256) as u8; proof::CODE],
+        };
+        let room = if known.is_some() { 0 } else { proof::PROOF };
+        let mut bytes = [vec![0; room], inner].concat();
+        match known {
+            // In the place of the one that it had.
+            Some(_) => bytes[proof::CODE_IN_PACKET..][..proof::CODE].copy_from_slice(&repr.code),
+            None if repr.put(&mut bytes).is_err() => bytes.clear(),
+            None => {}
+        }
+        bytes
     }
 
     /// A frame it has heard, with some octets changed: mostly behind the headers, so that it is looked at.

@@ -2,14 +2,36 @@
 
 use crate::guests::{bundle, forking, forward, module, padded_forward, ping};
 use crate::net::app;
-use anode::code::bundle::Bundle;
+use anode::code::bundle::{Bundle, Kind};
 use anode::ee::plan::{Config, rip::Timers};
+use anode::node::proofs::Demands;
+use anode::schedule::Policy;
 use anode::sim::{Carries, Family, Line, Network, Shape};
 use anode::topology::Ceiling;
+use anode::trust::limits::{Limits, OverBudget};
+use anode::trust::{PrincipalKey, Revocation, Role, Roles, Subject};
+use anode::wire::Digest;
 use plan::packet::{Header, Packet};
 use plan::value::{Host, Value};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::Arc;
+
+fn key(number: u8) -> PrincipalKey {
+    PrincipalKey::from_seed([number; 32])
+}
+
+/// Who writes code, and is trusted with a role.
+fn author() -> PrincipalKey {
+    key(1)
+}
+
+/// The same code, signed. A credential would be another one every time.
+fn sign(code: &Bundle) -> Bundle {
+    let wasm = code.representation(Kind::Wasm).unwrap().clone();
+    let title = format!("{}-signed", code.manifest().title());
+    Bundle::build(&title, code.manifest().window(), &[(Kind::Wasm, wasm)], Some(&author())).unwrap()
+}
 
 pub struct Dice(Xoshiro256PlusPlus);
 
@@ -79,7 +101,53 @@ impl Dice {
             cells: self.pick(&[500, 50_000]),
             ..Config::default()
         };
+        self.guard(&mut network);
         network
+    }
+
+    /// Proofs of neighbours, what ports demand, and roles: the author's, or nobody's.
+    fn guard(&mut self, network: &mut Network) {
+        network.unix_s = self.pick(&[0, 1_800_000_000]);
+        let proved = self.one_in(3);
+        network.secret = proved.then_some([7; 32]);
+        if proved && self.one_in(4) {
+            let link = self.below(network.links.len());
+            network.wrong_keys.push((network.links[link].a, link));
+        }
+        network.demands =
+            Demands { mac: proved && self.one_in(2), signed_code: self.one_in(12), signed_plan: self.one_in(8) };
+        let limits = Limits {
+            packets_per_second: self.pick(&[5, 1_000_000]),
+            state_entries: self.pick(&[4, 1024]),
+            over_budget: self.pick(&[OverBudget::Throttle, OverBudget::Remove]),
+            ..Limits::default()
+        };
+        let operator = Role { name: "operator".into(), trusts: vec![author().id()], ..Role::anyone(limits) };
+        network.roles = Arc::new(Roles::new(vec![operator]).unwrap());
+        for node in 0..network.names.len() {
+            if self.one_in(4) {
+                network.own_roles.insert(node, Arc::default());
+            }
+        }
+    }
+
+    /// In which order a node runs packets.
+    pub fn policy(&mut self) -> Policy {
+        self.pick(&[Policy::Fifo, Policy::Priority, Policy::Wfq, Policy::Edf, Policy::Bert])
+    }
+
+    /// A word by which a key takes something back: what it has issued, or what is not its own.
+    pub fn revocation(&mut self, codes: &[Digest]) -> Revocation {
+        let signer = {
+            let stranger = 100 + self.below(40) as u8;
+            self.pick(&[1, 1, stranger])
+        };
+        let any = Digest([self.below(4) as u8; 32]);
+        let code = if codes.is_empty() { any } else { self.pick(codes) };
+        let principal = key(self.pick(&[1, signer])).id();
+        let subject = self.pick(&[Subject::Principal(principal), Subject::Code(code), Subject::Token(any)]);
+        let signer = key(signer);
+        Revocation::sign(&signer, subject, self.below(9) as u64)
     }
 
     /// Some of those that are known, and some that nobody has written.
@@ -93,6 +161,9 @@ impl Dice {
         codes.push(wat("forges", "(i32.store (i32.add (local.get 1) (i32.const 12)) (i32.const 99)) i32.const 1"));
         let random = (0..4).map(|number| self.random_code(number)).collect::<Vec<_>>();
         codes.extend(random);
+        // Of some there is one that the author has signed, in a role of his.
+        let signed: Vec<_> = codes.iter().filter(|_| self.one_in(3)).map(sign).collect();
+        codes.extend(signed);
         let wanted = 2 + self.below(6);
         (0..wanted).map(|_| self.pick(&codes)).collect()
     }

@@ -103,7 +103,7 @@ impl Rules {
     /// When nobody sends any more, everything ends: no capsule, no fetch, no waiting packet stays.
     pub fn nothing_stays(&self, sim: &mut Simulation, seed: u64) {
         let end = sim.now() + 200 * SECOND;
-        assert!(sim.drain(end), "SEED={seed}: capsules stay:\n{}", sim.report());
+        assert!(sim.drain(end), "SEED={seed}: {:?} stay:\n{}", sim.in_flight(), sim.report());
         sim.run_for(200 * SECOND);
         self.books(sim, seed);
         self.tables(sim, seed);
