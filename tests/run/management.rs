@@ -264,6 +264,33 @@ fn what_the_node_has_ended_has_failed_whatever_it_says() {
 }
 
 #[test]
+fn a_domain_that_cannot_end_keeps_neither_the_node_nor_others_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("tests/nodeos/terminates.c", folder.path(), &["-O1"], Linked::Static);
+    // So long may a thread be in a function that nothing here waits for the end of that.
+    let role = "[[role]]\nname = \"two\"\ngrants = { threads = 2, thread_ms = 600_000, events = 4, domains = 4 }\n";
+    let ee = format!("[[ee]]\nname = \"ends\"\nrole = \"two\"\nrestart = \"never\"\ncommand = [{program:?}]\n");
+    let node = start(&(role.to_owned() + &ee + &shell("beside", "", "exec sleep 1000")));
+    node.await_said("it ends a domain");
+    // The domain is gone at the node, though the caller waits for its function.
+    node.until("end of the domain", || {
+        let all = node.domains();
+        let below = |domain: &&Value| domain["parent"] == node.environment("ends")["domain"];
+        all["domains"].as_array().unwrap().iter().find(below).is_none().then_some(())
+    });
+    for _ in 0..10 {
+        assert_eq!(node.control().status().unwrap()["node"], "m");
+    }
+    assert!(node.anode(&["domain", "kill", "beside"]).0);
+    node.await_environment("beside", |environment| environment["state"] == "killed");
+    let waits = node.environment("ends");
+    assert_eq!((&waits["state"], &waits["starts"]), (&json!("running"), &json!(1)));
+    assert!(!node.log().contains("it has ended it"), "the function is still there");
+    assert!(node.anode(&["domain", "kill", "ends"]).0);
+    node.until("end of the process", || is_gone(&pid(&waits)).then_some(()));
+}
+
+#[test]
 fn what_a_process_says_is_bounded() {
     let script = "while :; do echo flood; done >&2";
     let node = start(&shell("loud", "", script));
