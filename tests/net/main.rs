@@ -5,6 +5,7 @@ mod build;
 mod channels;
 mod confined;
 mod failed_start;
+mod flood;
 mod full_disk;
 #[path = "../running/gate.rs"]
 mod gate;

@@ -3,7 +3,7 @@
 
 use super::running::Running;
 use anode::kernel::{Filters, Which};
-use anode::sys::mmsg::{Batch, RawAddr};
+use anode::sys::mmsg::{BATCH, Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, anep, capsule, ipv4, udp};
@@ -55,6 +55,17 @@ impl Sender {
         self.frame[end - 4..].copy_from_slice(&mark.to_be_bytes());
         let sent = self.batch.send(self.socket.as_fd(), std::iter::once((&self.frame[..], RawAddr::NONE)));
         assert_eq!(sent.unwrap(), 1, "the interface takes a frame");
+    }
+}
+
+impl Sender {
+    /// As many as one system call takes, without marks; says how many those were.
+    pub fn burst(&mut self) -> u64 {
+        let end = self.frame.len();
+        self.frame[end - 4..].copy_from_slice(&WARM.to_be_bytes());
+        let frames = std::iter::repeat_n((&self.frame[..], RawAddr::NONE), BATCH);
+        // The interface may take none for a moment.
+        self.batch.send(self.socket.as_fd(), frames).map_or(0, |taken| taken as u64)
     }
 }
 
