@@ -3,6 +3,7 @@
 mod bad_settings;
 mod bench;
 mod docs;
+mod lacks;
 mod node_check;
 mod plan_cli;
 mod sim_cli;
