@@ -83,7 +83,7 @@ pub(crate) fn tables(rows: &[Row]) -> String {
         (fewest, most) if fewest < most => format!("{fewest} to {most}"),
         (_, most) => most.to_string(),
     };
-    let _ = writeln!(page, "{shown} of {} rows, each of {rounds} rounds; the JSON has all of them.\n", rows.len());
+    let _ = writeln!(page, "{shown} of {} rows, each of {rounds} rounds.\n", rows.len());
     page
 }
 
