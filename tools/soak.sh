@@ -79,6 +79,15 @@ twice() { sh tools/reproduce.sh; }
 # Jails as environments have them, one after the other: processes, control groups, mounts, users, descriptors counted before and after.
 jails() { ANODE_JAILS=10000 cargo test --release --locked --test run jail::those_that_have_ended; }
 
+# The same with sessions, domains and files of theirs, at running nodes.
+environments() { ANODE_HUNDREDS=100 cargo test --release --locked --test run environments_end::; }
+
+# What the program is made of.
+sbom() { sh tools/sbom.sh; }
+
+# Dependencies against the list of known holes too, which is a repository on GitHub.
+advisories() { ANODE_ADVISORIES=1 sh tools/deny.sh; }
+
 # Every test and the demo as a user without rights.
 ordinary() { sh tools/ordinary.sh; }
 
@@ -92,11 +101,14 @@ run cases "$cases cases of every generated test" generated
 run lent "the core as it is lent to code, under Miri" lent
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
 run domains "10,000 domains that end, twice: everything counted before and after" domains
-run jails "10,000 environments started and ended" jails
+run jails "10,000 jails as environments have them, started and ended" jails
+run environments "10,000 lives of environments at running nodes: everything counted before and after" environments
 run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
 run swarms "$swarms swarms: networks, codes, faults and hostile nodes by chance, all rules at each step" swarms
 run bent "$((cases * 10)) bent inputs of every fuzz target, without a fuzzer" bent
 run ordinary "the suite and the demo as an ordinary user" ordinary
+run sbom "the list of all parts, for each crate" sbom
+run advisories "dependencies against the known holes" advisories
 if [ "$twice" -eq 0 ]; then
     rows="$rows| twice | left out | SKIPPED | |
 "
