@@ -18,6 +18,7 @@ impl NodeFile {
         let all = [
             self.changed_scheduler(),
             self.changed_entry(),
+            self.changed_burst(),
             self.changed_bounds(),
             self.changed_services(),
             self.changed_compiler(),
@@ -61,7 +62,16 @@ impl NodeFile {
             "[entry] share is 0.5 by default: beside others a neighbour has half of the worker, and of the port's bytes a second \
              (before: all)"
                 .to_owned()
-                + &quiet("[entry] share = 0.5")
+                + &quiet("[entry] share = 0.5 and burst_ms = 5")
+        })
+    }
+
+    /// Of a file that says something of neighbours' shares; any other has the line above.
+    fn changed_burst(&self) -> Option<String> {
+        (self.written.has("entry", "share") && !self.written.has("entry", "burst_ms")).then(|| {
+            "[entry] burst_ms is 5 by default: so much of the worker may be had at once, which others' queues outlast (before: 20)"
+                .to_owned()
+                + &quiet("[entry] burst_ms = 5")
         })
     }
 
@@ -137,6 +147,10 @@ mod tests {
             assert!(said.len() == 1 && said[0].contains(says) && said[0].ends_with(" to keep this quiet"), "{said:?}");
             assert_eq!(found(&silenced), [""; 0], "{silenced}");
         }
+        let share = "[entry]\nshare = 0.5\n";
+        let of_burst = |text: &str| lines(text).iter().filter(|line| line.starts_with("[entry] burst_ms is 5")).count();
+        let both = share.to_owned() + "burst_ms = 5\n";
+        assert_eq!([with(share, ""), with(&both, ""), with("", "")].map(|text| of_burst(&text)), [1, 0, 0]);
         let before = with("[plan]\nrestricted = [\"memoryUse\"]\n", "");
         assert!(lines(&before).iter().any(|line| line.starts_with("[plan] restricted")), "a key of before");
         let said = lines(&with("", ""));
