@@ -75,8 +75,8 @@ fn what_passes_the_check_is_compiled_within_the_limits_or_ended_at_them() {
 /// Each instruction on vectors as often as the check allows.
 #[test]
 fn every_instruction_on_vectors_is_compiled_within_the_limits() {
-    let Limits { cpu_ms, memory_mib, output_mib, wall_ms } = Limits::default();
-    let mut lane = compilers(Limits { cpu_ms: 4 * cpu_ms, wall_ms: 10 * wall_ms, memory_mib, output_mib }).lane();
+    let wall_ms = Limits::default().wall_ms;
+    let mut lane = compilers(Limits { wall_ms: 10 * wall_ms, ..Limits::default() }).lane();
     let all = vectors::all();
     assert_eq!(all.len(), vectors::COUNT);
     for (number, code) in all {
