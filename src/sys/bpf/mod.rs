@@ -3,6 +3,7 @@
 //! Attributes are C structures of the kernel's `union bpf_attr`, one for each command, as in
 //! linux/bpf.h; a kernel that knows a longer one takes the rest for zero.
 
+mod again;
 mod map;
 mod pin;
 mod program;

@@ -1,5 +1,6 @@
 //! Programs, and where they are attached.
 
+use super::again::again;
 use super::{Types, call, command, descriptor, info, short, with_log, word};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -206,14 +207,14 @@ impl Program {
         // SAFETY: the attribute's addresses are of `code`, `maps`, a C string and `list`, which outlive the call and have
         // the lengths given beside them; the kernel reads of `maps` what the instructions refer to, and checks that
         // those are maps.
-        let loaded = unsafe { call(command::PROG_LOAD, &mut attr) }.or_else(|_| {
+        let loaded = again(|| unsafe { call(command::PROG_LOAD, &mut attr) }).or_else(|_| {
             // Once more for the reason.
             with_log(|log| {
                 attr.log = log.as_mut_ptr() as u64;
                 attr.log_size = log.len() as u32;
                 attr.log_level = 1;
                 // SAFETY: as before, and `log` outlives the call too.
-                unsafe { call(command::PROG_LOAD, &mut attr) }
+                again(|| unsafe { call(command::PROG_LOAD, &mut attr) })
             })
         })?;
         Ok(Program(descriptor(loaded)))
