@@ -8,11 +8,13 @@
 //!
 //! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends
 //! what [`Step`]s say. At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by the way they came (`queue`).
-//! Every list has a limit, and the oldest of whoever has most gives way.
+//! Every list has a limit, and the oldest of whoever has most gives way. What a search sends and asks for is paid by the capsules that
+//! wait for it (`fares`).
 
 mod answers;
 pub mod asking;
 mod assembly;
+mod fares;
 pub(crate) mod nonces;
 mod pending;
 mod queue;
@@ -22,9 +24,10 @@ mod tests;
 use crate::code::run::Ingress;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId, PortId};
-use crate::wire::{Addr, Digest, fetch as wire};
+use crate::wire::{Addr, Digest};
 use asking::Manner;
 pub use assembly::Part;
+pub use fares::{Toll, Waiter};
 use nonces::Nonces;
 use pending::{Pending, Stage};
 use queue::Queue;
@@ -52,7 +55,7 @@ const RETRY: u64 = 100_000_000;
 const TRIES_MAX: u32 = 10;
 
 /// How code is asked for: pauses double, up to eightfold.
-const MANNER: Manner = Manner { pause: RETRY, doublings: 3, tries: TRIES_MAX, bytes: REQUESTS_MAX };
+const MANNER: Manner = Manner { pause: RETRY, doublings: 3, tries: TRIES_MAX };
 
 /// Requests without any progress after which the next source has its turn.
 const TURN_MAX: u32 = 2;
@@ -60,15 +63,6 @@ const TURN_MAX: u32 = 2;
 /// Objects with a wrong digest, or of a length on which sources do not agree or stand by, after which
 /// a code is given up.
 const FAILURES_MAX: u32 = 3;
-
-/// Octets of requests that one search may send beyond the octets that have come for it: what nobody answers ends here.
-pub const REQUESTS_MAX: u64 = 1 << 16;
-
-/// Octets that one search for a code of so many octets causes between this node and the others, at most: its requests, and what answers them.
-/// A capsule makes each node that it comes to search once, and comes to no more nodes than its bound says.
-pub const fn most_caused(code: u64) -> u64 {
-    (1 + wire::AMPLIFICATION as u64) * (REQUESTS_MAX + code)
-}
 
 /// Sources of one code that are remembered, to be asked in turn.
 const SOURCES_MAX: usize = 4;
@@ -156,7 +150,7 @@ impl Fetch {
     /// The capsule that has waited for a code for longest.
     pub fn first_waiting(&self, code: &Digest) -> Option<&Frame> {
         let known = self.pending.iter().find(|pending| pending.is_of(code));
-        known.or_else(|| self.queue.of(code))?.waiting.front()
+        Some(&known.or_else(|| self.queue.of(code))?.waiting.front()?.frame)
     }
 
     /// Capsules that wait.
@@ -173,30 +167,23 @@ impl Fetch {
 
     /// A capsule needs `code` at `now`, or the node without one. Gives the steps that go on with the search if it is the first, and
     /// the frames that had to give way to it.
-    pub fn wait(
-        &mut self,
-        now: u64,
-        code: Digest,
-        frame: Option<Frame>,
-        source: Option<Source>,
-    ) -> (Vec<Step>, Vec<Given>) {
+    pub fn wait(&mut self, now: u64, code: Digest, waiter: Option<Waiter>) -> (Vec<Step>, Vec<Given>) {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(&code)) {
-            pending.learn(source);
             if pending.waiting.len() == WAITING_PER_CODE_MAX {
                 given.extend(pending.waiting.pop_front().map(Given::for_room));
             }
-            pending.waiting.extend(frame);
+            pending.join(waiter);
             return (steps, given);
         }
         if self.queue.has(&code) {
-            given.extend(self.queue.join(&code, frame, source).flatten().map(Given::for_room));
+            given.extend(self.queue.join(&code, waiter).flatten().map(Given::for_room));
             return (steps, given);
         }
-        let lane = frame.as_ref().map_or(Ingress::Node, Ingress::of);
-        let mut pending = Pending::new(code, lane, source.into_iter().collect(), Stage::LookingUp(code, None));
+        let lane = waiter.as_ref().map_or(Ingress::Node, |waiter| Ingress::of(&waiter.frame));
+        let mut pending = Pending::new(code, lane, VecDeque::new(), Stage::LookingUp(code, None));
         pending.asking.wait_until(now);
-        pending.waiting.extend(frame);
+        pending.join(waiter);
         given.extend(self.queue.push(pending).into_iter().map(Given::for_room));
         self.go_on(now, &mut steps, &mut given);
         (steps, given)
@@ -227,7 +214,9 @@ impl Fetch {
     /// nobody waits for it, and the kernel half gets it some time.
     fn put_back(&mut self, now: u64, late: Pending, given: &mut Vec<Given>) {
         if !late.beside && late.rounds >= ROUNDS_MAX {
-            given.extend(late.waiting.into_iter().map(|frame| Given { frame, reason: Reason::FetchTimeout }));
+            given.extend(
+                late.waiting.into_iter().map(|waiter| Given { frame: waiter.frame, reason: Reason::FetchTimeout }),
+            );
             return;
         }
         let pause = if late.beside { AGAIN << late.rounds.min(6) } else { RETRY };
@@ -258,7 +247,7 @@ impl Fetch {
             return None;
         }
         let mut pending = Pending::new(code, of.lane, of.sources.clone(), Stage::LookingUp(digest, Some(length)));
-        pending.beside = true;
+        (pending.beside, pending.toll) = (true, of.toll);
         pending.asking.wait_until(now);
         self.end_beside(&code);
         self.queue.push(pending);
@@ -319,13 +308,14 @@ impl Fetch {
     /// Takes those capsules out that wait for a code and are not to have it; says how many are left.
     pub fn turn_away(&mut self, code: &Digest, goes: impl Fn(&Frame) -> bool) -> (Vec<Frame>, usize) {
         let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(code)) else { return (Vec::new(), 0) };
-        let (gone, stay) = core::mem::take(&mut pending.waiting).into_iter().partition::<Vec<_>, _>(goes);
+        let waiting = core::mem::take(&mut pending.waiting).into_iter();
+        let (gone, stay) = waiting.partition::<Vec<_>, _>(|waiter| goes(&waiter.frame));
         pending.waiting = stay.into();
-        (gone, pending.waiting.len())
+        (gone.into_iter().map(|waiter| waiter.frame).collect(), pending.waiting.len())
     }
 
     /// The code can run, or never will: gives the capsules that waited for it.
-    pub fn settle(&mut self, code: Digest) -> impl Iterator<Item = Frame> + use<> {
+    pub fn settle(&mut self, code: Digest) -> impl Iterator<Item = Waiter> + use<> {
         let at = self.pending.iter().position(|pending| pending.is_of(&code));
         let gone = at.and_then(|at| self.pending.remove(at)).or_else(|| self.queue.remove(&code, false));
         gone.into_iter().flat_map(|pending| pending.waiting)
@@ -350,8 +340,13 @@ impl Fetch {
                 if pending.turn >= TURN_MAX {
                     pending.next_source();
                 }
-                pending.ask(now, &mut self.nonces, &mut steps);
-                at += 1;
+                if !pending.ask(now, &mut self.nonces, &mut steps) && !self.pays_beside(at) {
+                    let unpaid = self.pending.remove(at);
+                    unpaid.into_iter().for_each(|gone| self.put_off(now, gone, &mut given));
+                    continue;
+                }
+                // What those that wait for the code have paid just now is asked for at once.
+                at += usize::from(!self.pending[at].asking.is_due(now));
             }
         }
         self.go_on(now, &mut steps, &mut given);
@@ -370,7 +365,7 @@ pub struct Given {
 
 impl Given {
     /// One that there was no room for.
-    fn for_room(frame: Frame) -> Given {
-        Given { frame, reason: Reason::FetchFull }
+    fn for_room(waiter: Waiter) -> Given {
+        Given { frame: waiter.frame, reason: Reason::FetchFull }
     }
 }

@@ -72,6 +72,8 @@ reasons! {
     CodeUnknown = "code-unknown", "the capsule's code is not here and there is no previous hop to ask: add the code first";
     /// The code could not be fetched in time.
     FetchTimeout = "fetch-timeout", "the previous hop did not deliver the capsule's code in time";
+    /// What was left of the bound does not pay for fetching the code.
+    FetchUnpaid = "fetch-unpaid", "the capsule's code is not here, and what was left of its bound does not pay for fetching it: a larger bound, or send again, since the code has come this far";
     /// What its code had sent in the kernel half is not known any more.
     Forgotten = "forgotten", "a capsule took a second on its way up from the kernel half, and what its code had sent there is not known any more: the node has too much to do";
     /// Too many capsules wait for code; the oldest was dropped.

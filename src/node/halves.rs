@@ -260,7 +260,7 @@ impl Capsules {
             && let Some(code) = self.adopted.pop()
         {
             if self.codes.of(&code).is_none() {
-                let (steps, _) = self.fetch.wait(turn.now, code, None, None);
+                let (steps, _) = self.fetch.wait(turn.now, code, None);
                 self.take_steps(cx, turn, steps);
             }
         }

@@ -7,26 +7,39 @@
 use super::codes::{Code, REFUSED_FOR, Ready};
 use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Prepare, Turn};
 use super::overrun::held_by_code;
-use super::running::Sender;
+use super::running::{Sender, set_bound};
 use super::{Capsules, Cx};
 use crate::clean::shown;
 use crate::code::bundle::Kind;
-use crate::code::fetch::{Given, Source, Step};
+use crate::code::fetch::{Given, Source, Step, Toll, Waiter};
 use crate::code::judge::Grant;
 use crate::code::run::{Program, Tier};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Payer};
+use crate::frame::{Frame, Link, Payer, PortId};
 use crate::nodeos::interface::HostId;
 use crate::trust::grants::Grants;
 use crate::trust::{CredentialSet, PrincipalId, object_name};
-use crate::wire::{Addr, Digest, capsule, fetch};
+use crate::wire::proof::PROOF;
+use crate::wire::{Addr, Digest, anep, capsule, fetch, ipv4, ipv6, udp};
 use std::sync::Arc;
 
 impl Cx {
     fn address_on(&self, source: Source) -> Addr {
         let port = self.core.topology.port(source.port);
         port.map_or(Addr::UNSPECIFIED, |port| port.address_towards(source.addr))
+    }
+
+    /// What fetching code from behind a port costs.
+    fn toll(&self, port: PortId, addr: Addr) -> Toll {
+        let Some(known) = self.core.topology.port(port) else { return Toll::NONE };
+        let headers = match known.link {
+            Link::Overlay => 0,
+            Link::Ethernet { .. } if addr.is_v4() => ipv4::HEADER + udp::HEADER,
+            Link::Ethernet { .. } => ipv6::HEADER + udp::HEADER,
+        };
+        let proof = if self.has_key(port, addr) { PROOF } else { 0 };
+        Toll { unit: known.mtu as u64, around: (anep::HEADER + headers + proof) as u64 }
     }
 
     /// Soft state of codes is shared among principals, and where nobody has signed among those who brought them.
@@ -41,15 +54,16 @@ impl Cx {
 }
 
 impl Capsules {
-    /// A capsule waits for its code.
+    /// A capsule waits for its code, which it pays for with its bound as far as that counts where it came in.
     pub(super) fn wait_for_code(
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,
         frame: Frame,
-        code: Digest,
+        header: &capsule::Header,
         source: Option<Source>,
     ) {
+        let code = header.code;
         if !self.fetch.is_pending(&code) && source.is_some() && !self.look_ups.charge(turn.now, Ingress::of(&frame), 1)
         {
             return cx.drop(turn, frame, Reason::LookUpRate);
@@ -59,7 +73,13 @@ impl Capsules {
         if let Some(Source { addr, .. }) = near {
             cx.note_heard(turn.now, addr, frame.len());
         }
-        let (steps, given) = self.fetch.wait(turn.now, code, Some(frame), near);
+        let (toll, means) = match source {
+            // Whose it is, and so whether it may cause more than anybody's, is known when it is here.
+            Some(Source { port, addr, .. }) => (cx.toll(port, addr), header.bound.min(cx.ceiling(port).unsigned)),
+            None => (Toll::NONE, header.bound),
+        };
+        let waiter = Waiter { frame, source: near, toll, means, paid: 0 };
+        let (steps, given) = self.fetch.wait(turn.now, code, Some(waiter));
         self.give_up(cx, turn, given);
         self.take_steps(cx, turn, steps);
     }
@@ -195,10 +215,10 @@ impl Capsules {
             self.linked(cx, turn, code, result);
         }
         let mut waited = self.fetch.settle(code).peekable();
-        let brought = waited.peek().map(|frame| frame.payer);
+        let brought = waited.peek().map(|waiter| waiter.frame.payer);
         cx.share_state(domain, grant_of, brought);
-        for frame in waited {
-            self.process_again(cx, turn, frame);
+        for waiter in waited {
+            self.process_again(cx, turn, waiter);
         }
         self.want_adopted(cx, turn);
     }
@@ -223,8 +243,8 @@ impl Capsules {
     /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.
     pub(super) fn forgotten(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) {
         if self.fetch.is_preparing(&code) {
-            for frame in self.fetch.settle(code) {
-                cx.drop(turn, frame, Reason::FetchFull);
+            for waiter in self.fetch.settle(code) {
+                cx.drop(turn, waiter.frame, Reason::FetchFull);
             }
         }
     }
@@ -276,6 +296,28 @@ impl Capsules {
         }
     }
 
+    /// A capsule of ready code pays for what is still to be had beside that, if it has enough left.
+    #[cold]
+    pub(super) fn pay_owed(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        frame: &mut Frame,
+        header: &mut capsule::Header,
+        source: Source,
+    ) {
+        if !cx.is_near(source.port, source.addr) {
+            return;
+        }
+        let Some((paid, steps, given)) = self.fetch.pay_owed(turn.now, &header.code, (header.bound, source)) else {
+            return;
+        };
+        header.bound = header.bound.saturating_sub(paid);
+        set_bound(frame, header.bound);
+        self.give_up(cx, turn, given);
+        self.take_steps(cx, turn, steps);
+    }
+
     /// Repeats requests that were not answered, and gives up.
     pub(super) fn expire_fetches(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         let (steps, given) = self.fetch.expire(turn.now);
@@ -302,8 +344,8 @@ impl Capsules {
         self.enter(cx, turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
         self.fetch.end_beside(&code);
         cx.unlink(turn, code);
-        for frame in self.fetch.settle(code) {
-            cx.drop(turn, frame, Reason::CodeRefused);
+        for waiter in self.fetch.settle(code) {
+            cx.drop(turn, waiter.frame, Reason::CodeRefused);
         }
     }
 
@@ -328,8 +370,8 @@ impl Capsules {
         }
     }
 
-    /// A capsule that waited goes its way.
-    fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame) {
+    /// A capsule that waited goes its way, with what its code has left it of its bound.
+    fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, Waiter { mut frame, paid, .. }: Waiter) {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::Malformed);
         };
@@ -338,6 +380,13 @@ impl Capsules {
         let source = (!injected).then_some(source);
         if !injected && header.bound > cx.ceiling(frame.port).unsigned {
             self.clamp_capsule(cx, turn, &mut frame, &mut header);
+        }
+        if paid > 0 {
+            // Code that has had to go again meanwhile is anybody's.
+            let gone = !injected && !matches!(self.codes.of(&header.code), Some(Code::Ready(_)));
+            let most = if gone { cx.ceiling(frame.port).unsigned } else { u32::MAX };
+            header.bound = header.bound.min(most).saturating_sub(paid);
+            set_bound(&mut frame, header.bound);
         }
         let from = Sender { source, index: cx.neighbour_index(source) };
         self.process(cx, turn, frame, &header, from);

@@ -85,10 +85,11 @@ impl Capsules {
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,
-        frame: Frame,
+        mut frame: Frame,
         header: &capsule::Header,
         from: Sender,
     ) {
+        let mut header = *header;
         if cx.control.proofs.is_some() && from.source.is_some() && self.lacks_signature(cx, &frame, &header.code) {
             return cx.drop(turn, frame, Reason::Unsigned);
         }
@@ -97,14 +98,19 @@ impl Capsules {
                 if let Err(reason) = cx.admit(turn.now, domain, &frame, window) {
                     return cx.refuse(turn, frame, reason, domain);
                 }
+                if self.fetch.is_owed()
+                    && let Some(source) = from.source
+                {
+                    self.pay_owed(cx, turn, &mut frame, &mut header, source);
+                }
                 if cx.order.paths.is_queueing() {
                     cx.enqueue(turn, domain, frame, Work { environment: self.place, what: from.index, joins: true });
                     return;
                 }
-                self.run(cx, turn, frame, header, ReadyCode { slot, domain, window, steps }, from);
+                self.run(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
             }
             Found::Refused(reason) => cx.drop(turn, frame, reason),
-            Found::Absent => self.wait_for_code(cx, turn, frame, header.code, from.source),
+            Found::Absent => self.wait_for_code(cx, turn, frame, &header, from.source),
         }
     }
 

@@ -31,7 +31,8 @@ const MISSING: usize = 40;
 const REQUESTER: usize = 48;
 const REQUEST: usize = 64;
 const TOTAL: usize = 40;
-const PART_HEADER: usize = 44;
+/// Bytes before the bytes of a part.
+pub const PART_HEADER: usize = 44;
 
 const KIND_REQUEST: u8 = 1;
 const KIND_PART: u8 = 2;
@@ -181,6 +182,16 @@ pub const fn parts(total: u32) -> u32 {
     total.div_ceil(PART as u32)
 }
 
+/// All parts of an object of `total` bytes, as the mask of a request; none of one that is too long.
+#[inline]
+pub const fn all_parts(total: u32) -> u64 {
+    match parts(total) {
+        0 => 0,
+        count if count > MAX_PARTS => 0,
+        count => u64::MAX >> (MAX_PARTS - count),
+    }
+}
+
 /// Bytes in part `part` of an object of `total` bytes; none if there is no such object or part.
 #[inline]
 pub const fn part_len(part: u16, total: u32) -> Option<usize> {
@@ -231,6 +242,7 @@ mod tests {
     #[test]
     fn the_last_part_is_what_is_left() {
         assert_eq!((parts(0), parts(1), parts(1024), parts(1025), parts(65536)), (0, 1, 1, 2, 64));
+        assert_eq!([0, 1, 1025, 65536, 65537].map(all_parts), [0, 1, 3, u64::MAX, 0]);
         assert_eq!(part_len(0, 0), None);
         assert_eq!(part_len(1, 1025), Some(1));
         assert_eq!(part_len(2, 1025), None);

@@ -156,13 +156,14 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
     }
     take(&mut exchange, codes.len());
     let drops = net.status("r")["drops"].clone();
-    let refused = ["entry-share", "look-up-rate", "fetch-full", "fetch-timeout"].map(|reason| drops[reason].as_u64());
+    let refused = ["entry-share", "look-up-rate", "fetch-full", "fetch-timeout", "fetch-unpaid"]
+        .map(|reason| drops[reason].as_u64());
     assert!(refused.iter().flatten().sum::<u64>() > 1000, "the forger has come in: {drops}");
 }
 
 /// A capsule for node b.
 fn header(code: Digest, previous: Addr, source: Addr, destination: Addr) -> capsule::Header {
-    capsule::Header { app_port: PORT, bound: 16, code, previous, source, destination }
+    capsule::Header { app_port: PORT, bound: 64, code, previous, source, destination }
 }
 
 fn brief(net: &Running, node: &str) -> String {

@@ -11,7 +11,7 @@ use anode::wire::{Addr, Digest, anep, capsule, fetch};
 #[test]
 fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
     let mut bench = Bench::new();
-    bench.receive(0, &packet(&header(Digest([9; 32])), b"x"));
+    bench.receive(0, &packet(&capsule::Header { bound: 40, ..header(Digest([9; 32])) }, b"x"));
     let mut requests = 0;
     while bench.driver.node.drops().total() == 0 {
         for frame in bench.driver.out.frames.drain(..) {
@@ -24,6 +24,22 @@ fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
     }
     assert!((2..20).contains(&requests), "{requests} requests");
     assert_eq!(bench.outcome(), drops_one(Reason::FetchTimeout));
+}
+
+#[test]
+fn what_is_left_of_a_capsules_bound_pays_for_asking() {
+    for (bound, most) in [(0, 0), (1, 1), (3, 3), (40, 40)] {
+        let mut bench = Bench::new();
+        bench.receive(0, &packet(&capsule::Header { bound, ..header(Digest([9; 32])) }, b"x"));
+        let mut bytes = 0;
+        while bench.driver.node.drops().total() == 0 {
+            bytes += bench.driver.out.frames.drain(..).map(|frame| frame.len()).sum::<usize>();
+            bench.next_timer();
+        }
+        assert!(bytes <= most * 1452 && (bytes > 0) == (bound > 0), "{bytes} bytes of requests for {bound}");
+        let reason = if bound < 40 { Reason::FetchUnpaid } else { Reason::FetchTimeout };
+        assert_eq!(bench.outcome(), drops_one(reason));
+    }
 }
 
 #[test]
@@ -138,7 +154,7 @@ fn keys_that_cost_nothing_have_no_turns_of_their_own() {
         let invented = PrincipalKey::from_seed([number; 32]);
         let bundle = Bundle::build("case", 0, &[(Kind::Wasm, wasm.clone().into())], Some(&invented)).unwrap();
         bench.supply.add(&bundle);
-        bench.take(0, PeerId(0), &packet(&header(bundle.name()), b"x"));
+        bench.take(0, PeerId(0), &packet(&capsule::Header { bound: 40, ..header(bundle.name()) }, b"x"));
     }
     let (mut judged, mut prepared) = (Vec::new(), Vec::new());
     for _ in 0..1000 {

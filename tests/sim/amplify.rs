@@ -1,11 +1,9 @@
 //! No node is an amplifier: what one packet of a forging neighbour causes in the whole network is at most its bound × MTU bytes, the bound
 //! being cut to the ceiling of the port; and an address that says nothing gets three times the bytes that came in its name, also as a neighbour's.
 
-use crate::guests::{bundle, header, module, padded_forward, seed};
+use crate::guests::{bouncing, bundle, header, module, seed};
 use crate::net::{Net, host, network, value};
 use anode::apps::plan::Script;
-use anode::code::bundle::Bundle;
-use anode::code::fetch::{REQUESTS_MAX, most_caused};
 use anode::core::reason::Reason;
 use anode::ee::plan::{Config, rip::Timers};
 use anode::frame::{PeerId, PortId};
@@ -22,8 +20,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-const MTU: usize = 1500;
-const NODES: usize = 12;
+pub const MTU: usize = 1500;
+pub const NODES: usize = 12;
 
 /// Somebody who says nothing and counts the bytes that come.
 struct Silent(Rc<Cell<usize>>);
@@ -35,7 +33,7 @@ impl Actor for Silent {
 }
 
 /// Puts somebody silent in the place of a node.
-fn silence(sim: &mut Simulation, node: usize) -> Rc<Cell<usize>> {
+pub fn silence(sim: &mut Simulation, node: usize) -> Rc<Cell<usize>> {
     let bytes = Rc::new(Cell::new(0));
     sim.replace(node, Box::new(Silent(bytes.clone())));
     bytes
@@ -54,7 +52,7 @@ fn clamped(sim: &Simulation) -> u64 {
 }
 
 /// A frame of this ANEP type.
-fn framed(kind: u16, payload: &[u8]) -> Vec<u8> {
+pub fn framed(kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; anep::HEADER];
     anep::emit_basic(&mut frame, kind, payload.len()).unwrap();
     frame.extend_from_slice(payload);
@@ -74,20 +72,8 @@ fn cause(sim: &mut Simulation, forger: usize, kind: u16, payload: &[u8], most: u
     sent(sim) - before
 }
 
-/// Goes to and fro between its ends, and has a child do so too as long as there is a bound.
-fn bouncing() -> Bundle {
-    let imports = r#"(import "anode" "an_send" (func $send (param i32) (result i32)))"#;
-    let body = r#"
-        (if (i32.and (i32.load offset=24 (local.get $ctx)) (i32.const 1)) (then
-            (v128.store offset=16 (local.get $window) (v128.load (local.get $window)))
-            (v128.store (local.get $window) (v128.load (local.get $ctx)))
-            (drop (call $send (i32.shr_u (i32.load offset=36 (local.get $ctx)) (i32.const 1))))))
-        (i32.const 1)"#;
-    bundle("bouncing", 0, module(imports, body))
-}
-
 /// A network of some shape, and behind node 0 the forger, the last node.
-fn attacked(seed: u64) -> Network {
+pub fn attacked(seed: u64) -> Network {
     let shape = match seed % 3 {
         0 => Shape::Random { nodes: NODES, degree: 3 },
         1 => Shape::Tree { nodes: NODES, fanout: 3 },
@@ -104,7 +90,7 @@ fn one_capsule_of_a_forger_causes_at_most_its_bound_in_full_packets() {
     let base = seed(900);
     for seed in base..base + 12 {
         let mut sim = Simulation::new(attacked(seed), seed).unwrap();
-        let code = bouncing();
+        let code = bouncing(0, 0);
         for node in 0..NODES {
             sim.add_code(node, &code);
             sim.open(node, 1);
@@ -414,7 +400,7 @@ fn a_neighbour_that_somebody_made_up_is_told_three_times_what_came_in_its_name()
 }
 
 /// A line of so many nodes with the ceilings of the default configuration, and a forger behind its first one.
-fn line_with_forger(nodes: usize) -> Network {
+pub fn line_with_forger(nodes: usize) -> Network {
     let links: Vec<_> = (1..nodes).map(|node| (node - 1, node)).chain([(0, nodes)]).collect();
     let mut lines = network(&links, Line::default());
     lines.ceiling = Ceiling::default();
@@ -422,7 +408,7 @@ fn line_with_forger(nodes: usize) -> Network {
 }
 
 /// A message as a neighbour sends it: itself, or its pieces.
-fn frames(message: &[u8]) -> Vec<Vec<u8>> {
+pub fn frames(message: &[u8]) -> Vec<Vec<u8>> {
     let room = MTU - anep::HEADER;
     if message.len() <= room {
         return vec![message.to_vec()];
@@ -439,7 +425,7 @@ fn frames(message: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// A chunk of many small codes, and a program that fills the packet.
-fn of_many_codes(codes: usize, fill: usize) -> Arc<Chunk> {
+pub fn of_many_codes(codes: usize, fill: usize) -> Arc<Chunk> {
     let small = |number: usize| {
         let script = Script::new("small", &format!("fun f(n : int) : int = n + {number}")).unwrap();
         Value::Chunk(script.chunk("f", [Value::Int(1)]).unwrap())
@@ -519,49 +505,6 @@ fn packets_that_lack_one_code_have_one_question() {
         let sums = sums.fold((0, 0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
         assert_eq!(sums, (asked, packets), "{packets} packets, one in {spread} ns: questions, and packets given up");
         net.audit();
-    }
-}
-
-#[test]
-fn one_capsule_of_unknown_code_causes_its_bound_and_a_search_at_each_node_it_comes_to() {
-    let base = seed(980);
-    for seed in base..base + 9 {
-        for size in [0, 4000, 40_000] {
-            let mut sim = Simulation::new(attacked(seed), seed).unwrap();
-            let code = if size == 0 { bouncing() } else { padded_forward(seed as u32, size) };
-            let octets: u64 = code.objects().map(|object| object.len() as u64).sum();
-            // The node where it comes in has the code, all others must fetch it one after the other.
-            sim.add_code(0, &code);
-            let (victim, other, from) = (sim.address(NODES - 1), sim.address(NODES / 2), sim.address(NODES));
-            silence(&mut sim, NODES);
-            let head =
-                capsule::Header { bound: u32::MAX, previous: from, source: other, ..header(code.name(), victim, 0) };
-            let mut payload = vec![7; MTU - anep::HEADER];
-            head.emit(&mut payload).unwrap();
-            let bound = u64::from(Ceiling::default().unsigned) * MTU as u64;
-            let most = bound + (NODES as u64 - 1) * most_caused(octets);
-            let what = format!("seed {seed}, {size} octets");
-            let caused = cause(&mut sim, NODES, anep::type_id::CAPSULE, &payload, most, &what);
-            // Where nothing is lost a search takes a third more than the code, requests included, and small change.
-            let searches = (NODES as u64 - 1) * (octets * 3 / 2 + 4000);
-            assert!(caused <= bound + searches, "{what}: {caused}, where {bound} + {searches}");
-        }
-    }
-}
-
-#[test]
-fn code_that_nobody_has_makes_no_flood_of_requests() {
-    // The forger says that the capsule comes from a neighbour, which does not answer, or from itself.
-    for from in [1, 2] {
-        let mut sim = Simulation::new(Network::new(Shape::Line { nodes: 3 }, Line::default(), 1).unwrap(), 1).unwrap();
-        let heard = [0, 2].map(|node| silence(&mut sim, node));
-        let (victim, previous) = (sim.address(2), sim.address(from));
-        let head = capsule::Header { bound: 1, previous, ..header(anode::wire::Digest([9; 32]), victim, 1) };
-        let mut payload = vec![0; capsule::HEADER];
-        head.emit(&mut payload).unwrap();
-        let caused = cause(&mut sim, 0, anep::type_id::CAPSULE, &payload, REQUESTS_MAX, "nobody has it");
-        let came: usize = heard.iter().map(|bytes| bytes.get()).sum();
-        assert_eq!(caused, came as u64, "requests, and nothing else");
     }
 }
 

@@ -9,19 +9,19 @@ fn line(nodes: usize, line: Line) -> Simulation {
 
 #[test]
 fn a_capsule_brings_its_code_hop_by_hop() {
-    for carries in [Carries::Overlay, Carries::Ethernet] {
+    for (carries, units) in [(Carries::Overlay, 1), (Carries::Ethernet, 2)] {
         let mut sim = line(4, Line { carries, ..Line::default() });
         let code = forward();
         sim.add_code(0, &code);
         sim.collect(3, 1);
-        let packet = sim.inject(0, header(code.name(), sim.address(3), 9), b"payload").unwrap();
+        let packet = sim.inject(0, header(code.name(), sim.address(3), 20), b"payload").unwrap();
         assert!(sim.drain(SECOND));
         let arrivals = sim.take_arrivals();
         assert_eq!(arrivals.len(), 1, "{carries:?} {}", sim.report());
         let arrival = &arrivals[0];
         assert_eq!((arrival.packet, arrival.hops, arrival.payload.as_slice()), (packet, 3, b"payload".as_slice()));
-        // Each of the four verdicts spent one.
-        assert_eq!((arrival.header.bound, arrival.header.source), (5, sim.address(0)));
+        // Each of the four verdicts spent one, and each of three nodes that fetched the code has spent on that.
+        assert_eq!((arrival.header.bound, arrival.header.source), (16 - 3 * units, sim.address(0)));
         assert_eq!(sim.totals().fetch.loads, 4);
         assert_eq!(sim.totals().fetch.requests, 6, "a manifest and a module over each of three links");
     }

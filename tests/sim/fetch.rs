@@ -28,7 +28,7 @@ fn code_arrives_or_its_capsules_end_in_counted_drops() {
             sim.add_code(0, &code);
             sim.open(4, 1);
             for _ in 0..40 {
-                sim.inject(0, header(code.name(), sim.address(4), 20), b"").unwrap();
+                sim.inject(0, header(code.name(), sim.address(4), 200), b"").unwrap();
                 sim.run_for(100 * MS);
             }
             at_rest(&mut sim);
@@ -70,7 +70,7 @@ fn the_first_capsule_over_a_cold_hop_takes_three_round_trips_and_the_load_time()
         let code = padded_forward(1, bytes);
         sim.add_code(0, &code);
         sim.collect(1, 1);
-        sim.inject(0, header(code.name(), sim.address(1), 5), b"").unwrap();
+        sim.inject(0, header(code.name(), sim.address(1), 64), b"").unwrap();
         at_rest(&mut sim);
         let latency = sim.take_arrivals()[0].latency;
         println!("{bytes} octets: {:.2} RTT", latency as f64 / RTT as f64);
@@ -84,7 +84,7 @@ fn a_partition_that_heals_delays_code_and_loses_none() {
     let code = padded_forward(1, 5000);
     sim.add_code(0, &code);
     sim.open(2, 1);
-    sim.inject(0, header(code.name(), sim.address(2), 9), b"").unwrap();
+    sim.inject(0, header(code.name(), sim.address(2), 64), b"").unwrap();
     // The capsule is at its first hop, whose request is on the way.
     sim.run_until(3_500_000);
     sim.change(Change::Cut { link: 0 });
@@ -98,7 +98,7 @@ fn a_partition_that_stays_ends_in_a_counted_drop() {
     let mut sim = simulation(3, Line::default(), seed(1));
     let code = forward();
     sim.add_code(0, &code);
-    sim.inject(0, header(code.name(), sim.address(2), 9), b"").unwrap();
+    sim.inject(0, header(code.name(), sim.address(2), 64), b"").unwrap();
     sim.run_until(3_500_000);
     sim.change(Change::Cut { link: 0 });
     at_rest(&mut sim);
@@ -111,7 +111,7 @@ fn crash_of_the_previous_hop(restart: Option<bool>) -> Simulation {
     let code = padded_forward(1, 3000);
     sim.add_code(0, &code);
     sim.open(3, 1);
-    sim.inject(0, header(code.name(), sim.address(3), 9), b"").unwrap();
+    sim.inject(0, header(code.name(), sim.address(3), 64), b"").unwrap();
     while sim.totals().fetch.loads < 2 {
         assert!(sim.step());
     }

@@ -38,6 +38,25 @@ pub fn padded_forward(number: u32, bytes: usize) -> Bundle {
     bundle(&format!("forward-{number}"), 0, wat::parse_str(text).unwrap())
 }
 
+/// Goes to and fro between its ends, and has a child do so too as long as there is a bound; each `number` is another code of at least `bytes` octets.
+pub fn bouncing(number: u32, bytes: usize) -> Bundle {
+    let text = format!(
+        r#"(module
+            (import "anode" "an_send" (func $send (param i32) (result i32)))
+            (memory (export "memory") 65536 65536 (pagesize 1))
+            (global (export "an_arena") i32 (i32.const 0))
+            (data (i32.const 512) "{}")
+            (func (export "capsule") (param $ctx i32) (param $window i32) (result i32)
+                (if (i32.and (i32.load offset=24 (local.get $ctx)) (i32.const 1)) (then
+                    (v128.store offset=16 (local.get $window) (v128.load (local.get $window)))
+                    (v128.store (local.get $window) (v128.load (local.get $ctx)))
+                    (drop (call $send (i32.shr_u (i32.load offset=36 (local.get $ctx)) (i32.const 1))))))
+                (i32.const 1)))"#,
+        noise(number, bytes)
+    );
+    bundle(&format!("bouncing-{number}"), 0, wat::parse_str(text).unwrap())
+}
+
 fn noise(number: u32, bytes: usize) -> String {
     (0..bytes as u32)
         .map(|at| format!("\\{:02x}", (number.wrapping_mul(2_654_435_761) ^ at.wrapping_mul(40_503)) >> 8 & 0xff))

@@ -19,7 +19,7 @@ fn with_peer(nodes: usize, answer: impl FnMut(fetch::Message<'_>) -> Vec<Vec<u8>
 /// The peer sends a capsule for the next node.
 fn send(sim: &mut Simulation, code: Digest, to: usize) {
     let header =
-        capsule::Header { previous: sim.address(0), source: sim.address(0), ..header(code, sim.address(to), 9) };
+        capsule::Header { previous: sim.address(0), source: sim.address(0), ..header(code, sim.address(to), 64) };
     sim.put_frame(0, 0, &peers::capsule(&header));
 }
 
@@ -132,7 +132,7 @@ fn another_source_is_asked_when_the_first_is_silent() {
     sim.open(1, 1);
     send(&mut sim, code.name(), 1);
     sim.run_for(10 * MS);
-    sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+    sim.inject(2, header(code.name(), sim.address(1), 64), b"").unwrap();
     at_rest(&mut sim);
     assert_eq!(sim.totals().delivered, 2, "{}", sim.report());
 }
@@ -159,7 +159,7 @@ fn another_source_is_asked_when_the_first_lies_about_the_length_or_has_no_code()
         sim.add_code(2, &code);
         sim.open(1, 1);
         // Both are sources before the first one answers.
-        sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+        sim.inject(2, header(code.name(), sim.address(1), 64), b"").unwrap();
         send(&mut sim, code.name(), 1);
         at_rest(&mut sim);
         assert_eq!(sim.totals().delivered, 2, "{}", sim.report());
@@ -174,7 +174,7 @@ fn answers_nobody_asked_for_change_nothing() {
     sim.open(1, 1);
     let manifest = code.manifest_bytes().to_vec();
     // The capsule comes from node 2; the peer, which knows its code, guesses.
-    sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+    sim.inject(2, header(code.name(), sim.address(1), 64), b"").unwrap();
     for step in 0..400u32 {
         let mut lie = manifest.clone();
         lie[3] = step as u8;
@@ -194,13 +194,13 @@ fn a_flood_of_unknown_names_takes_bounded_memory_and_loses_nothing_else() {
     let (mut sim, heard) = with_peer(3, |_| Vec::new());
     sim.add_code(2, &code);
     sim.open(1, 1);
-    sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+    sim.inject(2, header(code.name(), sim.address(1), 64), b"").unwrap();
     sim.run_for(SECOND);
     assert_eq!(sim.totals().delivered, 1);
     for number in 0..5000u32 {
         send(&mut sim, Digest::of(&number.to_be_bytes()), 1);
         if number % 10 == 0 {
-            sim.inject(2, header(code.name(), sim.address(1), 9), b"").unwrap();
+            sim.inject(2, header(code.name(), sim.address(1), 64), b"").unwrap();
             sim.run_for(MS);
         }
         let fetch = sim.node(1).unwrap().status().fetch;
@@ -298,7 +298,7 @@ fn forged_previous_nodes_are_forgotten() {
     let (near, to, before) = (sim.address(0), sim.address(1), known(&sim));
     for last in [0, 3] {
         let previous = anode::wire::Addr::v4([172, 16, 0, last]);
-        let forged = capsule::Header { previous, source: near, ..header(forward().name(), to, 9) };
+        let forged = capsule::Header { previous, source: near, ..header(forward().name(), to, 64) };
         sim.put_frame(0, 0, &datagram(near, to, &peers::capsule(&forged)));
     }
     sim.run_for(SECOND);

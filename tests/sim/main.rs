@@ -17,5 +17,6 @@ mod plans_signed;
 mod proofs;
 mod revoke;
 mod rip;
+mod searches;
 mod swarm;
 mod trust;

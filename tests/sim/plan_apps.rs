@@ -127,7 +127,7 @@ fn a_topology_is_what_the_grid_is() {
 fn a_search_finds_what_is_there_though_nodes_and_links_fail() {
     let shape = Shape::Ring { nodes: 8 };
     for broken in [None, Some(1), Some(6)] {
-        let mut net = Net::new(open(shape, Line { loss: 0.02, ..Line::default() }), 5);
+        let mut net = Net::new(open(shape, Line { loss: 0.02, ..Line::default() }), 6);
         let key = Value::Key([5; 16]);
         let leave = app("search").chunk("leave", [Value::text(*b"treasure"), key.clone()]).unwrap();
         net.inject(4, leave, 1);

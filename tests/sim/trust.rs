@@ -77,7 +77,7 @@ fn keeping() -> Bundle {
 
 fn send(sim: &mut Simulation, code: &Bundle) {
     let to = sim.address(sim.nodes() - 1);
-    sim.inject(0, header(code.name(), to, 20), b"").unwrap();
+    sim.inject(0, header(code.name(), to, 64), b"").unwrap();
     assert!(sim.drain(sim.now() + 60 * SECOND), "{}", sim.report());
 }
 
@@ -189,7 +189,7 @@ fn with_liar(code: &Bundle, lie: fn(u32, Digest, Vec<u8>) -> Vec<Vec<u8>>) -> Si
     };
     sim.replace(0, Box::new(Peer { heard: Heard::default(), answer }));
     let here = sim.address(0);
-    let header = capsule::Header { previous: here, source: here, ..header(code.name(), sim.address(2), 9) };
+    let header = capsule::Header { previous: here, source: here, ..header(code.name(), sim.address(2), 64) };
     sim.put_frame(0, 0, &peers::capsule(&header));
     assert!(sim.drain(sim.now() + 120 * SECOND), "{}", sim.report());
     sim
@@ -259,7 +259,7 @@ fn code_that_stays_over_its_budget_is_removed_for_a_time_if_the_role_says_so() {
         for _ in 0..40 {
             for _ in 0..20 {
                 let to = sim.address(1);
-                sim.inject(0, header(code.name(), to, 20), b"").unwrap();
+                sim.inject(0, header(code.name(), to, 64), b"").unwrap();
             }
             sim.run_for(SECOND / 8);
         }

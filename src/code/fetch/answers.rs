@@ -37,12 +37,12 @@ impl Fetch {
                 pending.stage = Stage::Fetching(Assembly::new(digest, length));
                 pending.turn = 0;
                 pending.asking.restart(0);
-                pending.ask(now, &mut self.nonces, &mut steps);
+                pending.ask_or_wait(now, &mut self.nonces, &mut steps);
             }
         }
         for code in orphans {
             steps.push(Step::Abandon(code));
-            given.extend(self.settle(code).map(|frame| Given { frame, reason: Reason::CodeUnknown }));
+            given.extend(self.settle(code).map(|waiter| Given { frame: waiter.frame, reason: Reason::CodeUnknown }));
         }
         (steps, given)
     }
@@ -61,7 +61,9 @@ impl Fetch {
             return Ok(steps);
         }
         (pending.turn, pending.heard) = (0, true);
-        pending.asking.answered(now, part.bytes.len() as u64, &MANNER);
+        pending.asking.answered(now, &MANNER);
+        pending.settle_reserved(part.bytes.len());
+        let Stage::Fetching(assembly) = &mut pending.stage else { return Ok(steps) };
         if let Some(bytes) = assembly.whole() {
             let digest = assembly.digest;
             if object_name(&bytes) != digest {
@@ -70,7 +72,7 @@ impl Fetch {
             }
             steps.push(Step::Object { code: pending.code, digest, bytes });
         } else if assembly.outstanding == 0 {
-            pending.ask(now, nonces, &mut steps);
+            pending.ask_or_wait(now, nonces, &mut steps);
         }
         Ok(steps)
     }
@@ -82,6 +84,7 @@ impl Fetch {
         if pending.sources.front() != Some(&from) {
             return Ok(None);
         }
+        pending.settle_reserved(0);
         pending.absent += 1;
         if pending.optional && pending.absent >= pending.sources.len() {
             return Ok(Some(pending.do_without()));

@@ -50,7 +50,8 @@ impl Assembly {
         Assembly { digest, object, said_by: None, outstanding: 0 }
     }
 
-    fn total(&self) -> Option<u32> {
+    /// The length, as far as it is known.
+    pub(super) fn total(&self) -> Option<u32> {
         self.object.as_ref().map(|object| object.total() as u32)
     }
 
@@ -88,7 +89,7 @@ impl Assembly {
     }
 
     /// Parts that are not here: part 0 alone until the length is known.
-    fn missing(&self) -> u64 {
+    pub(super) fn missing(&self) -> u64 {
         self.object.as_ref().map_or(1, |object| object.pieces().missing())
     }
 

@@ -2,10 +2,10 @@
 
 use super::asking::Asking;
 use super::assembly::Assembly;
+use super::fares::{Toll, Waiter, requests};
 use super::nonces::Nonces;
 use super::{FAILURES_MAX, MANNER, SOURCES_MAX, Source, Step, TRIES_MAX};
 use crate::code::run::Ingress;
-use crate::frame::Frame;
 use crate::wire::{Digest, fetch};
 use std::collections::VecDeque;
 
@@ -41,7 +41,14 @@ pub(super) struct Pending {
     pub(super) failures: u32,
     /// Whether anything has come in this round.
     pub(super) heard: bool,
-    pub(super) waiting: VecDeque<Frame>,
+    pub(super) waiting: VecDeque<Waiter>,
+    pub(super) toll: Toll,
+    /// Bytes that were paid and are not spent yet.
+    pub(super) credit: u64,
+    /// Bytes that come back when the length of the object turns out to be less than a part's.
+    pub(super) reserved: u64,
+    /// Nobody pays for it now; until somebody does it waits for nothing else. Only of what is beside a code.
+    pub(super) unpaid: bool,
 }
 
 impl Pending {
@@ -61,6 +68,10 @@ impl Pending {
             failures: 0,
             heard: false,
             waiting: VecDeque::new(),
+            toll: Toll::NONE,
+            credit: 0,
+            reserved: 0,
+            unpaid: false,
         }
     }
 
@@ -102,14 +113,15 @@ impl Pending {
             Stage::Fetching(assembly) => Stage::LookingUp(assembly.digest, assembly.certain()),
             stage => stage,
         };
-        // What is beside a code is looked for as long as that runs, so what that may send comes back.
         let mut asking = self.asking;
-        if self.beside {
-            asking.forgive();
-        }
         asking.restart(0);
         asking.wait_until(at);
         Pending { stage, asking, nonce: None, turn: 0, heard: false, rounds: self.rounds + 1, ..self }
+    }
+
+    /// Whether it may go on at `now`, once it is its turn.
+    pub(super) fn is_ready(&self, now: u64) -> bool {
+        !self.unpaid && self.asking.is_due(now)
     }
 
     /// What is looked for.
@@ -137,32 +149,61 @@ impl Pending {
         Step::Without { code: self.code }
     }
 
-    /// Asks the first source for what is missing.
-    pub(super) fn ask(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) {
-        let Some(&source) = self.sources.front() else { return };
-        let Stage::Fetching(assembly) = &mut self.stage else { return };
+    /// Asks the first source that somebody pays for, for what is missing; false if nobody can pay for all of that.
+    pub(super) fn ask(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) -> bool {
+        let Stage::Fetching(assembly) = &self.stage else { return true };
+        let all = self.toll.of_parts(assembly.missing(), assembly.total());
+        // What one source has said of the length is worth nothing at another.
+        let anew = if assembly.is_hearsay() { self.toll.of_request(1, None) } else { all };
+        let mut costs = core::iter::once(all).chain(core::iter::repeat(anew));
+        let can = |source: &Source| costs.next().is_some_and(|cost| self.funds(source) >= cost);
+        let Some(at) = self.sources.iter().position(can) else { return false };
+        self.turn_to(at);
+        let (Some(&source), Stage::Fetching(assembly)) = (self.sources.front(), &mut self.stage) else { return true };
         // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
         let nonce = *self.nonce.get_or_insert_with(|| nonces.draw());
+        let (digest, length) = (assembly.digest, assembly.total());
         let mut wanted = assembly.next_burst();
-        if self.beside && self.rounds > 0 && !self.heard {
-            // It has been asked for in vain for long: a little says whether somebody answers now.
+        if self.beside && !self.heard {
+            // Not every node keeps what is beside a code: a little says whether this one does.
             wanted &= wanted.wrapping_neg();
         }
         assembly.outstanding = wanted;
-        while wanted != 0 {
-            let mut missing = 0;
-            for _ in 0..fetch::PARTS_PER_REQUEST {
-                let lowest = wanted & wanted.wrapping_neg();
-                missing |= lowest;
-                wanted &= !lowest;
-            }
-            if !self.asking.pay(fetch::padded_request_len(missing.count_ones()) as u64, &MANNER) {
-                break;
-            }
-            steps.push(Step::Request { source, nonce, digest: assembly.digest, missing });
+        for missing in requests(wanted) {
+            self.pay(&source, self.toll.of_request(missing, length));
+            steps.push(Step::Request { source, nonce, digest, missing });
         }
+        self.reserved = if length.is_none() { fetch::PART as u64 } else { 0 };
         self.asking.asked(now, &MANNER);
         self.turn += 1;
+        true
+    }
+
+    /// The same; what cannot be paid is seen to when its time has come, which is now.
+    pub(super) fn ask_or_wait(&mut self, now: u64, nonces: &mut Nonces, steps: &mut Vec<Step>) {
+        if !self.ask(now, nonces, steps) {
+            self.asking.wait_until(now);
+        }
+    }
+
+    /// An answer of so many bytes has come where one of a whole part was paid for.
+    pub(super) fn settle_reserved(&mut self, bytes: usize) {
+        self.credit += core::mem::take(&mut self.reserved).saturating_sub(bytes as u64);
+    }
+
+    /// The source at this place has its turn.
+    fn turn_to(&mut self, at: usize) {
+        if at == 0 {
+            return;
+        }
+        if let Stage::Fetching(assembly) = &mut self.stage
+            && assembly.is_hearsay()
+        {
+            *assembly = Assembly::new(assembly.digest, None);
+            self.nonce = None;
+        }
+        self.turn = 0;
+        self.sources.rotate_left(at);
     }
 
     /// Who has had its turn may never answer: the others have theirs. What was said of the length only

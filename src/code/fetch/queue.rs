@@ -6,9 +6,8 @@
 //! for which no capsule waits, are counted apart and give way to nothing.
 
 use super::pending::Pending;
-use super::{QUEUED_MAX, Source, WAITING_PER_CODE_MAX};
+use super::{QUEUED_MAX, WAITING_PER_CODE_MAX, Waiter};
 use crate::code::run::Ingress;
-use crate::frame::Frame;
 use crate::wire::Digest;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -30,6 +29,8 @@ pub(super) struct Queue {
     /// Whose turn it is stands first; none is empty.
     lanes: VecDeque<Lane>,
     besides: usize,
+    /// Those of them that nobody pays for now.
+    unpaid: usize,
     capsules: usize,
 }
 
@@ -37,6 +38,16 @@ pub(super) struct Queue {
 const CAPSULES_MAX: usize = 2048;
 
 impl Queue {
+    /// Objects beside codes that nobody pays for now.
+    pub fn unpaid(&self) -> usize {
+        self.unpaid
+    }
+
+    /// The search for what is beside a code, if it waits for somebody who pays, and may go on at `now`.
+    pub fn owed(&self, now: u64, code: &Digest) -> Option<&Pending> {
+        self.all.get(&(*code, true)).filter(|pending| pending.unpaid && pending.asking.is_due(now))
+    }
+
     /// Searches that wait.
     pub fn len(&self) -> usize {
         self.all.len()
@@ -57,16 +68,15 @@ impl Queue {
     }
 
     /// Another capsule waits for a code, if that waits: gives the one that there is no room for any more.
-    pub fn join(&mut self, code: &Digest, frame: Option<Frame>, source: Option<Source>) -> Option<Option<Frame>> {
+    pub fn join(&mut self, code: &Digest, waiter: Option<Waiter>) -> Option<Option<Waiter>> {
         let pending = self.all.get_mut(&(*code, false))?;
-        pending.learn(source);
-        let full = frame.is_some() && (pending.waiting.len() == WAITING_PER_CODE_MAX || self.capsules >= CAPSULES_MAX);
+        let full = waiter.is_some() && (pending.waiting.len() == WAITING_PER_CODE_MAX || self.capsules >= CAPSULES_MAX);
         let gone = if full { pending.waiting.pop_front() } else { None };
-        let one_more = frame.is_some();
-        match frame {
+        let one_more = waiter.is_some();
+        match waiter {
             // All that wait are others'.
-            Some(frame) if full && gone.is_none() => return Some(Some(frame)),
-            frame => pending.waiting.extend(frame),
+            Some(waiter) if full && gone.is_none() => return Some(Some(waiter)),
+            waiter => pending.join(waiter),
         }
         self.capsules += usize::from(one_more);
         self.capsules -= usize::from(gone.is_some());
@@ -80,7 +90,7 @@ impl Queue {
 
     /// Whose searches may go on at `now`, in their turns.
     pub fn ready(&self, now: u64) -> impl Iterator<Item = Ingress> {
-        let ready = move |key: &Key| self.all.get(key).is_some_and(|pending| pending.asking.is_due(now));
+        let ready = move |key: &Key| self.all.get(key).is_some_and(|pending| pending.is_ready(now));
         self.lanes.iter().filter(move |lane| lane.waiting.iter().any(ready)).map(|lane| lane.whose)
     }
 
@@ -90,7 +100,7 @@ impl Queue {
     }
 
     /// Lets a search wait, not before its time; gives the capsules of the one that has to go for it.
-    pub fn push(&mut self, pending: Pending) -> VecDeque<Frame> {
+    pub fn push(&mut self, pending: Pending) -> VecDeque<Waiter> {
         let key = (pending.code, pending.beside);
         let full = !pending.beside && self.all.len() - self.besides >= QUEUED_MAX;
         let gone = if full { self.displace() } else { VecDeque::new() };
@@ -100,7 +110,11 @@ impl Queue {
             Some(lane) => lane.waiting.push_back(key),
             None => self.lanes.push_back(Lane { whose: pending.lane, waiting: VecDeque::from([key]) }),
         }
-        self.due.insert((pending.asking.at(), key));
+        if pending.unpaid {
+            self.unpaid += 1;
+        } else {
+            self.due.insert((pending.asking.at(), key));
+        }
         self.all.insert(key, pending);
         gone
     }
@@ -108,7 +122,7 @@ impl Queue {
     /// The next search of these whose time has come at `now`: its lane has had its turn.
     pub fn pop(&mut self, now: u64, whose: Ingress) -> Option<Pending> {
         let all = &self.all;
-        let ready = |key: &Key| all.get(key).is_some_and(|pending| pending.asking.is_due(now));
+        let ready = |key: &Key| all.get(key).is_some_and(|pending| pending.is_ready(now));
         let at = self.lanes.iter().position(|lane| lane.whose == whose)?;
         let place = self.lanes[at].waiting.iter().position(ready)?;
         let mut lane = self.lanes.remove(at)?;
@@ -134,12 +148,13 @@ impl Queue {
         let pending = self.all.remove(&key)?;
         self.due.remove(&(pending.asking.at(), key));
         self.besides -= usize::from(pending.beside);
+        self.unpaid -= usize::from(pending.unpaid);
         self.capsules -= pending.waiting.len();
         Some(pending)
     }
 
     /// The oldest search that capsules wait for, of the lane that has most, goes.
-    fn displace(&mut self) -> VecDeque<Frame> {
+    fn displace(&mut self) -> VecDeque<Waiter> {
         let codes = |lane: &Lane| lane.waiting.iter().filter(|(_, beside)| !beside).count();
         let Some(longest) = self.lanes.iter().max_by_key(|lane| codes(lane)) else { return VecDeque::new() };
         let Some((code, _)) = longest.waiting.iter().find(|(_, beside)| !beside).copied() else {

@@ -1,20 +1,24 @@
 //! What packets cost of the bound: one for each frame that they leave in.
 //!
-//! A frame is at most the MTU of its link, so what a packet of bound n causes is at most n × MTU bytes. What its codes may cause between the two ends of
-//! a link is paid as if it were octets of the packet: of a code that travels whole, word of the neighbour that it need not; of one that travels by digest,
-//! the neighbour's questions, and the code. So it is the same whether nodes know the codes or not. What the node
-//! sends of its own accord is not paid with a bound; for that [`crate::topology::Reach`] has a limit by address.
+//! A frame is at most the MTU of its link, so what a packet of bound n causes is at most n × MTU bytes. What its codes cause beside it
+//! is paid where it is sent, since whoever sent the packet may have lied about what it has paid. Who sends a packet by digest pays as if
+//! the codes were octets of it, which a neighbour that lacks them is given. Who lacks a code pays for its questions, with the next frames
+//! of the packet (waiting.rs). Who was sent codes whole says that this need not be if the packet leaves room for it: in the frames that
+//! are paid, or in what it has not used. What the node sends of its own accord is not paid with a bound; for that
+//! [`crate::topology::Reach`] has a limit by address.
 
 use super::evaluate::{At, raise};
-use super::waiting::ASKS;
+use super::outbox::{Outbox, Paid};
+use super::waiting::back;
 use super::{Next, Plan, PlanOs, State, account};
 use crate::core::reason::Reason;
-use crate::wire::{Addr, anep, ipv6, plan as wire, udp};
+use crate::topology::Neighbour;
+use crate::wire::{Addr, plan as wire};
 use core::ops::Range;
 use plan::eval;
 use plan::name::Name;
 use plan::packet::{Header, View, ViewMut};
-use plan::program::Slice;
+use plan::program::{Digest, Slice};
 use plan::value::Host;
 
 /// Frames that so many octets take to the next node; none if they are too many for any.
@@ -22,23 +26,78 @@ pub(super) fn frames(env: &dyn PlanOs, next: &Next, octets: usize) -> Option<u32
     wire::frames(octets, env.room(next)).map(u32::from)
 }
 
-/// Octets around a message in a frame, at most.
-const AROUND: usize = anep::HEADER + udp::HEADER + ipv6::HEADER;
+/// Octets that so many frames have room for beside so many.
+fn spare(env: &dyn PlanOs, next: &Next, octets: usize, frames: u32) -> usize {
+    let room = env.room(next);
+    let piece = if frames > 1 { room.saturating_sub(wire::PIECE_HEADER) } else { room };
+    (frames as usize * piece).saturating_sub(octets)
+}
 
-/// Octets by which a neighbour says that it has a code, or lacks it.
-const WORD: usize = 36 + AROUND;
+/// Octets that a unit of the bound pays for on the way to a neighbour.
+pub(super) fn unit(env: &dyn PlanOs, next: &Next) -> usize {
+    env.topology().port(next.port).map_or(0, |port| port.mtu)
+}
 
-/// Octets that a code of a packet may cause on a link beside the packet, at most.
-pub(super) fn beside(code: usize, by_digest: bool) -> usize {
-    if by_digest { ASKS as usize * WORD + AROUND + 4 + code } else { WORD }
+/// Octets around a message, or a piece of one, on the way to a neighbour.
+fn around(env: &dyn PlanOs, next: &Next) -> usize {
+    unit(env, next).saturating_sub(env.room(next)) + wire::PIECE_HEADER
+}
+
+/// Octets by which a node says to a neighbour that it has a code, or lacks it.
+pub(super) fn word(env: &dyn PlanOs, next: &Next) -> usize {
+    4 + size_of::<Digest>() + around(env, next)
+}
+
+/// Octets that a code of a packet may cause on the way to a neighbour beside the packet, at the expense of who sends it.
+pub(super) fn beside(env: &dyn PlanOs, next: &Next, code: usize, by_digest: bool) -> usize {
+    if by_digest { around(env, next) + 4 + code } else { 0 }
 }
 
 impl Plan {
     /// Octets of the packet under way, and those that its codes may cause beside it.
-    pub(super) fn length_in_all(&self, octets: &[u8]) -> usize {
+    pub(super) fn length_in_all(&self, env: &dyn PlanOs, next: &Next, octets: &[u8]) -> usize {
         let by_digest = View::new_checked(octets).is_some_and(|view| view.by_digest());
         let codes = self.seen.iter().filter_map(|digest| self.library.octets(digest));
-        octets.len() + codes.map(|code| beside(code.len(), by_digest)).sum::<usize>()
+        octets.len() + codes.map(|code| beside(env, next, code.len(), by_digest)).sum::<usize>()
+    }
+
+    /// Tells who sent the packet under way its codes whole that this need not be, as far as the frames that it pays for have room.
+    pub(super) fn tell_within(
+        &mut self,
+        env: &mut dyn PlanOs,
+        (next, frames): (&Next, u32),
+        octets: usize,
+        from: &Neighbour,
+    ) {
+        let spare = spare(env, next, octets, frames);
+        self.tell_codes(env, from, spare);
+    }
+
+    /// The same of a packet that was evaluated here, at the expense of what it has not used: so many units of its bound, and octets in
+    /// frames that it has paid. Gives the units that are left then.
+    pub(super) fn tell_with(&mut self, env: &mut dyn PlanOs, from: &Neighbour, (left, spare): (u32, usize)) -> u32 {
+        let more = if left > 0 { unit(env, &back(from)) } else { 0 };
+        let paid = u32::from(self.tell_codes(env, from, spare + more) > spare);
+        self.state.account.spent += u64::from(paid);
+        left - paid
+    }
+
+    /// Has an evaluation that has sent nothing pay for the questions for its codes with a unit of what is left, or with a packet to the
+    /// node itself, which has taken one; gives what is left then.
+    pub(super) fn pay_debt(&mut self, outbox: &Outbox, before: usize, left: u32) -> Option<u32> {
+        if outbox.debt == 0 || outbox.packets.iter().skip(before).any(|sent| sent.next.is_none()) {
+            return Some(left);
+        }
+        let rest = left.checked_sub(1)?;
+        self.state.account.spent += 1;
+        Some(rest)
+    }
+
+    /// The same of a packet that ends with so much of its bound.
+    pub(super) fn left_of(&mut self, bound: u32) -> u32 {
+        let paid = u32::from(self.debt > 0).min(bound);
+        self.state.account.spent += u64::from(paid);
+        bound - paid
     }
 
     /// Spends the frames to the next node; false if the packet has too few left.
@@ -70,21 +129,24 @@ impl State {
 
 impl At<'_> {
     /// Has a packet in the outbox pay for the frames that it takes to the next node. The first was taken from what was donated to it.
+    /// Gives what that is.
     pub(super) fn pay(
         &mut self,
         next: Option<&Next>,
         header: &Header,
         codes: &[&Slice],
         range: Range<usize>,
-    ) -> eval::Result<u32> {
-        let Some(next) = next else { return Ok(1) };
-        let codes = codes.iter().map(|slice| beside(slice.octets.len(), header.by_digest));
-        let length = range.len() + codes.sum::<usize>();
+    ) -> eval::Result<Paid> {
+        let Some(next) = next else { return Ok(Paid { frames: 1, spare: 0, debt: 0 }) };
+        let codes = codes.iter().map(|slice| beside(&*self.env, next, slice.octets.len(), header.by_digest));
+        // Questions for its codes are paid with the first frames.
+        let length = range.len() + codes.sum::<usize>() + self.outbox.debt;
         let frames = frames(&*self.env, next, length).ok_or(raise(const { Name::known("TooBig") }))?;
         let left = header.bound.checked_sub(frames - 1).ok_or(raise(Name::NOT_ENOUGH_RB))?;
         if let Some(mut view) = self.outbox.octets.get_mut(range).and_then(ViewMut::new_checked) {
             view.clamp(left);
         }
-        Ok(frames)
+        let debt = core::mem::take(&mut self.outbox.debt);
+        Ok(Paid { frames, spare: spare(&*self.env, next, length, frames), debt })
     }
 }

@@ -117,7 +117,8 @@ impl At<'_> {
             let known = |slice: &&plan::program::Slice| {
                 peers.knows(port, via, &slice.digest) && self.library.has(&slice.digest)
             };
-            header.by_digest = !codes.is_empty() && codes.iter().all(known);
+            // One that would have nothing left to ask with is sent whole.
+            header.by_digest = header.bound > 0 && !codes.is_empty() && codes.iter().all(known);
             if !header.by_digest {
                 // Whoever learns the code from here may be sent its digest later, and may then have lost it.
                 for slice in codes.iter().filter(|slice| !slice.octets.is_empty()) {
@@ -132,8 +133,8 @@ impl At<'_> {
             return Err(too_big());
         }
         let range = start..self.outbox.octets.len();
-        let frames = match self.pay(next.as_ref(), &header, &codes, range.clone()) {
-            Ok(frames) => frames,
+        let paid = match self.pay(next.as_ref(), &header, &codes, range.clone()) {
+            Ok(paid) => paid,
             Err(stop) => {
                 self.outbox.octets.truncate(start);
                 return Err(stop);
@@ -143,7 +144,7 @@ impl At<'_> {
             self.state.account.by_digest += 1;
             codes.iter().for_each(|slice| self.state.peers.mark(port, via, &slice.digest));
         }
-        self.outbox.packets.push(Outgoing { next, range, frames });
+        self.outbox.packets.push(Outgoing { next, range, paid });
         Ok(())
     }
 
@@ -196,11 +197,16 @@ impl Plan {
         }
         let whole = View::new_checked(octets).is_some_and(|view| !view.by_digest());
         if let (Some(from), Ok(_)) = (from, &decoded) {
-            self.note_codes(env, from, &seen, whole);
+            self.note_codes(from, &seen);
         }
         self.seen = seen;
         match decoded {
-            Ok(packet) => self.evaluate(env, from, packet, octets.len(), Stage::Sealed),
+            Ok(packet) => {
+                self.untold = whole;
+                let fate = self.evaluate(env, from, packet, octets.len(), Stage::Sealed);
+                self.untold = false;
+                fate
+            }
             Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, octets, digest),
             Err(_) => self.end(octets, Reason::Malformed),
         }
@@ -222,27 +228,10 @@ impl Plan {
         stage: Stage,
     ) -> Fate {
         let mut outbox = std::mem::take(&mut self.outbox);
-        let (packet, principal) = match stage {
-            Stage::Open(principal) => (packet, principal),
-            Stage::Sealed | Stage::Vouched(_) => {
-                match self.open_layers(env, (from, length), packet, stage, &mut outbox) {
-                    layers::Opened::Chunk(packet, principal) => (packet, principal),
-                    layers::Opened::Signed(packet, statement) => {
-                        self.flush(env, outbox, ANYONE, 0);
-                        return self.wait_for_role(env, from, &packet, statement);
-                    }
-                    layers::Opened::Nothing(left) => {
-                        self.state.account.unused += u64::from(left);
-                        self.flush(env, outbox, ANYONE, 0);
-                        return Fate::Taken;
-                    }
-                    layers::Opened::Wrong(mut packet, name) => {
-                        self.cut_header(env, from, &mut packet.header);
-                        self.flush(env, outbox, ANYONE, 0);
-                        return self.failed(env, &packet, &Cause::Exception(name), ANYONE);
-                    }
-                }
-            }
+        outbox.debt = self.debt;
+        let (packet, principal) = match self.opened(env, (from, length), packet, stage, &mut outbox) {
+            Ok(opened) => opened,
+            Err(fate) => return fate,
         };
         let steps = match env.admit(principal, length) {
             Ok(steps) => u32::try_from(steps).unwrap_or(u32::MAX),
@@ -268,16 +257,59 @@ impl Plan {
             self.flush(env, outbox, principal, used);
             return self.wait_for_outside(env, from, &packet, principal);
         }
+        let spare = outbox.packets.iter().skip(before).map(|sent| sent.paid.spare).sum();
+        let Some(left) = self.pay_debt(&outbox, before, left) else {
+            // All that it had is to be spent later, and nothing is left for what it has caused.
+            outbox.packets.truncate(before);
+            outbox.deeds.truncate(deeds);
+            self.flush(env, outbox, principal, used);
+            self.state.account.unused += u64::from(packet.header.bound);
+            return Fate::Drop(Reason::FetchUnpaid);
+        };
         outbox.undo.clear();
         self.state.account.evaluated += 1;
         self.flush(env, outbox, principal, used);
         match result {
             Ok(_) => {
+                let tells = from.filter(|_| self.untold);
+                let left = tells.map_or(left, |from| self.tell_with(env, from, (left, spare)));
                 self.state.account.unused += u64::from(left);
                 Fate::Taken
             }
             Err(stop) => self.failed_evaluation(env, &packet, &stop.into(), (principal, left)),
         }
+    }
+
+    /// The chunk of a packet and whose it is, with its layers taken off; or what becomes of the packet without that.
+    fn opened(
+        &mut self,
+        env: &mut dyn PlanOs,
+        (from, length): (Option<&Neighbour>, usize),
+        packet: Packet,
+        stage: Stage,
+        outbox: &mut Outbox,
+    ) -> Result<(Packet, usize), Fate> {
+        if let Stage::Open(principal) = stage {
+            return Ok((packet, principal));
+        }
+        let fate = match self.open_layers(env, (from, length), packet, stage, outbox) {
+            layers::Opened::Chunk(packet, principal) => return Ok((packet, principal)),
+            layers::Opened::Signed(packet, statement) => {
+                self.flush(env, std::mem::take(outbox), ANYONE, 0);
+                self.wait_for_role(env, from, &packet, statement)
+            }
+            layers::Opened::Nothing(left) => {
+                self.state.account.unused += u64::from(left);
+                self.flush(env, std::mem::take(outbox), ANYONE, 0);
+                Fate::Taken
+            }
+            layers::Opened::Wrong(mut packet, name) => {
+                self.cut_header(env, from, &mut packet.header);
+                self.flush(env, std::mem::take(outbox), ANYONE, 0);
+                self.failed(env, &packet, &Cause::Exception(name), ANYONE)
+            }
+        };
+        Err(fate)
     }
 
     /// Does what an evaluation has done.
@@ -286,9 +318,9 @@ impl Plan {
             self.state.resident.undo(before);
         }
         let mut sent = 0;
-        for Outgoing { next, range, frames } in &outbox.packets {
+        for Outgoing { next, range, paid } in &outbox.packets {
             let Some(octets) = outbox.octets.get(range.clone()) else { continue };
-            self.state.account.spent += u64::from(*frames);
+            self.state.account.spent += u64::from(paid.frames);
             match next {
                 Some(next) => {
                     sent += 1;

@@ -189,6 +189,10 @@ pub struct Plan {
     buffers: Vec<Vec<u8>>,
     /// The codes of the packet under way.
     seen: Vec<plan::program::Digest>,
+    /// Octets of questions that the packet under way is to pay with its next frames.
+    debt: usize,
+    /// Whether its codes came whole, and its neighbour is to be told that this need not be.
+    untold: bool,
 }
 
 /// What services reach, besides the node.
@@ -235,6 +239,8 @@ impl Plan {
             local: VecDeque::new(),
             buffers: Vec::new(),
             seen: Vec::new(),
+            debt: 0,
+            untold: false,
             config,
         }
     }

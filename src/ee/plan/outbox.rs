@@ -26,8 +26,19 @@ pub struct Outgoing {
     pub next: Option<Next>,
     /// Where it is among the octets.
     pub range: Range<usize>,
-    /// What it pays for the way to there.
+    /// What it pays.
+    pub paid: Paid,
+}
+
+/// What a packet pays for the way to the next node.
+#[derive(Clone, Copy, Debug)]
+pub struct Paid {
+    /// So many frames.
     pub frames: u32,
+    /// Octets that these have room for beside it.
+    pub spare: usize,
+    /// Octets of questions that they pay for.
+    pub debt: usize,
 }
 
 /// Something to be done.
@@ -58,6 +69,8 @@ pub struct Outbox {
     pub packets: Vec<Outgoing>,
     pub deeds: Vec<Deed>,
     pub undo: Vec<Before>,
+    /// Octets that the first packet to another node is to pay for beside itself.
+    pub debt: usize,
 }
 
 impl Outbox {
@@ -70,6 +83,7 @@ impl Outbox {
     pub fn take_back(&mut self) {
         if let Some(last) = self.packets.pop() {
             self.octets.truncate(last.range.start);
+            self.debt += last.paid.debt;
         }
     }
 
@@ -89,5 +103,6 @@ impl Outbox {
         self.packets.clear();
         self.deeds.clear();
         self.undo.clear();
+        self.debt = 0;
     }
 }

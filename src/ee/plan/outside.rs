@@ -147,7 +147,9 @@ impl Plan {
         let mut parked = self.waiting.take(is_it);
         if let Some(parked) = &mut parked {
             env.on_behalf(parked.payer);
+            self.debt = parked.debt;
             self.judged(env, parked, judged);
+            self.debt = 0;
             env.on_behalf(Payer::NOBODY);
         }
         self.run_local(env);

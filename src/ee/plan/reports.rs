@@ -28,7 +28,8 @@ impl Plan {
 
     /// A packet whose layers cannot be opened.
     pub(super) fn failed(&mut self, env: &mut dyn PlanOs, packet: &Packet, cause: &Cause, principal: usize) -> Fate {
-        self.failed_evaluation(env, packet, cause, (principal, packet.header.bound))
+        let left = self.left_of(packet.header.bound);
+        self.failed_evaluation(env, packet, cause, (principal, left))
     }
 
     /// Tells a packet's source that it failed, as far as what is left of its bound pays for that and the source may be

@@ -138,13 +138,18 @@ impl Plan {
         if !judged && let Some(from) = from.filter(|from| view.bound() > self.ceiling(env, from).unsigned) {
             return self.wait_for_signer(env, from, octets);
         }
-        let Some(frames) = frames(env, &next, self.length_in_all(octets)) else {
+        let length = self.length_in_all(env, &next, octets) + self.debt;
+        let Some(frames) = frames(env, &next, length) else {
             return self.end(octets, Reason::TooBig);
         };
         if view.bound() < frames {
             return self.fail(env, octets, Name::NOT_ENOUGH_RB, Reason::Bound);
         }
-        if by_digest && !self.next_holds(&next) {
+        if let Some(from) = from.filter(|_| !by_digest) {
+            self.tell_within(env, (&next, frames), length, from);
+        }
+        // One that would have nothing left to ask with is sent whole.
+        if by_digest && (view.bound() == frames || !self.next_holds(&next)) {
             return self.pass_whole(env, &next, octets, frames);
         }
         self.spend(env, &next, octets, frames);
@@ -180,7 +185,7 @@ impl Plan {
             }
         }
         if let Some(from) = from {
-            self.note_codes(env, from, &seen, !front.view().by_digest());
+            self.note_codes(from, &seen);
         }
         self.seen = seen;
         absent
@@ -219,7 +224,10 @@ impl Plan {
         let mut shelf =
             super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
         let left = match Packet::decode(octets, &mut shelf) {
-            Ok(packet) => self.report(env, &packet, &Cause::Exception(name), packet.header.bound),
+            Ok(packet) => {
+                let left = self.left_of(packet.header.bound);
+                self.report(env, &packet, &Cause::Exception(name), left)
+            }
             Err(_) => account::bound_of(octets),
         };
         self.state.account.unused += left;

@@ -1,8 +1,10 @@
 //! Packets that wait: for a code that the previous node must give, or for what the outside is asked for.
 //!
 //! A packet that names a code by its digest and finds none here waits while the node that it came from is asked, three times; so a
-//! node may forget codes at any time, and loses nothing by it. Packets that lack one code have one question.
+//! node may forget codes at any time, and loses nothing by it. Packets that lack one code have one question, which the first of
+//! them pays for that can: its next frames have so many octets less room (costs.rs).
 
+use super::costs::{unit, word};
 use super::evaluate::Stage;
 use super::holders::Holder;
 use super::outside::Claimed;
@@ -23,10 +25,10 @@ const WAITING_MAX: usize = 64;
 const BYTES_MAX: usize = 1 << 20;
 
 /// Times that a neighbour is asked for a code that a packet lacks.
-pub(super) const ASKS: u32 = 3;
+const ASKS: u32 = 3;
 
-/// How a code is asked for. Questions are small, of one size, and paid by packets (costs.rs).
-const MANNER: Manner = Manner { pause: 300_000_000, doublings: 0, tries: ASKS, bytes: u64::MAX };
+/// How a code is asked for.
+const MANNER: Manner = Manner { pause: 300_000_000, doublings: 0, tries: ASKS };
 
 /// Nanoseconds for which a packet waits for a code.
 const CODE_WITHIN: u64 = ASKS as u64 * MANNER.pause;
@@ -57,7 +59,16 @@ pub(super) struct Parked {
     /// Whose it is, if its layers are open already.
     principal: Option<usize>,
     pub on: On,
+    /// Octets of questions that it is to pay with its next frames.
+    pub debt: usize,
     until: u64,
+}
+
+impl Parked {
+    /// Whether what is left of its bound pays for so many octets more.
+    fn can_pay(&self, octets: usize, unit: usize) -> bool {
+        (account::bound_of(&self.octets) as usize).saturating_mul(unit) >= self.debt + octets
+    }
 }
 
 /// A code that a neighbour is asked for.
@@ -132,7 +143,8 @@ impl Plan {
         let wait = if matches!(on, On::Code(_)) { CODE_WITHIN } else { OUTSIDE_WITHIN };
         let until = env.now().saturating_add(wait);
         let payer = env.payer();
-        self.waiting.list.push(Parked { octets, from: from.copied(), payer, principal, on, until });
+        let debt = self.debt;
+        self.waiting.list.push(Parked { octets, from: from.copied(), payer, principal, on, debt, until });
     }
 
     /// A packet names a code that is not here.
@@ -144,6 +156,9 @@ impl Plan {
         digest: Digest,
     ) -> Fate {
         let Some(from) = from else { return self.end(octets, Reason::CodeUnknown) };
+        if account::bound_of(octets) == 0 {
+            return self.end(octets, Reason::FetchUnpaid);
+        }
         self.park(env, Some(from), octets.to_vec(), None, On::Code(digest));
         self.waiting.end_questions();
         let is_it = |question: &&mut Question| question.to == *from && question.digest == digest;
@@ -162,23 +177,40 @@ impl Plan {
     /// Asks what is due.
     fn ask_again(&mut self, env: &mut dyn PlanOs) {
         let now = env.now();
-        for Question { to, digest, asking } in &mut self.waiting.questions {
-            if asking.is_due(now) && !asking.is_at_its_end(&MANNER) {
-                asking.asked(now, &MANNER);
-                self.state.account.wanted += 1;
-                self.state.say(env, &back(to), &wire::want(&digest.0));
+        let Waiting { list, questions } = &mut self.waiting;
+        for Question { to, digest, asking } in questions {
+            if !asking.is_due(now) || asking.is_at_its_end(&MANNER) {
+                continue;
             }
+            asking.asked(now, &MANNER);
+            let (word, unit) = (word(env, &back(to)), unit(env, &back(to)));
+            let lacks = |parked: &&mut Parked| parked.from == Some(*to) && parked.on == On::Code(*digest);
+            let Some(pays) = list.iter_mut().filter(lacks).find(|parked| parked.can_pay(word, unit)) else { continue };
+            pays.debt += word;
+            self.state.account.wanted += 1;
+            self.state.say(env, &back(to), &wire::want(&digest.0));
         }
     }
 
-    /// A neighbour has sent packets with these codes: it holds them, and is told that this node does if it sent them whole.
-    pub(super) fn note_codes(&mut self, env: &mut dyn PlanOs, from: &Neighbour, codes: &[Digest], whole: bool) {
-        for digest in codes {
-            self.state.peers.learn(from.port, from.addr, *digest);
-            if whole && self.state.peers.tell(env.now(), from.port, from.addr, digest) {
+    /// A neighbour has sent packets with these codes: it holds them.
+    pub(super) fn note_codes(&mut self, from: &Neighbour, codes: &[Digest]) {
+        codes.iter().for_each(|digest| self.state.peers.learn(from.port, from.addr, *digest));
+    }
+
+    /// Tells a neighbour that has sent the codes of the packet under way whole that this node holds them, in at most so many octets; gives how
+    /// many it took. Who is not told now sends them whole again.
+    pub(super) fn tell_codes(&mut self, env: &mut dyn PlanOs, from: &Neighbour, most: usize) -> usize {
+        let (mut said, word) = (0, word(env, &back(from)));
+        for digest in &self.seen {
+            if said + word > most {
+                break;
+            }
+            if self.state.peers.tell(env.now(), from.port, from.addr, digest) {
                 self.state.say(env, &back(from), &wire::have(&digest.0));
+                said += word;
             }
         }
+        said
     }
 
     /// A neighbour asks for a code whose digest it was sent. The packet that had the digest has paid for it (costs.rs).
@@ -221,10 +253,12 @@ impl Plan {
         self.waiting.end_questions();
         for mut parked in ready {
             env.on_behalf(parked.payer);
+            self.debt = parked.debt;
             let fate = match parked.principal {
                 Some(principal) => self.evaluate_parked(env, &parked, Stage::Open(principal)),
                 None => self.process(env, parked.from.as_ref(), &mut parked.octets),
             };
+            self.debt = 0;
             match fate {
                 Fate::Taken => {}
                 Fate::Forward(next) => self.state.send(env, &next, &parked.octets),
@@ -263,6 +297,6 @@ impl Plan {
 }
 
 /// The way to a neighbour.
-fn back(to: &Neighbour) -> Next {
+pub(super) fn back(to: &Neighbour) -> Next {
     Next { port: to.port, peer: to.peer, via: to.addr, to: to.addr }
 }

@@ -63,6 +63,8 @@ fn a_bound_too_small_ends_the_capsule_where_it_is_used_up() {
         let bundle = PING.bundle().unwrap();
         net.borrow_mut().add_code(0, &bundle);
         let mut node = attach(&net, 0, 40);
+        // Nodes have the code from these, which pay for it.
+        ping::run(&mut node, bundle.name(), addr(2), &options(), &mut |_| {}).unwrap();
         let options = ping::Options { bound, ..options() };
         let summary = ping::run(&mut node, bundle.name(), addr(2), &options, &mut |_| {}).unwrap();
         assert_eq!(summary.received, received, "bound {bound}");

@@ -78,12 +78,15 @@ fn one_lost_capsule_costs_one_try() {
 
 #[test]
 fn reports_are_paid_from_the_bound() {
-    let net = net(&[(0, 1), (1, 2), (2, 3), (3, 4)]);
+    let reports = |bound| {
+        let net = net(&[(0, 1), (1, 2), (2, 3), (3, 4)]);
+        // Nodes that have the code need not have it paid.
+        (1..5).for_each(|node| net.borrow_mut().add_code(node, &TRACE.bundle().unwrap()));
+        traced(&net, 4, &trace::Options { bound, report_bound: 4, tries: 1, ..trace::Options::default() })
+    };
     // Three nodes report with 4 each: 12, and 8 links there and back.
-    let trace = traced(&net, 4, &trace::Options { bound: 20, report_bound: 4, tries: 1, ..trace::Options::default() });
-    assert!(trace.complete);
-    let net = super::net::net(&[(0, 1), (1, 2), (2, 3), (3, 4)]);
-    let trace = traced(&net, 4, &trace::Options { bound: 19, report_bound: 4, tries: 1, ..trace::Options::default() });
+    assert!(reports(20).complete);
+    let trace = reports(19);
     assert!(!trace.complete);
     assert_eq!(names(&trace.there), ["n0", "n1", "n2", "n3"]);
 }

@@ -72,7 +72,7 @@ fn rough(carries: Carries, family: Family, seed: u64) -> Events {
         sim.add_code(0, &code);
         sim.add_code(5, &code);
         let from = vec![0, 5];
-        sim.add_traffic(Traffic { from, per_second, stop: SECOND, bound: 20, ..Traffic::everywhere(10, code.name()) });
+        sim.add_traffic(Traffic { from, per_second, stop: SECOND, bound: 64, ..Traffic::everywhere(10, code.name()) });
     }
     sim.run_until(20 * SECOND);
     events.finish(&mut sim)
@@ -113,12 +113,12 @@ fn fetch_under_loss(seed: u64) -> Events {
         let code = padded_forward(number, 200 + 1500 * number as usize);
         sim.add_code(0, &code);
         for _ in 0..3 {
-            sim.inject(0, header(code.name(), sim.address(4), 9), b"payload").unwrap();
+            sim.inject(0, header(code.name(), sim.address(4), 64), b"payload").unwrap();
             sim.run_for(3 * MS);
         }
     }
     let nobodys = forward();
-    sim.inject(0, header(nobodys.name(), sim.address(4), 9), b"").ok();
+    sim.inject(0, header(nobodys.name(), sim.address(4), 64), b"").ok();
     sim.run_for(30 * SECOND);
     events.finish(&mut sim)
 }
