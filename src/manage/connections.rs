@@ -13,6 +13,7 @@ pub struct Counts {
     refused: AtomicU64,
     silent: AtomicU64,
     displaced: AtomicU64,
+    slowed: AtomicU64,
 }
 
 impl Counts {
@@ -31,10 +32,20 @@ impl Counts {
         self.displaced.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A call was made by somebody whose calls had cost more than they may.
+    pub fn slowed(&self) {
+        self.slowed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// All of it.
     pub fn status(&self) -> Value {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        json!({"refused": of(&self.refused), "silent": of(&self.silent), "displaced": of(&self.displaced)})
+        json!({
+            "refused": of(&self.refused),
+            "silent": of(&self.silent),
+            "displaced": of(&self.displaced),
+            "slowed": of(&self.slowed),
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::running::{self, ANODE, HOSTS, Running};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const OCTETS: usize = 5 << 20;
@@ -85,6 +85,25 @@ fn tcp_passes_a_cut_through_channel_of_a_port_through_af_packet() {
 #[test]
 fn tcp_passes_a_cut_through_channel_of_a_port_before_which_the_kernel_half_stands() {
     tcp_passes("joinedk", &in_kernel);
+}
+
+#[test]
+fn channels_that_come_and_go_do_not_switch_an_interface_off_and_on() {
+    let Some(net) = Running::up_with("joinedc", HOSTS, &with_role) else { return };
+    let mut monitor = net.lab.command("r", "ip").unwrap();
+    let mut told = monitor.args(["-o", "monitor", "link", "dev", "to-a"]).stdout(Stdio::piped()).spawn().unwrap();
+    for _ in 0..5 {
+        let domain: u32 = cut(&net).parse().unwrap();
+        net.control("r").ask(&serde_json::json!({"do": "kill-domain", "domain": domain})).unwrap();
+    }
+    let begin = Instant::now();
+    while !joins(&net, "to-a") {
+        assert!(begin.elapsed() < running::PATIENCE, "given back with the last channel");
+    }
+    told.kill().unwrap();
+    let lines = std::io::read_to_string(told.stdout.take().unwrap()).unwrap();
+    told.wait().unwrap();
+    assert!(lines.lines().count() <= 6, "off once and on once, with what that changes beside:\n{lines}");
 }
 
 #[test]

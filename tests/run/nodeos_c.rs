@@ -98,6 +98,16 @@ fn soft_state_of_domains_is_changed_in_one_step() {
 }
 
 #[test]
+fn who_does_nothing_but_call_is_answered_and_slowed() {
+    let node = Node::start();
+    node.run("calls", &["-O1"]);
+    let mut ask = Command::new(env!("CARGO_BIN_EXE_anode"));
+    let told = ask.args(["node", "status", "--json"]).arg(node.folder.path()).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert!(status["connections"]["environments"]["slowed"].as_u64() > Some(0), "{}", status["connections"]);
+}
+
+#[test]
 fn a_thread_that_hangs_takes_its_domain_with_it_and_nothing_else() {
     Node::start().run("threads", &["-O1"]);
 }

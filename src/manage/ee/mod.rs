@@ -26,7 +26,7 @@ use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, NodeOs, Upcall};
-use crate::sys::clock::{Clock, process_cpu};
+use crate::sys::clock::{Clock, process_cpu, thread_cpu};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
@@ -37,6 +37,7 @@ use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
 pub use seats::Seats;
 use seats::{Holder, Seat};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -180,7 +181,7 @@ fn start(connection: SeqPacket, door: Door, peer: Peer, seat: Seat) {
         // A connection that breaks concerns only its other end.
         if let Ok(mut session) = Session::begin(connection, door, peer, &seat) {
             seat.greeted();
-            let _ = session.converse();
+            let _ = session.converse(&seat);
         }
     });
     if let Err(error) = served {
@@ -207,6 +208,9 @@ struct Session {
     domain: DomainId,
     peer: Peer,
     opened: Opened,
+    /// CPU time that its calls have cost the worker and are not counted yet, and that they cost this thread and are not billed yet.
+    worked: Cell<u64>,
+    unbilled: Cell<u64>,
 }
 
 /// What a process has been given.
@@ -231,7 +235,16 @@ impl Session {
             _ => Err(Error::Unsupported),
         };
         let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
-        let session = Session { connection: Arc::new(connection), door, host, domain, peer, opened };
+        let session = Session {
+            connection: Arc::new(connection),
+            door,
+            host,
+            domain,
+            peer,
+            opened,
+            worked: Cell::new(0),
+            unbilled: Cell::new(0),
+        };
         session.welcome(number, geometry).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
             refuse(&session.connection, number, Error::Full);
@@ -252,9 +265,11 @@ impl Session {
         self.connection.send_with(&message, &[descriptor.as_fd(), wake.as_fd()])
     }
 
-    /// Carries out calls until the process is gone, speaks nonsense or does not take its answers.
-    fn converse(&mut self) -> io::Result<()> {
+    /// Carries out calls until the process is gone, speaks nonsense or does not take its answers. What they cost the node, its domain pays,
+    /// and whose calls have cost more than they may waits before the next one.
+    fn converse(&mut self, seat: &Seat) -> io::Result<()> {
         let mut message = vec![0; MESSAGE_MAX];
+        let mut before = thread_cpu();
         loop {
             let Some(length) = self.connection.receive_within(&mut message, WAIT)? else { continue };
             let Some((number, call)) = Call::decode(&message[..length]) else {
@@ -263,6 +278,12 @@ impl Session {
             };
             let result = self.execute(call);
             answer(&self.connection, number, &result)?;
+            let used = thread_cpu();
+            let here = used.saturating_sub(std::mem::replace(&mut before, used));
+            self.unbilled.set(self.unbilled.get() + here);
+            if let Some(pause) = seat.called(self.door.clock.now(), here + self.worked.take()) {
+                std::thread::sleep(pause);
+            }
         }
     }
 
@@ -294,8 +315,17 @@ impl Session {
 
     /// Lets the worker do something in the name of the process.
     fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Option<R> {
-        let domain = self.domain;
-        self.door.handle.with_node(move |node, turn| work(&mut node.os(turn, domain))).ok()
+        let (domain, beside) = (self.domain, self.unbilled.take());
+        let measured = move |node: &mut Node, turn: &mut Turn<'_>| {
+            let before = node.work_so_far();
+            let result = work(&mut node.os(turn, domain));
+            let cost = node.work_so_far().saturating_sub(before);
+            node.worked_for(domain, cost + beside, turn.now);
+            (result, cost)
+        };
+        let (result, cost) = self.door.handle.with_node(measured).ok()?;
+        self.worked.set(self.worked.get() + cost);
+        Some(result)
     }
 }
 

@@ -4,10 +4,13 @@
 //! Connections that have not said hello have fewer places, and a time ([`super::GREETING`]). Entries are there as long as somebody
 //! has a place, so there are no more of them than places.
 
+use crate::core::bucket::TokenBucket;
 use crate::core::domain::DomainId;
 use crate::frame::shares::Shares;
 use crate::manage::connections::Counts;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Sessions of all processes that operators connect; half of them are there for one user alone.
 pub const USERS_SESSIONS_MAX: u64 = 128;
@@ -20,6 +23,12 @@ pub const ENVIRONMENT_SESSIONS_MAX: u64 = 16;
 
 /// Connections of one environment that have not said hello.
 pub const ENVIRONMENT_GREETING_MAX: u64 = 8;
+
+/// CPU time of the node that calls of one holder's sessions may cost, in nanoseconds a second, and at once: a quarter of a CPU.
+/// Who has had more is answered, and heard again when that has come back.
+pub const CALLS_NS_PER_SECOND: u64 = 250_000_000;
+/// See [`CALLS_NS_PER_SECOND`].
+pub const CALLS_BURST_NS: u64 = 50_000_000;
 
 /// Whose a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +61,13 @@ impl Taken {
         }
     }
 
+    fn has(&self, holder: Holder) -> bool {
+        match holder {
+            Holder::User(uid) => self.users.of(uid) > 0,
+            Holder::Environment(domain) => self.environments.of(domain) > 0,
+        }
+    }
+
     fn give(&mut self, holder: Holder) {
         match holder {
             Holder::User(uid) => self.users.give(uid, 1),
@@ -64,6 +80,8 @@ impl Taken {
 struct Places {
     sessions: Taken,
     greeting: Taken,
+    /// What calls of each holder may cost, for as long as it has sessions or owes anything.
+    calls: HashMap<Holder, TokenBucket>,
 }
 
 /// The places of a node.
@@ -85,7 +103,7 @@ impl Seats {
     pub fn new(counts: Arc<Counts>) -> Seats {
         let sessions = Taken::new(USERS_SESSIONS_MAX, ENVIRONMENT_SESSIONS_MAX);
         let greeting = Taken::new(USERS_GREETING_MAX, ENVIRONMENT_GREETING_MAX);
-        Seats { places: Arc::new(Mutex::new(Places { sessions, greeting })), counts }
+        Seats { places: Arc::new(Mutex::new(Places { sessions, greeting, calls: HashMap::new() })), counts }
     }
 
     /// A place for a connection that has not said hello, if its holder may have one more.
@@ -116,6 +134,22 @@ impl Seat {
         self.seats.counts.silent();
     }
 
+    /// A call of its session has cost the node so many nanoseconds of CPU time. Says how long its holder has to wait for that, if at all.
+    pub fn called(&self, now: u64, cost: u64) -> Option<Duration> {
+        let mut places = self.seats.places();
+        if !places.calls.contains_key(&self.holder) {
+            // Who has no session and owes nothing is forgotten: a new connection gains nothing.
+            let Places { sessions, calls, .. } = &mut *places;
+            calls.retain(|holder, bucket| sessions.has(*holder) || !bucket.take(now, CALLS_BURST_NS));
+        }
+        let full = || TokenBucket::new(CALLS_NS_PER_SECOND, CALLS_BURST_NS);
+        let bucket = places.calls.entry(self.holder).or_insert_with(full);
+        bucket.charge(now, cost);
+        let owed = u64::try_from(-bucket.tokens()).ok().filter(|owed| *owed > 0)?;
+        self.seats.counts.slowed();
+        Some(Duration::from_nanos(owed * (1_000_000_000 / CALLS_NS_PER_SECOND)))
+    }
+
     /// Its connection has said hello.
     pub fn greeted(&mut self) {
         if std::mem::take(&mut self.greeting) {
@@ -134,6 +168,25 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_are_paid_for_by_their_holder_and_a_new_connection_gains_nothing() {
+        const MS: u64 = 1_000_000;
+        let seats = Seats::new(Arc::default());
+        let [caller, other] = [1, 2].map(|uid| seats.take(Holder::User(uid)).unwrap());
+        assert_eq!(caller.called(MS, CALLS_BURST_NS), None, "a burst is free");
+        assert_eq!(caller.called(MS, MS), Some(Duration::from_millis(4)), "a quarter of a CPU");
+        assert_eq!(other.called(MS, MS), None);
+        drop(caller);
+        let again = seats.take(Holder::User(1)).unwrap();
+        assert_eq!(again.called(MS, MS), Some(Duration::from_millis(8)), "what was owed is owed");
+        assert_eq!(again.called(500 * MS, MS), None);
+        assert_eq!(seats.counts.status()["slowed"], 2);
+        drop(again);
+        let third = seats.take(Holder::User(3)).unwrap();
+        assert_eq!(third.called(10_000 * MS, 1), None);
+        assert_eq!(seats.places().calls.len(), 2, "who is gone and owes nothing is forgotten");
+    }
 
     #[test]
     fn nobody_takes_the_places_of_others() {

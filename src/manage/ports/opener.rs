@@ -13,8 +13,9 @@ use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// What the worker wishes.
 enum Wish {
@@ -34,11 +35,20 @@ pub(in crate::manage) struct Opener {
     thread: Option<JoinHandle<Vec<Taking>>>,
 }
 
+/// What joins segments of a flow.
+const JOINING: [Setting; 2] = [Setting::Gro, Setting::Lro];
+
+/// How long segments are kept apart behind the last channel of a port. With some cards a change of this setting resets the link, and whoever
+/// opens and closes channels should not do that to others more often.
+const CALM: Duration = Duration::from_secs(5);
+
 /// What takes frames for a port, and whether segments are kept apart at its interface.
 struct Taking {
     taker: Taker,
     settings: Arc<Settings>,
     apart: bool,
+    /// When they are joined again, if no channel comes before.
+    joins: Option<Instant>,
 }
 
 impl Opener {
@@ -47,7 +57,7 @@ impl Opener {
         if takers.is_empty() {
             return Ok(Opener { wishes: None, thread: None });
         }
-        let taking = |taker| Taking { taker, settings: settings.clone(), apart: false };
+        let taking = |taker| Taking { taker, settings: settings.clone(), apart: false, joins: None };
         let mut all: Vec<Taking> = takers.into_iter().map(taking).collect();
         let (wishes, inbox) = channel();
         let work = move || {
@@ -115,7 +125,21 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
         let _ = orders.send(order);
         waker.wake();
     };
-    for wish in wishes {
+    loop {
+        let next = all.iter().filter_map(|taking| taking.joins).min();
+        let wish = match next.map(|at| at.saturating_duration_since(Instant::now())) {
+            Some(wait) => wishes.recv_timeout(wait),
+            None => wishes.recv().map_err(RecvTimeoutError::from),
+        };
+        let wish = match wish {
+            Ok(wish) => wish,
+            Err(RecvTimeoutError::Timeout) => {
+                let now = Instant::now();
+                all.iter_mut().filter(|taking| taking.joins.is_some_and(|at| at <= now)).for_each(Taking::join_again);
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         match wish {
             Wish::Channel(filter, exists) => all.iter_mut().for_each(|taking| taking.take_for(&filter, exists, &tell)),
             Wish::Interface(port, interface, program) => {
@@ -149,23 +173,36 @@ impl Taking {
                 tracing::error!(port = port.0, %error, "a port does not come back with its interface");
             }
         }
-        self.apart = false;
+        (self.apart, self.joins) = (false, None);
         self.keep_apart();
     }
 
-    /// Keeps segments of a flow apart while packets of channels are taken: joined they would be longer than any link carries.
+    /// Keeps segments of a flow apart while packets of channels are taken, and some seconds more: joined they would be longer than any link carries.
     fn keep_apart(&mut self) {
-        let (interface, wanted) = (self.taker.interface(), self.taker.has_channels());
-        if wanted == self.apart {
+        if !self.taker.has_channels() {
+            self.joins = self.joins.or_else(|| self.apart.then(|| Instant::now() + CALM));
             return;
         }
-        self.apart = wanted;
-        let joining = [Setting::Gro, Setting::Lro];
-        let done = ethtool::name(interface).and_then(|name| match wanted {
-            true => joining.into_iter().try_for_each(|setting| self.settings.turn_off(setting, &name).map(drop)),
-            false => self.settings.give_back(|setting, of| joining.contains(&setting) && of == name).map(drop),
+        self.joins = None;
+        if !self.apart {
+            self.apart = true;
+            self.change(|settings, name| {
+                JOINING.into_iter().try_for_each(|setting| settings.turn_off(setting, name).map(drop))
+            });
+        }
+    }
+
+    /// No channel has come for some seconds.
+    fn join_again(&mut self) {
+        (self.joins, self.apart) = (None, false);
+        self.change(|settings, name| {
+            settings.give_back(|setting, of| JOINING.contains(&setting) && of == name).map(drop)
         });
-        if let Err(error) = done {
+    }
+
+    fn change(&self, change: impl FnOnce(&Settings, &str) -> io::Result<()>) {
+        let interface = self.taker.interface();
+        if let Err(error) = ethtool::name(interface).and_then(|name| change(&self.settings, &name)) {
             tracing::warn!(%error, interface, "joined segments cannot be sent on by channels: ethtool -K DEV gro off lro off");
         }
     }
