@@ -124,15 +124,17 @@ INLINE void address(u8 *data, const u8 *end, struct capsule *capsule, u32 form, 
 }
 
 /* Sends the packet, whose capsule header is within it, by a next hop. */
-INLINE int send(const struct current *now, u8 *data, const u8 *end, struct capsule *capsule, const struct hop *hop,
+INLINE int send(struct current *now, u8 *data, const u8 *end, struct capsule *capsule, const struct hop *hop,
                 const u64 from[2], const u64 to[2], u32 form)
 {
     address(data, end, capsule, form, now->bound, hop, from, to);
-    return (int)redirect_map(transmit_map, hop->interface, 0);
+    int done = (int)redirect_map(transmit_map, hop->interface, 0);
+    now->redirected += done == XDP_REDIRECT;
+    return done;
 }
 
 /* Sends the packet to its next hop; 0 if that cannot be done here. */
-INLINE int forward(struct xdp *ctx, const struct current *now, const struct known *known)
+INLINE int forward(struct xdp *ctx, struct current *now, const struct known *known)
 {
     u32 form = now->offset & 127;
     u8 *data = packet(ctx);
@@ -163,7 +165,18 @@ INLINE int forward(struct xdp *ctx, const struct current *now, const struct know
     return send(now, data, packet_end(ctx), capsule, &next->hop, from, to, form);
 }
 
-INLINE int conclude(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict)
+/* Counts a packet that goes up with a verdict, or could not. */
+INLINE int raised(struct current *now, int done)
+{
+    if (done == XDP_ABORTED) {
+        now->unraised++;
+        now->dropped++;
+    } else
+        now->raised++;
+    return done;
+}
+
+INLINE int conclude(struct xdp *ctx, struct current *now, const struct known *known, u32 verdict)
 {
     struct usage *usage = usage_of(now->slot);
 
@@ -171,18 +184,20 @@ INLINE int conclude(struct xdp *ctx, const struct current *now, const struct kno
         return XDP_ABORTED;
     if (verdict == VERDICT_DROP) {
         usage->by_code++;
+        now->dropped++;
         return XDP_DROP;
     }
     if (verdict != VERDICT_FORWARD && (verdict & 0xffff) != VERDICT_DELIVER) {
         usage->by_verdict++;
+        now->dropped++;
         return XDP_DROP;
     }
     usage->passed_up++;
-    return pass_up(ctx, now, known, verdict, 0, 0, 0);
+    return raised(now, pass_up(ctx, now, known, verdict, 0, 0, 0));
 }
 
 /* Acts on the verdict of code that has run. */
-INLINE int finish(struct xdp *ctx, const struct current *now)
+INLINE int finish(struct xdp *ctx, struct current *now)
 {
     const struct known *known = map_lookup(known_map, &now->known);
     u32 verdict = now->verdict;
@@ -198,7 +213,7 @@ INLINE int finish(struct xdp *ctx, const struct current *now)
 }
 
 /* The same for most packets: they go on as their flow does. 0: this one does not. */
-INLINE int finish_known(struct xdp *ctx, const struct current *now, const struct known *known, u32 form)
+INLINE int finish_known(struct xdp *ctx, struct current *now, const struct known *known, u32 form)
 {
     u8 *data = packet(ctx);
     struct capsule *capsule = (void *)(data + form);

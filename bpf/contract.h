@@ -234,9 +234,11 @@ struct ceiling {
 };
 enum { CEILINGS = 64 };
 
-/* Map `current`, for each CPU, one entry: capsules at the ingress; and the packet whose code runs. */
+/* Map `current`, for each CPU, one entry: capsules at the ingress by what became of them; and the packet whose code runs. */
 struct current {
-    u64 received;
+    /* received + made = redirected + raised + lifted + dropped. `raised`: given to the user half with a verdict; `lifted`: left as they came, to
+     * the user half or the stack; `unraised`: of those dropped, the ones that could not be given to the user half. */
+    u64 received, redirected, made, raised, lifted, dropped, unraised;
     /* Payload octets in its window, of code that can send. */
     u16 window, zero[3];
     /* The code may write into this; nothing in it is believed afterwards. */

@@ -132,8 +132,10 @@ INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *cap
     now->offset = (u16)form;
     struct usage *usage = usage_of(slot);
     struct ceiling *ceiling = ceiling_of(near->port);
-    if (!usage || !is_below(ceiling) || !admit(now, usage, ceiling))
+    if (!usage || !is_below(ceiling) || !admit(now, usage, ceiling)) {
+        now->dropped++;
         return XDP_DROP;
+    }
     u32 next = run_in(ctx, now, slot, usage);
     if (UNLIKELY(now->began) && ceiling->left + 1 == ceiling->timed)
         pay_apart(ceiling, now->began, slot);

@@ -13,7 +13,7 @@ enum { BROADCAST = 1 << 3 };
 
 /* What all sends of a packet have in common. */
 struct plan {
-    const struct current *now;
+    struct current *now;
     const struct known *known;
     struct record *record;
     u32 at, octets;
@@ -98,7 +98,7 @@ INLINE int leave(struct xdp *ctx, const struct plan *plan, const void *set, u32 
 
 INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
 {
-    const struct current *now = plan->now;
+    struct current *now = plan->now;
     u32 verdict = now->verdict, slot = now->slot, children = plan->record->sends;
     struct usage *usage = usage_of(slot);
     struct brood *brood = map_lookup(broods_map, &slot);
@@ -109,6 +109,7 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
         /* What a failed run has sent was never sent. */
         plan->record->sends = 0;
         usage->by_verdict++;
+        now->dropped++;
         return XDP_DROP;
     }
     plan->octets = now->bytes + (now->offset & 127) - (u32)sizeof(struct ethernet);
@@ -119,6 +120,9 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
         brood->children += children;
         brood->packets++;
         usage->by_code += verdict == VERDICT_DROP;
+        now->made += children;
+        now->redirected += sends;
+        now->dropped += verdict == VERDICT_DROP;
         return leave(ctx, plan, set, sends, own);
     }
     usage->passed_up++;
@@ -126,7 +130,7 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
     plan->record->since = jiffies();
     plan->record->left = UP;
     prepare(own);
-    return pass_up(ctx, now, plan->known, verdict, plan->record, plan->at, links);
+    return raised(now, pass_up(ctx, now, plan->known, verdict, plan->record, plan->at, links));
 }
 
 SECTION("xdp") int family(struct xdp *ctx)

@@ -27,5 +27,6 @@ SECTION("xdp") int later(struct xdp *ctx)
     usage->packets--;
     usage->bytes -= now->bytes;
     brood->later++;
+    now->lifted++;
     return lift(ctx, 1, 0);
 }

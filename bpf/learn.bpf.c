@@ -57,8 +57,8 @@ INLINE struct known *find_out(struct xdp *ctx, const struct capsule *capsule, u3
     return known;
 }
 
-/* Takes a capsule that is for this node to its code, if that is to be here. */
-INLINE int run_below(struct xdp *ctx, struct current *now, const struct port *port, u32 form)
+/* Takes a capsule of so many octets to its code, if that is to be here. */
+INLINE int run_counted(struct xdp *ctx, struct current *now, const struct port *port, u32 form, u32 length)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);
     const struct capsule *capsule = (const void *)(data + form);
@@ -66,10 +66,6 @@ INLINE int run_below(struct xdp *ctx, struct current *now, const struct port *po
 
     if ((const u8 *)(capsule + 1) > end)
         return LIFT;
-    u32 length = anep_length(data, (u32)xdp_get_buff_len(ctx), form);
-    if (!length || is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
-        return LIFT;
-    now->received++;
     u32 near_at;
     const struct near *near = find_near(port, capsule, interface, &near_at);
     const struct code *code = near && be32(capsule->bound) <= port->bound_max ? find_code(capsule) : 0;
@@ -84,6 +80,23 @@ INLINE int run_below(struct xdp *ctx, struct current *now, const struct port *po
     if (UNLIKELY(port->sockets) && must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half)))
         return FOLLOW;
     return enter(ctx, now, capsule, code, known, near, length, form);
+}
+
+/* The same for a capsule that is for this node, which is counted. */
+INLINE int run_below(struct xdp *ctx, struct current *now, const struct port *port, u32 form)
+{
+    const u8 *data = packet(ctx);
+    const struct capsule *capsule = (const void *)(data + form);
+
+    if ((const u8 *)(capsule + 1) > packet_end(ctx))
+        return LIFT;
+    u32 length = anep_length(data, (u32)xdp_get_buff_len(ctx), form);
+    if (!length || is_v4(capsule->destination.half) != (form < BEHIND_IPV6))
+        return LIFT;
+    now->received++;
+    int done = run_counted(ctx, now, port, form, length);
+    now->lifted += done == LIFT || done == FOLLOW;
+    return done;
 }
 
 /* The same below the ceiling of its port, which pays for what goes up too. */

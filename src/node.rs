@@ -14,6 +14,7 @@
 
 mod alarms;
 mod api;
+mod balance;
 mod batch;
 mod capsules;
 mod ceilings;
@@ -216,6 +217,13 @@ impl Node {
         self.cx.core.resolver.forget(id);
     }
 
+    /// What a port says of its output queue: frames that wait there, their bytes, and how many have left by it so far.
+    pub fn set_port_queue(&mut self, port: PortId, (frames, bytes): (u32, u32), left: u64) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
+            (gauge.queued, gauge.queued_bytes, gauge.left) = (Some(frames), bytes, left);
+        }
+    }
+
     /// How many octets wait in the output queue of a port.
     pub fn set_queue(&mut self, port: PortId, bytes: u32) {
         if let Some(gauge) = self.cx.core.gauge(port) {
@@ -228,7 +236,7 @@ impl Node {
         if let Some(gauge) = self.cx.core.gauge(port) {
             gauge.missed += u64::from(frames);
         }
-        self.cx.core.drops.count_many(Reason::Missed, frames.into());
+        self.count_drops(Reason::Missed, frames.into());
     }
 
     /// When [`Node::timer`] has something to do.
@@ -267,16 +275,6 @@ impl Node {
             self.environments.sweep(&mut self.cx, turn);
         }
     }
-
-    /// Counts frames that the outside has dropped before the node could see them.
-    pub fn count_drops(&mut self, reason: Reason, frames: u64) {
-        self.cx.core.drops.count_many(reason, frames);
-    }
-
-    /// Counts a packet that a port or an application could not take.
-    pub fn refused_outside(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
-        self.cx.drop(turn, frame, reason);
-    }
 }
 
 impl Cx {
@@ -287,21 +285,6 @@ impl Cx {
         {
             domain.channels += 2;
         }
-    }
-
-    fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
-        self.core.drops.count(reason);
-        self.control.alarms.note(&frame, reason);
-        turn.out.event(frame.trace, EventKind::Dropped(reason));
-        turn.out.pool.give(frame);
-    }
-
-    /// Drops a packet that a domain pays for.
-    pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
-        if let Some(domain) = self.core.domains.of(domain) {
-            domain.counts.drops.count(reason);
-        }
-        self.drop(turn, frame, reason);
     }
 }
 

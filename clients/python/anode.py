@@ -235,7 +235,7 @@ class Control:
 
     def status(self):
         """All counters of the node, as nested dictionaries and lists."""
-        return self.ask(do="status")
+        return self.ask(do="status")  # "drops" has former names too, as sums: docs/drops.md
 
     def log(self):
         """What mobile code has logged lately: a list of at, code, tag, value."""

@@ -344,9 +344,12 @@ fn describe(status: &Value) -> String {
     for neighbour in items("neighbours") {
         describe_neighbour(&mut text, &neighbour, &items("ports"));
     }
+    words::balance(&mut text, status);
     for (name, count) in status["drops"].as_object().into_iter().flatten() {
-        let help = Reason::ALL.iter().find(|reason| reason.name() == name).map_or("", |reason| reason.help());
-        let _ = writeln!(text, "  drop {name:20} {:>8}   {help}", count.as_u64().unwrap_or(0));
+        // Others are names that reasons had before.
+        if let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == name) {
+            let _ = writeln!(text, "  drop {name:20} {:>8}   {}", count.as_u64().unwrap_or(0), reason.help());
+        }
     }
     words::kernel_drops(&mut text, &status["kernel"]);
     text

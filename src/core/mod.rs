@@ -5,6 +5,7 @@
 
 pub mod bucket;
 pub mod domain;
+pub mod ledger;
 pub mod log;
 pub mod memory_pool;
 pub mod reason;
@@ -49,6 +50,8 @@ pub struct Core {
     pub overdue: Vec<DomainId>,
     /// What code wrote.
     pub log: Log,
+    /// Frames by what became of them.
+    pub ledger: ledger::Ledger,
     /// Frames that were dropped, by cause.
     pub drops: Drops,
     /// Bytes of code in memory.
@@ -76,6 +79,7 @@ impl Core {
             in_hand: None,
             overdue: Vec::new(),
             log: Log::default(),
+            ledger: ledger::Ledger::default(),
             drops: Drops::default(),
             object_bytes: 0,
             rng,

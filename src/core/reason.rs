@@ -4,7 +4,7 @@
 //! paid for the packet. `anode node status` prints them with their help.
 
 macro_rules! reasons {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $help:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(was $old:literal)?, $help:literal;)+) => {
         /// Why a packet was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -19,6 +19,11 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)+ }
             }
 
+            /// The name under which it was counted, together with others, in the version before this one.
+            pub fn was(self) -> Option<&'static str> {
+                match self { $(Reason::$variant => None::<&'static str>$(.or(Some($old)))?,)+ }
+            }
+
             /// What it means and what to do.
             pub fn help(self) -> &'static str {
                 match self { $(Reason::$variant => $help,)+ }
@@ -28,8 +33,30 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// A header is cut short, contradicts itself or has a forbidden value.
-    Malformed = "malformed", "a header was cut short or contradicts itself: look at the sender, or at a link that damages packets";
+    /// Ethernet, IP or UDP headers are cut short, contradict themselves or have a forbidden value.
+    MalformedPacket = "malformed-packet" was "malformed", "Ethernet, IP or UDP headers were cut short or contradict themselves: look at the sender, or at a link that damages packets";
+    /// An ANEP header or one of its options is wrong.
+    MalformedAnep = "malformed-anep" was "malformed", "an ANEP header, or its checksum or an option, is wrong: look at the sender, or at a link that damages packets";
+    /// A capsule header is wrong.
+    MalformedCapsule = "malformed-capsule" was "malformed", "a capsule header was cut short or has a forbidden value: look at the sender";
+    /// A fetch message is wrong, or its part does not fit the object.
+    MalformedFetch = "malformed-fetch" was "malformed", "a neighbour sent a fetch message that means nothing, or a part that does not fit its object";
+    /// A revocation is cut short or has a forbidden value.
+    MalformedRevocation = "malformed-revocation" was "malformed", "a neighbour sent a revocation that is cut short or has a forbidden value";
+    /// A PLAN message, or the packet in it, is wrong.
+    MalformedPlan = "malformed-plan" was "malformed", "a PLAN message, or the packet in it, was cut short or contradicts itself: look at the sender";
+    /// The header that a module of the sender's channel has put on is wrong.
+    MalformedModule = "malformed-module" was "malformed", "a payload does not have the headers of the modules of its channel: both ends need the same modules";
+    /// The checksum of a module is wrong.
+    ModuleChecksum = "module-checksum" was "malformed", "a payload was damaged on its way: its checksum module found a wrong sum";
+    /// A frame has come up from the kernel half with a header that means nothing.
+    MalformedPunt = "malformed-punt" was "malformed", "a frame came up from the kernel half with a header that means nothing: a bug, please report it";
+    /// An ARP message is wrong.
+    MalformedArp = "malformed-arp", "an ARP message was cut short or has a forbidden value: look at the hosts on the link";
+    /// Code has left a capsule header that means nothing.
+    CodeHeader = "code-header" was "malformed", "the capsule's code left a header that means nothing: a bug in the code";
+    /// An environment sent a frame that means nothing.
+    MalformedOutgoing = "malformed-outgoing" was "malformed", "an environment sent by a channel what is no frame of its link: a bug in the environment";
     /// An overlay datagram from an address that is no neighbour.
     Stranger = "stranger", "a datagram came from an address that is no configured neighbour of the port";
     /// A port demands that neighbours prove what they send, and this one does not.
@@ -48,24 +75,46 @@ reasons! {
     RevocationForged = "revocation-forged", "a revocation's signature is wrong: forged, or a lying neighbour";
     /// There is no room for another revocation of this signer.
     RevocationFull = "revocation-full", "a signer has revoked more than its share of the table: revoke the principal in the place of many tokens";
+    /// The loader has no time to verify a revocation.
+    RevocationBusy = "revocation-busy", "the loader had no time to verify a revocation: neighbours tell it again";
     /// An ANEP type nobody here speaks, with the flag that asks to discard it.
     UnknownType = "unknown-type", "an ANEP packet of a type this node does not speak asked to be discarded";
     /// The IP destination and the capsule's destination differ.
     DestinationMismatch = "destination-mismatch", "the IP destination and the capsule's destination differ: forged or built wrongly";
     /// The IP time to live ran out.
     TimeToLive = "time-to-live", "the IP time to live ran out: a routing loop, or a sender's value too small";
+    /// The way on is the way back, on an overlay, which has no time to live.
+    WayBack = "way-back" was "time-to-live", "the next hop of a packet of a foreign type is the neighbour that it came from: a routing loop";
     /// The resource bound ran out.
     Bound = "bound", "the resource bound is used up: a longer path than the sender thought, or a loop";
     /// The destination has no route.
     NoRoute = "no-route", "no route to the destination: add one, or run a routing daemon";
+    /// The addresses of a packet are of two families.
+    FamilyMismatch = "family-mismatch" was "no-route", "one address of a packet is IPv4 and the other IPv6: no header has both";
+    /// A port that is not there.
+    NoPort = "no-port" was "no-route", "a frame came in by a port that is not there, or is to leave by one";
     /// The next hop of an overlay route is no neighbour of the port.
     NoNeighbour = "no-neighbour", "a route names a next hop that is no neighbour of its port: correct the configuration";
-    /// The next hop's link address could not be found out.
+    /// An overlay port carries ANEP only.
+    NotCarried = "not-carried" was "no-neighbour", "a channel of Ethernet, IP or UDP leads to an overlay port, which carries ANEP only: correct the channel or the routes";
+    /// The next hop's link address could not be found out in time.
     Unresolved = "unresolved", "the next hop did not answer ARP or neighbour solicitations";
-    /// The packet is longer than the outgoing link carries.
-    TooBig = "too-big", "the packet exceeds the MTU of the link to its next hop: send smaller capsules";
-    /// No application is attached to the port.
+    /// Too many packets wait for link addresses; one gave way.
+    ResolverFull = "resolver-full" was "unresolved", "too many packets wait for the link addresses of next hops: a flood to hosts that are not there";
+    /// The packet is longer than the link or frame that it leaves by.
+    TooBig = "too-big", "the packet exceeds the MTU of the link to its next hop, or a frame: send smaller capsules";
+    /// The packet is longer than the buffers of the process that it is for.
+    ProcessBuffer = "process-buffer" was "too-big", "the packet exceeds the buffers of the process that it is for";
+    /// What a channel's modules have put together is longer than a frame.
+    ModuleTooBig = "module-too-big" was "too-big", "pieces of a payload are longer together than a frame: the sender's modules are not this channel's";
+    /// No application is attached to the application port.
     NoApplication = "no-application", "a capsule was delivered to an application port that nobody has open";
+    /// No application is attached to the PLAN port.
+    NoPlanApplication = "no-plan-application" was "no-application", "a message was for a PLAN port that nobody has open";
+    /// A channel has ended while its packet was on its way.
+    ChannelGone = "channel-gone" was "no-application", "a channel ended while its packet was on its way to or from it";
+    /// The environment that runs the domain is gone.
+    HostGone = "host-gone" was "no-application", "the environment of a packet is gone, or its process was given up: see the log";
     /// The application does not read fast enough.
     ApplicationFull = "application-full", "an application does not read its capsules fast enough";
     /// The code is not here and nobody can be asked for it.
@@ -78,6 +127,8 @@ reasons! {
     Forgotten = "forgotten", "a capsule took a second on its way up from the kernel half, and what its code had sent there is not known any more: the node has too much to do";
     /// Too many capsules wait for code; the oldest was dropped.
     FetchFull = "fetch-full", "too many capsules wait for code: a flood of unknown names, or a slow previous hop";
+    /// Code that capsules waited for could not be prepared now.
+    Unprepared = "unprepared" was "fetch-full", "the compiler had no time for the code of a capsule, or too many codes are on their way";
     /// A neighbour sends capsules of unknown codes faster than its share.
     LookUpRate = "look-up-rate", "a neighbour sends capsules of unknown codes faster than the limit per neighbour (look_ups_per_second)";
     /// The fetched bytes do not have the name they were asked for by.
@@ -88,6 +139,12 @@ reasons! {
     FetchForeign = "fetch-foreign", "a code request from an address that is no neighbour: answers go to neighbours only";
     /// A neighbour asks for more code than its share.
     FetchRate = "fetch-rate", "a neighbour asks for code faster than the limit per neighbour (fetch_bytes_per_second)";
+    /// Too many requests for code wait for the store; one gave way.
+    ServingFull = "serving-full" was "fetch-rate", "too many requests of neighbours wait for the store: a flood of requests, or a slow disk";
+    /// A neighbour asks for PLAN code by which no packet was sent to it.
+    FetchUnowed = "fetch-unowed" was "fetch-rate", "a neighbour asks for a PLAN code that no packet to it has named, or asks again";
+    /// A neighbour asks for PLAN code that is not here any more.
+    FetchGone = "fetch-gone" was "code-unknown", "a neighbour asks for a PLAN code that this node has forgotten";
     /// The code breaks a rule, or its representation cannot run here.
     CodeRefused = "code-refused", "the code breaks a rule or needs what its principal may not use: see the log, or anode code check";
     /// The payload is shorter than the window the code declares.
@@ -104,30 +161,44 @@ reasons! {
     Source = "source", "the capsule's code wrote a source address that is neither the packet's nor this node's";
     /// The domain has used up its share.
     Budget = "budget", "the domain of the code is over its budget of packets or steps per second";
+    /// There is no room for a domain that would pay.
+    NoDomain = "no-domain" was "budget", "the node has no room for another domain, which would pay for a packet";
     /// The code was removed because its domain stayed over its budget.
     Removed = "removed", "the code's domain stayed over its budget, so its role had the code removed; it is refused for a time";
     /// A port's output queue is full.
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
+    /// Too many PLAN packets of this node wait for itself.
+    LocalFull = "local-full" was "queue-full", "too many PLAN packets that this node sent to itself wait";
     /// The system would not send a frame.
     NotSent = "not-sent", "the system refused to send a frame: its interface is down or gone, a link carries less than the port's mtu, or a firewall; see the log";
+    /// No port is open yet.
+    PortClosed = "port-closed" was "not-sent", "a frame was to leave before the ports were open";
     /// A frame that the kernel half has redirected did not arrive.
     Undelivered = "undelivered", "frames that the kernel half redirected did not arrive: an interface was down or its other end full; see kernel.ports and docs/kernel-half.md";
     /// A frame that came in is longer than its port's largest packet.
     Oversized = "oversized", "a frame came in that is longer than its port's mtu, as segments are that were joined on the way in: ethtool -K DEV gro off lro off, or a larger mtu";
     /// The system has dropped frames because the node did not take them in time.
     Missed = "missed", "frames came faster than the node took them from its sockets: it has too much to do, or too small a share of the CPU; see missed of each port";
-    /// A channel's domain takes no more packets for now.
-    ChannelFull = "channel-full", "the domain of a channel does not take its packets fast enough: its process hangs, or has too few buffers";
+    /// A domain's memory pool has no room for a packet.
+    MemoryFull = "memory-full" was "channel-full", "the memory pool of a domain has no room for a packet: the environment holds too many, or memory_bytes is too small";
+    /// The ring or the buffers of a process are full.
+    ProcessFull = "process-full" was "channel-full", "a process does not take its packets fast enough: it hangs, or has too few buffers";
     /// A channel has sent all it may for now.
     Bandwidth = "bandwidth", "an outgoing channel has used up the bandwidth it may have";
-    /// A process speaks nonsense, or of what is not its own.
-    ProcessNonsense = "process-nonsense", "the process of an environment wrote into its ring what means nothing, or sent to a channel that is gone or not its own";
-    /// The pieces of a message did not all come, or there was no room for them.
-    Reassembly = "reassembly", "pieces of a long PLAN message did not all come in time, or a neighbour sends too many: look for loss on the link";
+    /// A process has put into its ring what means nothing.
+    ProcessNonsense = "process-nonsense", "the process of an environment wrote into its ring what means nothing";
+    /// A process sends to a channel that is gone or not its own.
+    ProcessDenied = "process-denied" was "process-nonsense", "the process of an environment sent to a channel that is gone or not its own";
+    /// Not all pieces of a message came in time.
+    ReassemblyTimeout = "reassembly-timeout" was "reassembly", "pieces of a PLAN message or of a fragmented payload did not all come in time: look for loss on the link";
+    /// Too many messages are under assembly; one gave way.
+    ReassemblyFull = "reassembly-full" was "reassembly", "too many PLAN messages or fragmented payloads are under assembly: a neighbour sends too many";
     /// A PLAN evaluation ended with an error that the program did not handle.
     Evaluation = "evaluation", "a PLAN program ended with an exception it does not handle, or at a limit; its source was told: see what its application printed";
-    /// A PLAN packet waited too long for a name, or too many wait.
-    Waiting = "waiting", "a PLAN packet waited too long for the address of a name, the judgement of a signature or a module, or too many packets wait: look at the resolver";
+    /// A PLAN packet waited too long for the outside.
+    WaitTimeout = "wait-timeout" was "waiting", "a PLAN packet waited too long for the address of a name, the judgement of a signature or a module: look at the resolver";
+    /// Too many PLAN packets wait; one gave way.
+    WaitFull = "wait-full" was "waiting", "too many PLAN packets wait for codes, names, judgements or modules";
     /// The node would have sent something of its own accord to an address that has not answered and has sent too little.
     Unanswered = "unanswered", "the node had more to say to an address than three times what came from there, and nobody there has answered: a forged source, or an exchange that failed";
     /// A source is sent as many reports as it may be.
@@ -138,8 +209,12 @@ reasons! {
     EntryShare = "entry-share", "a neighbour, or all strangers of a port together, want more than their share of the worker or of bytes while others are there ([entry]): status counts it for each";
     /// Too many packets of a domain wait for the CPU.
     PathFull = "path-full", "more packets of a domain wait for the CPU than may: it wants more than its share, or the node is overloaded";
-    /// Their domain or channel ended while packets waited for the CPU.
-    PathEnded = "path-ended", "the domain or channel of a packet ended while it waited for the CPU";
+    /// Too many packets of a channel wait for the CPU.
+    ChannelQueueFull = "channel-queue-full" was "path-full", "as many packets of a channel wait for the CPU as its specification says (buffers)";
+    /// Its domain ended while a packet was on its way.
+    DomainEnded = "domain-ended" was "path-ended", "the domain of a packet ended before its turn";
+    /// The code of a capsule went out of service while it was on its way.
+    CodeGone = "code-gone" was "path-ended", "the code of a capsule went out of service before its turn; the next capsule finds it anew";
 }
 
 /// Drops by reason.

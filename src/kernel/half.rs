@@ -483,11 +483,13 @@ impl KernelHalf {
             name: held.entry.name.to_string(),
             usage: self.maps.usage(held.entry.slot).unwrap_or_default(),
         };
+        let (counts, undelivered) = (self.counts_of(&state), self.undelivered(&state));
         Status {
             ports: state.ports.iter().map(port).collect(),
             codes: state.slots.iter().map(code).collect(),
-            counts: self.counts_of(&state),
-            undelivered: self.undelivered(&state),
+            counts,
+            balance: counts.balance(undelivered),
+            undelivered,
             pinned: self.pinned.is_some(),
         }
     }

@@ -1,6 +1,7 @@
 //! What can be counted in the kernel half, for the node's counter tree.
 
 use super::maps::{KernelCounts, KernelUsage};
+use crate::core::ledger::Balance;
 
 /// The kernel half's part of a node's counters.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -11,6 +12,8 @@ pub struct Status {
     pub codes: Vec<CodeStatus>,
     /// Capsules at the ingress.
     pub counts: KernelCounts,
+    /// What became of them: `delivered` to the user half with a verdict, `not_ours` what was left as it came.
+    pub balance: Balance,
     /// Frames that were redirected and did not arrive, as far as this host can tell: [`crate::core::reason::Reason::Undelivered`].
     pub undelivered: u64,
     /// Whether it outlives the node's process.

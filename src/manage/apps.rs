@@ -208,14 +208,14 @@ impl Apps {
         let Delivery { port, mut frame } = delivery;
         let application = self.by_port.get(&port).and_then(|token| self.applications.get(token));
         let Some(application) = application else {
-            return node.refused_outside(turn, frame, Reason::NoApplication);
+            return node.refused_by_application(turn, frame, Reason::NoApplication);
         };
         if let Some(room) = frame.prepend(1) {
             room[0] = DELIVERED;
         }
         match application.connection.send(frame.bytes()) {
             Ok(()) => turn.out.pool.give(frame),
-            Err(_) => node.refused_outside(turn, frame, Reason::ApplicationFull),
+            Err(_) => node.refused_by_application(turn, frame, Reason::ApplicationFull),
         }
     }
 
@@ -225,7 +225,7 @@ impl Apps {
         let reason = match application.map(|application| application.connection.send(message)) {
             Some(Ok(())) => return,
             Some(Err(_)) => Reason::ApplicationFull,
-            None => Reason::NoApplication,
+            None => Reason::NoPlanApplication,
         };
         node.untold(turn, reason);
     }

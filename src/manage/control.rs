@@ -251,9 +251,9 @@ impl Handle {
 
     /// What the node, its kernel half, its sockets and its worker say of themselves.
     fn status(&self) -> Result<Value, String> {
-        let node = self.with_node(|node, _| {
+        let node = self.with_node(|node, turn| {
             node.settle_cuts();
-            node.status()
+            crate::node::status::Status { balance: node.balance_within(turn.out), ..node.status() }
         })?;
         let kernel = self.half.as_ref().map(|half| half.status());
         let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
@@ -263,6 +263,8 @@ impl Handle {
                 told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
             }
         }
+        let there = kernel.as_ref().map_or(0, |kernel| kernel.balance.unaccounted());
+        status["unaccounted"] = json!(node.balance.unaccounted().wrapping_add(there));
         status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
         if let Some(kernel) = kernel {
             if kernel.undelivered > 0 {
@@ -287,6 +289,7 @@ impl Handle {
         if let (Some(sandbox), Some(tree)) = (crate::broker::sandbox::entered(), status.as_object_mut()) {
             tree.insert("sandbox".into(), json!(sandbox));
         }
+        super::names::add_former(&mut status);
         Ok(status)
     }
 

@@ -19,6 +19,7 @@ pub mod kernel;
 pub mod linker;
 pub mod loader;
 pub mod management;
+mod names;
 pub mod plan;
 mod ports;
 mod recent;

@@ -14,16 +14,23 @@ use crate::topology::Topology;
 use crate::wire::{Addr, capsule};
 
 /// What others can cause as fast as they send.
-const REASONS: [Reason; 12] = [
+const REASONS: [Reason; 19] = [
     Reason::EntryShare,
     Reason::Stranger,
     Reason::Unauthenticated,
     Reason::Unsigned,
     Reason::MacForged,
     Reason::MacReplayed,
-    Reason::Malformed,
+    Reason::MalformedPacket,
+    Reason::MalformedAnep,
+    Reason::MalformedCapsule,
+    Reason::MalformedFetch,
+    Reason::MalformedRevocation,
+    Reason::MalformedPlan,
     Reason::LookUpRate,
     Reason::FetchRate,
+    Reason::FetchUnowed,
+    Reason::ServingFull,
     Reason::RevocationRate,
     Reason::Fuel,
     Reason::PathFull,
@@ -196,8 +203,8 @@ mod tests {
 
     #[test]
     fn what_strangers_cause_as_fast_as_they_send_is_an_attack() {
-        use Reason::{FetchRate, LookUpRate, Malformed, RevocationRate, Unauthenticated, Unsigned};
-        for reason in [Unauthenticated, Unsigned, Malformed, LookUpRate, FetchRate, RevocationRate] {
+        use Reason::{FetchRate, LookUpRate, MalformedAnep, RevocationRate, Unauthenticated, Unsigned};
+        for reason in [Unauthenticated, Unsigned, MalformedAnep, LookUpRate, FetchRate, RevocationRate] {
             let mut alarms = Alarms::new(1);
             (0..LEAST).for_each(|_| alarms.note(&frame(0, PeerId(3)), reason));
             let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.reason, alarm.drops)).collect();

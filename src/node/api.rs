@@ -25,11 +25,6 @@ impl Node {
         self.ask(|capsules: &mut Capsules, _| capsules.applications.remove(&port));
     }
 
-    /// Drops a packet that a domain pays for.
-    pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
-        self.cx.drop_in(turn, frame, reason, domain)
-    }
-
     /// Adds what has passed by the other half to the accounts of this one.
     pub fn settle_cuts(&mut self) {
         self.cx.settle_cuts()

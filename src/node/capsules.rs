@@ -132,6 +132,10 @@ impl Environment for Capsules {
         self.domain_ended(cx, turn, gone.domain)
     }
 
+    fn held(&self) -> u64 {
+        (self.fetch.waiting() + self.serving.waiting()) as u64
+    }
+
     fn status(&self, cx: &Cx, status: &mut Status) {
         let disowned = cx.control.roles.disowned();
         let codes = self.codes.iter().map(|(name, code)| cx.code_status(name.to_string(), code, &disowned));

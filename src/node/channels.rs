@@ -7,10 +7,11 @@ use super::output::{EventKind, Turn};
 use super::paths::Work;
 use super::{Cx, Node};
 use crate::classify::rule::Layer;
+use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, PortId};
-use crate::nodeos::channel::module::Stage;
+use crate::nodeos::channel::module::{Lost, Stage};
 use crate::nodeos::channel::{CutChan, InChan, Taker, Target};
 use crate::nodeos::interface::{CutChanId, Ends, InChanId, Upcall};
 use crate::wire::Addr;
@@ -52,12 +53,12 @@ impl Node {
     ) {
         let Taker { channel: id, domain } = owner;
         let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
-            return self.cx.drop(turn, frame, Reason::NoApplication);
+            return self.cx.drop(turn, frame, Reason::ChannelGone);
         };
         channel.traffic.count(end - start);
         let admitted = match self.cx.core.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
-            None => Err(Reason::Budget),
+            None => Err(Reason::DomainEnded),
         };
         if let Err(reason) = admitted {
             channel.traffic.dropped += 1;
@@ -75,7 +76,7 @@ impl Node {
     fn enter_worked(&mut self, turn: &mut Turn<'_>, mut frame: Frame, owner: Taker, payload: Range<usize>) {
         let (Taker { channel: owner, domain }, ends) = (owner, frame.ends);
         let Some(channel) = self.cx.graphs.channels.ins.get_mut(owner) else {
-            return self.cx.drop(turn, frame, Reason::NoApplication);
+            return self.cx.drop(turn, frame, Reason::ChannelGone);
         };
         let (cut, length) = (channel.cut, payload.len());
         let mut carried = None;
@@ -110,9 +111,15 @@ impl Node {
             let mut out = core::mem::take(&mut self.cx.graphs.processed);
             for frame in all.drain(..) {
                 let mut stage = Stage { now: turn.now, from, pool: &mut turn.out.pool, out: &mut out };
-                if let Err((frame, reason)) = module.receive(&mut stage, frame) {
-                    dropped += 1;
-                    self.cx.core.drops.count(reason);
+                let (before, taken) = (stage.out.len(), 1 + module.pieces());
+                let refused = module.receive(&mut stage, frame).err();
+                let lost = module.lost();
+                let given = (out.len() - before) as u64 + u64::from(refused.is_some()) + module.pieces() + lost.sum();
+                self.cx.core.ledger.transform(taken, given);
+                dropped += count_lost(&mut self.cx.core, domain, lost);
+                if let Some((frame, reason)) = refused {
+                    dropped += count_lost_as(&mut self.cx.core, domain, reason, 1);
+                    turn.out.event(frame.trace, EventKind::Dropped(reason));
                     turn.out.pool.give(frame);
                 }
             }
@@ -151,7 +158,7 @@ impl Node {
         let is_full = self.cx.graphs.channels.ins.get(channel).is_none_or(InChan::is_full);
         let waits = if is_full {
             self.cx.order.paths.count_came(domain);
-            self.cx.drop_in(turn, frame, Reason::PathFull, domain);
+            self.cx.drop_in(turn, frame, Reason::ChannelQueueFull, domain);
             false
         } else {
             self.cx.enqueue(turn, domain, frame, work)
@@ -160,6 +167,20 @@ impl Node {
             if waits { channel.waiting += 1 } else { channel.traffic.dropped += 1 }
         }
     }
+}
+
+/// Pieces of packets have gone in a module of a domain's channel; says how many.
+fn count_lost(core: &mut Core, domain: DomainId, Lost { late, full }: Lost) -> u64 {
+    let late = count_lost_as(core, domain, Reason::ReassemblyTimeout, late);
+    late + count_lost_as(core, domain, Reason::ReassemblyFull, full)
+}
+
+fn count_lost_as(core: &mut Core, domain: DomainId, reason: Reason, packets: u64) -> u64 {
+    core.drops.count_many(reason, packets);
+    if let Some(domain) = core.domains.of(domain).filter(|_| packets > 0) {
+        domain.counts.drops.count_many(reason, packets);
+    }
+    packets
 }
 
 impl Hosts {
@@ -190,11 +211,15 @@ impl Hosts {
         frame: Frame,
     ) {
         let Some(host) = cx.core.domains.of(domain).map(|found| found.host) else {
-            return cx.drop(turn, frame, Reason::NoApplication);
+            return cx.drop(turn, frame, Reason::DomainEnded);
         };
         match self.reach(host) {
-            Reached::Remote => turn.out.upcalls.push((host, domain, Upcall::Packet { channel, frame })),
+            Reached::Remote => {
+                cx.core.ledger.delivered += 1;
+                turn.out.upcalls.push((host, domain, Upcall::Packet { channel, frame }));
+            }
             Reached::Local(environment) if cx.hand(domain) => {
+                cx.core.ledger.delivered += 1;
                 let caller = environment.acts_for(domain);
                 // Made where it is handed over: a copy would wait for its parts to be written.
                 environment.upcall(&mut Os::within(cx, turn, caller), domain, Upcall::Packet { channel, frame });
@@ -204,7 +229,7 @@ impl Hosts {
                 cx.look_after_pools(turn);
                 cx.refuse_packet(turn, domain, channel, frame);
             }
-            Reached::Nobody => cx.drop(turn, frame, Reason::NoApplication),
+            Reached::Nobody => cx.drop_in(turn, frame, Reason::HostGone, domain),
         }
     }
 }
@@ -254,7 +279,7 @@ impl Cx {
         mut send: impl FnMut(&mut Cx, &mut Turn<'_>, Frame, &Target) -> Result<PortId, (Frame, Reason)>,
     ) {
         let Some(cut) = self.graphs.channels.cuts.get_mut(cut) else {
-            return self.drop(turn, frame, Reason::NoApplication);
+            return self.drop(turn, frame, Reason::ChannelGone);
         };
         let (domain, to) = (cut.domain, cut.to);
         cut.traffic.count(length);
@@ -303,6 +328,6 @@ impl Cx {
         if let Some(channel) = self.graphs.channels.ins.get_mut(channel) {
             channel.traffic.dropped += 1;
         }
-        self.drop_in(turn, frame, Reason::ChannelFull, domain);
+        self.drop_in(turn, frame, Reason::MemoryFull, domain);
     }
 }

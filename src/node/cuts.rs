@@ -123,6 +123,8 @@ impl Cx {
             to.traffic.bytes += more.sent_bytes;
             to.traffic.dropped += more.over_channel;
         }
+        // They came to the other half only.
+        self.core.ledger.unseen += more.over_budget + over;
         self.core.drops.count_many(Reason::Budget, more.over_budget);
         self.core.drops.count_many(Reason::Bandwidth, over);
         if let Some(domain) = self.core.domains.of(cut.domain) {

@@ -5,6 +5,7 @@ use super::environment::Environments;
 use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::{Capsules, Cx, Node};
+use crate::core::reason::Reason;
 use crate::nodeos::channel::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
 use std::collections::VecDeque;
@@ -105,6 +106,7 @@ impl Cx {
             core.state.forget(&mut core.domains, id);
             let (ins, outs) = self.graphs.channels.remove_all(id);
             ended.channels += ins.len() + outs;
+            core.drops.count_many(Reason::ChannelGone, ins.iter().map(InChan::pieces).sum());
             ins.iter().for_each(|channel| withdraw(&mut self.graphs.halves, &channel.filter));
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));

@@ -53,14 +53,14 @@ pub(super) trait Environment: Any + Send {
     /// A packet that waited has its turn; says how many steps its domain took for it.
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
         let _ = what;
-        cx.drop_in(turn, frame, Reason::PathEnded, domain);
+        cx.drop_in(turn, frame, Reason::HostGone, domain);
         0
     }
 
     /// A frame has come up from the kernel half, which has run its code.
     fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, link: Link) {
         let _ = link;
-        cx.drop(turn, frame, Reason::Malformed);
+        cx.drop(turn, frame, Reason::MalformedPunt);
     }
 
     /// Something has happened to one of its domains, other than a packet.
@@ -86,6 +86,11 @@ pub(super) trait Environment: Any + Send {
     /// A domain of somebody's is no more. Says how much code went out of service.
     fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &Gone) -> usize {
         let _ = (cx, turn, gone);
+        0
+    }
+
+    /// Packets that wait with it.
+    fn held(&self) -> u64 {
         0
     }
 
@@ -164,7 +169,7 @@ impl Environments {
         match self.at(work.environment) {
             Some(environment) => environment.run(cx, turn, domain, work.what, frame),
             None => {
-                cx.drop_in(turn, frame, Reason::PathEnded, domain);
+                cx.drop_in(turn, frame, Reason::HostGone, domain);
                 0
             }
         }

@@ -154,22 +154,22 @@ impl Capsules {
     /// Goes on with a capsule whose code has run in the kernel half.
     #[cold]
     pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
-        let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::Malformed) };
+        let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::MalformedPunt) };
         let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::MalformedPunt);
         };
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
-            return cx.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::MalformedPunt);
         };
         let (header, length) = (packet.header_len(), packet.bytes().len());
         frame.truncate(range.start + length);
         frame.strip(range.start + header);
         frame.envelope = native.envelope;
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::MalformedPunt);
         };
         let Some(Code::Ready(ready)) = self.codes.of(&up.code) else {
-            return cx.drop(turn, frame, Reason::CodeRefused);
+            return cx.drop(turn, frame, Reason::CodeGone);
         };
         let (domain, window) = (ready.domain, ready.window);
         if up.children + up.lines > 0 && !self.take_written(cx, turn, &frame, &up, domain, window) {

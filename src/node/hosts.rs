@@ -129,7 +129,7 @@ impl Environment for Hosts {
                 known.waiting = known.waiting.saturating_sub(1);
                 self.hand_packet(cx, turn, domain, channel, frame);
             }
-            None => cx.drop_in(turn, frame, Reason::PathEnded, domain),
+            None => cx.drop_in(turn, frame, Reason::ChannelGone, domain),
         }
         0
     }

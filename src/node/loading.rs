@@ -105,7 +105,7 @@ impl Capsules {
                     if cx.may_originate(turn.now, source.addr, Some(source.port), message.len()) {
                         cx.send_fetch(turn, source, &message);
                     } else {
-                        cx.core.drops.count(Reason::Unanswered);
+                        cx.withhold(Reason::Unanswered);
                     }
                 }
                 Step::Without { code } => self.take_credentials(cx, turn, code, None),
@@ -244,7 +244,7 @@ impl Capsules {
     pub(super) fn forgotten(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) {
         if self.fetch.is_preparing(&code) {
             for waiter in self.fetch.settle(code) {
-                cx.drop(turn, waiter.frame, Reason::FetchFull);
+                cx.drop(turn, waiter.frame, Reason::Unprepared);
             }
         }
     }
@@ -373,7 +373,7 @@ impl Capsules {
     /// A capsule that waited goes its way, with what its code has left it of its bound.
     fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, Waiter { mut frame, paid, .. }: Waiter) {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::MalformedCapsule);
         };
         let injected = header.previous.is_unspecified();
         let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };

@@ -211,6 +211,7 @@ impl<'a, 't> Os<'a, 't> {
     /// Takes a packet of a domain's away that goes nowhere.
     pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
         self.cx.let_go(domain);
+        self.cx.core.ledger.made += 1;
         self.cx.drop_in(self.turn, frame, reason, domain);
     }
 
@@ -360,6 +361,7 @@ impl NodeOs for Os<'_, '_> {
             self.cx.end_cut(cut);
         }
         if let Some(gone) = self.cx.graphs.channels.remove_in(channel) {
+            self.cx.core.drops.count_many(Reason::ChannelGone, gone.pieces());
             withdraw(&mut self.cx.graphs.halves, &gone.filter);
             let filter = Box::new(gone.into_filter());
             self.turn.out.effects.push(Effect::Channel { filter, exists: false });
@@ -400,9 +402,12 @@ impl NodeOs for Os<'_, '_> {
     fn outchan_send(&mut self, channel: OutChanId, to: Destination, frame: Frame) -> Result<(), (Frame, Error)> {
         match self.owner_of_out(channel) {
             Ok(domain) => {
+                self.cx.core.ledger.made += 1;
                 let sent = self.cx.send_out(self.turn, channel, to, frame);
-                if sent.is_ok() {
-                    self.cx.let_go(domain);
+                match &sent {
+                    Ok(()) => self.cx.let_go(domain),
+                    // It is the caller's again.
+                    Err(_) => self.cx.core.ledger.made -= 1,
                 }
                 sent
             }

@@ -48,7 +48,7 @@ impl Cx {
             None => return Err((frame, Reason::NoRoute)),
         };
         let Some(port) = self.core.topology.port(next.0.port) else {
-            return Err((frame, Reason::NoRoute));
+            return Err((frame, Reason::NoPort));
         };
         let source = target.source.filter(|addr| !addr.is_unspecified()).unwrap_or(port.address_towards(destination));
         let kind = target.kind.unwrap_or(0);
@@ -71,7 +71,7 @@ impl Cx {
         };
         match (headed, port.link) {
             (Err(reason), _) => Err((frame, reason)),
-            (Ok(()), Link::Overlay) => Err((frame, Reason::NoNeighbour)),
+            (Ok(()), Link::Overlay) => Err((frame, Reason::NotCarried)),
             (Ok(()), Link::Ethernet { mac, .. }) => {
                 let via = if next.0.via.is_unspecified() { destination } else { next.0.via };
                 self.send_ip(turn, frame, next.0.port, mac, via);
@@ -87,12 +87,12 @@ impl Cx {
         target: &Target,
     ) -> Result<PortId, (Frame, Reason)> {
         let port = target.port.and_then(|port| self.core.topology.port(port).map(|config| (port, config)));
-        let Some((id, port)) = port else { return Err((frame, Reason::NoRoute)) };
+        let Some((id, port)) = port else { return Err((frame, Reason::NoPort)) };
         if port.link == Link::Overlay {
-            return Err((frame, Reason::NoNeighbour));
+            return Err((frame, Reason::NotCarried));
         }
         match ethernet::Frame::new_checked(frame.bytes()) {
-            Err(_) => Err((frame, Reason::Malformed)),
+            Err(_) => Err((frame, Reason::MalformedOutgoing)),
             Ok(header) if frame.len() > header.header_len() + port.mtu => Err((frame, Reason::TooBig)),
             Ok(_) => {
                 self.hand_over(turn, frame, id, PeerId::NONE);
@@ -109,7 +109,7 @@ impl Cx {
         target: &Target,
     ) -> Result<PortId, (Frame, Reason)> {
         let Some(ip) = Layers::of(frame.bytes()).and_then(|layers| layers.ip) else {
-            return Err((frame, Reason::Malformed));
+            return Err((frame, Reason::MalformedPacket));
         };
         frame.truncate(ip.payload.end);
         frame.strip(ip.start);
@@ -132,7 +132,8 @@ impl Cx {
                 self.send_ip(turn, frame, next.port, mac, via);
                 Ok(next.port)
             }
-            _ => Err((frame, Reason::NoNeighbour)),
+            Some((Link::Overlay, _)) => Err((frame, Reason::NotCarried)),
+            None => Err((frame, Reason::NoPort)),
         }
     }
 
@@ -245,7 +246,7 @@ impl Cx {
     ) -> Result<PortId, (Frame, Reason)> {
         let core = &mut self.core;
         let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
-            return Err((frame, Reason::NoApplication));
+            return Err((frame, Reason::ChannelGone));
         };
         let (length, target) = (frame.len(), out.target);
         let granted = core.domains.of(out.domain).is_some_and(|owner| owner.may_send(turn.now, length));
@@ -259,27 +260,33 @@ impl Cx {
         }
         let mut all = core::mem::take(&mut self.graphs.payloads[1]);
         all.push(frame);
-        let mut failed = None;
+        let mut failed = Vec::new();
         for module in out.modules.iter_mut().rev() {
             let mut processed = core::mem::take(&mut self.graphs.processed);
             for frame in all.drain(..) {
                 let mut stage =
                     Stage { now: turn.now, from: (Payer::NOBODY, None), pool: &mut turn.out.pool, out: &mut processed };
-                failed = module.send(&mut stage, frame).err().or(failed);
+                let (before, taken) = (stage.out.len(), 1 + module.pieces());
+                let refused = module.send(&mut stage, frame).err();
+                let given = (processed.len() - before) as u64 + u64::from(refused.is_some()) + module.pieces();
+                self.core.ledger.transform(taken, given);
+                failed.extend(refused);
             }
             self.graphs.processed = core::mem::replace(&mut all, processed);
         }
         let mut last = Err(Reason::TooBig);
         for frame in all.drain(..) {
             match send(self, turn, frame, &target) {
-                Ok(port) if failed.is_none() => last = Ok(port),
+                Ok(port) if failed.is_empty() => last = Ok(port),
                 Ok(_) => {}
-                Err(refused) => failed = Some(refused),
+                Err(refused) => failed.push(refused),
             }
         }
         self.graphs.payloads[1] = all;
-        self.count_sent(channel, length, failed.is_none());
-        match (failed, last) {
+        self.count_sent(channel, length, failed.is_empty());
+        let first = failed.pop();
+        failed.into_iter().for_each(|(frame, reason)| self.drop(turn, frame, reason));
+        match (first, last) {
             (Some(refused), _) => Err(refused),
             (None, Ok(port)) => Ok(port),
             (None, Err(_)) => Ok(target.port.unwrap_or(PortId(0))),
@@ -299,9 +306,11 @@ impl Cx {
 fn refusal(reason: Reason) -> Error {
     match reason {
         Reason::TooBig => Error::TooBig,
-        Reason::NoRoute | Reason::NoNeighbour => Error::Unknown,
-        Reason::Malformed | Reason::Source => Error::Invalid,
-        Reason::NoApplication => Error::Stale,
+        Reason::NoRoute | Reason::NoNeighbour | Reason::NoPort | Reason::NotCarried | Reason::FamilyMismatch => {
+            Error::Unknown
+        }
+        Reason::MalformedOutgoing | Reason::MalformedPacket | Reason::Source => Error::Invalid,
+        Reason::ChannelGone => Error::Stale,
         _ => Error::Again,
     }
 }

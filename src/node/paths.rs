@@ -411,7 +411,7 @@ impl Cx {
         }
         while let Some((frame, _, reserved)) = self.order.paths.pop(flow) {
             self.order.entry.settle(frame.payer, turn.now, reserved, 0);
-            self.drop(turn, frame, Reason::PathEnded);
+            self.drop(turn, frame, Reason::DomainEnded);
         }
     }
 
@@ -485,10 +485,10 @@ impl Capsules {
                         self.run(cx, turn, frame, &header, code, Sender { source, index: from });
                     }
                     // The code is in another domain meanwhile, or on its way: what it waited for is no more.
-                    _ => cx.drop_in(turn, frame, Reason::PathEnded, domain),
+                    _ => cx.drop_in(turn, frame, Reason::CodeGone, domain),
                 }
             }
-            Err(_) => cx.drop(turn, frame, Reason::Malformed),
+            Err(_) => cx.drop(turn, frame, Reason::MalformedCapsule),
         }
         cx.steps_of(domain).saturating_sub(before)
     }

@@ -133,7 +133,7 @@ impl PlanOs for Binding<'_, '_, '_> {
     }
 
     fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) {
-        let mut frame = self.turn.out.pool.take();
+        let mut frame = self.cx.make(self.turn);
         match write(frame.room()) {
             Some(length) => {
                 frame.received(length);
@@ -148,6 +148,8 @@ impl PlanOs for Binding<'_, '_, '_> {
         if let Some(domain) = self.domain(ANYONE) {
             domain.counts.delivered += 1;
         }
+        let ledger = &mut self.cx.core.ledger;
+        (ledger.made, ledger.delivered) = (ledger.made + 1, ledger.delivered + 1);
         self.turn.out.told.push((port, message));
     }
 
@@ -174,7 +176,7 @@ impl PlanOs for Binding<'_, '_, '_> {
 
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason> {
         let now = self.turn.now;
-        let domain = self.domain(principal).ok_or(Reason::Budget)?;
+        let domain = self.domain(principal).ok_or(Reason::NoDomain)?;
         domain.admit(now, bytes).map(|()| domain.limits.steps_per_packet)
     }
 
@@ -193,6 +195,14 @@ impl PlanOs for Binding<'_, '_, '_> {
 
     fn on_behalf(&mut self, payer: Payer) {
         self.cx.set_behalf(self.turn.now, payer);
+    }
+
+    fn made(&mut self, packets: u64) {
+        self.cx.core.ledger.made += packets;
+    }
+
+    fn used(&mut self, packets: u64) {
+        self.cx.core.ledger.used += packets;
     }
 
     fn drop(&mut self, principal: usize, reason: Reason) {
@@ -293,6 +303,10 @@ impl Environment for Speaker {
         self.plan.sweep(turn.now);
     }
 
+    fn held(&self) -> u64 {
+        self.plan.packets_held()
+    }
+
     fn status(&self, _: &Cx, status: &mut Status) {
         status.plan = Some(self.plan.status());
     }
@@ -305,7 +319,8 @@ impl Speaker {
         let fate = self.call(cx, turn, |plan, os| plan.receive(os, from, frame.bytes_mut()));
         turn.out.ingress = Ingress::Node;
         match fate {
-            Fate::Taken => turn.out.pool.give(frame),
+            Fate::Taken => cx.use_up(turn, frame),
+            Fate::Kept | Fate::Dropped => turn.out.pool.give(frame),
             Fate::Forward(next) => cx.send_plan(turn, frame, &next),
             Fate::Drop(reason) => {
                 self.call(cx, turn, |_, os| os.drop(ANYONE, reason));
@@ -386,6 +401,7 @@ impl Node {
 
     /// An application could not take a message.
     pub fn untold(&mut self, turn: &mut Turn<'_>, reason: Reason) {
+        self.cx.not_delivered();
         self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
     }
 
@@ -430,7 +446,7 @@ impl Cx {
     fn is_astray(&self, frame: &Frame, from: &Neighbour, native: &Native) -> Option<Reason> {
         let own = self.core.topology.is_own(native.destination);
         if native.source.is_unspecified() {
-            return Some(Reason::Malformed);
+            return Some(Reason::MalformedPlan);
         }
         match wire::Message::parse(frame.bytes()) {
             _ if own && self.is_near(from.port, from.addr) => None,
@@ -445,7 +461,7 @@ impl Cx {
             }
             Ok(_) if own => Some(Reason::Stranger),
             Ok(_) => Some(Reason::DestinationMismatch),
-            Err(_) => Some(Reason::Malformed),
+            Err(_) => Some(Reason::MalformedPlan),
         }
     }
 
@@ -453,7 +469,7 @@ impl Cx {
     fn send_plan(&mut self, turn: &mut Turn<'_>, mut frame: Frame, next: &Next) {
         let port = self.core.topology.port(next.port);
         let Some(own) = port.map(|port| port.address_towards(next.via)) else {
-            return self.drop(turn, frame, Reason::NoRoute);
+            return self.drop(turn, frame, Reason::NoPort);
         };
         frame.envelope = Envelope { hop_limit: 64, ..Envelope::FRESH };
         let hop = NextHop { port: next.port, via: next.via };

@@ -294,7 +294,7 @@ impl Cx {
     pub(super) fn authenticate(&mut self, now: u64, frame: &mut Frame) -> Result<(), Reason> {
         (frame.authenticated, frame.sender) = (false, Addr::UNSPECIFIED);
         let Some(proofs) = self.control.proofs.as_deref_mut() else { return Ok(()) };
-        let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else { return Err(Reason::Malformed) };
+        let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else { return Err(Reason::MalformedAnep) };
         let Some(proof) = Repr::of(&packet) else {
             // What everybody on a link is told goes to no neighbour in particular, and has no key.
             return if proofs.demands(frame.port).mac { Err(Reason::Unauthenticated) } else { Ok(()) };
@@ -306,7 +306,7 @@ impl Cx {
             Err(reason) => return Err(reason),
         }
         if Repr::take_off(frame.bytes_mut()).is_err() {
-            return Err(Reason::Malformed);
+            return Err(Reason::MalformedAnep);
         }
         frame.strip(PROOF);
         Ok(())

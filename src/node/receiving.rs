@@ -20,7 +20,9 @@ impl Node {
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
         let port = self.cx.core.topology.port(frame.port);
-        let Some(link) = port.map(|port| port.link) else { return };
+        let Some(link) = port.map(|port| port.link) else {
+            return self.refused_of_others(turn, frame, Reason::NoPort);
+        };
         self.cx.count_received(&frame);
         if self.cx.control.mirror.on && halves::is_passed_up(&frame, link) {
             frame.authenticated = false;
@@ -74,7 +76,7 @@ impl Node {
             self.cx.count_received(&frame);
         }
         match seen {
-            batch::Seen::Nowhere => {}
+            batch::Seen::Nowhere => self.refused_of_others(turn, frame, Reason::NoPort),
             batch::Seen::PassedUp(link) => {
                 frame.authenticated = false;
                 self.cx.order.entry.note(&mut frame);
@@ -132,7 +134,7 @@ impl Node {
             Ok(Class::NeighbourDiscovery(range, from, to)) => {
                 self.cx.receive_discovery(turn, frame, range.clone(), (*from, *to))
             }
-            Err(_) => self.cx.drop(turn, frame, Reason::Malformed),
+            Err(_) => self.cx.drop(turn, frame, Reason::MalformedPacket),
         }
     }
 
@@ -146,11 +148,11 @@ impl Node {
         native: Option<&Native>,
     ) {
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
-            return self.cx.drop(turn, frame, Reason::Malformed);
+            return self.cx.drop(turn, frame, Reason::MalformedAnep);
         };
         let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
         if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
-            return self.cx.drop(turn, frame, Reason::Malformed);
+            return self.cx.drop(turn, frame, Reason::MalformedAnep);
         }
         let discard = packet.discard_if_unknown();
         frame.truncate(range.start + length);
@@ -169,6 +171,8 @@ impl Node {
             if let Some(environment) = node.environments.at(environment) {
                 environment.packet(&mut node.cx, turn, kind, frame, native);
                 node.environments.settle(&mut node.cx, turn);
+            } else {
+                node.cx.drop(turn, frame, Reason::HostGone);
             }
         };
         if waits { self.at_once(turn, payer, deliver) } else { self.metered(turn, payer, deliver) }
@@ -181,6 +185,8 @@ impl Node {
             && let Some(environment) = self.environments.at(row.environment)
         {
             environment.resume(&mut self.cx, turn, frame, link);
+        } else {
+            self.cx.drop(turn, frame, Reason::HostGone);
         }
     }
 }
@@ -218,7 +224,7 @@ impl Cx {
     fn find_prover(&mut self, now: u64, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
         let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
         let Some(Ok(length)) = packet.map(|packet| packet.map(|packet| packet.bytes().len())) else {
-            return Err(Reason::Malformed);
+            return Err(Reason::MalformedAnep);
         };
         frame.truncate(range.start + length);
         frame.strip(range.start);
@@ -265,7 +271,7 @@ impl Capsules {
         native: Option<&Native>,
     ) {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::MalformedCapsule);
         };
         if let Some(native) = native {
             if native.destination != header.destination {
@@ -273,7 +279,7 @@ impl Capsules {
             }
             // Only injected capsules have no previous node, and those come from applications.
             if header.previous.is_unspecified() {
-                return cx.drop(turn, frame, Reason::Malformed);
+                return cx.drop(turn, frame, Reason::MalformedCapsule);
             }
             frame.envelope = native.envelope;
         } else {

@@ -91,6 +91,8 @@ pub(super) struct Revoking {
     next: usize,
     next_at: u64,
     counts: RevocationCounts,
+    /// Those that the outside judges.
+    judging: u64,
 }
 
 /// The environment of revocations, whose channels a domain has.
@@ -116,6 +118,7 @@ impl Default for Revoking {
             relays: TokenBucket::new(RELAYS_PER_SECOND, RELAYS_BURST),
             next: 0,
             next_at: 0,
+            judging: 0,
             counts: RevocationCounts::default(),
         }
     }
@@ -127,6 +130,16 @@ fn mark((what, subject, signer): &Key) -> Digest {
 }
 
 impl Revoking {
+    /// Revocations that the outside judges.
+    pub(super) fn judging(&self) -> u64 {
+        self.judging
+    }
+
+    /// One is judged.
+    pub(super) fn judged(&mut self) {
+        self.judging = self.judging.saturating_sub(1);
+    }
+
     /// Whether this was known once, and is no news.
     fn has_heard(&self, key: &Key) -> bool {
         self.heard.contains(&mark(key))
@@ -159,6 +172,10 @@ impl Revoking {
 impl Node {
     /// The answer to [`Effect::Revoke`]: what the security module has made of it; nothing if its signature is wrong.
     pub fn revocation_judged(&mut self, turn: &mut Turn<'_>, repr: &Repr, from: Source, judged: Option<Kept>) {
+        self.cx.control.revoking.judged();
+        if matches!(judged, Some(Kept::Known | Kept::New(_))) {
+            self.cx.core.ledger.used += 1;
+        }
         match judged {
             None => self.cx.core.drops.count(Reason::RevocationForged),
             Some(Kept::Full) => self.cx.core.drops.count(Reason::RevocationFull),
@@ -253,7 +270,7 @@ impl Cx {
     /// A revocation has come in: it begins the frame.
     pub(super) fn receive_revocation(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
         let Ok(key) = View::new_checked(frame.bytes()).map(|view| view.key()) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return self.drop(turn, frame, Reason::MalformedRevocation);
         };
         let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
         let Some(from) = self.fetch_peer(&frame, claimed, native) else {
@@ -262,15 +279,18 @@ impl Cx {
         self.note_heard(turn.now, from.addr, frame.len());
         if self.control.revoking.has_heard(&key) {
             self.control.revoking.counts.repeated += 1;
-            return turn.out.pool.give(frame);
+            return self.use_up(turn, frame);
         }
         let ingress = Ingress::of(&frame);
         if !self.control.revoking.rates.charge(turn.now, ingress, 1) {
             return self.drop(turn, frame, Reason::RevocationRate);
         }
-        if let Ok(repr) = Repr::parse(frame.bytes()) {
-            turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
-        }
+        let Ok(repr) = Repr::parse(frame.bytes()) else {
+            return self.drop(turn, frame, Reason::MalformedRevocation);
+        };
+        turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
+        // What it says is judged outside, and counts as held.
+        self.control.revoking.judging += 1;
         turn.out.pool.give(frame);
     }
 
@@ -334,7 +354,7 @@ impl Cx {
     /// Tells one neighbour, if it may be sent so much: a name on a link may be of nobody, or of somebody who never asked.
     fn send_revocation(&mut self, turn: &mut Turn<'_>, to: Source, repr: &Repr) -> bool {
         if !self.may_originate(turn.now, to.addr, Some(to.port), LENGTH) {
-            self.core.drops.count(Reason::Unanswered);
+            self.withhold(Reason::Unanswered);
             return false;
         }
         let mut frame = turn.out.pool.take();

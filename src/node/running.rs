@@ -56,7 +56,7 @@ impl Cx {
     /// Whether a code's domain takes a capsule on, and the code's window is there.
     #[inline]
     fn admit(&mut self, now: u64, domain: DomainId, frame: &Frame, window: usize) -> Result<(), Reason> {
-        let known = self.core.domains.of(domain).ok_or(Reason::CodeRefused)?;
+        let known = self.core.domains.of(domain).ok_or(Reason::DomainEnded)?;
         known.admit(now, frame.len())?;
         if frame.len() >= capsule::HEADER + window { Ok(()) } else { Err(Reason::Window) }
     }
@@ -198,6 +198,7 @@ impl Capsules {
         let mut children = core::mem::take(&mut cx.core.children);
         for child in children.drain(..) {
             if ran {
+                cx.core.ledger.made += 1;
                 turn.out.event(parent.frame.trace, EventKind::Child(child.trace));
                 self.send_on(cx, turn, child, before, parent.here, parent.domain);
             } else {
@@ -240,7 +241,7 @@ impl Capsules {
         domain: DomainId,
     ) {
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
-            return cx.drop_in(turn, frame, Reason::Malformed, domain);
+            return cx.drop_in(turn, frame, Reason::CodeHeader, domain);
         };
         if !cx.is_honest(after.source, before, here) {
             return cx.drop_in(turn, frame, Reason::Source, domain);
@@ -267,6 +268,7 @@ impl Capsules {
         if let Some(domain) = cx.core.domains.of(domain) {
             domain.counts.delivered += 1;
         }
+        cx.core.ledger.delivered += 1;
         turn.out.event(frame.trace, EventKind::Delivered(port));
         turn.out.deliveries.push(Delivery { port, frame });
     }
@@ -276,7 +278,7 @@ impl Capsules {
     pub fn inject(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame) -> Result<(), Reason> {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             turn.out.pool.give(frame);
-            return Err(Reason::Malformed);
+            return Err(Reason::MalformedCapsule);
         };
         let core = &cx.core;
         if header.source.is_unspecified() {
@@ -288,9 +290,10 @@ impl Capsules {
         header.previous = Addr::UNSPECIFIED;
         if header.emit(frame.bytes_mut()).is_err() {
             turn.out.pool.give(frame);
-            return Err(Reason::Malformed);
+            return Err(Reason::MalformedCapsule);
         }
         frame.envelope = Envelope::FRESH;
+        cx.core.ledger.made += 1;
         turn.out.event(frame.trace, EventKind::Injected);
         self.process(cx, turn, frame, &header, Sender::NOBODY);
         Ok(())

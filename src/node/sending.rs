@@ -56,8 +56,9 @@ impl Cx {
 
     /// Sends a message of this node (an ANEP payload in the frame) to a neighbour.
     pub(super) fn send_to_neighbour(&mut self, turn: &mut Turn<'_>, mut frame: Frame, type_id: u16, to: Source) {
+        self.core.ledger.made += 1;
         let Some(port) = self.core.topology.port(to.port) else {
-            return self.drop(turn, frame, Reason::NoNeighbour);
+            return self.drop(turn, frame, Reason::NoPort);
         };
         let own = port.address_towards(to.addr);
         frame.envelope = Envelope { hop_limit: 64, ..Envelope::FRESH };
@@ -76,7 +77,7 @@ impl Cx {
     /// Passes an ANEP packet of a type nobody here speaks to where its headers say.
     pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: Option<&Native>) {
         let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else {
-            return self.drop(turn, frame, Reason::Malformed);
+            return self.drop(turn, frame, Reason::MalformedAnep);
         };
         let (source, destination, envelope) = match native {
             Some(native) => (native.source, native.destination, native.envelope),
@@ -97,7 +98,7 @@ impl Cx {
         };
         // An overlay has no time to live: at least no two nodes throw a packet to and fro.
         if native.is_none() && (next.port, way.peer) == (frame.port, frame.peer) {
-            return self.drop(turn, frame, Reason::TimeToLive);
+            return self.drop(turn, frame, Reason::WayBack);
         }
         frame.envelope = envelope;
         frame.envelope.hop_limit = frame.envelope.hop_limit.saturating_sub(1);
@@ -145,7 +146,7 @@ impl Cx {
             return Err((frame, reason));
         }
         let core = &mut self.core;
-        let Some(port) = core.topology.port(next.port) else { return Err((frame, Reason::NoRoute)) };
+        let Some(port) = core.topology.port(next.port) else { return Err((frame, Reason::NoPort)) };
         match port.link {
             Link::Overlay => {
                 if peer == PeerId::NONE {
@@ -179,7 +180,7 @@ impl Cx {
             None => {
                 let Waiting { ask, displaced } = self.core.resolver.wait(turn.now, port, via, frame);
                 if let Some(frame) = displaced {
-                    self.drop(turn, frame, Reason::Unresolved);
+                    self.drop(turn, frame, Reason::ResolverFull);
                 }
                 ask
             }
@@ -212,7 +213,7 @@ impl Cx {
         let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac, .. } = config.link else { return };
         let own = config.address_towards(addr);
-        let mut frame = turn.out.pool.take();
+        let mut frame = self.make(turn);
         if let (Some(from), Some(to)) = (own.octets_v4(), addr.octets_v4()) {
             let request = arp::Repr {
                 operation: arp::Operation::Request,
@@ -229,7 +230,7 @@ impl Cx {
             if written {
                 self.send_ethernet(turn, frame, port, mac, Mac::of_multicast(group), false);
             } else {
-                turn.out.pool.give(frame);
+                self.drop(turn, frame, Reason::TooBig);
             }
         }
     }
@@ -240,11 +241,11 @@ impl Cx {
         let room = frame.room();
         match room.get_mut(..arp::LENGTH).map(|room| message.emit(room)) {
             Some(Ok(length)) => frame.received(length),
-            _ => return turn.out.pool.give(frame),
+            _ => return self.drop(turn, frame, Reason::TooBig),
         }
         match frame.prepend(header.header_len()).map(|room| header.emit(room)) {
             Some(Ok(_)) => self.hand_over(turn, frame, port, PeerId::NONE),
-            _ => turn.out.pool.give(frame),
+            _ => self.drop(turn, frame, Reason::TooBig),
         }
     }
 
@@ -252,15 +253,15 @@ impl Cx {
     pub(super) fn receive_arp(&mut self, turn: &mut Turn<'_>, frame: Frame, range: Range<usize>) {
         let port = frame.port;
         let message = arp::Repr::parse(&frame.bytes()[range]);
-        turn.out.pool.give(frame);
-        let core = &self.core;
-        let (Ok(message), Some(config)) = (message, core.topology.port(port)) else { return };
+        let Ok(message) = message else { return self.drop(turn, frame, Reason::MalformedArp) };
+        self.use_up(turn, frame);
+        let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac, answers } = config.link else { return };
         let wanted = Addr::v4(message.target_ip);
         let ours = config.addresses.iter().any(|(addr, _)| *addr == wanted);
         if message.operation == arp::Operation::Request {
             if answers && ours {
-                let frame = turn.out.pool.take();
+                let frame = self.make(turn);
                 self.send_arp(turn, frame, port, message.reply(mac), message.sender_mac);
             }
         } else if ours {
@@ -277,29 +278,27 @@ impl Cx {
         ends: (Addr, Addr),
     ) {
         let port = frame.port;
-        let Some(config) = self.core.topology.port(port) else { return };
-        let Link::Ethernet { mac, answers } = config.link else { return };
         let (from, to) = ends;
-        match icmp::V6::parse(&frame.bytes()[range], from, to, icmp::NEIGHBOUR_HOP_LIMIT) {
-            Ok(icmp::V6::Advertisement { target, target_mac: Some(found), .. }) => {
-                turn.out.pool.give(frame);
-                self.learn(turn, port, target, found);
+        let said = match icmp::V6::parse(&frame.bytes()[range], from, to, icmp::NEIGHBOUR_HOP_LIMIT) {
+            Ok(icmp::V6::Advertisement { target, target_mac: Some(found), .. }) => Some((target, found, false)),
+            Ok(icmp::V6::Solicitation { target, source_mac: Some(asker) }) => Some((target, asker, true)),
+            _ => None,
+        };
+        // What hosts on the link tell each other is no business of the node's, and no drop.
+        self.use_up(turn, frame);
+        let Some((config, (target, of, asks))) = self.core.topology.port(port).zip(said) else { return };
+        let Link::Ethernet { mac, answers } = config.link else { return };
+        if !asks {
+            self.learn(turn, port, target, of);
+        } else if answers && config.addresses.iter().any(|(own, _)| *own == target) {
+            let target_mac = Some(mac);
+            let advert = icmp::V6::Advertisement { target, target_mac, router: true, solicited: true, overrides: true };
+            let mut reply = self.make(turn);
+            if icmp_into(&mut reply, &advert, target, from) {
+                self.send_ethernet(turn, reply, port, mac, of, false);
+            } else {
+                self.drop(turn, reply, Reason::TooBig);
             }
-            Ok(icmp::V6::Solicitation { target, source_mac: Some(asker) })
-                if answers && config.addresses.iter().any(|(own, _)| *own == target) =>
-            {
-                let target_mac = Some(mac);
-                let advert =
-                    icmp::V6::Advertisement { target, target_mac, router: true, solicited: true, overrides: true };
-                let mut reply = turn.out.pool.take();
-                if icmp_into(&mut reply, &advert, target, from) {
-                    self.send_ethernet(turn, reply, port, mac, asker, false);
-                } else {
-                    turn.out.pool.give(reply);
-                }
-                turn.out.pool.give(frame);
-            }
-            _ => turn.out.pool.give(frame),
         }
     }
 
@@ -371,7 +370,7 @@ pub(super) fn put_ip(
             frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
         }
         // One packet cannot have addresses of both families.
-        _ => return Err(Reason::NoRoute),
+        _ => return Err(Reason::FamilyMismatch),
     };
     if headed && frame.len() <= port.mtu { Ok(()) } else { Err(Reason::TooBig) }
 }

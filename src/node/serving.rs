@@ -39,6 +39,13 @@ struct Request {
     budget: u32,
 }
 
+/// When a message was done with.
+enum Served {
+    Now,
+    /// When the store has answered.
+    Later,
+}
+
 /// Requests under way and the rates of those who ask.
 pub(super) struct Serving {
     asked: VecDeque<Request>,
@@ -49,6 +56,11 @@ impl Serving {
     pub(super) fn new(bytes_per_second: u64) -> Serving {
         let burst = bytes_per_second.max(2 * fetch::MAX_OBJECT as u64);
         Serving { asked: VecDeque::new(), rates: Rates::new(bytes_per_second, burst) }
+    }
+
+    /// Requests that wait for the store.
+    pub(super) fn waiting(&self) -> usize {
+        self.asked.len()
     }
 
     /// Charges whoever pays for so many bytes; false if they are beyond its rate.
@@ -91,7 +103,10 @@ impl Cx {
                 frame.received(length);
                 self.send_to_neighbour(turn, frame, anep::type_id::FETCH, to);
             }
-            _ => self.drop(turn, frame, Reason::TooBig),
+            _ => {
+                self.core.ledger.made += 1;
+                self.drop(turn, frame, Reason::TooBig);
+            }
         }
     }
 }
@@ -100,7 +115,7 @@ impl Capsules {
     /// A code-fetch message has come in: it begins the frame.
     pub(super) fn receive_fetch(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
         let Ok(message) = fetch::Message::parse(frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::Malformed);
+            return cx.drop(turn, frame, Reason::MalformedFetch);
         };
         let claimed = match (&message, native) {
             (fetch::Message::Request { requester, .. }, _) => *requester,
@@ -120,35 +135,40 @@ impl Capsules {
                 self.fetch.part(turn.now, from, part).map(|steps| {
                     // It has repeated the nonce of a request.
                     cx.control.originate.reach.answered(turn.now, from.addr);
-                    self.take_steps(cx, turn, steps)
+                    self.take_steps(cx, turn, steps);
+                    Served::Now
                 })
             }
-            fetch::Message::Absent { nonce, digest } => {
-                self.fetch.absent(turn.now, from, nonce, digest).map(|step| self.take_steps(cx, turn, step))
-            }
+            fetch::Message::Absent { nonce, digest } => self.fetch.absent(turn.now, from, nonce, digest).map(|step| {
+                self.take_steps(cx, turn, step);
+                Served::Now
+            }),
         };
         match taken {
-            Ok(()) => turn.out.pool.give(frame),
+            Ok(Served::Now) => cx.use_up(turn, frame),
+            // What it asks for is kept, and counts as held.
+            Ok(Served::Later) => turn.out.pool.give(frame),
             Err(reason) => cx.drop(turn, frame, reason),
         }
     }
 
-    fn serve(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, request: Request) -> Result<(), Reason> {
+    fn serve(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, request: Request) -> Result<Served, Reason> {
         if self.objects.of(&request.digest).is_some() {
-            return self.answer(cx, turn, request);
+            return self.answer(cx, turn, request).map(|()| Served::Now);
         }
         if !self.serving.charge(turn.now, request.payer, LOOK_UP) {
             return Err(Reason::FetchRate);
         }
         if self.serving.asked.len() == ASKED_MAX {
             let worst = gives_way(self.serving.asked.iter(), |asked| asked.payer);
-            worst.and_then(|worst| self.serving.asked.remove(worst));
-            cx.core.drops.count(Reason::FetchRate);
+            if worst.and_then(|worst| self.serving.asked.remove(worst)).is_some() {
+                cx.core.drops.count(Reason::ServingFull);
+            }
         }
         self.serving.asked.push_back(request);
         let ingress = Ingress::Port(request.from.port, request.payer);
         turn.out.effects.push(Effect::LookUp(request.digest, ingress));
-        Ok(())
+        Ok(Served::Later)
     }
 
     /// Answers the requests that waited for the store's word on `digest`.
@@ -158,8 +178,11 @@ impl Capsules {
             let Some(request) = self.serving.asked.pop_front() else { break };
             if request.digest != digest {
                 self.serving.asked.push_back(request);
-            } else if let Err(reason) = self.answer(cx, turn, request) {
-                cx.core.drops.count(reason);
+            } else {
+                match self.answer(cx, turn, request) {
+                    Ok(()) => cx.core.ledger.used += 1,
+                    Err(reason) => cx.core.drops.count(reason),
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use super::entry::EntryCounts;
 use super::{Cx, Node};
 use crate::code::bundle::Kind;
 use crate::core::domain::{Domain, Usage};
+use crate::core::ledger::Balance;
 use crate::core::reason::Drops;
 use crate::frame::{PeerId, PortId};
 use crate::topology::Gauge;
@@ -21,6 +22,8 @@ pub struct Status {
     pub node: String,
     /// Per port.
     pub ports: Vec<PortStatus>,
+    /// What became of all frames of the user half.
+    pub balance: Balance,
     /// Packets dropped, by reason, over the whole node.
     pub drops: Drops,
     /// Per code.
@@ -161,6 +164,7 @@ impl Node {
                     strangers: self.cx.entry_counts(PortId(at), PeerId::NONE),
                 })
                 .collect(),
+            balance: self.balance(),
             drops: self.cx.core.drops.clone(),
             codes: Vec::new(),
             credentials: CredentialCounts::default(),

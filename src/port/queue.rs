@@ -13,6 +13,8 @@ const FRAMES_MAX: usize = 1024;
 pub struct SendQueue {
     frames: VecDeque<Frame>,
     bytes: u64,
+    /// Frames that have left so far.
+    sent: u64,
     lost: Option<io::Error>,
 }
 
@@ -30,6 +32,16 @@ impl SendQueue {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
+    }
+
+    /// Frames that wait.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Frames that have left so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
     }
 
     /// Octets that wait.
@@ -77,6 +89,7 @@ impl SendQueue {
     fn release(&mut self, pool: &mut FramePool, count: usize) {
         for frame in self.frames.drain(..count) {
             self.bytes -= frame.len() as u64;
+            self.sent += 1;
             pool.give(frame);
         }
     }
@@ -171,7 +184,7 @@ mod tests {
         });
         assert_eq!(seen.len(), 30);
         assert_eq!(seen[29], 29u32.to_be_bytes());
-        assert_eq!(queue.bytes(), 4 * (FRAMES_MAX as u64 - 30));
+        assert_eq!((queue.bytes(), queue.sent()), (4 * (FRAMES_MAX as u64 - 30), 30));
     }
 
     #[test]
@@ -191,7 +204,7 @@ mod tests {
             });
             assert_eq!(sent, [0, 1, 3]);
             assert_eq!(refused.iter().map(Frame::bytes).collect::<Vec<_>>(), [[2]]);
-            assert_eq!(queue.bytes(), 0);
+            assert_eq!((queue.bytes(), queue.len(), queue.sent()), (0, 0, 3), "what was given back has not left");
         }
     }
 

@@ -54,6 +54,7 @@ impl Simulation {
                 node.remove_code(turn, name);
             }
         });
+        self.assert_balanced_at(node);
         self.inmates[node] = Inmate::Down;
         let host = &mut self.world.hosts[node];
         host.life += 1;

@@ -9,6 +9,7 @@
 //! [`scenario`] describes a whole run in a file, [`trace`] is its history, [`explain`] tells what
 //! became of one packet.
 
+mod balance;
 pub mod explain;
 mod faults;
 mod histogram;

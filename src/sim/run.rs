@@ -45,6 +45,7 @@ impl Simulation {
             self.step();
         }
         self.world.now = self.world.now.max(time);
+        self.assert_balanced();
     }
 
     /// Runs for so many nanoseconds.
@@ -57,6 +58,7 @@ impl Simulation {
         while self.world.packets.alive() > 0 && self.world.queue.next().is_some_and(|next| next < time) {
             self.step();
         }
+        self.assert_balanced();
         self.world.packets.alive() == 0
     }
 
@@ -107,6 +109,9 @@ impl Simulation {
                 let _ = self.inject(node as usize, sending.header, &sending.payload);
             }
             Action::Change(change) => self.change(change),
+        }
+        if self.world.watched {
+            self.assert_balanced();
         }
         true
     }

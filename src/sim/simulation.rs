@@ -105,6 +105,7 @@ impl Simulation {
             told: Vec::new(),
             tracer: None,
             tap: None,
+            watched: false,
         };
         let mut simulation = Simulation {
             inmates: world.hosts.iter().map(|_| Inmate::Down).collect(),
@@ -301,7 +302,7 @@ impl Simulation {
     fn refuse(&mut self, at: usize, frame: Frame) {
         if let Inmate::Node(node) = &mut self.inmates[at] {
             let mut turn = Turn { now: self.world.now, runtime: &mut self.runtime, out: &mut self.out };
-            return node.refused_outside(&mut turn, frame, Reason::QueueFull);
+            return node.refused_of_others(&mut turn, frame, Reason::QueueFull);
         }
         if self.world.packets.end(frame.trace).is_some() {
             self.world.totals.dropped.count(Reason::QueueFull);

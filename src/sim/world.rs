@@ -41,6 +41,8 @@ pub(super) struct World {
     pub(super) told: Vec<Told>,
     pub(super) tracer: Option<Tracer>,
     pub(super) tap: Option<Tap>,
+    /// Whether all frames are accounted for behind each step.
+    pub(super) watched: bool,
 }
 
 impl World {
@@ -119,7 +121,7 @@ impl Outside for Place<'_> {
     #[inline]
     fn send(&mut self, Driven { node, turn }: &mut Driven<'_>, frame: Frame) {
         if let Err(frame) = self.world.transmit(&mut turn.out.pool, self.at, frame) {
-            node.refused_outside(turn, frame, Reason::QueueFull);
+            node.refused_by_port(turn, frame, Reason::QueueFull);
         }
     }
 

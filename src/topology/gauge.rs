@@ -20,8 +20,16 @@ pub struct Gauge {
     pub unknown_keys: u64,
     /// Frames handed to the port.
     pub sent: u64,
+    /// Frames handed to the port that it did not take.
+    pub refused: u64,
     /// Octets handed to the port.
     pub sent_bytes: u64,
+    /// Frames that have left, as the port last said.
+    #[serde(skip)]
+    pub left: u64,
+    /// Frames that wait there, if it has said so.
+    #[serde(skip)]
+    pub queued: Option<u32>,
     /// Octets waiting in the port's output queue, as the port last said.
     pub queued_bytes: u32,
     /// Share of the port's capacity used in the last full window of 100 ms, in thousandths.
@@ -33,6 +41,11 @@ pub struct Gauge {
 }
 
 impl Gauge {
+    /// Frames that have left: what the port says of its own; without that, all that it has not given back.
+    pub fn gone(&self) -> u64 {
+        if self.queued.is_some() { self.left } else { self.sent.wrapping_sub(self.refused) }
+    }
+
     /// Counts a frame that goes out at `now` (nanoseconds) on a port of the given capacity.
     #[inline]
     pub fn count_sent(&mut self, now: u64, bytes: usize, bits_per_second: u64) {

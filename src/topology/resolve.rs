@@ -118,6 +118,11 @@ impl Resolver {
         Waiting { ask, displaced }
     }
 
+    /// Packets that wait.
+    pub fn waiting(&self) -> usize {
+        self.table.values().map(|entry| entry.waiting.len()).sum()
+    }
+
     /// Forgets what nobody needs any more; seldom, since whoever has used up its share makes the node ask for that with each packet.
     fn sweep(&mut self, now: u64) {
         if now < self.next_sweep {

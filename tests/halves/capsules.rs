@@ -4,6 +4,7 @@
 //! link addresses. The same frame goes into both; the kernel's by BPF_PROG_TEST_RUN, in a namespace of
 //! its own.
 
+mod balance;
 mod budget;
 mod children;
 mod fair;

@@ -288,7 +288,7 @@ fn odd() -> Vec<Odd> {
         ("the key", datagram(udp(5003), b"heard"), Ok(()), true),
         ("not the key", datagram(udp(5003), b"other"), Ok(()), true),
         ("an end in the user half", datagram(udp(5002), b"x"), Err(None), false),
-        ("a module", datagram(udp(5004), b"x"), Err(Some(Reason::Malformed)), false),
+        ("a module", datagram(udp(5004), b"x"), Err(Some(Reason::MalformedModule)), false),
         ("GRE", packet(Ends { to: RIGHT, ..PLAIN }, 47, b"what"), Ok(()), true),
         ("nobody's", datagram(Ends { to: RIGHT, ..PLAIN }, b"x"), Err(None), false),
         ("the node's own", datagram(Ends { to: OWN_LEFT, ..PLAIN }, b"x"), Err(None), false),

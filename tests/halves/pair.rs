@@ -186,7 +186,7 @@ impl Pair {
                 }
                 drops.retain(|(_, count)| *count > 0);
                 if drops.is_empty() && frames.is_empty() && after.0 != before.0 + 1 {
-                    drops.push((Reason::Malformed, u64::MAX));
+                    drops.push((Reason::MalformedPacket, u64::MAX));
                 }
                 Went { frames, drops, ..Went::default() }
             }

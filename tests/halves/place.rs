@@ -223,6 +223,11 @@ impl Place {
         self.half.counts()
     }
 
+    /// All counters of the kernel half.
+    pub fn status(&self) -> anode::kernel::Status {
+        self.half.status()
+    }
+
     /// What the user half does with a frame that comes in by the left port.
     pub fn user(&mut self, bytes: &[u8]) -> Came {
         self.user_at(1, bytes)
@@ -359,8 +364,14 @@ impl From<Went> for Came {
 }
 
 impl Drop for Place {
+    /// No frame is lost without a counter in either half, whatever the test did.
     fn drop(&mut self) {
+        let (balances, counts) =
+            ([self.half.status().balance, self.alone.balance(), self.above.balance()], self.counts());
         ip(&["netns", "del", &self.name], "");
+        if !std::thread::panicking() {
+            assert_eq!(balances.map(|balance| balance.unaccounted()), [0; 3], "{balances:?}\n{counts:?}");
+        }
     }
 }
 

@@ -352,7 +352,7 @@ fn packets_of_a_channel_come_in_order_by_the_socket() {
             assert_eq!(std::str::from_utf8(&buffer[..length]).unwrap(), format!("{came:08}"));
             came += 1;
         }
-        assert_eq!(node.drops(Reason::ChannelFull), 0);
+        assert_eq!(node.drops(Reason::ProcessFull), 0);
     }
 }
 

@@ -320,8 +320,11 @@ fn entries_that_mean_nothing_are_counted_and_no_more() {
         assert_eq!(down.push(&lie), Ok(true));
     }
     liar.wake();
-    let counted = |status: &serde_json::Value| status["drops"]["process-nonsense"].as_u64();
-    line.net.await_status("r", |status| counted(status) == Some(lies.len() as u64));
+    let of = |status: &serde_json::Value, name: &str| status["drops"][name].as_u64().unwrap_or(0);
+    let counted = |status: &serde_json::Value| of(status, "process-nonsense") + of(status, "process-denied");
+    let status = line.net.await_status("r", |status| counted(status) == lies.len() as u64);
+    assert_eq!(of(&status, "process-denied"), 2, "channels that are gone, or nobody's");
+    assert_eq!(status["drops_before"]["process-nonsense"], lies.len(), "in the version before all were one");
     // The same process can still send a packet that is one.
     assert!(liar.memory.copy_in(own.into(), 0, b"honest"));
     down.push(&packet(own, 0, 6, out)).unwrap();

@@ -83,7 +83,7 @@ impl Overlay {
     }
 
     fn status(&self, at: usize) -> serde_json::Value {
-        Control::connect(&self.dir(at)).unwrap().status().unwrap()
+        crate::running::accounted(Control::connect(&self.dir(at)).unwrap().status().unwrap())
     }
 
     fn inject(&self, arguments: &[&str]) -> Output {

@@ -121,7 +121,7 @@ impl Node {
     }
 
     fn status(&self) -> Value {
-        Control::connect(&self.dir()).unwrap().status().unwrap()
+        crate::running::accounted(Control::connect(&self.dir()).unwrap().status().unwrap())
     }
 
     /// Capsules that the kernel half has run and sent on.

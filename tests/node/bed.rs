@@ -182,3 +182,13 @@ pub fn datagram(port: u16) -> Frame {
     (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
     frame
 }
+
+impl Drop for Bed {
+    /// No frame is lost without a counter, whatever the test did.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let balance = self.driver.node.balance();
+            assert_eq!(balance.unaccounted(), 0, "{balance:?}");
+        }
+    }
+}

@@ -83,15 +83,15 @@ fn malformed_packets_move_one_counter_and_nothing_else() {
         bytes
     };
     for (name, bytes, reason) in [
-        ("nothing", vec![], Reason::Malformed),
-        ("noise", vec![0xff; 60], Reason::Malformed),
-        ("a truncated ANEP header", good[..7].to_vec(), Reason::Malformed),
-        ("a packet shorter than it says", good[..50].to_vec(), Reason::Malformed),
-        ("a header longer than the packet", with(&|b| b[4..6].copy_from_slice(&[0xff, 0xff])), Reason::Malformed),
-        ("another ANEP version", with(&|b| b[0] = 9), Reason::Malformed),
-        ("another capsule version", with(&|b| b[8] = 2), Reason::Malformed),
-        ("unknown capsule flags", with(&|b| b[9] = 1), Reason::Malformed),
-        ("a capsule cut in its header", packet(&header(code), b"")[..40].to_vec(), Reason::Malformed),
+        ("nothing", vec![], Reason::MalformedAnep),
+        ("noise", vec![0xff; 60], Reason::MalformedAnep),
+        ("a truncated ANEP header", good[..7].to_vec(), Reason::MalformedAnep),
+        ("a packet shorter than it says", good[..50].to_vec(), Reason::MalformedAnep),
+        ("a header longer than the packet", with(&|b| b[4..6].copy_from_slice(&[0xff, 0xff])), Reason::MalformedAnep),
+        ("another ANEP version", with(&|b| b[0] = 9), Reason::MalformedAnep),
+        ("another capsule version", with(&|b| b[8] = 2), Reason::MalformedCapsule),
+        ("unknown capsule flags", with(&|b| b[9] = 1), Reason::MalformedCapsule),
+        ("a capsule cut in its header", packet(&header(code), b"")[..40].to_vec(), Reason::MalformedAnep),
         ("an unknown type to be discarded", with(&|b| (b[1], b[2], b[3]) = (0x80, 0x99, 0x99)), Reason::UnknownType),
         ("an unknown type for nobody", with(&|b| (b[2], b[3]) = (0x99, 0x99)), Reason::UnknownType),
         ("a payload shorter than the window", packet(&header(code), &[0; 15]), Reason::Window),
@@ -298,7 +298,7 @@ fn an_unknown_type_does_not_go_back_to_where_it_came_from() {
     let mut bytes = vec![0; repr.len()];
     repr.emit(&mut bytes).unwrap();
     bench.receive(0, &bytes);
-    assert_eq!(bench.outcome(), drops_one(Reason::TimeToLive));
+    assert_eq!(bench.outcome(), drops_one(Reason::WayBack));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn code_that_cannot_be_prepared_now_is_not_refused_later() {
         }
         other => Some(other),
     });
-    assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::FetchFull)));
+    assert_eq!((overloaded, bench.outcome()), (1, drops_one(Reason::Unprepared)));
     bench.receive(0, &packet(&header(code), b"x"));
     assert_eq!(bench.driver.out.frames.len(), 1);
 }
@@ -108,7 +108,7 @@ fn a_request_that_gives_way_to_others_is_counted() {
     for n in 0..33u8 {
         bench.take(0, PeerId(0), &request(Digest([n; 32]), LEFT));
     }
-    assert_eq!(bench.outcome(), drops_one(Reason::FetchRate));
+    assert_eq!(bench.outcome(), drops_one(Reason::ServingFull));
 }
 
 #[test]
@@ -134,11 +134,14 @@ fn one_neighbour_with_ten_thousand_names_has_one_rate_and_keeps_nobody_from_bein
         let request = request(Digest::of(&n.to_be_bytes()), Addr::v4(source));
         bench.take(0, PeerId::NONE, &native([source, [10, 0, 0, 2]], &request));
     }
-    let (look_ups, beyond) = (bench.driver.out.effects.len(), bench.driver.node.drops().of(Reason::FetchRate));
+    let counted = |reason| bench.driver.node.drops().of(reason);
+    let (look_ups, beyond, displaced) =
+        (bench.driver.out.effects.len(), counted(Reason::FetchRate), counted(Reason::ServingFull));
     let rate = Sizes::default().fetch_bytes_per_second as usize;
     assert_eq!(look_ups, rate / fetch::PART, "all of its names have one rate");
-    // Beside those beyond the rate, those count that gave way in the list that waits for the store.
-    assert!(beyond >= 10_000 - look_ups as u64 && bench.driver.node.drops().total() == beyond, "{:?}", bench.outcome());
+    // Beside those beyond the rate there are those that gave way in the list that waits for the store.
+    assert_eq!(beyond, 10_000 - look_ups as u64);
+    assert!(displaced > 0 && bench.driver.node.drops().total() == beyond + displaced, "{:?}", bench.outcome());
     bench.take(1, PeerId(0), &request(wanted, RIGHT));
     bench.settle();
     let served = bench.driver.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();

@@ -144,7 +144,7 @@ fn a_domain_that_keeps_every_packet_is_told_and_ended_and_all_it_held_is_back() 
     let status = bed.driver.node.domain_tree().into_iter().find(|domain| domain.id == leaking.0).unwrap();
     assert!(status.memory.unwrap().held_bytes <= Grants::default().memory_bytes * 9 / 8);
     bed.work(&mut sources, &HashMap::new(), 50 * MS);
-    assert!(bed.driver.node.drops().of(Reason::ChannelFull) > 0, "beyond that its packets are dropped");
+    assert!(bed.driver.node.drops().of(Reason::MemoryFull) > 0, "beyond that its packets are dropped");
     bed.work(&mut sources, &HashMap::new(), 200 * MS);
     assert!(bed.usage(leaking).is_none(), "it did not let go in time");
     assert_eq!(bed.driver.node.resources(), before);

@@ -173,3 +173,13 @@ pub fn native([source, destination]: [[u8; 4]; 2], anep: &[u8]) -> Vec<u8> {
     bytes.extend(anep);
     bytes
 }
+
+impl Drop for Bench {
+    /// No frame is lost without a counter, whatever the test did.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let balance = self.driver.node.balance();
+            assert_eq!(balance.unaccounted(), 0, "{balance:?}");
+        }
+    }
+}

@@ -241,7 +241,7 @@ fn plan_is_one_environment_of_its_weight() {
         // No message: it takes its turn all the same.
         bed.feed_plan(b"nonsense");
     }
-    assert_eq!(bed.dropped(Reason::Malformed), 0, "nothing is done before its turn");
+    assert_eq!(bed.dropped(Reason::MalformedPlan), 0, "nothing is done before its turn");
     let mut plan = 0;
     for _ in 0..400 {
         let ran = bed.driver.turn(bed.now, |node, turn| node.run_next(turn)).unwrap();
@@ -250,7 +250,7 @@ fn plan_is_one_environment_of_its_weight() {
         bed.driver.node.ran(ran, 5_000, bed.now);
     }
     assert!((95..=105).contains(&plan), "a quarter: {plan}");
-    assert_eq!(bed.dropped(Reason::Malformed), u64::from(plan));
+    assert_eq!(bed.dropped(Reason::MalformedPlan), u64::from(plan));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_flood_is_dropped_by_whose_it_is_and_leaves_room_for_others() {
     let longest = 2 * QUEUE_MAX as u64 - bed.driver.node.usage(greedy[0]).unwrap().drops.of(Reason::PathFull);
     assert_eq!(longest, QUEUE_MAX as u64);
     (0..5).for_each(|_| bed.feed(6000));
-    let drops = |bed: &Bed| bed.driver.node.usage(modest).unwrap().drops.of(Reason::PathFull);
+    let drops = |bed: &Bed| bed.driver.node.usage(modest).unwrap().drops.of(Reason::ChannelQueueFull);
     assert_eq!(drops(&bed), 2, "of five, three are what the channel may have waiting");
     bed.with(modest, |os| os.inchan_destroy(small)).unwrap();
     while let Some(ran) = bed.driver.turn(bed.now, |node, turn| node.run_next(turn)) {
@@ -278,7 +278,7 @@ fn a_flood_is_dropped_by_whose_it_is_and_leaves_room_for_others() {
     }
     assert!(bed.told.try_iter().all(|came| came != Came::Packet(modest)));
     assert_eq!(
-        (bed.dropped(Reason::PathEnded), bed.driver.node.has_work()),
+        (bed.dropped(Reason::ChannelGone), bed.driver.node.has_work()),
         (3, false),
         "nobody has a channel that is gone"
     );
@@ -296,7 +296,7 @@ fn what_waits_for_a_domain_that_ends_goes_with_it() {
             bed.feed(5001);
         }
         bed.end(gone);
-        assert_eq!(bed.dropped(Reason::PathEnded), 10);
+        assert_eq!(bed.dropped(Reason::DomainEnded), 10);
         let again = bed.domain(grants(100));
         assert_eq!(again.index(), gone.index(), "the place is used again");
         bed.channel(again, 5000, 100);

@@ -98,7 +98,7 @@ impl Line {
     }
 
     fn status(&self, at: usize) -> Value {
-        Control::connect(&self.dir(at)).unwrap().status().unwrap()
+        crate::running::accounted(Control::connect(&self.dir(at)).unwrap().status().unwrap())
     }
 
     fn ping(&self, from: usize, to: usize) -> Option<capsule::Header> {

@@ -119,7 +119,7 @@ impl Running {
     }
 
     pub fn status(&self, node: &str) -> Value {
-        self.control(node).status().unwrap()
+        accounted(self.control(node).status().unwrap())
     }
 
     /// What a node has written to its log so far.
@@ -239,4 +239,11 @@ pub fn no_drops(status: &Value) -> bool {
 /// The sum of a counter over the ports of a node that have sockets.
 pub fn sum(status: &Value, counter: &str) -> u64 {
     status["xdp"].as_array().unwrap().iter().map(|port| port[counter].as_u64().unwrap()).sum()
+}
+
+/// The status of a node, which has lost no frame without a counter.
+pub fn accounted(status: Value) -> Value {
+    let kernel = (&status["kernel"]["balance"], &status["kernel"]["counts"]);
+    assert_eq!(status["unaccounted"], 0, "{} {kernel:?} {}", status["balance"], status["drops"]);
+    status
 }

@@ -461,7 +461,7 @@ fn garbage_moves_a_counter_and_nothing_else() {
         net.sim.put_frame(0, 0, &anep(&message));
         net.sim.run_for(SECOND / 100);
     }
-    assert_eq!(drops(&net, 1, Reason::Malformed), count);
+    assert_eq!(drops(&net, 1, Reason::MalformedPlan), count);
     assert_eq!(net.sim.node(1).unwrap().status().plan.unwrap().account.evaluated, 0);
     net.audit();
     assert!(View::new_checked(&good).is_some() && packet(app("ping").chunk("ack", []).unwrap(), 1).octets().is_some());

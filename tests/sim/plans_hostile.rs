@@ -302,7 +302,7 @@ fn bent_packets_from_a_seed_never_break_a_node() {
     net.sim.run_for(30 * SECOND);
     net.sim.take_printed();
     let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
-    let malformed = drops(&net, 1, Reason::Malformed);
+    let malformed = drops(&net, 1, Reason::MalformedPlan);
     assert!(malformed > cases / 4 && account.evaluated > cases / 50, "{malformed} {account:?}");
     net.audit();
     net.inject(0, app("ping").chunk("ping", [value(0), value(1)]).unwrap(), 9);

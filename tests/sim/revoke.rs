@@ -235,7 +235,7 @@ fn forgers_and_floods_end_nothing_and_displace_nothing() {
     }
     sim.run_for(SECOND);
     let drops = |sim: &Simulation, reason| sim.node(1).unwrap().drops().of(reason);
-    assert_eq!((drops(&sim, Reason::RevocationForged), drops(&sim, Reason::Malformed)), (2, 2));
+    assert_eq!((drops(&sim, Reason::RevocationForged), drops(&sim, Reason::MalformedRevocation)), (2, 2));
     // A flood of keys that cost nothing, each with words of its own.
     for number in 0..4000 {
         let word = Revocation::sign(&key(1000 + number), Subject::Code(Digest::of(&number.to_be_bytes())), 5);

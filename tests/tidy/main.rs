@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod folders;
+mod reasons;
 mod source;
 use source::Source;
 

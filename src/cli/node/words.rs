@@ -32,6 +32,11 @@ pub(super) fn kernel_drops(text: &mut String, kernel: &Value) {
             "frames from a wire pretended to come from the kernel half; kernel.counts.dropped_forged",
         ),
         (
+            "unraised",
+            of_ports("dropped_unraised"),
+            "frames of capsules had no room for what the user half is told; kernel.counts.dropped_unraised",
+        ),
+        (
             "budget",
             of_codes("dropped_over_budget"),
             "the domain of the code is over its budget; dropped_over_budget of each code",
@@ -49,10 +54,39 @@ pub(super) fn kernel_drops(text: &mut String, kernel: &Value) {
     }
 }
 
+/// What became of all frames, and the row that says whether any was lost without a counter.
+pub(super) fn balance(text: &mut String, status: &Value) {
+    let number = |key: &str| status["balance"][key].as_u64().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "  frames {} received, {} made here: {} sent, {} delivered, {} used, {} not ours, {} dropped, {} held",
+        number("received"),
+        number("made"),
+        number("sent"),
+        number("delivered"),
+        number("used"),
+        number("not_ours"),
+        number("dropped"),
+        number("held")
+    );
+    let lost = status["unaccounted"].as_i64().unwrap_or(0);
+    let said = if lost == 0 { "" } else { "   frames that no counter knows: a bug, please report it" };
+    let _ = writeln!(text, "  unaccounted {lost}{said}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_cannot_be_accounted_for_is_a_row() {
+        let (mut text, mut wrong) = (String::new(), String::new());
+        balance(&mut text, &json!({"balance": {"received": 3, "sent": 3}, "unaccounted": 0}));
+        assert!(text.contains("3 received") && text.ends_with("unaccounted 0\n"), "{text}");
+        balance(&mut wrong, &json!({"balance": {"received": 4, "sent": 3}, "unaccounted": -1}));
+        assert!(wrong.contains("unaccounted -1   frames that no counter knows"), "{wrong}");
+    }
 
     #[test]
     fn of_a_neighbour_whose_proofs_nobody_demands_nobody_says_that_it_proves_anything() {

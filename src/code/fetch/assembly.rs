@@ -76,14 +76,14 @@ impl Assembly {
             return Err(Reason::FetchHash);
         }
         if fetch::part_len(part.part, part.total) != Some(part.bytes.len()) {
-            return Err(Reason::Malformed);
+            return Err(Reason::MalformedFetch);
         }
         if self.object.is_none() {
             self.said_by = Some(from);
         }
         let object = self.object.get_or_insert_with(|| nothing_of(part.total));
-        let index = u8::try_from(part.part).map_err(|_| Reason::Malformed)?;
-        let new = object.put(index, part.bytes).map_err(|Misfit| Reason::Malformed)?;
+        let index = u8::try_from(part.part).map_err(|_| Reason::MalformedFetch)?;
+        let new = object.put(index, part.bytes).map_err(|Misfit| Reason::MalformedFetch)?;
         self.outstanding &= !(u64::from(new) << part.part);
         Ok(new)
     }

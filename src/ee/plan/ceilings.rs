@@ -41,13 +41,13 @@ impl Plan {
         let said = Packet::decode(octets, &mut shelf).ok().and_then(|packet| statement(&packet));
         let Some((_, said)) = said else {
             // No node will ever believe it.
-            return self.end(octets, Reason::Malformed);
+            return self.end(octets, Reason::MalformedPlan);
         };
         env.charge(ANYONE, vouch_steps(&said), 0);
         let question = self.state.layers.signers.next_question();
         self.park(env, Some(from), octets.to_vec(), None, On::Passing(question));
         env.wish(Wish::Vouch(question, Box::new(said)));
-        Fate::Taken
+        Fate::Kept
     }
 
     /// Nobody whom this node knows has signed a packet: it may cause no more than others of its port.

@@ -121,7 +121,7 @@ impl State {
         if may {
             self.send(env, next, octets);
         } else {
-            env.drop(super::ANYONE, Reason::Unanswered);
+            env.withhold(Reason::Unanswered);
         }
         may
     }

@@ -208,7 +208,7 @@ impl Plan {
                 fate
             }
             Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, octets, digest),
-            Err(_) => self.end(octets, Reason::Malformed),
+            Err(_) => self.end(octets, Reason::MalformedPlan),
         }
     }
 
@@ -239,7 +239,7 @@ impl Plan {
                 self.state.account.unused += u64::from(packet.header.bound);
                 self.flush(env, outbox, principal, 0);
                 env.drop(principal, reason);
-                return Fate::Taken;
+                return Fate::Dropped;
             }
         };
         let (before, deeds) = (outbox.packets.len(), outbox.deeds.len());
@@ -358,7 +358,7 @@ impl State {
                     env.send(next, &mut |frame| crate::wire::plan::emit_piece(&piece, frame).ok());
                 }
             }
-            None => env.drop(ANYONE, Reason::TooBig),
+            None => env.withhold(Reason::TooBig),
         }
     }
 
@@ -369,7 +369,7 @@ impl State {
         let of_program = job.number.is_some() || env.topology().is_own(to);
         let may = of_program || env.may_send(to, None, bytes);
         if !may {
-            env.drop(ANYONE, Reason::Unanswered);
+            env.withhold(Reason::Unanswered);
         }
         if !(may && self.jobs.add(job)) {
             self.account.unused += bound;

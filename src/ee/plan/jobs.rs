@@ -191,6 +191,7 @@ impl Plan {
             let due = self.state.jobs.due(now, &mut octets);
             if let Some(payer) = due {
                 env.on_behalf(payer);
+                env.made(1);
                 self.take_up(env, &mut octets);
                 env.on_behalf(Payer::NOBODY);
             }

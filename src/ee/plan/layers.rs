@@ -299,7 +299,7 @@ impl At<'_> {
             header.bound -= cost;
         } else {
             self.outbox.take_back();
-            self.env.drop(ANYONE, Reason::Unanswered);
+            self.env.withhold(Reason::Unanswered);
         }
     }
 }

@@ -63,7 +63,7 @@ use names::Names;
 use outbox::Outbox;
 pub use outside::{Brought, Install, Wish};
 use peers::Peers;
-use pieces::Assemblies;
+use pieces::{Assemblies, Lost, Taken};
 use plan::eval::{Builtin, Machine};
 use plan::name::Name;
 use plan::packet::{View, ViewMut};
@@ -142,8 +142,17 @@ pub trait PlanOs {
     }
     /// What follows comes of a packet that this one has paid for.
     fn on_behalf(&mut self, _payer: Payer) {}
+    /// So many packets have begun here: an application's, or the node's own.
+    fn made(&mut self, _packets: u64) {}
+    /// So many packets were used up: evaluated, or what they said is known now.
+    fn used(&mut self, _packets: u64) {}
     /// Counts a packet that ends here.
     fn drop(&mut self, principal: usize, reason: Reason);
+    /// Counts a packet that the node would have begun and does not.
+    fn withhold(&mut self, reason: Reason) {
+        self.made(1);
+        self.drop(ANYONE, reason);
+    }
     /// So many octets have come in the name of an address.
     fn heard(&mut self, addr: Addr, bytes: usize);
     /// Whether the node may send so many octets there of its own accord, which are charged; `port` if a neighbour's behind it.
@@ -165,8 +174,12 @@ pub trait PlanOs {
 /// What becomes of the octets that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// They are not needed any more.
+    /// They are used up.
     Taken,
+    /// They wait, where [`Plan::packets_held`] finds them.
+    Kept,
+    /// They have ended, and are counted.
+    Dropped,
     /// They go on as they are now.
     Forward(Next),
     /// They end here.
@@ -290,11 +303,16 @@ impl Plan {
 
     fn message(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         match Message::parse(octets) {
-            Err(_) => Fate::Drop(Reason::Malformed),
+            Err(_) => Fate::Drop(Reason::MalformedPlan),
             Ok(Message::Packet(_)) => self.packet(env, from, octets),
             Ok(Message::Piece(piece)) => match self.assemblies.take(env.now(), from, env.payer(), &piece) {
-                Ok(None) => Fate::Taken,
-                Ok(Some(mut whole)) => self.whole(env, from, &mut whole),
+                Ok(Taken::Kept) => Fate::Kept,
+                Ok(Taken::Again) => Fate::Taken,
+                Ok(Taken::Whole(mut whole, pieces)) => {
+                    // The message goes on in the place of its last piece.
+                    env.used(u64::from(pieces) - 1);
+                    self.whole(env, from, &mut whole)
+                }
                 Err(reason) => Fate::Drop(reason),
             },
             Ok(Message::Want(digest)) => self.serve_code(env, from, plan::program::Digest(digest)),
@@ -316,7 +334,7 @@ impl Plan {
     /// All pieces of a message are here.
     fn whole(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
         if matches!(Message::parse(octets), Ok(Message::Piece(_))) {
-            return Fate::Drop(Reason::Malformed);
+            return Fate::Drop(Reason::MalformedPlan);
         }
         match self.message(env, from, octets) {
             Fate::Forward(next) => {
@@ -335,7 +353,7 @@ impl Plan {
         let ceiling = self.ceiling(env, from);
         // Whether it is signed is found out before it may cause more than anybody's (ceilings.rs).
         let most = if layers::claims_signer(octets) { ceiling.signed } else { ceiling.unsigned };
-        let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
+        let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::MalformedPlan) };
         let cut = view.clamp(most);
         view.set_previous(Host(from.addr.0));
         let source = View::new_checked(octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.source().0));
@@ -354,7 +372,7 @@ impl Plan {
 
     /// Evaluates a packet or sends it on.
     fn process(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
-        let Some(view) = View::new_checked(octets) else { return Fate::Drop(Reason::Malformed) };
+        let Some(view) = View::new_checked(octets) else { return Fate::Drop(Reason::MalformedPlan) };
         if env.topology().is_own(Addr(view.destination().0)) {
             self.arrive(env, from, octets)
         } else {
@@ -380,18 +398,34 @@ impl Plan {
 
     /// Does with a packet of the node's own what is to be done with it.
     fn take_up(&mut self, env: &mut dyn PlanOs, octets: &mut [u8]) {
-        match self.process(env, None, octets) {
-            Fate::Taken => {}
-            Fate::Forward(next) => self.state.send(env, &next, octets),
-            Fate::Drop(reason) => env.drop(ANYONE, reason),
+        let fate = self.process(env, None, octets);
+        self.conclude(env, fate, octets, ANYONE);
+    }
+
+    /// Does what is left to be done with a packet that is in no frame.
+    fn conclude(&mut self, env: &mut dyn PlanOs, fate: Fate, octets: &[u8], principal: usize) {
+        match fate {
+            Fate::Taken => env.used(1),
+            Fate::Kept | Fate::Dropped => {}
+            Fate::Forward(next) => {
+                env.used(1);
+                self.state.send(env, &next, octets);
+            }
+            Fate::Drop(reason) => env.drop(principal, reason),
         }
+    }
+
+    /// Packets and pieces held.
+    pub fn packets_held(&self) -> u64 {
+        self.assemblies.pieces() + (self.waiting.len() + self.local.len()) as u64
     }
 
     /// Has the node take a packet up that is for itself.
     fn push_local(&mut self, env: &mut dyn PlanOs, octets: &[u8]) {
+        env.made(1);
         if self.local.len() >= LOCAL_MAX {
             self.state.account.unused += account::bound_of(octets);
-            return env.drop(ANYONE, Reason::QueueFull);
+            return env.drop(ANYONE, Reason::LocalFull);
         }
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.clear();
@@ -418,9 +452,9 @@ impl Plan {
 
     /// Does what is due.
     pub fn timer(&mut self, env: &mut dyn PlanOs) {
-        for _ in 0..self.assemblies.expire(env.now()) {
-            env.drop(ANYONE, Reason::Reassembly);
-        }
+        let Lost { late, full } = self.assemblies.expire(env.now());
+        (0..late).for_each(|_| env.drop(ANYONE, Reason::ReassemblyTimeout));
+        (0..full).for_each(|_| env.drop(ANYONE, Reason::ReassemblyFull));
         self.expire_waiting(env);
         self.run_jobs(env);
         if let Some(rip) = &mut self.state.rip {

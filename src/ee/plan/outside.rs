@@ -105,14 +105,14 @@ impl Plan {
         let packet = &Packet { header: Header { bound, ..packet.header.clone() }, chunk: packet.chunk.clone() };
         let Some(((on, wish), octets)) = name.or(service).zip(whole(packet)) else {
             self.state.account.unused += u64::from(packet.header.bound);
-            return Fate::Drop(Reason::Waiting);
+            return Fate::Drop(Reason::TooBig);
         };
         let asked = self.waiting.is_for(&on);
         self.park(env, from, octets, Some(principal), on);
         if !asked {
             env.wish(wish);
         }
-        Fate::Taken
+        Fate::Kept
     }
 
     /// The packet waits until it is known in which role its principal acts. What that costs is anyone's, as it may be a lie.
@@ -134,7 +134,7 @@ impl Plan {
         let claimed = Claimed { question, principal: statement.principal, number: statement.unix_ns };
         self.park(env, from, octets, None, On::Principal(Box::new(claimed)));
         env.wish(Wish::Vouch(question, statement));
-        Fate::Taken
+        Fate::Kept
     }
 
     /// The outside has judged a signed packet: its role, or why it has none.
@@ -167,11 +167,7 @@ impl Plan {
             },
             _ => self.pass(env, parked.from.as_ref(), &mut parked.octets, true),
         };
-        match fate {
-            Fate::Taken => {}
-            Fate::Forward(next) => self.state.send(env, &next, &parked.octets),
-            Fate::Drop(reason) => env.drop(ANYONE, reason),
-        }
+        self.conclude(env, fate, &parked.octets, ANYONE);
     }
 
     /// The principal's number, if its statement was not there before.
@@ -195,7 +191,7 @@ impl Plan {
         let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
         match Packet::decode(&parked.octets, &mut shelf) {
             Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
-            Err(_) => self.end(&parked.octets, Reason::Malformed),
+            Err(_) => self.end(&parked.octets, Reason::MalformedPlan),
         }
     }
 

@@ -22,40 +22,62 @@ const WITHIN: u64 = 2_000_000_000;
 /// Messages on their way.
 pub struct Assemblies {
     table: assembly::Assemblies<(Neighbour, u32), Payer, Message>,
+    lost: Lost,
+}
+
+/// Pieces that went before their messages were whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// The others did not come in time.
+    pub late: u64,
+    /// Their messages gave way to others.
+    pub full: u64,
+}
+
+/// What a piece has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It waits for the others.
+    Kept,
+    /// It was here before.
+    Again,
+    /// Its message is whole, of so many pieces.
+    Whole(Vec<u8>, u8),
 }
 
 impl Default for Assemblies {
     fn default() -> Assemblies {
         let limits = Limits { messages: MESSAGES_MAX, bytes: BYTES_MAX, within: WITHIN };
-        Assemblies { table: assembly::Assemblies::new(limits) }
+        Assemblies { table: assembly::Assemblies::new(limits), lost: Lost::default() }
     }
 }
 
 impl Assemblies {
-    /// Takes a piece; gives the message when it is whole.
-    pub fn take(
-        &mut self,
-        now: u64,
-        from: &Neighbour,
-        payer: Payer,
-        piece: &Piece<'_>,
-    ) -> Result<Option<Vec<u8>>, Reason> {
+    /// Takes a piece.
+    pub fn take(&mut self, now: u64, from: &Neighbour, payer: Payer, piece: &Piece<'_>) -> Result<Taken, Reason> {
         let (key, total) = ((*from, piece.id), piece.total as usize);
         let at = match self.table.find(now, &key) {
             Some(at) => Some(at),
-            None => self.table.begin(now, (key, payer), total, Message::new(piece.count, piece.size(), total), drop),
+            None => {
+                self.table.expire(now, |gone| self.lost.late += u64::from(gone.pieces().here()));
+                let new = Message::new(piece.count, piece.size(), total);
+                let full = &mut self.lost.full;
+                self.table.begin(now, (key, payer), total, new, |gone| *full += u64::from(gone.pieces().here()))
+            }
         };
-        let at = at.ok_or(Reason::Reassembly)?;
-        let message = self.table.get_mut(at).ok_or(Reason::Reassembly)?;
+        let at = at.ok_or(Reason::ReassemblyFull)?;
+        let message = self.table.get_mut(at).ok_or(Reason::ReassemblyFull)?;
         if (message.pieces().count(), message.total()) != (piece.count, total) {
-            return Err(Reason::Malformed);
+            return Err(Reason::MalformedPlan);
         }
-        message.put(piece.index, piece.bytes).map_err(|assembly::Misfit| Reason::Malformed)?;
-        let whole = message.whole();
-        if whole.is_some() {
-            self.table.take(at);
+        let new = message.put(piece.index, piece.bytes).map_err(|assembly::Misfit| Reason::MalformedPlan)?;
+        match message.whole() {
+            Some(whole) => {
+                self.table.take(at);
+                Ok(Taken::Whole(whole, piece.count))
+            }
+            None => Ok(if new { Taken::Kept } else { Taken::Again }),
         }
-        Ok(whole)
     }
 
     /// When the first one is given up.
@@ -63,10 +85,16 @@ impl Assemblies {
         self.table.next_timer()
     }
 
-    /// Gives up what is not whole in time; how many, those that gave way included.
-    pub fn expire(&mut self, now: u64) -> u32 {
-        self.table.expire(now, drop);
-        self.table.lost()
+    /// Gives up what is not whole in time: the pieces that have gone since this was last asked.
+    pub fn expire(&mut self, now: u64) -> Lost {
+        self.table.expire(now, |gone| self.lost.late += u64::from(gone.pieces().here()));
+        core::mem::take(&mut self.lost)
+    }
+
+    /// Pieces held, and those that have gone since [`Assemblies::expire`] was last asked.
+    pub fn pieces(&self) -> u64 {
+        let here = self.table.bodies().map(|message| u64::from(message.pieces().here()));
+        here.sum::<u64>() + self.lost.late + self.lost.full
     }
 
     /// Bytes held.
@@ -94,13 +122,17 @@ mod tests {
         let mut assemblies = Assemblies::default();
         let (last, first) = list.split_last().unwrap();
         for piece in first {
-            assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(None));
-            assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(None), "twice");
+            assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(Taken::Kept));
+            assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(Taken::Again));
         }
-        assert_eq!(assemblies.take(0, &neighbour(2), Payer(2), last), Ok(None), "another neighbour's");
-        assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), last), Ok(Some(message.clone())));
+        assert_eq!(assemblies.take(0, &neighbour(2), Payer(2), last), Ok(Taken::Kept), "another neighbour's");
+        assert_eq!(
+            assemblies.take(0, &neighbour(1), Payer(1), last),
+            Ok(Taken::Whole(message.clone(), list.len() as u8))
+        );
         assert_eq!(assemblies.bytes(), 2000);
-        assert_eq!((assemblies.expire(WITHIN - 1), assemblies.expire(WITHIN), assemblies.bytes()), (0, 1, 0));
+        assert_eq!((assemblies.expire(WITHIN - 1), assemblies.pieces()), (Lost::default(), 1));
+        assert_eq!((assemblies.expire(WITHIN), assemblies.bytes()), (Lost { late: 1, full: 0 }, 0));
     }
 
     #[test]
@@ -108,17 +140,18 @@ mod tests {
         let message = vec![1; 60_000];
         let piece = |id| pieces(&message, 1000, id).unwrap().next().unwrap();
         let mut assemblies = Assemblies::default();
-        assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), &piece(0)), Ok(None));
+        assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), &piece(0)), Ok(Taken::Kept));
         for id in 0..500 {
-            assert_eq!(assemblies.take(id.into(), &neighbour(2), Payer(2), &piece(id)), Ok(None));
+            assert_eq!(assemblies.take(id.into(), &neighbour(2), Payer(2), &piece(id)), Ok(Taken::Kept));
         }
         assert!(assemblies.bytes() <= BYTES_MAX);
         let rest: Vec<_> = pieces(&message, 1000, 0).unwrap().skip(1).collect();
-        let mut last = None;
+        let mut last = Taken::Kept;
         for piece in &rest {
             last = assemblies.take(9, &neighbour(1), Payer(1), piece).unwrap();
         }
-        assert!(last == Some(message.clone()));
-        assert!(assemblies.expire(0) > 400);
+        assert!(matches!(last, Taken::Whole(whole, _) if whole == message));
+        assert_eq!(assemblies.pieces(), 500, "held, or gone and not yet told");
+        assert!(assemblies.expire(0).full > 400);
     }
 }

@@ -4,7 +4,7 @@
 //! that lasts for. The source is whoever the packet says, so it is sent no more than the node may send there of its own accord, and
 //! few in a second ([`crate::topology::reach`]). Reports of packets of the node's own applications go nowhere and are free.
 
-use super::{ANYONE, Fate, Plan, PlanOs};
+use super::{Fate, Plan, PlanOs};
 use crate::core::reason::Reason;
 use crate::wire::Addr;
 use plan::eval::Cause;
@@ -23,7 +23,7 @@ impl Plan {
         self.state.account.failed += 1;
         env.drop(principal, Reason::Evaluation);
         self.state.account.unused += self.report(env, packet, cause, left);
-        Fate::Taken
+        Fate::Dropped
     }
 
     /// A packet whose layers cannot be opened.
@@ -54,7 +54,7 @@ impl Plan {
             Err(reason) => {
                 self.state.account.unreported += 1;
                 if let Some(reason) = reason {
-                    env.drop(ANYONE, reason);
+                    env.withhold(reason);
                 }
             }
         }

@@ -228,7 +228,7 @@ impl Rip {
     fn answer(&mut self, env: &mut dyn PlanOs, to: &Neighbour) {
         for routes in self.routes_for(env, to, false).chunks(ROUTES_MAX) {
             if !env.may_send(to.addr, Some(to.port), wire::routes_length(routes.len())) {
-                return env.drop(super::ANYONE, Reason::Unanswered);
+                return env.withhold(Reason::Unanswered);
             }
             self.put(env, to, routes);
         }

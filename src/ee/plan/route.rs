@@ -111,7 +111,7 @@ impl Plan {
         octets: &mut [u8],
         judged: bool,
     ) -> Fate {
-        let Ok(outline) = Outline::read(octets) else { return self.end(octets, Reason::Malformed) };
+        let Ok(outline) = Outline::read(octets) else { return self.end(octets, Reason::MalformedPlan) };
         if let Err(reason) = env.admit(ANYONE, octets.len()) {
             return self.end(octets, reason);
         }

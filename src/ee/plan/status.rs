@@ -89,33 +89,25 @@ impl Plan {
 
     /// An application injects a packet; the node fills in where it comes from.
     pub fn inject(&mut self, env: &mut dyn PlanOs, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
-        let session = self.state.ports.session(port).ok_or(Reason::NoApplication)?;
+        let session = self.state.ports.session(port).ok_or(Reason::NoPlanApplication)?;
         let view = View::new_checked(octets).filter(|view| !view.report() && !view.by_digest());
-        let to = Addr(view.ok_or(Reason::Malformed)?.destination().0);
+        let to = Addr(view.ok_or(Reason::MalformedPlan)?.destination().0);
         let claimed = View::new_checked(octets).map_or(Host::default(), |view| view.source());
         let source = match Addr(claimed.0) {
             none if none.is_unspecified() => self.source_for(env, to),
             own if env.topology().is_own(own) => own,
             _ => return Err(Reason::Source),
         };
-        let mut view = ViewMut::new_checked(octets).ok_or(Reason::Malformed)?;
+        let mut view = ViewMut::new_checked(octets).ok_or(Reason::MalformedPlan)?;
         view.inject(Host(source.0), port, session);
         let cut = view.clamp(self.config.bound_max);
         let account = &mut self.state.account;
         account.clamped += u64::from(cut);
         account.injected += account::bound_of(octets);
+        env.made(1);
         let fate = self.process(env, None, octets);
-        let done = match fate {
-            Fate::Taken => Ok(()),
-            Fate::Forward(next) => {
-                self.state.send(env, &next, octets);
-                Ok(())
-            }
-            Fate::Drop(reason) => {
-                env.drop(ANYONE, reason);
-                Err(reason)
-            }
-        };
+        self.conclude(env, fate, octets, ANYONE);
+        let done = if let Fate::Drop(reason) = fate { Err(reason) } else { Ok(()) };
         self.run_local(env);
         done
     }

@@ -138,7 +138,7 @@ impl Plan {
             let Some(worst) = gives_way(self.waiting.list.iter(), who) else { break };
             let gone = self.waiting.list.remove(worst);
             self.state.account.unused += account::bound_of(&gone.octets);
-            env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::Waiting);
+            env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::WaitFull);
         }
         let wait = if matches!(on, On::Code(_)) { CODE_WITHIN } else { OUTSIDE_WITHIN };
         let until = env.now().saturating_add(wait);
@@ -171,7 +171,7 @@ impl Plan {
                 self.ask_again(env);
             }
         }
-        Fate::Taken
+        Fate::Kept
     }
 
     /// Asks what is due.
@@ -216,9 +216,9 @@ impl Plan {
     /// A neighbour asks for a code whose digest it was sent. The packet that had the digest has paid for it (costs.rs).
     pub(super) fn serve_code(&mut self, env: &mut dyn PlanOs, from: &Neighbour, digest: Digest) -> Fate {
         if !self.state.peers.lacks(from.port, from.addr, &digest) {
-            return Fate::Drop(Reason::FetchRate);
+            return Fate::Drop(Reason::FetchUnowed);
         }
-        let Some(octets) = self.library.octets(&digest) else { return Fate::Drop(Reason::CodeUnknown) };
+        let Some(octets) = self.library.octets(&digest) else { return Fate::Drop(Reason::FetchGone) };
         let mut message = Vec::with_capacity(octets.len() + 4);
         wire::put_code(octets, &mut message);
         self.state.send(env, &back(from), &message);
@@ -259,11 +259,7 @@ impl Plan {
                 None => self.process(env, parked.from.as_ref(), &mut parked.octets),
             };
             self.debt = 0;
-            match fate {
-                Fate::Taken => {}
-                Fate::Forward(next) => self.state.send(env, &next, &parked.octets),
-                Fate::Drop(reason) => env.drop(parked.principal.unwrap_or(super::ANYONE), reason),
-            }
+            self.conclude(env, fate, &parked.octets, parked.principal.unwrap_or(super::ANYONE));
         }
         env.on_behalf(Payer::NOBODY);
     }
@@ -274,7 +270,7 @@ impl Plan {
             super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
         match Packet::decode(&parked.octets, &mut shelf) {
             Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, stage),
-            Err(_) => self.end(&parked.octets, Reason::Malformed),
+            Err(_) => self.end(&parked.octets, Reason::MalformedPlan),
         }
     }
 
@@ -287,7 +283,7 @@ impl Plan {
                 continue;
             }
             let gone = self.waiting.list.remove(at);
-            let reason = if matches!(gone.on, On::Code(_)) { Reason::FetchTimeout } else { Reason::Waiting };
+            let reason = if matches!(gone.on, On::Code(_)) { Reason::FetchTimeout } else { Reason::WaitTimeout };
             self.state.account.unused += account::bound_of(&gone.octets);
             env.drop(gone.principal.unwrap_or(super::ANYONE), reason);
         }

@@ -49,6 +49,11 @@ impl Pieces {
         new
     }
 
+    /// How many are here.
+    pub fn here(&self) -> u8 {
+        self.count - self.left
+    }
+
     /// Whether all are here.
     pub fn are_whole(&self) -> bool {
         self.left == 0
@@ -223,6 +228,11 @@ impl<Key: PartialEq, Owner: Copy + Eq + Hash + Ord, Body> Assemblies<Key, Owner,
     /// When [`Assemblies::expire`] has something to do.
     pub fn next_timer(&self) -> u64 {
         self.list.first().map_or(u64::MAX, |entry| entry.until)
+    }
+
+    /// The messages under assembly.
+    pub fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.list.iter().map(|entry| &entry.body)
     }
 
     /// Messages that went before they were whole, since this was last asked.

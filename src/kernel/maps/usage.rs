@@ -2,6 +2,7 @@
 
 use super::Maps;
 use crate::contract::{CEILINGS, PROGRAMS, brood, budget as bucket, ceiling, current, lifted, usage};
+use crate::core::ledger::Balance;
 use crate::kernel::layout::{BUDGETS, CEILINGS_MAP, USAGE};
 use crate::sys::bpf::possible_cpus;
 use std::io;
@@ -32,15 +33,45 @@ pub struct KernelUsage {
     pub time_ns: u64,
 }
 
-/// Capsules at the ingress: `struct counts`.
+/// Capsules at the ingress: the beginning of `struct current`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct KernelCounts {
     /// Capsules seen, in the form that the kernel half handles.
     pub received: u64,
+    /// Frames sent to a next hop, copies included.
+    pub redirected: u64,
+    /// Children that left as copies.
+    pub made: u64,
+    /// Capsules given to the user half with a verdict.
+    pub raised: u64,
+    /// Capsules left as they came, to the user half or the Linux stack.
+    pub lifted: u64,
+    /// Capsules dropped, whatever the reason, once they were counted as received.
+    pub dropped: u64,
+    /// Of those, capsules that could not be given to the user half.
+    pub dropped_unraised: u64,
     /// Frames that pretended to come from the kernel half.
     pub dropped_forged: u64,
     /// Capsules beyond what those of their port may use of a CPU.
     pub dropped_over_share: u64,
+}
+
+/// How often counters are read that change meanwhile.
+const LOOKS: usize = 64;
+
+impl KernelCounts {
+    /// What became of the capsules, of whose frames so many did not arrive.
+    pub fn balance(&self, undelivered: u64) -> Balance {
+        Balance {
+            received: self.received,
+            made: self.made,
+            sent: self.redirected.wrapping_sub(undelivered),
+            delivered: self.raised,
+            not_ours: self.lifted,
+            dropped: self.dropped.wrapping_add(undelivered),
+            ..Balance::default()
+        }
+    }
 }
 
 impl Maps {
@@ -104,15 +135,36 @@ impl Maps {
 
     /// Capsules at the ingress, and what came by these interfaces and pretended to come from there.
     pub fn counts(&self, interfaces: impl Iterator<Item = u32>) -> io::Result<KernelCounts> {
-        let words: [u64; current::SIZE / 8] = self.sums("current_map", 0)?;
-        let received = current::RECEIVED.among(&words);
+        let capsules = self.capsules()?;
         let mut dropped_forged = 0;
         for interface in interfaces {
             let words: [u64; lifted::SIZE / 8] = self.sums("lifted_map", interface)?;
             dropped_forged += lifted::FORGED.among(&words);
         }
         let dropped_over_share = self.over_share(0..CEILINGS)?;
-        Ok(KernelCounts { received, dropped_forged, dropped_over_share })
+        Ok(KernelCounts { dropped_forged, dropped_over_share, ..capsules })
+    }
+
+    /// Capsules at the ingress. Packets pass while this reads, each CPU's at most one, so it looks again until none is on its way.
+    fn capsules(&self) -> io::Result<KernelCounts> {
+        let mut counts = KernelCounts::default();
+        for _ in 0..LOOKS {
+            let words: [u64; current::SIZE / 8] = self.sums("current_map", 0)?;
+            counts = KernelCounts {
+                received: current::RECEIVED.among(&words),
+                redirected: current::REDIRECTED.among(&words),
+                made: current::MADE.among(&words),
+                raised: current::RAISED.among(&words),
+                lifted: current::LIFTED.among(&words),
+                dropped: current::DROPPED.among(&words),
+                dropped_unraised: current::UNRAISED.among(&words),
+                ..KernelCounts::default()
+            };
+            if counts.balance(0).unaccounted() == 0 {
+                break;
+            }
+        }
+        Ok(counts)
     }
 
     /// Capsules dropped at the ceilings of these ports, by number, over all CPUs.

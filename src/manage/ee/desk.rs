@@ -76,13 +76,13 @@ impl Desk {
     pub fn tell(&mut self, host: HostId, domain: DomainId, upcall: Upcall, node: &mut Node, turn: &mut Turn<'_>) {
         let Some(Some(half)) = self.halves.get_mut(host.0 as usize) else {
             if let Upcall::Packet { frame, .. } = upcall {
-                node.drop_in(turn, frame, Reason::ChannelFull, domain);
+                node.refused_by_process(turn, frame, Reason::HostGone, domain);
             }
             return;
         };
         match half.tell(turn.now, domain, upcall) {
             Some((frame, Ok(()))) => turn.out.pool.give(frame),
-            Some((frame, Err(reason))) => node.drop_in(turn, frame, reason, domain),
+            Some((frame, Err(reason))) => node.refused_by_process(turn, frame, reason, domain),
             None => {}
         }
         if self.told.last() != Some(&host) {
@@ -151,7 +151,7 @@ fn take_from(half: &mut Half, wakes: bool, node: &mut Node, turn: &mut Turn<'_>)
             Some(Taken::Sent(sent)) => send(half, &sent, node, turn),
             Some(Taken::Nonsense) => {
                 let frame = turn.out.pool.take();
-                node.drop_in(turn, frame, Reason::ProcessNonsense, half.domain);
+                node.refuse_to_send(turn, frame, Reason::ProcessNonsense, half.domain);
                 half.note_nonsense(turn.now);
             }
             None => return (taken, false),
@@ -171,7 +171,7 @@ fn send(half: &mut Half, sent: &Sent, node: &mut Node, turn: &mut Turn<'_>) {
         },
         Err(error) => {
             let frame: Frame = turn.out.pool.take();
-            node.drop_in(turn, frame, reason(error), domain);
+            node.refuse_to_send(turn, frame, reason(error), domain);
             return half.done(sent);
         }
     };
@@ -187,8 +187,8 @@ fn reason(error: Error) -> Reason {
         Error::TooBig => Reason::TooBig,
         Error::Unknown => Reason::NoRoute,
         Error::Again => Reason::Bandwidth,
-        Error::Limit => Reason::ChannelFull,
-        Error::Invalid => Reason::Malformed,
-        _ => Reason::ProcessNonsense,
+        Error::Limit => Reason::MemoryFull,
+        Error::Invalid => Reason::MalformedOutgoing,
+        _ => Reason::ProcessDenied,
     }
 }

@@ -162,10 +162,10 @@ impl Half {
 
     fn tell_packet(&mut self, now: u64, domain: DomainId, channel: u32, frame: &Frame) -> Result<(), Reason> {
         if self.broken {
-            return Err(Reason::ChannelFull);
+            return Err(Reason::HostGone);
         }
         if frame.len() > self.memory.geometry().buffer_bytes as usize - HEADROOM {
-            return Err(Reason::TooBig);
+            return Err(Reason::ProcessBuffer);
         }
         if self.free.is_empty() {
             self.take_back();
@@ -212,7 +212,7 @@ impl Half {
             }
             _ => self.stuck = Some((taken, now)),
         }
-        Reason::ChannelFull
+        Reason::ProcessFull
     }
 
     /// Looks at the threads of the process: those domains in which one has been at the same for longer than `limit` says. It says

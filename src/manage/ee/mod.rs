@@ -22,6 +22,7 @@ pub use object::{Entrance, ObjectHost};
 use super::control::Handle;
 use super::management::Member;
 use super::worker::Order;
+use crate::core::reason::Reason;
 use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
@@ -339,7 +340,9 @@ impl Drop for Session {
             let upcalls = core::mem::take(&mut turn.out.upcalls);
             for (of, domain, upcall) in upcalls {
                 match upcall {
-                    Upcall::Packet { frame, .. } if of == host => turn.out.pool.give(frame),
+                    Upcall::Packet { frame, .. } if of == host => {
+                        node.refused_by_process(turn, frame, Reason::HostGone, domain)
+                    }
                     _ if of == host => {}
                     upcall => turn.out.upcalls.push((of, domain, upcall)),
                 }

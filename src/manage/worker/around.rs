@@ -31,10 +31,10 @@ impl Outside for Around {
                 port.record_out(driven.turn.now, &frame);
                 (port.queue().push(frame), Reason::QueueFull)
             }
-            None => (Err(frame), Reason::NotSent),
+            None => (Err(frame), Reason::PortClosed),
         };
         if let Err(frame) = pushed {
-            driven.node.refused_outside(&mut driven.turn, frame, reason);
+            driven.node.refused_by_port(&mut driven.turn, frame, reason);
         }
     }
 
@@ -64,7 +64,7 @@ impl Outside for Around {
             // The kernel half is told again when something changes; until then capsules run here.
             Effect::Plan(wish, _) => node.wished_in_vain(turn, wish),
             // Neighbours tell it again.
-            Effect::Revoke(..) => {}
+            Effect::Revoke(..) => node.revocation_unjudged(),
             Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
         }
     }

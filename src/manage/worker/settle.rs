@@ -5,6 +5,7 @@ use crate::core::reason::Reason;
 use crate::frame::PortId;
 use crate::manage::ports::OpenPort;
 use crate::manage::worker::PORTS;
+use crate::port::SendQueue;
 use std::io;
 
 impl Worker {
@@ -18,9 +19,9 @@ impl Worker {
             if queue.is_empty() {
                 continue;
             }
-            let bytes = queue.bytes().min(u64::from(u32::MAX)) as u32;
+            let (waits, left) = waiting(queue);
             if self.around.ports[at].blocked {
-                self.driver.node.set_queue(PortId(at as u16), bytes);
+                self.driver.node.set_port_queue(PortId(at as u16), waits, left);
             } else {
                 self.send(at)?;
             }
@@ -37,16 +38,22 @@ impl Worker {
         let port = &mut self.around.ports[at];
         port.flush(&mut self.driver.out.pool, &mut self.refused);
         let waiting = !port.queue().is_empty();
-        let bytes = port.queue().bytes().min(u64::from(u32::MAX)) as u32;
+        let (waits, left) = self::waiting(port.queue());
         if waiting != port.blocked {
             self.poll.want_write(PORTS + at as u64, waiting);
             port.blocked = waiting;
         }
-        self.driver.node.set_queue(PortId(at as u16), bytes);
+        self.driver.node.set_port_queue(PortId(at as u16), waits, left);
         for frame in self.refused.drain(..) {
             let now = self.clock.now();
-            self.driver.turn(now, |node, turn| node.refused_outside(turn, frame, Reason::NotSent));
+            self.driver.turn(now, |node, turn| node.refused_by_port(turn, frame, Reason::NotSent));
         }
         Ok(())
     }
+}
+
+/// What waits in the queue of a port, in frames and bytes, and what has left.
+fn waiting(queue: &SendQueue) -> ((u32, u32), u64) {
+    let bytes = queue.bytes().min(u64::from(u32::MAX)) as u32;
+    ((queue.len() as u32, bytes), queue.sent())
 }

@@ -135,5 +135,5 @@ fn what_it_ends_itself_it_is_told_when_its_call_has_returned() {
     let halver = driver.node.environments.get::<Halver>().unwrap();
     assert_eq!(halver.told, ["timer", "own domain ended"]);
     assert!(!driver.node.has_work(), "what waited for the domain is gone");
-    assert_eq!(driver.node.drops().of(Reason::PathEnded), 1);
+    assert_eq!(driver.node.drops().of(Reason::DomainEnded), 1);
 }

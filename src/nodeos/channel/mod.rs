@@ -234,6 +234,11 @@ impl Channels {
         Some(channel)
     }
 
+    /// Pieces of packets that wait for others.
+    pub fn pieces(&self) -> u64 {
+        self.ins.iter().map(|(_, channel)| channel.pieces()).sum()
+    }
+
     /// Adds an outgoing channel.
     pub fn add_out(
         &mut self,
@@ -309,6 +314,11 @@ impl CutChan {
 }
 
 impl InChan {
+    /// Packets of which its modules keep pieces.
+    pub fn pieces(&self) -> u64 {
+        self.modules.iter().map(Module::pieces).sum()
+    }
+
     fn new(domain: DomainId, (filter, modules): (Rule, Vec<Module>), spec: &ChanSpec) -> InChan {
         let (room, is_plain) = (spec.net.buffers, modules.is_empty());
         let rest = Box::new(InRest { filter, modules, spec: spec.clone() });

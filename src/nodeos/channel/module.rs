@@ -103,6 +103,16 @@ impl Module {
         }
     }
 
+    /// Packets of which it keeps the pieces.
+    pub fn pieces(&self) -> u64 {
+        if let Module::Fragment(fragment) = self { fragment.pieces() } else { 0 }
+    }
+
+    /// Pieces that have gone before their packets were whole, since this was last asked.
+    pub fn lost(&mut self) -> Lost {
+        if let Module::Fragment(fragment) = self { fragment.lost() } else { Lost::default() }
+    }
+
     /// Does to a packet what is done on the way out; what becomes of it is put into the stage.
     pub fn send(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
         match self {
@@ -126,10 +136,10 @@ impl Module {
         match self {
             Module::Checksum => {
                 let Some((payload, sum)) = frame.bytes().split_last_chunk::<CHECKSUM>() else {
-                    return Err((frame, Reason::Malformed));
+                    return Err((frame, Reason::MalformedModule));
                 };
                 if crc32fast::hash(payload).to_be_bytes() != *sum {
-                    return Err((frame, Reason::Malformed));
+                    return Err((frame, Reason::ModuleChecksum));
                 }
                 frame.truncate(frame.len() - CHECKSUM);
                 stage.out.push(frame);
@@ -139,6 +149,22 @@ impl Module {
             Module::Fragment(fragment) => fragment.receive(stage, frame),
             Module::Xor(xor) => xor.receive(stage, frame),
         }
+    }
+}
+
+/// Pieces that went before their packets were whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// The others did not come in time.
+    pub late: u64,
+    /// Their packets gave way to others.
+    pub full: u64,
+}
+
+impl Lost {
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.late + self.full
     }
 }
 

@@ -115,6 +115,11 @@ impl User {
         self.driver.node.heard(now, &list);
     }
 
+    /// What became of all its frames.
+    pub fn balance(&self) -> anode::core::ledger::Balance {
+        self.driver.node.balance()
+    }
+
     /// Whether a neighbour is known.
     pub fn knows(&self, addr: Addr) -> bool {
         self.driver.node.status().neighbours.iter().any(|known| known.addr == addr)

@@ -180,13 +180,13 @@ fn a_process_that_takes_nothing_for_too_long_is_given_up_and_one_that_is_slow_is
     for _ in 0..SMALL.buffers_node {
         assert_eq!(tell(&mut half, 0), Ok(()));
     }
-    assert_eq!(tell(&mut half, 1), Err(Reason::ChannelFull));
+    assert_eq!(tell(&mut half, 1), Err(Reason::ProcessFull));
     // It takes one out, but gives no buffer back.
     memory.store(SMALL.up().base + 16, 1, Ordering::Relaxed);
-    assert_eq!(tell(&mut half, HANG), Err(Reason::ChannelFull));
-    assert_eq!(tell(&mut half, 2 * HANG), Err(Reason::ChannelFull));
+    assert_eq!(tell(&mut half, HANG), Err(Reason::ProcessFull));
+    assert_eq!(tell(&mut half, 2 * HANG), Err(Reason::ProcessFull));
     assert!(!half.broken());
-    assert_eq!(tell(&mut half, 2 * HANG + 1), Err(Reason::ChannelFull));
+    assert_eq!(tell(&mut half, 2 * HANG + 1), Err(Reason::ProcessFull));
     assert!(half.broken());
 }
 
@@ -198,7 +198,7 @@ fn what_must_not_be_lost_waits_for_room() {
         half.tell(0, DomainId(1), Upcall::Ended);
     }
     assert!(half.waits());
-    assert_eq!(half.tell(0, DomainId(1), packet(1)).unwrap().1, Err(Reason::ChannelFull), "nothing overtakes");
+    assert_eq!(half.tell(0, DomainId(1), packet(1)).unwrap().1, Err(Reason::ProcessFull), "nothing overtakes");
     let mut came = 0;
     while came < 20 {
         while let Some(entry) = up.pop().unwrap() {

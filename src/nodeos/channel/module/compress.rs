@@ -49,7 +49,7 @@ pub(super) fn decompress(stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), 
             let done = whole.room().get_mut(..length).and_then(|room| decompress_into(&frame.bytes()[3..], room).ok());
             if done != Some(length) {
                 stage.pool.give(whole);
-                return Err((frame, Reason::Malformed));
+                return Err((frame, Reason::MalformedModule));
             }
             whole.received(length);
             (whole.port, whole.peer, whole.trace) = (frame.port, frame.peer, frame.trace);
@@ -57,6 +57,6 @@ pub(super) fn decompress(stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), 
             stage.out.push(whole);
             Ok(())
         }
-        _ => Err((frame, Reason::Malformed)),
+        _ => Err((frame, Reason::MalformedModule)),
     }
 }

@@ -1,6 +1,6 @@
 //! Fragments: what is too long goes in pieces, and is put together again within a second.
 
-use super::{Groups, LIMITS, Stage};
+use super::{Groups, LIMITS, Lost, Stage};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::frame::assembly::Pieces;
@@ -12,6 +12,7 @@ pub struct Fragment {
     most: usize,
     next: u16,
     open: Groups<Packet>,
+    lost: Lost,
 }
 
 /// A packet of which some pieces are here.
@@ -26,7 +27,15 @@ struct Packet {
 
 impl Fragment {
     pub(super) fn new(most: usize) -> Fragment {
-        Fragment { most, next: 0, open: Groups::new(LIMITS) }
+        Fragment { most, next: 0, open: Groups::new(LIMITS), lost: Lost::default() }
+    }
+
+    pub(super) fn pieces(&self) -> u64 {
+        self.open.bodies().map(|packet| u64::from(packet.pieces.here())).sum()
+    }
+
+    pub(super) fn lost(&mut self) -> Lost {
+        core::mem::take(&mut self.lost)
     }
 
     pub(super) fn send(&mut self, stage: &mut Stage<'_>, frame: Frame) -> Result<(), (Frame, Reason)> {
@@ -53,23 +62,23 @@ impl Fragment {
     }
 
     pub(super) fn receive(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
-        let [high, low, index, count, ..] = *frame.bytes() else { return Err((frame, Reason::Malformed)) };
+        let [high, low, index, count, ..] = *frame.bytes() else { return Err((frame, Reason::MalformedModule)) };
         frame.strip(PIECE_HEADER);
         let (number, length) = (u16::from_be_bytes([high, low]), frame.len());
         if index >= count || (length == 0 && count > 1) {
-            return Err((frame, Reason::Malformed));
+            return Err((frame, Reason::MalformedModule));
         }
         if count == 1 {
             stage.out.push(frame);
             return Ok(());
         }
         let packet = self.packet(stage, number, count);
-        let Some((at, packet)) = packet else { return Err((frame, Reason::Reassembly)) };
+        let Some((at, packet)) = packet else { return Err((frame, Reason::ReassemblyFull)) };
         // All but the last are of one length; the last one is at most that long.
         let last = index == count - 1;
         let unequal = !last && packet.piece != 0 && packet.piece != length;
         if packet.pieces.count() != count || packet.pieces.has(index) || unequal {
-            return Err((frame, Reason::Malformed));
+            return Err((frame, Reason::MalformedModule));
         }
         *(if last { &mut packet.length } else { &mut packet.piece }) = length;
         // The last piece can come first: it waits at the far end until the others say where it belongs.
@@ -77,7 +86,7 @@ impl Fragment {
         let start = if last { room.len().checked_sub(length) } else { Some(usize::from(index) * length) };
         match start.and_then(|start| room.get_mut(start..start + length)) {
             Some(room) => room.copy_from_slice(frame.bytes()),
-            None => return Err((frame, Reason::TooBig)),
+            None => return Err((frame, Reason::ModuleTooBig)),
         }
         packet.pieces.note(index);
         let is_whole = packet.pieces.are_whole();
@@ -97,7 +106,13 @@ impl Fragment {
                 let mut buffer = stage.pool.take();
                 buffer.clear();
                 let packet = Packet { pieces: Pieces::new(count), piece: 0, length: 0, buffer };
-                self.open.begin(stage.now, (key, stage.from.0), 0, packet, |packet| stage.pool.give(packet.buffer))?
+                let Fragment { open, lost: Lost { late, full }, .. } = self;
+                let mut end = |packet: Packet, lost: &mut u64| {
+                    *lost += u64::from(packet.pieces.here());
+                    stage.pool.give(packet.buffer);
+                };
+                open.expire(stage.now, |packet| end(packet, late));
+                open.begin(stage.now, (key, stage.from.0), 0, packet, |packet| end(packet, full))?
             }
         };
         Some((at, self.open.get_mut(at)?))
@@ -113,7 +128,7 @@ impl Packet {
         let end = room.len();
         // The last piece was put at the far end, out of the way of the others, or they do not fit.
         if length > piece || before + length > end {
-            return Err((buffer, Reason::TooBig));
+            return Err((buffer, Reason::ModuleTooBig));
         }
         room.copy_within(end - length..end, before);
         buffer.received(before + length);

@@ -87,14 +87,14 @@ impl Xor {
     }
 
     pub(super) fn receive(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
-        let [a, b, index, packets, c, d, ..] = *frame.bytes() else { return Err((frame, Reason::Malformed)) };
+        let [a, b, index, packets, c, d, ..] = *frame.bytes() else { return Err((frame, Reason::MalformedModule)) };
         frame.strip(XOR_HEADER);
         let (number, length) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let is_sum = index == packets;
         if !(2..=16).contains(&packets) || index > packets || (!is_sum && usize::from(length) != frame.len()) {
-            return Err((frame, Reason::Malformed));
+            return Err((frame, Reason::MalformedModule));
         }
-        let Some(group) = self.group(stage, number) else { return Err((frame, Reason::Reassembly)) };
+        let Some(group) = self.group(stage, number) else { return Err((frame, Reason::ReassemblyFull)) };
         if group.have & 1 << index != 0 {
             // A second time.
             stage.pool.give(frame);

@@ -1,0 +1,71 @@
+//! Names that reasons for drops had in the version before this one: whoever reads a node's status by them does so for one version more.
+//!
+//! Under `drops` a name stays that is no reason's any more, with the sum of the reasons that it stood for. `drops_before`, beside it, has all of them,
+//! also those that are still a reason's, of less than before. `docs/drops.md` says which was what.
+
+use crate::core::reason::Reason;
+use serde_json::{Map, Value, json};
+
+/// Adds former names wherever the tree counts drops.
+pub(super) fn add_former(tree: &mut Value) {
+    match tree {
+        Value::Array(items) => items.iter_mut().for_each(add_former),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(add_former);
+            add_beside(fields);
+        }
+        _ => {}
+    }
+}
+
+/// Adds them to the drops among these fields.
+fn add_beside(fields: &mut Map<String, Value>) {
+    let Some(Value::Object(drops)) = fields.get_mut("drops") else { return };
+    let mut sums: Map<String, Value> = Map::new();
+    for reason in Reason::ALL {
+        let count = drops.get(reason.name()).and_then(Value::as_u64).unwrap_or(0);
+        let was = reason.was().or_else(|| was_more(*reason).then(|| reason.name()));
+        if let Some(name) = was.filter(|_| count > 0) {
+            let sum = sums.get(name).and_then(Value::as_u64).unwrap_or(0);
+            sums.insert(name.to_owned(), json!(sum + count));
+        }
+    }
+    for (name, sum) in sums.iter().filter(|(name, _)| !is_reason(name)) {
+        drops.insert(name.clone(), sum.clone());
+    }
+    fields.insert("drops_before".into(), Value::Object(sums));
+}
+
+/// Whether others were counted under the name of this one.
+fn was_more(reason: Reason) -> bool {
+    Reason::ALL.iter().any(|other| other.was() == Some(reason.name()))
+}
+
+/// Whether a name is a reason's.
+fn is_reason(name: &str) -> bool {
+    Reason::ALL.iter().any(|reason| reason.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_name_has_the_sum_of_its_reasons() {
+        let drops = json!({"malformed-anep": 2, "malformed-plan": 3, "no-route": 5, "no-port": 1, "code": 7});
+        let mut tree = json!({"drops": drops, "codes": [{"usage": {"drops": {"process-full": 4, "memory-full": 1}}}]});
+        add_former(&mut tree);
+        assert_eq!(tree["drops"]["malformed"], 5);
+        assert_eq!(tree["drops"]["no-route"], 5, "a name that is still a reason's means that reason");
+        assert_eq!(tree["drops_before"], json!({"malformed": 5, "no-route": 6}));
+        let used = &tree["codes"][0]["usage"];
+        assert_eq!((&used["drops"]["channel-full"], &used["drops_before"]["channel-full"]), (&json!(5), &json!(5)));
+    }
+
+    #[test]
+    fn former_names_are_those_of_the_version_before() {
+        for name in ["malformed", "channel-full", "reassembly", "waiting", "path-ended"] {
+            assert!(!is_reason(name) && Reason::ALL.iter().any(|reason| reason.was() == Some(name)), "{name}");
+        }
+    }
+}
