@@ -62,6 +62,10 @@ pub struct Activations {
     pub exceptions: u64,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// What is not counted for every packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
@@ -75,6 +79,9 @@ pub struct Counts {
     pub state_entries: u32,
     /// Soft-state entries refused because of its quota, or because others hold their place.
     pub state_refused: u64,
+    /// Changes of soft state that the kernel did not carry out, for another reason than want of room.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub state_failed: u64,
     /// Soft-state entries that gave way to those of domains with less than their share.
     pub state_displaced: u64,
     /// Log lines suppressed because of its rate.

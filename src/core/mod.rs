@@ -118,10 +118,18 @@ impl Core {
         keep_ms: u32,
         now: u64,
     ) -> Result<u64, Refused> {
-        match self.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
-            Some(shared) => shared.change(key, change, keep_ms, now),
-            None => self.state.change(&mut self.domains, domain, key, change, keep_ms, now),
+        let Some(shared) = self.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) else {
+            return self.state.change(&mut self.domains, domain, key, change, keep_ms, now);
+        };
+        let changed = shared.change(key, change, keep_ms, now);
+        if let (Err(refused), Some(domain)) = (changed, self.domains.of(domain)) {
+            match refused {
+                Refused::Full => domain.counts.state_refused += 1,
+                Refused::Failed => domain.counts.state_failed += 1,
+                Refused::Changed => {}
+            }
         }
+        changed
     }
 
     /// One more child of the packet whose code runs, with so much of that packet's bound.
@@ -133,5 +141,52 @@ impl Core {
             place.copy_from_slice(&bound.saturating_sub(1).to_be_bytes());
         }
         self.children.push(child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust::limits::Limits;
+    use domain::Domain;
+    use rand_core::SeedableRng;
+    use std::sync::Arc;
+
+    /// Soft state whose keeper gives one answer.
+    #[derive(Debug)]
+    struct Always(Result<u64, Refused>);
+
+    impl state_store::SharedState for Always {
+        fn value(&self, _: u64, _: u64) -> Option<Value> {
+            None
+        }
+
+        fn change(&self, _: u64, _: Change<'_>, _: u32, _: u64) -> Result<u64, Refused> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_keeper_of_state_that_fails_does_not_count_as_a_full_table() {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut core = Core::new(
+            "n".into(),
+            Topology::new(
+                Vec::new(),
+                crate::topology::Neighbours::default(),
+                Arc::new(crate::topology::Routes::default()),
+            ),
+            4,
+            rng,
+            0,
+        );
+        for (answer, counted) in [(Err(Refused::Failed), (0, 1)), (Err(Refused::Full), (1, 0)), (Ok(3), (0, 0))] {
+            let root = core.domains.root();
+            let id = core.domains.create(root, Domain::new("code".into(), Limits::default())).unwrap();
+            core.domains.of(id).unwrap().shared = Some(Arc::new(Always(answer)));
+            assert_eq!(core.change_state(id, 1, Change::Add(1), 9, 0), answer);
+            let counts = &core.domains.by_id(id).unwrap().counts;
+            assert_eq!((counts.state_refused, counts.state_failed), counted);
+        }
     }
 }

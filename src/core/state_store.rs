@@ -99,6 +99,8 @@ pub enum Refused {
     Full,
     /// The number is not what was expected.
     Changed,
+    /// Whoever keeps it did not answer.
+    Failed,
 }
 
 /// Soft state of one domain that is kept elsewhere, since others use it too.

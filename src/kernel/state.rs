@@ -154,7 +154,8 @@ impl SharedState for CodeState {
         match self.program.run_with(&mut call) {
             Ok(DONE) => Ok(u64::from_ne_bytes(state_call::NUMBER.of(&call))),
             Ok(CHANGED) => Err(Refused::Changed),
-            _ => Err(Refused::Full),
+            Ok(_) => Err(Refused::Full),
+            Err(_) => Err(Refused::Failed),
         }
     }
 }

@@ -440,7 +440,7 @@ impl NodeOs for Os<'_, '_> {
         self.may(domain)?;
         let changed = self.cx.core.change_state(domain, key, change, keep_ms, self.turn.now);
         changed.map_err(|refused| match refused {
-            Refused::Full => Error::Limit,
+            Refused::Full | Refused::Failed => Error::Limit,
             Refused::Changed => Error::Changed,
         })
     }

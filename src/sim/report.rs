@@ -142,6 +142,7 @@ impl CodeTotals {
         sum.children += counts.children;
         sum.state_entries += counts.state_entries;
         sum.state_refused += counts.state_refused;
+        sum.state_failed += counts.state_failed;
         sum.state_displaced += counts.state_displaced;
         sum.logs_suppressed += counts.logs_suppressed;
         sum.drops.add(&counts.drops);

@@ -44,6 +44,7 @@ fn outcome(kept: &mut impl Kept, step: &Json) -> Json {
         Ok(number) => number.into(),
         Err(Refused::Changed) => "changed".into(),
         Err(Refused::Full) => "full".into(),
+        Err(Refused::Failed) => "failed".into(),
     }
 }
 

@@ -156,7 +156,7 @@ impl Scope<'_> {
     fn change_state(&mut self, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, CallError> {
         let changed = self.core.change_state(self.packet.domain, key, change, keep_ms, self.packet.now);
         changed.map_err(|refused| match refused {
-            Refused::Full => CallError::Full,
+            Refused::Full | Refused::Failed => CallError::Full,
             Refused::Changed => CallError::Changed,
         })
     }
