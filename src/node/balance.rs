@@ -4,7 +4,7 @@
 //! `Cx::use_up`, or the driver, which was handed it.
 
 use super::output::{EventKind, Output, Turn};
-use super::{Cx, Node};
+use super::{Capsules, Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
@@ -34,6 +34,19 @@ impl Node {
             |frame: &&Frame| self.cx.core.gauges.get(usize::from(frame.port.0)).is_some_and(|it| it.queued.is_some());
         let balance = self.balance();
         Balance { held: balance.held + out.frames.iter().filter(says).count() as u64, ..balance }
+    }
+
+    /// Packets of a code's domain lost without a counter in this half, as long as the code runs nowhere else: those that came and its
+    /// children were sent, delivered or dropped, or wait for their turn.
+    pub fn unaccounted_of_codes(&self) -> i64 {
+        let of = |domain: &DomainId| {
+            let Some(usage) = self.usage(*domain) else { return 0 };
+            let ends =
+                usage.forwarded + usage.delivered + usage.drops.total() + self.cx.order.paths.waiting_of(*domain);
+            (usage.packets + usage.children).wrapping_sub(ends) as i64
+        };
+        let codes = self.environments.get::<Capsules>().map(Capsules::domains_of_codes).unwrap_or_default();
+        codes.keys().map(of).sum()
     }
 
     /// Counts frames that the outside has dropped before the node could see them.

@@ -182,6 +182,12 @@ impl Paths {
         self.waiting
     }
 
+    /// How many packets of a domain wait.
+    pub(super) fn waiting_of(&self, domain: DomainId) -> u64 {
+        let queue = self.queues.get(domain.index()).filter(|queue| queue.domain == domain);
+        queue.map_or(0, |queue| queue.length.into())
+    }
+
     /// Asks for the memory that a packet of a domain looks at here.
     #[inline]
     pub(super) fn foresee(&self, domain: DomainId) {

@@ -203,6 +203,9 @@ impl Capsules {
                 self.send_on(cx, turn, child, before, parent.here, parent.domain);
             } else {
                 // What a failed run has sent was never sent.
+                if let Some(domain) = cx.core.domains.of(parent.domain) {
+                    domain.counts.children -= 1;
+                }
                 turn.out.pool.give(child);
             }
         }
@@ -253,9 +256,6 @@ impl Capsules {
         }
         let (next, peer) = (way.next, way.peer);
         set_previous(&mut frame, way.own);
-        if let Some(domain) = core.domains.of(domain) {
-            domain.forwarded += 1;
-        }
         let ends = (after.source, after.destination);
         cx.transmit_capsule(turn, frame, ends, next.map(|next| (next, peer)), domain);
     }

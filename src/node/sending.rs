@@ -49,7 +49,12 @@ impl Cx {
         }
         let trace = frame.trace;
         match self.send(turn, frame, anep::type_id::CAPSULE, next, ends.0, ends.1) {
-            Ok(()) => turn.out.event(trace, EventKind::Forwarded(next.0.port, ends.1)),
+            Ok(()) => {
+                if let Some(domain) = self.core.domains.of(domain) {
+                    domain.forwarded += 1;
+                }
+                turn.out.event(trace, EventKind::Forwarded(next.0.port, ends.1));
+            }
             Err((frame, reason)) => self.drop_in(turn, frame, reason, domain),
         }
     }

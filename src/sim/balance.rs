@@ -27,11 +27,12 @@ impl Simulation {
         let Some(Inmate::Node(alive)) = self.inmates.get(node) else { return };
         let balance = alive.balance();
         assert!(
-            balance.unaccounted() == 0,
-            "seed {:#x}, at {} ns: node {node} cannot account for {} frames: {balance:?}\n{:?}",
+            balance.unaccounted() == 0 && alive.unaccounted_of_codes() == 0,
+            "seed {:#x}, at {} ns: node {node} cannot account for {} frames, {} of codes: {balance:?}\n{:?}",
             self.world.seed,
             self.world.now,
             balance.unaccounted(),
+            alive.unaccounted_of_codes(),
             alive.drops().happened().collect::<Vec<_>>(),
         );
     }
