@@ -166,18 +166,24 @@ impl Bed {
 
 /// A datagram of four octets to a port.
 pub fn datagram(port: u16) -> Frame {
+    datagram_with(port, &[0; 4])
+}
+
+/// The same with this payload.
+pub fn datagram_with(port: u16, payload: &[u8]) -> Frame {
     let link = ethernet::Repr {
         destination: Mac([2, 0, 0, 0, 0, 0]),
         source: Mac([2, 0, 0, 0, 0, 9]),
         tag: None,
         ethertype: ethernet::ethertype::IPV4,
     };
-    let ip = ipv4::Repr::new([10, 0, 0, 2], [10, 0, 0, 1], udp::IP_PROTOCOL, 64, udp::HEADER + 4);
-    let mut bytes = vec![0; 14 + 20 + udp::HEADER + 4];
+    let ip = ipv4::Repr::new([10, 0, 0, 2], [10, 0, 0, 1], udp::IP_PROTOCOL, 64, udp::HEADER + payload.len());
+    let mut bytes = vec![0; 14 + 20 + udp::HEADER];
     link.emit(&mut bytes).unwrap();
     ip.emit(&mut bytes[14..]).unwrap();
-    let datagram = udp::Repr { source_port: 9, destination_port: port, payload_len: 4 };
+    let datagram = udp::Repr { source_port: 9, destination_port: port, payload_len: payload.len() };
     datagram.emit(&mut bytes[34..]).unwrap();
+    bytes.extend_from_slice(payload);
     let mut frame = Frame::from_bytes(&bytes);
     (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
     frame
