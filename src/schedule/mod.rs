@@ -28,6 +28,7 @@
 //!
 //! The seed of it all is Silk's suite of schedulers for paths (Snow on Silk §3.2). `share` is the node's own share of a CPU.
 
+mod apart;
 mod buckets;
 mod calendar;
 mod policy;
@@ -37,6 +38,7 @@ mod tests;
 mod tree;
 
 use crate::sys::cache;
+pub use apart::Standing;
 use buckets::{BUCKETS_MAX, Buckets, Link, Linked};
 use calendar::{Calendar, Keyed};
 pub use policy::{Policy, Share};
@@ -332,8 +334,9 @@ impl PathScheduler {
                 let start = self.tree.wake(flow, self.fair_now);
                 // There are two virtual times then: a flow starts at its own, whatever those above it have had.
                 let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
+                let owed = self.tree.owed(flow);
                 let known = &mut self.flows[flow];
-                known.tag = later_of(start, known.tag);
+                known.tag = later_of(start, known.tag.wrapping_add(owed));
                 self.pressed += usize::from(known.timed);
                 self.renew(flow, now);
                 self.put(flow, now);
@@ -346,6 +349,9 @@ impl PathScheduler {
     /// The flow that runs one packet now; [`PathScheduler::charge`] follows when it has.
     #[inline]
     pub fn next(&mut self, now: u64) -> Option<usize> {
+        if self.tree.has_bills() {
+            self.move_billed(now);
+        }
         let flow = usize::from(match self.policy {
             Policy::Fifo | Policy::Priority => self.levels.first_from(0).map(|level| self.levels.head(level))?,
             Policy::Wfq => self.next_turn()?,
@@ -434,36 +440,6 @@ impl PathScheduler {
             self.tree.rest(flow);
             self.rest(flow);
         }
-    }
-
-    /// A flow has caused work at a cost, in nanoseconds or steps, that was no packet's of its turn: it pays for that in its next turns.
-    pub fn bill(&mut self, flow: usize, cost: u64, now: u64) {
-        if !self.knows(flow) {
-            return;
-        }
-        let waits = self.is_waiting(flow);
-        if waits {
-            self.take(flow);
-        }
-        // For its siblings and those above it is at work as long as this takes.
-        let idle = !waits && self.flows[flow].state == State::Idle;
-        let start = self.tree.wake(flow, self.fair_now);
-        let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
-        let begin = later_of(start, self.flows[flow].tag);
-        self.flows[flow].tag = begin.wrapping_add(self.tree.charge(flow, cost.clamp(1, COST_MAX)));
-        if idle {
-            self.tree.rest(flow);
-        }
-        if waits {
-            self.put(flow, now);
-        }
-    }
-
-    /// Whether a flow has had more than its share, while others wait for theirs. Only where shares alone say whose turn it is.
-    pub fn is_ahead(&self, flow: usize) -> bool {
-        let others = self.waiting > usize::from(self.is_waiting(flow));
-        let behind = || self.now_of(flow).wrapping_add(1 << FAIR_SHIFT);
-        self.policy == Policy::Wfq && others && self.knows(flow) && is_later(self.flows[flow].tag, behind())
     }
 
     /// Packets of a flow that were not done by their deadline.

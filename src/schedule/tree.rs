@@ -23,6 +23,15 @@ const MOST: u64 = 1 << 60;
 /// No flow.
 const NONE: u16 = u16::MAX;
 
+/// What a flow was billed for, and what of the bills above it moved it already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bill {
+    /// How far bills have moved its own virtual time.
+    own: u64,
+    /// The sum of this of all above it when its time was moved last.
+    seen: u64,
+}
+
 /// A flow among those below the same one.
 #[derive(Clone, Copy, Debug)]
 struct Branch {
@@ -36,27 +45,33 @@ struct Branch {
     works: bool,
     /// Virtual time of all its packets and those below.
     tag: u64,
+    /// How far costs have moved it: unlike the time itself, never lifted to where the others are.
+    moved: u64,
 }
 
-const ABSENT: Branch = Branch { above: NONE, weight: 0, inverse: 0, active: 0, works: false, tag: 0 };
+const ABSENT: Branch = Branch { above: NONE, weight: 0, inverse: 0, active: 0, works: false, tag: 0, moved: 0 };
 
 /// The flows of a scheduler.
 #[derive(Debug, Default)]
-pub(super) struct Tree(Vec<Branch>);
+pub(super) struct Tree {
+    branches: Vec<Branch>,
+    /// Empty until somebody is billed.
+    bills: Vec<Bill>,
+}
 
 impl Tree {
     /// Adds a flow below another one, or changes its weight or its place; `now`: the virtual time.
     #[cold]
     pub(super) fn enter(&mut self, flow: usize, above: Option<usize>, weight: u16, now: u64) {
-        if self.0.len() <= flow {
-            self.0.resize(flow + 1, ABSENT);
+        if self.branches.len() <= flow {
+            self.branches.resize(flow + 1, ABSENT);
         }
-        let above = above.filter(|above| *above != flow && self.0.get(*above).is_some_and(|it| it.weight > 0));
-        let before = self.0[flow];
+        let above = above.filter(|above| *above != flow && self.branches.get(*above).is_some_and(|it| it.weight > 0));
+        let before = self.branches[flow];
         if before.active > 0 {
             self.lighten(before.above, before.weight);
         }
-        let branch = &mut self.0[flow];
+        let branch = &mut self.branches[flow];
         (branch.weight, branch.inverse) = (weight.max(1), u32::MAX / u32::from(weight.max(1)));
         branch.above = above.map_or(NONE, |above| above as u16);
         if before.works {
@@ -65,6 +80,8 @@ impl Tree {
         if before.weight == 0 {
             branch.tag = now;
         }
+        self.forget_bills(flow);
+        let branch = &mut self.branches[flow];
         if branch.active > 0 {
             let (above, weight) = (branch.above, branch.weight);
             self.burden(above, weight, now);
@@ -73,24 +90,27 @@ impl Tree {
 
     /// A flow is no more.
     pub(super) fn leave(&mut self, flow: usize) {
-        let Some(branch) = self.0.get_mut(flow) else { return };
+        let Some(branch) = self.branches.get_mut(flow) else { return };
         let before = core::mem::replace(branch, ABSENT);
         if before.active > 0 {
             self.lighten(before.above, before.weight);
+        }
+        if let Some(bill) = self.bills.get_mut(flow) {
+            *bill = Bill::default();
         }
     }
 
     /// A flow has work; `now`: the virtual time. Says where it starts at the earliest.
     #[inline]
     pub(super) fn wake(&mut self, flow: usize, now: u64) -> u64 {
-        if let Some(branch) = self.0.get_mut(flow).filter(|branch| !branch.works) {
+        if let Some(branch) = self.branches.get_mut(flow).filter(|branch| !branch.works) {
             branch.works = true;
             let weight = branch.weight;
             self.burden(flow as u16, weight, now);
         }
         let (mut start, mut at) = (now, flow);
         for _ in 0..LEVELS {
-            let Some(branch) = self.0.get(at) else { break };
+            let Some(branch) = self.branches.get(at) else { break };
             start = later_of(branch.tag, start);
             at = usize::from(branch.above);
         }
@@ -100,7 +120,7 @@ impl Tree {
     /// A flow has no more work.
     #[inline]
     pub(super) fn rest(&mut self, flow: usize) {
-        if let Some(branch) = self.0.get_mut(flow).filter(|branch| branch.works) {
+        if let Some(branch) = self.branches.get_mut(flow).filter(|branch| branch.works) {
             branch.works = false;
             let weight = branch.weight;
             self.lighten(flow as u16, weight);
@@ -110,9 +130,19 @@ impl Tree {
     /// A flow has had so much: how far that moves its virtual time, as it moves those above.
     #[inline]
     pub(super) fn charge(&mut self, flow: usize, cost: u64) -> u64 {
+        let moved = self.charge_branch(flow, cost);
+        match self.branches.get(flow) {
+            Some(branch) if branch.active > u32::from(branch.weight) => part(moved, branch.active, branch.inverse),
+            _ => moved,
+        }
+    }
+
+    /// The same of the flow with all below it, who do not divide this among them: how far the time of each is to move.
+    #[inline]
+    fn charge_branch(&mut self, flow: usize, cost: u64) -> u64 {
         let mut way = [NONE; LEVELS];
         let (mut at, mut length) = (flow, 0);
-        while let Some(branch) = self.0.get(at)
+        while let Some(branch) = self.branches.get(at)
             && let Some(place) = way.get_mut(length)
         {
             *place = at as u16;
@@ -121,28 +151,88 @@ impl Tree {
         // From the top: each has its part of what the one above has.
         let (mut moved, mut parts) = (0, None);
         for at in way[..length].iter().rev() {
-            let Some(branch) = self.0.get_mut(usize::from(*at)) else { break };
+            let Some(branch) = self.branches.get_mut(usize::from(*at)) else { break };
             moved = match parts {
                 None => virtual_cost(cost, branch.inverse),
                 Some(parts) => part(moved, parts, branch.inverse),
             };
             branch.tag = branch.tag.wrapping_add(moved);
+            branch.moved = branch.moved.wrapping_add(moved);
             parts = Some(branch.active);
         }
-        match self.0.get(flow) {
-            Some(branch) if branch.active > u32::from(branch.weight) => part(moved, branch.active, branch.inverse),
-            _ => moved,
+        moved
+    }
+
+    /// A flow with all below it has had so much beside packets: how far its own time is to move. Those below are moved when their turns come
+    /// ([`Tree::owed`]), so a bill costs the same however many they are.
+    pub(super) fn bill(&mut self, flow: usize, cost: u64) -> u64 {
+        let moved = self.charge_branch(flow, cost);
+        if self.bills.len() < self.branches.len() {
+            self.bills.resize(self.branches.len(), Bill::default());
         }
+        if let Some(bill) = self.bills.get_mut(flow) {
+            bill.own = bill.own.wrapping_add(moved);
+        }
+        moved
+    }
+
+    /// Whether anybody was ever billed.
+    #[inline]
+    pub(super) fn has_bills(&self) -> bool {
+        !self.bills.is_empty()
+    }
+
+    /// How far bills of those above are still to move a flow's time, which the caller does now.
+    #[inline]
+    pub(super) fn owed(&mut self, flow: usize) -> u64 {
+        if !self.has_bills() {
+            return 0;
+        }
+        let billed = self.billed_above(flow);
+        let seen = self.bills.get_mut(flow).map(|bill| core::mem::replace(&mut bill.seen, billed));
+        billed.wrapping_sub(seen.unwrap_or(billed))
+    }
+
+    #[cold]
+    fn billed_above(&self, flow: usize) -> u64 {
+        let above = |flow: usize| self.branches.get(flow).map_or(NONE, |branch| branch.above);
+        let (mut billed, mut at) = (0u64, above(flow));
+        for _ in 0..LEVELS {
+            let Some(bill) = self.bills.get(usize::from(at)) else { break };
+            billed = billed.wrapping_add(bill.own);
+            at = above(usize::from(at));
+        }
+        billed
+    }
+
+    /// A flow begins where it is now: earlier bills are not its.
+    fn forget_bills(&mut self, flow: usize) {
+        if !self.bills.is_empty() {
+            self.bills.resize(self.branches.len(), Bill::default());
+            let seen = self.billed_above(flow);
+            self.bills[flow].seen = seen;
+        }
+    }
+
+    /// How far ahead of a virtual time a flow is with all below it, and how far it may be for so many nanoseconds of its own.
+    pub(super) fn debt(&self, flow: usize, now: u64, most_ns: u64) -> (i64, u64) {
+        let Some(branch) = self.branches.get(flow) else { return (0, 0) };
+        (branch.tag.wrapping_sub(now) as i64, virtual_cost(most_ns, branch.inverse))
+    }
+
+    /// How far costs have moved the time of a flow with all below it so far.
+    pub(super) fn moved(&self, flow: usize) -> u64 {
+        self.branches.get(flow).map_or(0, |branch| branch.moved)
     }
 
     /// Whether what is active above is what has work below.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        for (at, branch) in self.0.iter().enumerate() {
-            let below = self.0.iter().filter(|other| usize::from(other.above) == at && other.active > 0);
+        for (at, branch) in self.branches.iter().enumerate() {
+            let below = self.branches.iter().filter(|other| usize::from(other.above) == at && other.active > 0);
             let own = if branch.works { u32::from(branch.weight) } else { 0 };
             let sum = below.map(|other| u32::from(other.weight)).sum::<u32>() + own;
-            assert_eq!(branch.active, sum, "at {at}: {:?}", self.0);
+            assert_eq!(branch.active, sum, "at {at}: {:?}", self.branches);
         }
     }
 
@@ -151,7 +241,9 @@ impl Tree {
     fn burden(&mut self, at: u16, weight: u16, now: u64) {
         let (mut at, mut weight) = (at, u32::from(weight));
         for _ in 0..LEVELS {
-            let Some(branch) = self.0.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else { return };
+            let Some(branch) = self.branches.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else {
+                return;
+            };
             let before = branch.active;
             branch.active = before.saturating_add(weight);
             if before > 0 {
@@ -167,7 +259,9 @@ impl Tree {
     fn lighten(&mut self, at: u16, weight: u16) {
         let (mut at, mut weight) = (at, u32::from(weight));
         for _ in 0..LEVELS {
-            let Some(branch) = self.0.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else { return };
+            let Some(branch) = self.branches.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else {
+                return;
+            };
             branch.active = branch.active.saturating_sub(weight);
             if branch.active > 0 {
                 return;

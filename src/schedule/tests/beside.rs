@@ -29,3 +29,93 @@ fn work_beside_packets_is_paid_for_by_share() {
         assert!(!scheduler.is_ahead(0) && scheduler.next(0) == Some(0));
     }
 }
+
+/// An environment of this weight always has packets, of which the worker uses 1 µs and a process, that is told later, the rest; another one has packets of 10 µs. What
+/// each has had in the end.
+fn beside_a_process(policy: Policy, weights: [u32; 2], below: usize, told_each: u64) -> [u64; 2] {
+    let mut scheduler = PathScheduler::new(policy);
+    assert!(scheduler.enter(0, weight(weights[0]), 0) && scheduler.enter(1, weight(weights[1]), 0));
+    let own = if below == 0 { 0..1 } else { 2..2 + below };
+    own.clone()
+        .skip(usize::from(below == 0))
+        .for_each(|flow| assert!(scheduler.enter_below(flow, Some(0), weight(100), 0)));
+    own.clone().chain([1]).for_each(|flow| scheduler.wake(flow, 0));
+    let (mut had, mut untold, mut now) = ([0, 0], 0, 0);
+    for _ in 0..200_000 {
+        let flow = scheduler.next(now).unwrap();
+        let cost = if flow == 1 { 10 * US } else { US };
+        now += cost;
+        scheduler.charge(flow, cost, true, now);
+        had[usize::from(flow == 1)] += cost;
+        if flow != 1 {
+            (untold, now) = (untold + 20 * US, now + 20 * US);
+            had[0] += 20 * US;
+        }
+        if untold >= told_each {
+            scheduler.bill_apart(0, core::mem::take(&mut untold), now);
+        }
+        scheduler.tree.check();
+    }
+    had
+}
+
+#[test]
+fn what_a_process_used_is_paid_by_its_environment_and_all_below_it() {
+    for policy in [Policy::Wfq, Policy::Edf, Policy::Bert] {
+        for (weights, below) in [([100, 100], 0), ([100, 400], 0), ([100, 400], 30), ([700, 100], 3)] {
+            let had = beside_a_process(policy, weights, below, 10 * MS);
+            let wanted = f64::from(weights[0]) / f64::from(weights[0] + weights[1]);
+            let share = had[0] as f64 / (had[0] + had[1]) as f64;
+            assert!((share - wanted).abs() < 0.01, "{}: {share} in the place of {wanted}", policy.name());
+        }
+    }
+}
+
+#[test]
+fn what_was_used_while_nobody_waited_costs_no_turn() {
+    let mut scheduler = PathScheduler::new(Policy::Wfq);
+    assert!(scheduler.enter(0, weight(100), 0) && scheduler.enter(1, weight(100), 0));
+    scheduler.bill_apart(0, 10 * MS, 0);
+    scheduler.wake(1, 0);
+    assert!(!scheduler.is_ahead(0), "nobody waited");
+    scheduler.bill_apart(0, 10 * MS, 0);
+    assert!(scheduler.is_ahead(0) && !scheduler.is_ahead(7), "somebody did");
+}
+
+#[test]
+fn a_debt_has_a_bound() {
+    let mut scheduler = PathScheduler::new(Policy::Wfq);
+    assert!(scheduler.enter(0, weight(100), 0) && scheduler.enter(1, weight(100), 0));
+    (0..2).for_each(|flow| scheduler.wake(flow, 0));
+    (0..1000).for_each(|_| scheduler.bill_apart(0, 100 * MS, 0));
+    let mut others = 0;
+    while scheduler.next(0) == Some(1) {
+        scheduler.charge(1, MS, true, 0);
+        others += MS;
+    }
+    assert!((1000 * MS..=1200 * MS).contains(&others), "{others}");
+}
+
+#[test]
+fn a_standing_says_who_is_owed() {
+    let mut scheduler = PathScheduler::new(Policy::Wfq);
+    assert!(scheduler.enter(0, weight(100), 0) && scheduler.enter(1, weight(300), 0));
+    (0..2).for_each(|flow| scheduler.wake(flow, 0));
+    let before = [0, 1].map(|flow| scheduler.standing(flow).unwrap());
+    // The second one runs alone for 3 ms: the first had nothing of the millisecond that is its.
+    scheduler.leave(0);
+    assert_eq!(scheduler.standing(0), None);
+    assert!(scheduler.enter(0, weight(100), 0));
+    let first = scheduler.standing(0).unwrap();
+    for _ in 0..300 {
+        assert_eq!(scheduler.next(0), Some(1));
+        scheduler.charge(1, 10 * US, true, 0);
+    }
+    let owed = scheduler.standing(0).unwrap().owed_since(&first);
+    assert!((900_000..=1_000_000).contains(&owed), "{owed}");
+    assert!(scheduler.standing(1).unwrap().owed_since(&before[1]).abs() < 100_000);
+    scheduler.bill_apart(0, 3 * MS, 0);
+    let owed = scheduler.standing(0).unwrap().owed_since(&first);
+    assert!((-2_100_000..=-2_000_000).contains(&owed), "{owed}");
+    assert_eq!(PathScheduler::new(Policy::Priority).standing(0), None);
+}

@@ -1,0 +1,111 @@
+//! Work that is no packet's of a turn: what the worker does for a process's rings, and what that process itself uses of a CPU.
+//!
+//! Example: two environments of one weight always have packets, and the process of one uses 40 µs for each of its packets, of which the worker
+//! uses 2. Charged for 2 it would run twenty packets for each of the other's. So it is *billed* for the rest when that is known: its virtual
+//! time moves as if its own packets had cost more, and with it that of all below it. Until the others are there too, its packets wait.
+//!
+//! What an environment uses while nobody waits is nobody's loss and no bill ([`PathScheduler::bill_apart`]), and nobody is in debt for more than
+//! [`DEBT_NS`]: a process that computes on a CPU of its own is kept waiting as long as it does, and not for all its past.
+
+use super::{COST_MAX, FAIR_SHIFT, FRACTION, PathScheduler, Policy, State, is_later, later_of};
+
+/// The most that a flow may be ahead of the others by bills: a second of what it has.
+const DEBT_NS: u64 = 1_000_000_000;
+
+/// Flows below one that was billed whose time is moved before one decision; the others' is before later ones.
+const MOVED_MAX: usize = 16;
+
+/// Where a flow is, with all below it: two of these say what it had between them, and what the others had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// How far costs have moved its virtual time.
+    moved: u64,
+    /// The virtual time of who runs.
+    now: u64,
+    weight: u32,
+}
+
+impl Standing {
+    /// Nanoseconds that a flow has had less than its share since `before`; less than nothing: more.
+    pub fn owed_since(&self, before: &Standing) -> i64 {
+        let others = self.now.wrapping_sub(before.now) as i64;
+        let own = self.moved.wrapping_sub(before.moved) as i64;
+        let owed = i128::from(others.saturating_sub(own)) * i128::from(self.weight) >> FRACTION;
+        owed.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+}
+
+impl PathScheduler {
+    /// A flow with all below it has caused work at a cost, in nanoseconds or steps, that was no packet's of its turn: they pay for that in their
+    /// next turns.
+    pub fn bill(&mut self, flow: usize, cost: u64, now: u64) {
+        if !self.knows(flow) {
+            return;
+        }
+        let (ahead, most) = self.tree.debt(flow, self.fair_now, DEBT_NS);
+        if ahead > most as i64 {
+            return;
+        }
+        let waits = self.is_waiting(flow);
+        if waits {
+            self.take(flow);
+        }
+        // For its siblings and those above it is at work as long as this takes.
+        let idle = !waits && self.flows[flow].state == State::Idle;
+        let start = self.tree.wake(flow, self.fair_now);
+        let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
+        let begin = later_of(start, self.flows[flow].tag);
+        self.flows[flow].tag = begin.wrapping_add(self.tree.bill(flow, cost.clamp(1, COST_MAX)));
+        if idle {
+            self.tree.rest(flow);
+        }
+        if waits {
+            self.put(flow, now);
+        }
+    }
+
+    /// The same of what somebody else's CPU time was: while nobody waits, it is kept from nobody.
+    pub fn bill_apart(&mut self, flow: usize, cost: u64, now: u64) {
+        if self.waiting > 0 {
+            self.bill(flow, cost, now);
+        }
+    }
+
+    /// Whether a flow has had more than its share, while others wait for theirs. Only where shares alone say whose turn it is.
+    pub fn is_ahead(&self, flow: usize) -> bool {
+        let others = self.knows(flow) && self.waiting > usize::from(self.is_waiting(flow));
+        let behind = || self.now_of(flow).wrapping_add(1 << FAIR_SHIFT);
+        self.policy == Policy::Wfq && others && is_later(self.flows[flow].tag, behind())
+    }
+
+    /// Where a flow is; nothing where shares do not say whose turn it is.
+    pub fn standing(&self, flow: usize) -> Option<Standing> {
+        let by_share = matches!(self.policy, Policy::Wfq | Policy::Edf | Policy::Bert) && self.knows(flow);
+        by_share.then(|| Standing {
+            moved: self.tree.moved(flow),
+            now: self.safe_now,
+            weight: self.flows[flow].weight.into(),
+        })
+    }
+
+    /// Before a decision: who is first pays bills of those above it, and is perhaps not first any more.
+    #[cold]
+    pub(super) fn move_billed(&mut self, now: u64) {
+        for _ in 0..MOVED_MAX {
+            let first = [self.fair.first(&mut self.flows, None), self.safe.first(&mut self.flows, None)];
+            let mut moved = false;
+            for flow in first.into_iter().flatten().map(usize::from) {
+                let owed = self.tree.owed(flow);
+                if owed > 0 {
+                    self.take(flow);
+                    self.flows[flow].tag = self.flows[flow].tag.wrapping_add(owed);
+                    self.put(flow, now);
+                    moved = true;
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+}
