@@ -63,10 +63,11 @@ impl Done {
         self.descriptors.is_empty()
     }
 
-    /// The jail that was asked for, and the ways to it.
-    pub fn jail(self) -> io::Result<(Jail, [OwnedFd; 4])> {
+    /// The jail that was asked for, the ways to it, and the files with its weights if there are some.
+    pub fn jail(mut self) -> io::Result<(Jail, [OwnedFd; 4], Option<[OwnedFd; 2]>)> {
+        let weights = self.descriptors.split_off(self.descriptors.len().min(4));
         match (self.answer, self.descriptors.try_into()) {
-            (Answer::Jail(jail), Ok(descriptors)) => Ok((jail, descriptors)),
+            (Answer::Jail(jail), Ok(descriptors)) => Ok((jail, descriptors, weights.try_into().ok())),
             _ => Err(incomplete()),
         }
     }

@@ -9,7 +9,7 @@ use super::message::{Jail, Request};
 use super::process;
 use crate::config::NodeFile;
 use crate::config::environments::{Environment, Program};
-use crate::sys::jail::{Groups, Jailed, Starter};
+use crate::sys::jail::{Groups, Jailed, Starter, Weights};
 use crate::sys::seqpacket::SeqPacket;
 use crate::trust::Roles;
 use crate::wire::Digest;
@@ -102,14 +102,16 @@ impl Jails {
             none => none.insert(jails_of(&self.run_dir)?),
         };
         let started = process::start(starter, name, program)?;
+        let (weights, unified) = started.weights.map(Weights::into_parts).unzip();
         let Jailed { pid, uid, process, control, weaker, groups } = started.jailed;
         let own = process.try_clone()?;
         let weaker = weaker.iter().map(|part| part.name().to_owned()).collect();
         let places = groups.places.iter().map(|place| place.display().to_string()).collect();
         self.living.insert(pid, Living { name: name.to_owned(), process: own, groups });
         // Whoever has the other end of the jail's socket keeps it alive: that is the node alone.
-        let ways = vec![process, into_descriptor(&control)?, started.said.into(), into_descriptor(&started.door)?];
-        Ok(Done::of_jail(Jail { pid, uid, weaker, groups: places }, ways))
+        let mut ways = vec![process, into_descriptor(&control)?, started.said.into(), into_descriptor(&started.door)?];
+        ways.extend(weights.into_iter().flatten());
+        Ok(Done::of_jail(Jail { pid, uid, weaker, groups: places, unified: unified.unwrap_or(false) }, ways))
     }
 
     /// Takes away what is left of one that has ended.

@@ -294,6 +294,8 @@ pub struct Jail {
     pub weaker: Vec<String>,
     /// Its control groups.
     pub groups: Vec<String>,
+    /// Whether the files with its weights, if they are beside this, are of version 2.
+    pub unified: bool,
 }
 
 impl Request {

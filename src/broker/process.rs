@@ -3,7 +3,7 @@
 use super::client::ask;
 use super::message::Request;
 use crate::config::environments::Process;
-use crate::sys::jail::{Group, Groups, Identity, Jail, Jailed, Limits, Part, Paths, Program, Starter};
+use crate::sys::jail::{Group, Groups, Identity, Jail, Jailed, Limits, Part, Paths, Program, Starter, Weights};
 use crate::sys::seqpacket::SeqPacket;
 use std::fs::File;
 use std::io;
@@ -30,6 +30,8 @@ pub struct Started {
     pub jailed: Jailed,
     /// Its control groups, which know what it uses.
     pub groups: Groups,
+    /// The files with their weights, if they have some.
+    pub weights: Option<Weights>,
     /// What it says.
     pub said: File,
     /// The node's end of its connection.
@@ -41,18 +43,20 @@ pub fn start(starter: &Starter, name: &str, process: &Process) -> io::Result<Sta
     let (said, saying) = std::io::pipe()?;
     let (door, other) = SeqPacket::pair()?;
     let jailed = starter.start(&jail(name, process), &[saying.as_fd(), other.as_fd()])?;
-    Ok(Started { groups: jailed.groups.clone(), jailed, said: OwnedFd::from(said).into(), door })
+    let weights = Weights::of(&jailed.groups);
+    Ok(Started { groups: jailed.groups.clone(), weights, jailed, said: OwnedFd::from(said).into(), door })
 }
 
 /// Has the process of an environment started by the broker, which removes its control groups when it is told to [clear].
 pub fn have_started(name: &str) -> io::Result<Started> {
     let done = ask(&Request::Start { environment: name.into() }, &[])?;
-    let (jail, [process, control, said, door]) = done.jail()?;
+    let (jail, [process, control, said, door], files) = done.jail()?;
     let weaker = Part::ALL.into_iter().filter(|part| jail.weaker.iter().any(|name| name == part.name())).collect();
     let (pid, uid, control) = (jail.pid, jail.uid, SeqPacket::of(control));
     let jailed = Jailed { pid, uid, process, control, weaker, groups: Groups::default() };
     let groups = Groups { places: jail.groups.into_iter().map(PathBuf::from).collect() };
-    Ok(Started { jailed, groups, said: said.into(), door: SeqPacket::of(door) })
+    let weights = files.map(|files| Weights::opened(files, jail.unified));
+    Ok(Started { jailed, groups, weights, said: said.into(), door: SeqPacket::of(door) })
 }
 
 /// What the broker has of the jail of an environment that has ended goes.

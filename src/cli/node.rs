@@ -257,6 +257,27 @@ fn describe_cpu(text: &mut String, cpu: &Value) {
         let rested = cpu["rested_ms"].as_u64().unwrap_or(0);
         let _ = writeln!(text, "  cpu {scheduler}, {share} of one{realtime}; rested {rests} times, {rested} ms");
     }
+    let number = |tree: &Value, key: &str| tree[key].as_u64().unwrap_or(0);
+    if number(cpu, "gaps") > 0 {
+        let (gaps, longest) = (number(cpu, "gaps"), number(cpu, "longest_gap_us"));
+        let _ = writeln!(
+            text,
+            "  cpu: it had work and did not run for 1 ms or more {gaps} times, for {longest} µs at most"
+        );
+    }
+    let processes = &cpu["processes"];
+    if number(processes, "of_one_process") > 0 {
+        let (one, all) = (number(processes, "of_one_process"), number(processes, "kept"));
+        let _ = writeln!(
+            text,
+            "  cpu: of {one} of {all} environments in processes the first process alone is charged, since it has no control group"
+        );
+    }
+    let failed: u64 = ["unread", "jumped", "unweighed"].iter().map(|key| number(processes, key)).sum();
+    if failed > 0 {
+        let _ =
+            writeln!(text, "  cpu: {failed} times what a process used could not be read, or its weight not be written");
+    }
 }
 
 fn describe_port(text: &mut String, port: &Value) {

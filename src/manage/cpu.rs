@@ -3,6 +3,7 @@
 //! The worker asks between batches whether it has used its share, and sleeps if it has ([`crate::schedule::share`]). While it sleeps packets
 //! wait in the system's queues, and those that find no room there are counted as missed.
 
+use super::ee::{AccountCounts, Accounts};
 use crate::broker;
 use crate::config::cpu::CpuFile;
 use crate::schedule::Policy;
@@ -21,6 +22,34 @@ pub struct Report {
     used_ns: AtomicU64,
     rests: AtomicU64,
     rested_ns: AtomicU64,
+    gaps: Arc<Gaps>,
+    accounts: Accounts,
+}
+
+/// A time in which the worker had work and did not run is a gap from here on, in nanoseconds.
+const GAP_NS: u64 = 1_000_000;
+
+/// Gaps: the machine, or whoever shares the worker's CPU, has kept it from its work.
+#[derive(Debug, Default)]
+pub struct Gaps {
+    count: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl Gaps {
+    /// The worker had work and did not run for so long. Only the worker calls this.
+    #[inline]
+    pub fn note(&self, nanoseconds: u64) {
+        if nanoseconds >= GAP_NS {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            self.longest_ns.fetch_max(nanoseconds, Ordering::Relaxed);
+        }
+    }
+
+    /// How many there were, and the longest, in nanoseconds.
+    pub fn seen(&self) -> (u64, u64) {
+        (self.count.load(Ordering::Relaxed), self.longest_ns.load(Ordering::Relaxed))
+    }
 }
 
 /// The same as a value.
@@ -38,11 +67,23 @@ pub struct CpuStatus {
     pub rests: u64,
     /// And for how long.
     pub rested_ms: u64,
+    /// How often it had work and did not run for a millisecond or more.
+    pub gaps: u64,
+    /// The longest of these, in microseconds.
+    pub longest_gap_us: u64,
+    /// What is known of what processes of environments use.
+    pub processes: AccountCounts,
 }
 
 impl Report {
+    /// What processes of environments use.
+    pub fn accounts(&self) -> Accounts {
+        self.accounts.clone()
+    }
+
     /// What is known now.
     pub fn status(&self) -> CpuStatus {
+        let (gaps, longest) = self.gaps.seen();
         let ms = |counter: &AtomicU64| counter.load(Ordering::Relaxed) / 1_000_000;
         CpuStatus {
             scheduler: self.file.scheduler.unwrap_or_default().name(),
@@ -51,6 +92,9 @@ impl Report {
             used_ms: ms(&self.used_ns),
             rests: self.rests.load(Ordering::Relaxed),
             rested_ms: ms(&self.rested_ns),
+            gaps,
+            longest_gap_us: longest / 1000,
+            processes: self.accounts.counts(),
         }
     }
 }
@@ -66,13 +110,20 @@ impl Cpu {
     /// As the configuration says; the worker's thread calls [`Cpu::begin`] before it works.
     pub fn new(file: &CpuFile) -> Cpu {
         let counter = AtomicU64::default;
-        let report = Report { file: file.clone(), used_ns: counter(), rests: counter(), rested_ns: counter() };
+        let (gaps, accounts) = (Arc::default(), Accounts::default());
+        let [used_ns, rests, rested_ns] = [(); 3].map(|()| counter());
+        let report = Report { file: file.clone(), used_ns, rests, rested_ns, gaps, accounts };
         Cpu { report: Arc::new(report), account: None }
     }
 
     /// What became of it.
     pub fn report(&self) -> Arc<Report> {
         self.report.clone()
+    }
+
+    /// Where its gaps are noted.
+    pub fn gaps(&self) -> Arc<Gaps> {
+        self.report.gaps.clone()
     }
 
     /// How the CPU is divided among domains.

@@ -25,7 +25,7 @@ use super::ee::ObjectHost;
 use crate::config::environments::{Environment, Program, Restart};
 use crate::core::domain::DomainId;
 use crate::node::EndedBy;
-use crate::sys::jail::{Groups, Part, Starter};
+use crate::sys::jail::{Groups, Part, Starter, Weights};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
@@ -64,7 +64,7 @@ pub struct EnvironmentStatus {
 }
 
 /// A process that the node runs, as whoever talks to it has to know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Member {
     /// The environment.
     pub name: String,
@@ -76,6 +76,8 @@ pub struct Member {
     pub groups: Groups,
     /// Its first process, for where there are none.
     pub pid: u32,
+    /// The files with the weights of its control groups, if they have some.
+    pub weights: Option<Weights>,
 }
 
 /// What the management environment asks of the node.

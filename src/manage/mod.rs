@@ -146,6 +146,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let (orders, inbox) = channel();
     let cpu = cpu::Cpu::new(&file.cpu);
     let cpu_report = cpu.report();
+    let accounts = cpu_report.accounts();
     let connections = Connections::default();
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
     let (busy_poll_us, routing) = (file.xdp.busy_poll_us, config.clone());
@@ -163,7 +164,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_connections(connections);
     let (node, roles) = (routing.name.clone(), routing.roles.clone());
-    let door = ee::Door { handle: handle.clone(), node, roles, clock, seats };
+    let door = ee::Door { handle: handle.clone(), node, roles, clock, seats, accounts };
     let domains = NodeDomains { door: door.clone(), files };
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
     undo.management = Some(management.clone());

@@ -12,7 +12,7 @@ mod work_clock;
 
 use super::apps::Apps;
 use super::cpu::Cpu;
-use super::ee::{Desk, Half};
+use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
 use crate::core::reason::Reason;
@@ -29,6 +29,7 @@ use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::Around;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 use work_clock::thread_clock;
@@ -75,6 +76,8 @@ pub enum Order {
     Attach(HostId, Box<Half>),
     /// It has gone.
     Detach(HostId),
+    /// What the processes of an environment use is charged to its domain from now on.
+    Charge(Arc<Account>),
     /// The interface of a native port is another one, behind a program of the node's or not.
     Reopen {
         /// The port.
@@ -158,7 +161,7 @@ impl Worker {
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.set_entry(entry);
-        node.set_clock(Box::new(thread_clock(clock)));
+        node.set_clock(Box::new(thread_clock(clock, cpu.gaps())));
         node.speak_plan(plan);
         let (capsules, plan) = cpu.weights();
         node.set_weights(capsules, plan);
@@ -216,6 +219,8 @@ impl Worker {
                 self.driver.node.rested(rested);
             }
             busy = false;
+            // Before packets come in: who waits now has waited while processes worked.
+            self.around.processes.charge(&mut self.driver.node, self.now);
             for (at, event) in ready.iter().enumerate() {
                 if at > 0 {
                     self.read();
@@ -401,6 +406,7 @@ impl Worker {
                         self.driver.node.fell(domain, EndedBy::Node);
                     }
                 }
+                Order::Charge(account) => self.around.processes.open_account(account),
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Change { port, change } => self.change(port, change),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),

@@ -373,6 +373,24 @@ impl Node {
         }
     }
 
+    /// A process of a domain has used so much of the processor: its domain pays, by its turns as far as others waited meanwhile.
+    pub fn worked_apart(&mut self, domain: DomainId, cost: u64, now: u64) {
+        let Some(known) = self.cx.core.domains.of(domain) else { return };
+        known.cpu_ns += cost;
+        if !self.cx.order.paths.knows(domain) {
+            self.cx.enter_path(domain, now);
+        }
+        if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
+            scheduler.bill_apart(domain.index(), cost, now);
+        }
+    }
+
+    /// Where a domain with all below it is beside others; nothing if it had no work yet, or nothing is divided by shares.
+    pub fn standing(&self, domain: DomainId) -> Option<schedule::Standing> {
+        let paths = &self.cx.order.paths;
+        paths.scheduler.as_ref().filter(|_| paths.knows(domain))?.standing(domain.index())
+    }
+
     /// Whether a domain has had more of the worker than its share, while others wait.
     pub fn has_had_its_share(&self, domain: DomainId) -> bool {
         let paths = &self.cx.order.paths;

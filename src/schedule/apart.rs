@@ -26,6 +26,11 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// What it weighs.
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
     /// Nanoseconds that a flow has had less than its share since `before`; less than nothing: more.
     pub fn owed_since(&self, before: &Standing) -> i64 {
         let others = self.now.wrapping_sub(before.now) as i64;

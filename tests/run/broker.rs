@@ -67,7 +67,13 @@ fn requests_and_answers_survive_the_way() {
         assert!(request.encode().len() <= REQUEST_MAX);
         assert_eq!(Request::decode(&request.encode()), Some(request));
     }
-    let jail = Jail { pid: 77, uid: 60_900, weaker: vec!["memory".into()], groups: vec!["/sys/fs/cgroup/x".into()] };
+    let jail = Jail {
+        pid: 77,
+        uid: 60_900,
+        weaker: vec!["memory".into()],
+        groups: vec!["/sys/fs/cgroup/x".into()],
+        unified: true,
+    };
     let failed = Answer::failed(&std::io::Error::from_raw_os_error(16));
     let names = vec!["x".repeat(96); 256];
     for answer in [Answer::Done, Answer::Was(true), Answer::Jail(jail), Answer::Names(names), failed] {

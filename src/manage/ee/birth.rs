@@ -3,6 +3,7 @@
 //! Whoever speaks there is that environment, whatever becomes of its processes: the socket is who it is, and only its jail has the other end. So nothing is
 //! looked up by the number of a process. One thread an environment; it ends when the last process has closed the other end.
 
+use super::accounts::Kept;
 use super::seats::Holder;
 use super::{Door, Peer, refuse, start};
 use crate::manage::management::Member;
@@ -21,14 +22,18 @@ const QUESTION_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Serves an environment from a thread of its own, until its other end is closed.
-pub fn attend(door: Door, member: Member, socket: SeqPacket) -> io::Result<()> {
+///
+/// From now on what its processes use is charged to its domain, whether they ever connect or not.
+pub fn attend(door: Door, mut member: Member, socket: SeqPacket) -> io::Result<()> {
+    let kept = door.accounts.of_groups(member.domain, &member.groups, member.pid, member.weights.take())?;
+    let Some(kept) = door.charge(Some(kept))?.map(Arc::new) else { return Ok(()) };
     let member = Arc::new(member);
-    let serve = move || while listen(&door, &member, &socket).is_ok() {};
+    let serve = move || while listen(&door, (&member, &kept), &socket).is_ok() {};
     threads::start("anode-ee-door", Duty::Sessions, serve).map(drop)
 }
 
 /// Answers one question; an error when nobody asks any more, or nonsense.
-fn listen(door: &Door, member: &Arc<Member>, socket: &SeqPacket) -> io::Result<()> {
+fn listen(door: &Door, (member, kept): (&Arc<Member>, &Arc<Kept>), socket: &SeqPacket) -> io::Result<()> {
     let mut question = [0; QUESTION_MAX];
     // Descriptors that come along are closed: nobody gives the node any.
     let (length, _) = socket.receive_with(&mut question)?;
@@ -41,7 +46,7 @@ fn listen(door: &Door, member: &Arc<Member>, socket: &SeqPacket) -> io::Result<(
         return Ok(());
     };
     let (own, other) = SeqPacket::pair()?;
-    start(own, door.clone(), Peer::Environment(member.clone()), seat);
+    start(own, door.clone(), Peer::Environment(member.clone(), kept.clone()), seat);
     let mut message = Vec::new();
     Answer::Connection {}.encode(number, &mut message);
     socket.send_with(&message, &[other.as_fd()])

@@ -2,6 +2,8 @@
 //! in batches. What that takes of the worker is at the expense of the process's domain, whatever comes of it: with
 //! `wfq`, one that has had more than its share while others wait is left waiting.
 
+use super::accounts::Account;
+use super::bills::Bills;
 use super::half::{Half, Sent, Taken};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
@@ -9,6 +11,7 @@ use crate::node::{Node, Turn};
 use crate::nodeos::interface::{DomainId, Error, HostId, NodeOs, Upcall};
 use crate::sys::poll::Poll;
 use std::io;
+use std::sync::Arc;
 
 /// Packets of one process taken in one go, so that one cannot keep the worker.
 const TAKEN_MAX: usize = 64;
@@ -24,11 +27,13 @@ pub struct Desk {
     told: Vec<HostId>,
     /// Whether processes wake the node with what they send.
     asleep: bool,
+    /// What processes use of the processor.
+    bills: Bills,
 }
 
 impl Default for Desk {
     fn default() -> Desk {
-        Desk { halves: Vec::new(), told: Vec::new(), asleep: true }
+        Desk { halves: Vec::new(), told: Vec::new(), asleep: true, bills: Bills::default() }
     }
 }
 
@@ -42,6 +47,17 @@ impl Desk {
         poll.add_edge(half.waker(), first + u64::from(host.0))?;
         self.halves[at] = Some(half);
         Ok(())
+    }
+
+    /// What a process uses is charged from now on.
+    pub fn open_account(&mut self, account: Arc<Account>) {
+        self.bills.add(account);
+    }
+
+    /// Charges what processes used since the last time.
+    #[inline]
+    pub fn charge(&mut self, node: &mut Node, now: u64) {
+        self.bills.charge(node, now);
     }
 
     /// A process has gone.

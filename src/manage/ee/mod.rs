@@ -6,6 +6,8 @@
 //! batches (`calls`); packets pass through the memory without that thread (`half`, `desk`). When a process is gone, for
 //! whatever reason, its domain ends with all it owns.
 
+mod accounts;
+mod bills;
 mod birth;
 mod calls;
 mod desk;
@@ -14,6 +16,7 @@ mod half;
 mod object;
 mod seats;
 
+pub use accounts::{Account, AccountCounts, Accounts};
 pub use birth::attend;
 pub use desk::Desk;
 pub use half::Half;
@@ -27,12 +30,13 @@ use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, NodeOs, Upcall};
-use crate::sys::clock::{Clock, process_cpu, thread_cpu};
+use crate::sys::clock::{Clock, thread_cpu};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::trust::grants::Grants;
 use crate::trust::{ANYONE, Role, Roles};
+use accounts::Kept;
 use files::Opened;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
@@ -66,6 +70,8 @@ pub struct Door {
     pub clock: Clock,
     /// Who has how many sessions.
     pub seats: Seats,
+    /// What their processes use.
+    pub accounts: Accounts,
 }
 
 /// Who is at the other end of a connection, known from how it was made.
@@ -74,7 +80,7 @@ enum Peer {
     /// A process of this user that has connected by the socket's path; its number is only for what it has used.
     User { uid: u32, pid: u32 },
     /// An environment that the node has started.
-    Environment(Arc<Member>),
+    Environment(Arc<Member>, Arc<Kept>),
 }
 
 impl Peer {
@@ -87,21 +93,31 @@ impl Peer {
     fn member(&self) -> Option<&Member> {
         match self {
             Peer::User { .. } => None,
-            Peer::Environment(member) => Some(member),
+            Peer::Environment(member, _) => Some(member),
         }
-    }
-
-    /// Nanoseconds of the processor that its processes have used.
-    fn cpu_ns(&self) -> u64 {
-        match self {
-            Peer::User { pid, .. } => process_cpu(*pid),
-            Peer::Environment(member) => member.groups.cpu_ns().or_else(|| process_cpu(member.pid)),
-        }
-        .unwrap_or(0)
     }
 }
 
 impl Door {
+    /// What the processes at the other end of a connection use is charged to its domain, if it is not charged to another one already.
+    fn account(&self, peer: &Peer, domain: DomainId) -> Option<Arc<Kept>> {
+        let Peer::User { pid, .. } = peer else {
+            let Peer::Environment(member, kept) = peer else { return None };
+            return (member.domain == domain).then(|| kept.clone());
+        };
+        let kept = self.accounts.of_process(domain, *pid).and_then(|kept| self.charge(kept));
+        // Then nobody pays for it; its packets are paid for all the same.
+        kept.map_err(|error| tracing::warn!(%error, "what a process uses is not known")).ok().flatten().map(Arc::new)
+    }
+
+    /// Has an account charged by the worker.
+    fn charge(&self, kept: Option<Kept>) -> io::Result<Option<Kept>> {
+        if let Some(kept) = &kept {
+            self.handle.order(Order::Charge(kept.account())).map_err(io::Error::other)?;
+        }
+        Ok(kept)
+    }
+
     /// Gives a process a host and a domain: that of its environment if the node has started it, or a new one in the role that it names.
     fn grant(&self, peer: &Peer, spec: DomainSpec) -> Result<Granted, Error> {
         if spec.pool.is_some() || spec.threads.max_threads == 0 {
@@ -207,7 +223,8 @@ struct Session {
     door: Door,
     host: HostId,
     domain: DomainId,
-    peer: Peer,
+    /// What its processes use.
+    kept: Option<Arc<Kept>>,
     opened: Opened,
     /// CPU time that its calls have cost the worker and are not counted yet, and that they cost this thread and are not billed yet.
     worked: Cell<u64>,
@@ -236,12 +253,13 @@ impl Session {
             _ => Err(Error::Unsupported),
         };
         let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
+        let kept = door.account(&peer, domain);
         let session = Session {
             connection: Arc::new(connection),
             door,
             host,
             domain,
-            peer,
+            kept,
             opened,
             worked: Cell::new(0),
             unbilled: Cell::new(0),
@@ -296,8 +314,8 @@ impl Session {
             let own = matches!(&call, Call::DomainUsage { domain } if *domain == self.domain.0);
             let mut answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
             if let (true, Answer::Used { usage }) = (own, &mut answer) {
-                // Its threads, of whatever domain, are the process's.
-                usage.cpu_ns += self.peer.cpu_ns();
+                // What its processes used is charged some milliseconds later.
+                usage.cpu_ns += self.kept.as_ref().map_or(0, |kept| kept.unread_ns());
             }
             if settles && self.door.handle.settle().is_err() {
                 return refused(Error::Ended);

@@ -4,8 +4,10 @@
 //! The CPU time of a thread costs a system call (0.4 µs), the monotonic clock none (0.02 µs). So the first is read only where it can say something new:
 //! when a piece of work was long enough to have been interrupted, and after each millisecond of work.
 
+use crate::manage::cpu::Gaps;
 use crate::node::entry::WorkClock;
 use crate::sys::clock::{Clock, thread_cpu};
+use std::sync::Arc;
 
 /// A piece of work that took longer may have been interrupted, in nanoseconds.
 const LONG: u64 = 50_000;
@@ -27,16 +29,20 @@ pub(super) struct ThreadClock<W, C> {
     /// What of the wall clock's time was no work, and what of that was lost to others.
     off: u64,
     lost: u64,
+    gaps: Arc<Gaps>,
 }
 
 /// The clock of the calling thread's work, or of that of the thread that reads it first.
-pub(super) fn thread_clock(clock: Clock) -> ThreadClock<impl Fn() -> u64 + Send, impl Fn() -> u64 + Send> {
-    ThreadClock::new(move || clock.now(), thread_cpu)
+pub(super) fn thread_clock(
+    clock: Clock,
+    gaps: Arc<Gaps>,
+) -> ThreadClock<impl Fn() -> u64 + Send, impl Fn() -> u64 + Send> {
+    ThreadClock { gaps, ..ThreadClock::new(move || clock.now(), thread_cpu) }
 }
 
 impl<W: Fn() -> u64 + Send, C: Fn() -> u64 + Send> ThreadClock<W, C> {
     fn new(wall: W, cpu: C) -> ThreadClock<W, C> {
-        ThreadClock { wall, cpu, both: None, rested: 0, last: 0, shown: 0, off: 0, lost: 0 }
+        ThreadClock { wall, cpu, both: None, rested: 0, last: 0, shown: 0, off: 0, lost: 0, gaps: Arc::default() }
     }
 
     #[cold]
@@ -47,6 +53,7 @@ impl<W: Fn() -> u64 + Send, C: Fn() -> u64 + Send> ThreadClock<W, C> {
             let lost = busy.saturating_sub(cpu.saturating_sub(before));
             self.off += lost;
             self.lost += lost;
+            self.gaps.note(lost);
         }
         (self.both, self.rested) = (Some((now, cpu)), 0);
     }
@@ -87,7 +94,6 @@ impl<W: Fn() -> u64 + Send, C: Fn() -> u64 + Send> WorkClock for ThreadClock<W, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     const US: u64 = 1000;
@@ -156,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn gaps_of_a_millisecond_are_counted_and_rest_is_none() {
+        let gaps = Arc::new(Gaps::default());
+        let time = Arc::new(AtomicU64::new(0));
+        let wall = time.clone();
+        let mut clock = ThreadClock { gaps: gaps.clone(), ..ThreadClock::new(move || wall.load(Relaxed), || 0) };
+        clock.read();
+        for (gap, rest) in [(999 * US, 0), (1000 * US, 0), (3000 * US, 0), (0, 9000 * US)] {
+            time.fetch_add(gap + rest, Relaxed);
+            clock.rested(rest);
+            clock.read();
+        }
+        assert_eq!(gaps.seen(), (2, 3000 * US));
+    }
+
+    #[test]
     fn it_never_goes_back() {
         let mut given = Given::new();
         for _ in 0..50 {
@@ -169,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_has_its_own_cpu_time() {
-        let mut clock = thread_clock(Clock::start());
+        let mut clock = thread_clock(Clock::start(), Arc::default());
         let (began, before) = (clock.read(), thread_cpu());
         let mut sum = 0u64;
         while thread_cpu() - before < 3_000_000 {

@@ -180,7 +180,9 @@ impl Part {
                 "no control group for memory: shared memory is bounded by address space and the length of files, for each process"
             }
             Part::Processes => "no control group for processes: forks are bounded for the whole user alone",
-            Part::Cpu => "no control group for the processor: the scheduler's ordinary shares hold",
+            Part::Cpu => {
+                "no control group for the processor: the scheduler's ordinary shares hold, and of an environment in processes the first one alone is charged for what it uses"
+            }
         }
     }
 }

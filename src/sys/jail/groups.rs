@@ -6,9 +6,12 @@
 //! removes it ([`Parent::open`]).
 
 mod hierarchy;
+mod processor;
 
 use super::{Group, Part};
 use hierarchy::{Controller, Hierarchy, hierarchies};
+use processor::written;
+pub use processor::{Meter, Unread, Weights};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -103,18 +106,6 @@ impl Drop for Parent {
 }
 
 impl Groups {
-    /// Nanoseconds of the processor that its processes have used, if that is known.
-    pub fn cpu_ns(&self) -> Option<u64> {
-        self.places.iter().find_map(|place| {
-            if let Ok(used) = fs::read_to_string(place.join("cpuacct.usage")) {
-                return used.trim().parse().ok();
-            }
-            let used = fs::read_to_string(place.join("cpu.stat")).ok()?;
-            let used = used.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-            used.trim().parse::<u64>().ok()?.checked_mul(1000)
-        })
-    }
-
     /// How many of its processes the kernel has ended since the group was at its limit of memory, and that limit in bytes; nothing: none.
     pub fn out_of_memory(&self) -> Option<(u64, u64)> {
         let read = |file: &str| self.places.iter().find_map(|place| fs::read_to_string(place.join(file)).ok());
@@ -239,13 +230,13 @@ fn limit(hierarchy: &Hierarchy, at: &Path, group: &Group) -> io::Result<()> {
             (Controller::Pids, _) if group.tasks == 0 => {}
             (Controller::Pids, _) => write("pids.max", group.tasks.to_string())?,
             (Controller::Cpu, true) => {
-                write("cpu.weight", group.cpu_weight.to_string())?;
+                write("cpu.weight", written(group.cpu_weight, true).to_string())?;
                 if quota_us > 0 {
                     write_if_there("cpu.max", format!("{quota_us} {PERIOD_US}"))?;
                 }
             }
             (Controller::Cpu, false) => {
-                write("cpu.shares", (u64::from(group.cpu_weight) * 1024 / 100).max(2).to_string())?;
+                write("cpu.shares", written(group.cpu_weight, false).to_string())?;
                 if quota_us > 0 {
                     write_if_there("cpu.cfs_quota_us", quota_us.to_string())?;
                 }

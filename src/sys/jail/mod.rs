@@ -33,7 +33,7 @@ mod start;
 use description::check_name;
 pub use description::{Capability, DESCRIPTOR_MAX, Group, Identity, Jail, Limits, Part, Program, WORDS_MAX};
 pub use enter::{ARGUMENT, Own, serve};
-pub use groups::{Groups, Parent};
+pub use groups::{Groups, Meter, Parent, Unread, Weights};
 pub use host::lacks;
 pub use identity::{Place, hold_places, share as share_user, take_to_share as take_user};
 pub use message::{End, Order, Said};

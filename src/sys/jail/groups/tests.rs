@@ -24,7 +24,7 @@ fn groups_are_made_with_their_limits_and_leave_nothing() {
         assert_eq!(most.trim(), (64 << 20).to_string());
     }
     if !parent.lacks().contains(&Part::Cpu) {
-        assert_eq!(groups.cpu_ns(), Some(0));
+        assert_eq!(Meter::of(&groups, 0).read(), Ok(0));
         // Of version 2: the quota and its period; of version 1 the quota, whose period is the kernel's own.
         let (weight, most) = match value("cpu.weight") {
             Some(weight) => (weight, value("cpu.max").map(|most| (most, "30000 100000"))),
@@ -33,6 +33,9 @@ fn groups_are_made_with_their_limits_and_leave_nothing() {
         assert!(["50", "512"].contains(&weight.trim()), "half of what others have: {weight}");
         // Some kernels have no maximum.
         most.into_iter().for_each(|(is, wanted)| assert_eq!(is.trim(), wanted));
+        Weights::of(&groups).unwrap().set(200).unwrap();
+        let weight = value("cpu.weight").or(value("cpu.shares")).unwrap();
+        assert!(["200", "2048"].contains(&weight.trim()), "{weight}");
     }
     let other = parent.add("one", &group()).unwrap();
     assert_ne!(other, groups, "two of one name do not meet");
