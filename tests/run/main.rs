@@ -22,5 +22,6 @@ mod old_configurations;
 mod overlay;
 #[path = "../running/mod.rs"]
 mod running;
+mod shares;
 #[path = "../running/single.rs"]
 mod single;
