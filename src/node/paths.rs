@@ -373,10 +373,18 @@ impl Node {
         }
     }
 
-    /// A process of a domain has used so much of the processor: its domain pays, by its turns as far as others waited meanwhile.
-    pub fn worked_apart(&mut self, domain: DomainId, cost: u64, now: u64) {
-        let Some(known) = self.cx.core.domains.of(domain) else { return };
-        known.cpu_ns += cost;
+    /// A process of a domain has used so much of the processor.
+    pub fn used_apart(&mut self, domain: DomainId, cost: u64) {
+        if let Some(known) = self.cx.core.domains.of(domain) {
+            known.cpu_ns += cost;
+        }
+    }
+
+    /// What a process has used, or will use for packets that it was just given, is paid by its domain's turns, as far as others wait.
+    pub fn bill_apart(&mut self, domain: DomainId, cost: u64, now: u64) {
+        if self.cx.core.domains.by_id(domain).is_none() {
+            return;
+        }
         if !self.cx.order.paths.knows(domain) {
             self.cx.enter_path(domain, now);
         }
@@ -385,10 +393,15 @@ impl Node {
         }
     }
 
-    /// Where a domain with all below it is beside others; nothing if it had no work yet, or nothing is divided by shares.
+    /// How a domain with all below it stands beside others; nothing if it had no work yet, or nothing is divided by shares.
     pub fn standing(&self, domain: DomainId) -> Option<schedule::Standing> {
         let paths = &self.cx.order.paths;
         paths.scheduler.as_ref().filter(|_| paths.knows(domain))?.standing(domain.index())
+    }
+
+    /// What environments weigh together of which packets wait.
+    pub fn waiting_weight(&self) -> u32 {
+        self.cx.order.paths.scheduler.as_ref().map_or(0, PathScheduler::active_weight)
     }
 
     /// Whether a domain has had more of the worker than its share, while others wait.

@@ -12,32 +12,23 @@ use super::{COST_MAX, FAIR_SHIFT, FRACTION, PathScheduler, Policy, State, is_lat
 /// The most that a flow may be ahead of the others by bills: a second of what it has.
 const DEBT_NS: u64 = 1_000_000_000;
 
+/// Nanoseconds of what it has that a flow is ahead by paying for packets before they are done, and more: beyond it has had too much.
+pub const AHEAD_NS: u64 = 30_000_000;
+
 /// Flows below one that was billed whose time is moved before one decision; the others' is before later ones.
 const MOVED_MAX: usize = 16;
 
-/// Where a flow is, with all below it: two of these say what it had between them, and what the others had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a flow with all below it weighs, and whether packets of theirs wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// How far costs have moved its virtual time.
-    moved: u64,
-    /// The virtual time of who runs.
-    now: u64,
-    weight: u32,
-}
-
-impl Standing {
-    /// What it weighs.
-    pub fn weight(&self) -> u32 {
-        self.weight
-    }
-
-    /// Nanoseconds that a flow has had less than its share since `before`; less than nothing: more.
-    pub fn owed_since(&self, before: &Standing) -> i64 {
-        let others = self.now.wrapping_sub(before.now) as i64;
-        let own = self.moved.wrapping_sub(before.moved) as i64;
-        let owed = i128::from(others.saturating_sub(own)) * i128::from(self.weight) >> FRACTION;
-        owed.clamp(i64::MIN.into(), i64::MAX.into()) as i64
-    }
+    /// Its weight.
+    pub weight: u32,
+    /// Whether packets wait.
+    pub waits: bool,
+    /// Whether it is ahead of the others by more than [`AHEAD_NS`].
+    pub ahead: bool,
+    /// Nanoseconds that turns have taken so far, its own and those below it; it wraps.
+    pub worked: u64,
 }
 
 impl PathScheduler {
@@ -83,14 +74,22 @@ impl PathScheduler {
         self.policy == Policy::Wfq && others && is_later(self.flows[flow].tag, behind())
     }
 
-    /// Where a flow is; nothing where shares do not say whose turn it is.
+    /// How a flow stands; nothing where shares do not say whose turn it is.
     pub fn standing(&self, flow: usize) -> Option<Standing> {
         let by_share = matches!(self.policy, Policy::Wfq | Policy::Edf | Policy::Bert) && self.knows(flow);
+        let (ahead, most) = self.tree.debt(flow, self.fair_now, AHEAD_NS);
+        let weight = self.flows.get(flow).map_or(1, |flow| flow.weight.into());
         by_share.then(|| Standing {
-            moved: self.tree.moved(flow),
-            now: self.safe_now,
-            weight: self.flows[flow].weight.into(),
+            weight,
+            waits: self.tree.is_active(flow),
+            ahead: ahead > most as i64,
+            worked: (u128::from(self.tree.moved(flow)) * u128::from(weight) >> FRACTION) as u64,
         })
+    }
+
+    /// What all weigh together that have packets that wait, each with those below it.
+    pub fn active_weight(&self) -> u32 {
+        self.tree.active()
     }
 
     /// Before a decision: who is first pays bills of those above it, and is perhaps not first any more.

@@ -45,7 +45,7 @@ struct Branch {
     works: bool,
     /// Virtual time of all its packets and those below.
     tag: u64,
-    /// How far costs have moved it: unlike the time itself, never lifted to where the others are.
+    /// How far turns have moved it: unlike the time itself, not by bills, and never lifted to where the others are.
     moved: u64,
 }
 
@@ -57,6 +57,8 @@ pub(super) struct Tree {
     branches: Vec<Branch>,
     /// Empty until somebody is billed.
     bills: Vec<Bill>,
+    /// Weights of those below nobody that have work, or below whom somebody has.
+    active: u32,
 }
 
 impl Tree {
@@ -130,7 +132,7 @@ impl Tree {
     /// A flow has had so much: how far that moves its virtual time, as it moves those above.
     #[inline]
     pub(super) fn charge(&mut self, flow: usize, cost: u64) -> u64 {
-        let moved = self.charge_branch(flow, cost);
+        let moved = self.charge_branch(flow, cost, true);
         match self.branches.get(flow) {
             Some(branch) if branch.active > u32::from(branch.weight) => part(moved, branch.active, branch.inverse),
             _ => moved,
@@ -139,7 +141,7 @@ impl Tree {
 
     /// The same of the flow with all below it, who do not divide this among them: how far the time of each is to move.
     #[inline]
-    fn charge_branch(&mut self, flow: usize, cost: u64) -> u64 {
+    fn charge_branch(&mut self, flow: usize, cost: u64, is_turn: bool) -> u64 {
         let mut way = [NONE; LEVELS];
         let (mut at, mut length) = (flow, 0);
         while let Some(branch) = self.branches.get(at)
@@ -157,7 +159,7 @@ impl Tree {
                 Some(parts) => part(moved, parts, branch.inverse),
             };
             branch.tag = branch.tag.wrapping_add(moved);
-            branch.moved = branch.moved.wrapping_add(moved);
+            branch.moved = branch.moved.wrapping_add(if is_turn { moved } else { 0 });
             parts = Some(branch.active);
         }
         moved
@@ -166,7 +168,7 @@ impl Tree {
     /// A flow with all below it has had so much beside packets: how far its own time is to move. Those below are moved when their turns come
     /// ([`Tree::owed`]), so a bill costs the same however many they are.
     pub(super) fn bill(&mut self, flow: usize, cost: u64) -> u64 {
-        let moved = self.charge_branch(flow, cost);
+        let moved = self.charge_branch(flow, cost, false);
         if self.bills.len() < self.branches.len() {
             self.bills.resize(self.branches.len(), Bill::default());
         }
@@ -220,14 +222,26 @@ impl Tree {
         (branch.tag.wrapping_sub(now) as i64, virtual_cost(most_ns, branch.inverse))
     }
 
-    /// How far costs have moved the time of a flow with all below it so far.
+    /// How far turns have moved the time of a flow with all below it.
     pub(super) fn moved(&self, flow: usize) -> u64 {
         self.branches.get(flow).map_or(0, |branch| branch.moved)
+    }
+
+    /// The weight of those at the top that have work, each with all below it.
+    pub(super) fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// Whether a flow has work, or somebody below it.
+    pub(super) fn is_active(&self, flow: usize) -> bool {
+        self.branches.get(flow).is_some_and(|branch| branch.active > 0)
     }
 
     /// Whether what is active above is what has work below.
     #[cfg(test)]
     pub(super) fn check(&self) {
+        let top = |branch: &&Branch| branch.active > 0 && self.branches.get(usize::from(branch.above)).is_none();
+        assert_eq!(self.active, self.branches.iter().filter(top).map(|top| u32::from(top.weight)).sum::<u32>());
         for (at, branch) in self.branches.iter().enumerate() {
             let below = self.branches.iter().filter(|other| usize::from(other.above) == at && other.active > 0);
             let own = if branch.works { u32::from(branch.weight) } else { 0 };
@@ -242,6 +256,7 @@ impl Tree {
         let (mut at, mut weight) = (at, u32::from(weight));
         for _ in 0..LEVELS {
             let Some(branch) = self.branches.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else {
+                self.active = self.active.saturating_add(weight);
                 return;
             };
             let before = branch.active;
@@ -260,6 +275,7 @@ impl Tree {
         let (mut at, mut weight) = (at, u32::from(weight));
         for _ in 0..LEVELS {
             let Some(branch) = self.branches.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else {
+                self.active = self.active.saturating_sub(weight);
                 return;
             };
             branch.active = branch.active.saturating_sub(weight);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cpuacct.usage, cpu.stat ──▶ thread anode-cpu, each 10 ms ──▶ Account.used ──▶ worker: its domain's cpu_ns and turn
-//! cpu.shares, cpu.weight  ◀── when it is another          ◀── Account.wish ◀── what the domain is owed
+//! cpu.shares, cpu.weight  ◀── when it is another          ◀── Account.wish ◀── what it is to have
 //! ```
 //!
 //! Files are read and written by a thread of its own, so the worker makes no system call for this. Without a control group the clock of the
@@ -30,6 +30,8 @@ pub struct Account {
     pub domain: DomainId,
     /// Nanoseconds so far.
     pub used: AtomicU64,
+    /// Packets that its processes were given so far; the worker counts them.
+    pub told: AtomicU64,
     /// What its group is to weigh; 0: what it weighs already.
     pub wish: AtomicU32,
     /// Whether it is nobody's any more.
@@ -117,6 +119,7 @@ impl Accounts {
         let account = Account {
             domain,
             used: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             wish: AtomicU32::new(0),
             gone: AtomicBool::new(false),
             readings,
@@ -221,8 +224,11 @@ impl Kept {
         self.account.clone()
     }
 
-    /// What was used that was not read before: nanoseconds.
-    pub fn unread_ns(&self) -> u64 {
+    /// What was used at the expense of a domain that was not read before: nanoseconds.
+    pub fn unread_ns(&self, domain: DomainId) -> u64 {
+        if domain != self.account.domain {
+            return 0;
+        }
         let mut book = self.accounts.book();
         let entry = book.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.account, &self.account));
         let now = entry.and_then(|entry| entry.meter.read().ok()).unwrap_or(0);
@@ -269,6 +275,7 @@ mod tests {
         let account = |used| Account {
             domain: DomainId(1),
             used: AtomicU64::new(used),
+            told: AtomicU64::new(0),
             wish: AtomicU32::new(50),
             gone: AtomicBool::new(false),
             readings: Arc::default(),

@@ -1,9 +1,13 @@
-//! What processes use, charged by the worker to their domains; and what their groups are to weigh, so that they get what is theirs.
+//! What processes use, charged by the worker to their domains, and what their groups are to weigh.
 //!
-//! The order of packets cannot give a process the processor: that is the kernel's. So the two work together. A process that has used more than its
-//! share finds its packets waiting, and its group weighs less than its domain; one that has used less has its packets at once, and its group weighs
-//! more: twice as much for each [`DOUBLES`] that it is owed. What it is owed is the sum of what it had too little, so it settles where the shares are right. Example:
-//! a worker, which weighs 100, runs packets of environments of 300 beside a process of 400. The process's group settles at 133, and it is owed −16 ms.
+//! What a process used is known 10 ms late, so its packets are paid for when it gets them, at what its packets took on average, and the difference
+//! when it is known. Example: packets of a process take 200 µs of its own and 2 µs of the worker. Its domain's turn costs 2 µs, and is billed 200 more
+//! at the end of the round; so it has a packet for each forty of somebody's that cost 5 µs, and not 200 for 202 of them.
+//!
+//! The order of packets cannot give a process the processor: that is the kernel's. So its group weighs what the process is to have beside the worker,
+//! which weighs 100, and half as much again ([`MORE`]) unless it is far ahead: the order is what bounds it. Example: of 10 ms of a CPU, environments of weight
+//! 300 in the worker are to have 3, one of weight 700 in a process 7, of which the worker used 1 for its packets. So the worker is to have 4, the process 6, and its
+//! group weighs 150, or 225.
 
 use super::accounts::Account;
 use crate::node::Node;
@@ -11,12 +15,21 @@ use crate::schedule::Standing;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Nanoseconds that a process is owed for which its group weighs twice as much.
-const DOUBLES: i64 = 10_000_000;
+/// What the worker weighs for the kernel.
+const WORKER: f64 = 100.0;
 
-/// The most that one is owed, and the most that it owes: for waiting it gets eight times its weight, not the whole processor for long.
-const OWED_MAX: i64 = 3 * DOUBLES;
-const OWES_MAX: i64 = 10 * DOUBLES;
+/// What a group weighs beyond its share while its packets do not wait for others.
+const MORE: f64 = 1.5;
+
+/// The worker has a ninth of the processor at least, since packets of processes go through it too.
+const LEAST: f64 = 0.125;
+
+/// Of how many looks means are.
+const LOOKS: f64 = 8.0;
+
+/// The most that a packet is expected to take, and the most that is paid for packets that a process still has: nanoseconds.
+const EXPECTED_MAX: f64 = 1e7;
+const PAID_MAX: u64 = 1_000_000_000;
 
 /// The accounts of all processes, as the worker charges them.
 #[derive(Default)]
@@ -24,20 +37,54 @@ pub struct Bills {
     list: Vec<Billed>,
     /// Readings that were charged.
     readings: u64,
+    /// The mean weight of the environments that run in the worker and have work.
+    inside: f64,
+    /// What the worker had worked at the last look, and the mean of what it works and all processes use in one.
+    worked: u64,
+    total: f64,
 }
 
 struct Billed {
     account: Arc<Account>,
-    /// Nanoseconds that are charged.
+    /// What was used and is charged.
     charged: u64,
-    before: Option<Standing>,
-    owed: i64,
+    paid: Paid,
+    /// What the worker had worked for it at the last look, and the mean of what it works for it in one.
+    worked: u64,
+    work: f64,
+}
+
+/// What the domain of a process has paid for packets that it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Paid {
+    /// Packets, as counted when they were paid for.
+    told: u64,
+    /// Packets since the last look.
+    lately: u64,
+    /// Mean packets and nanoseconds of a look.
+    packets: f64,
+    used: f64,
+    /// What was paid for and not used yet.
+    ahead: u64,
+    /// What was paid for and is not used any more: it comes off what is paid next.
+    credit: u64,
 }
 
 impl Bills {
     /// One more.
     pub fn add(&mut self, account: Arc<Account>) {
-        self.list.push(Billed { account, charged: 0, before: None, owed: 0 });
+        self.list.push(Billed { account, charged: 0, paid: Paid::default(), worked: 0, work: 0.0 });
+    }
+
+    /// Bills packets that processes were given since the last time.
+    #[inline]
+    pub fn charge_told(&mut self, node: &mut Node, now: u64) {
+        for billed in &mut self.list {
+            let cost = billed.paid.tell(billed.account.told.load(Ordering::Relaxed));
+            if cost > 0 {
+                node.bill_apart(billed.account.domain, cost, now);
+            }
+        }
     }
 
     /// Charges what was read since the last time; to be called before packets come in, so that those who wait have waited for the processor.
@@ -54,59 +101,136 @@ impl Bills {
     #[cold]
     fn charge_all(&mut self, node: &mut Node, now: u64) {
         self.list.retain(|billed| !billed.account.gone.load(Ordering::Relaxed));
-        let costs: Vec<_> = self.list.iter_mut().map(|billed| billed.charge(node, now)).collect();
-        // All are charged before one is compared with the others.
-        for (billed, cost) in self.list.iter_mut().zip(costs) {
-            let after = node.standing(billed.account.domain);
-            if let Some((before, after)) = billed.before.zip(after) {
-                billed.owed = owed(billed.owed, after.owed_since(&before), cost);
-                billed.account.wish.store(wish(after.weight(), billed.owed), Ordering::Relaxed);
+        let worked = node.work_so_far();
+        let mut total = worked.saturating_sub(core::mem::replace(&mut self.worked, worked));
+        for billed in &mut self.list {
+            let used = billed.account.used.load(Ordering::Relaxed);
+            let used = used.saturating_sub(core::mem::replace(&mut billed.charged, used));
+            total += used;
+            node.used_apart(billed.account.domain, used);
+            let cost = billed.paid.look(used);
+            if cost > 0 {
+                node.bill_apart(billed.account.domain, cost, now);
             }
-            billed.before = after;
+        }
+        self.total += (total as f64 - self.total) / LOOKS;
+        self.weigh(node);
+    }
+
+    /// Says what groups are to weigh.
+    fn weigh(&mut self, node: &Node) {
+        let standings: Vec<_> = self.list.iter().map(|billed| node.standing(billed.account.domain)).collect();
+        let weight = |only: fn(&&Standing) -> bool| {
+            standings.iter().flatten().filter(only).map(|standing| f64::from(standing.weight)).sum::<f64>()
+        };
+        let inside = f64::from(node.waiting_weight()) - weight(|standing| standing.waits);
+        self.inside += (inside.max(0.0) - self.inside) / LOOKS;
+        for (billed, standing) in self.list.iter_mut().zip(&standings) {
+            let worked = standing.map_or(billed.worked, |standing| standing.worked);
+            let work = worked.wrapping_sub(core::mem::replace(&mut billed.worked, worked));
+            billed.work += (work as f64 - billed.work) / LOOKS;
+        }
+        let part = self.total / (self.inside + weight(|_| true)).max(1.0);
+        let works: f64 = self.list.iter().map(|billed| billed.work).sum();
+        let worker = (part * self.inside + works).max(self.total * LEAST);
+        for (billed, standing) in self.list.iter().zip(standings) {
+            let wish = standing.map_or(0, |standing| wish(&standing, part, billed.work, worker));
+            billed.account.wish.store(wish, Ordering::Relaxed);
         }
     }
 }
 
-impl Billed {
-    fn charge(&mut self, node: &mut Node, now: u64) -> u64 {
-        let used = self.account.used.load(Ordering::Relaxed);
-        let cost = used.saturating_sub(core::mem::replace(&mut self.charged, used));
-        if cost > 0 {
-            node.worked_apart(self.account.domain, cost, now);
+impl Paid {
+    /// So many packets were told so far: what is to be paid for those that were not paid for.
+    #[inline]
+    fn tell(&mut self, told: u64) -> u64 {
+        let packets = told.wrapping_sub(core::mem::replace(&mut self.told, told));
+        if packets == 0 {
+            return 0;
         }
-        cost
+        self.lately += packets;
+        let cost = (self.expected() * packets as f64) as u64;
+        self.ahead = (self.ahead + cost).min(PAID_MAX);
+        let credit = self.credit.min(cost);
+        self.credit -= credit;
+        cost - credit
+    }
+
+    /// Nanoseconds that a packet takes.
+    fn expected(&self) -> f64 {
+        (self.used / self.packets.max(1.0 / LOOKS)).min(EXPECTED_MAX)
+    }
+
+    /// So much was used since the last look: what is to be paid that is not yet.
+    fn look(&mut self, used: u64) -> u64 {
+        self.packets += (core::mem::take(&mut self.lately) as f64 - self.packets) / LOOKS;
+        self.used += (used as f64 - self.used) / LOOKS;
+        if used == 0 {
+            // It has no packets any more: what was too much comes back.
+            self.credit = (self.credit + core::mem::take(&mut self.ahead)).min(PAID_MAX);
+        }
+        let due = used.saturating_sub(self.ahead);
+        self.ahead = self.ahead.saturating_sub(used);
+        let credit = self.credit.min(due);
+        self.credit -= credit;
+        due - credit
     }
 }
 
-/// What a process is owed that was owed so much, had so much too little since, and has used so much: who uses nothing saves nothing.
-fn owed(before: i64, more: i64, used: u64) -> i64 {
-    let most = if used == 0 { 0 } else { OWED_MAX };
-    before.saturating_add(more).clamp(-OWES_MAX, most)
-}
-
-/// What a group is to weigh.
-fn wish(weight: u32, owed: i64) -> u32 {
-    let times = (owed as f64 / DOUBLES as f64).exp2();
-    (f64::from(weight) * times).round().clamp(1.0, 10_000.0) as u32
+/// What a group is to weigh, where each part of weight is to have `part` nanoseconds in a look, of which the worker uses `work` for it, and has
+/// `worker` in all.
+fn wish(standing: &Standing, part: f64, work: f64, worker: f64) -> u32 {
+    let more = if standing.ahead { 1.0 } else { MORE };
+    let weight = f64::from(standing.weight);
+    // However much the worker does for it, there is something left.
+    let own = (weight * part - work).max(weight * part * LEAST);
+    if worker < 1.0 { standing.weight } else { (own / worker * WORKER * more).round().clamp(1.0, 10_000.0) as u32 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MS: i64 = 1_000_000;
+    const MS: u64 = 1_000_000;
 
     #[test]
-    fn who_is_owed_weighs_more_and_who_owes_less() {
-        let weights = [0, 10, 30, -10, -20, -100].map(|owed| wish(400, owed * MS));
-        assert_eq!(weights, [400, 800, 3200, 200, 100, 1]);
-        assert_eq!((wish(10_000, OWED_MAX), wish(1, -OWES_MAX)), (10_000, 1));
+    fn a_group_weighs_its_share_beside_the_worker_and_more_unless_it_is_ahead() {
+        let standing = |weight, ahead| Standing { weight, waits: true, ahead, worked: 0 };
+        // Of 10 ms: 7 for a weight of 700, of which the worker has one.
+        let weights = [true, false].map(|ahead| wish(&standing(700, ahead), 1e4, 1e6, 4e6));
+        assert_eq!(weights, [150, 225]);
+        assert_eq!(wish(&standing(700, true), 1e4, 1e9, 4e6), 22, "an eighth is left");
+        assert_eq!(wish(&standing(70, true), 0.0, 0.0, 0.0), 70, "nobody works");
+        assert_eq!(
+            (wish(&standing(10_000, true), 1e4, 0.0, 1.0), wish(&standing(1, true), 1.0, 0.0, 1e9)),
+            (10_000, 1)
+        );
     }
 
     #[test]
-    fn what_is_owed_has_bounds_and_is_not_saved_by_waiting() {
-        assert_eq!(owed(0, 7 * MS, 1), 7 * MS);
-        assert_eq!((owed(29 * MS, 7 * MS, 1), owed(0, i64::MIN, 1)), (OWED_MAX, -OWES_MAX));
-        assert_eq!((owed(20 * MS, 7 * MS, 0), owed(-20 * MS, 7 * MS, 0)), (0, -13 * MS));
+    fn all_that_is_used_is_paid_and_nothing_twice() {
+        let (mut paid, mut cost, mut used, mut told) = (Paid::default(), 0, 0, 0);
+        for round in 0..1000u64 {
+            // Five packets of 2 ms each look, later fifty of 100 µs.
+            let (packets, each) = if round < 500 { (5, 2 * MS) } else { (50, MS / 10) };
+            told += packets;
+            cost += paid.tell(told);
+            used += packets * each;
+            cost += paid.look(packets * each);
+        }
+        assert!(cost >= used && cost - used <= PAID_MAX, "{cost} {used}");
+        assert!((paid.expected() - 1e5).abs() < 1e3);
+        let before = cost;
+        // What was paid too much comes off what is paid next.
+        cost += paid.look(0) + paid.look(MS / 100);
+        assert_eq!((cost, paid.ahead), (before, 0));
+    }
+
+    #[test]
+    fn who_computes_without_packets_pays_when_it_has() {
+        let mut paid = Paid::default();
+        assert_eq!([10, 10, 0].map(|used| paid.look(used * MS)), [10 * MS, 10 * MS, 0]);
+        paid.tell(1);
+        assert!(paid.expected() <= EXPECTED_MAX);
     }
 }

@@ -12,6 +12,7 @@ use crate::nodeos::interface::{DomainId, Error, HostId, NodeOs, Upcall};
 use crate::sys::poll::Poll;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Packets of one process taken in one go, so that one cannot keep the worker.
 const TAKEN_MAX: usize = 64;
@@ -97,7 +98,12 @@ impl Desk {
             return;
         };
         match half.tell(turn.now, domain, upcall) {
-            Some((frame, Ok(()))) => turn.out.pool.give(frame),
+            Some((frame, Ok(()))) => {
+                if let Some(account) = &half.account {
+                    account.told.fetch_add(1, Ordering::Relaxed);
+                }
+                turn.out.pool.give(frame);
+            }
             Some((frame, Err(reason))) => node.refused_by_process(turn, frame, reason, domain),
             None => {}
         }
@@ -106,9 +112,10 @@ impl Desk {
         }
     }
 
-    /// Wakes the processes that were told something and sleep.
+    /// Wakes the processes that were told something and sleep. What that costs them their domains pay.
     #[inline]
-    pub fn notify(&mut self) {
+    pub fn notify(&mut self, node: &mut Node, now: u64) {
+        self.bills.charge_told(node, now);
         for host in self.told.drain(..) {
             if let Some(Some(half)) = self.halves.get_mut(host.0 as usize) {
                 half.notify();

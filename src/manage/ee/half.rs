@@ -5,6 +5,7 @@
 //! shows counters which cannot be, or takes nothing for [`HANG`] while packets come, is [`Half::broken`]: its
 //! connection is shut, and what follows is the session's business.
 
+use super::accounts::Account;
 use crate::core::bucket::TokenBucket;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
@@ -55,6 +56,8 @@ pub enum Taken {
 pub struct Half {
     /// In whose name the process acts.
     pub domain: DomainId,
+    /// What its process uses.
+    pub account: Option<Arc<Account>>,
     /// Whether it has more for the node than was taken.
     pub marked: bool,
     /// How often it has woken the node for nothing lately.
@@ -84,6 +87,7 @@ impl Half {
         let geometry = memory.geometry();
         Half {
             domain,
+            account: None,
             // Looked at once, so that the process is asked to wake the node from then on.
             marked: true,
             vain: 0,

@@ -102,8 +102,8 @@ impl Door {
     /// What the processes at the other end of a connection use is charged to its domain, if it is not charged to another one already.
     fn account(&self, peer: &Peer, domain: DomainId) -> Option<Arc<Kept>> {
         let Peer::User { pid, .. } = peer else {
-            let Peer::Environment(member, kept) = peer else { return None };
-            return (member.domain == domain).then(|| kept.clone());
+            let Peer::Environment(_, kept) = peer else { return None };
+            return Some(kept.clone());
         };
         let kept = self.accounts.of_process(domain, *pid).and_then(|kept| self.charge(kept));
         // Then nobody pays for it; its packets are paid for all the same.
@@ -276,7 +276,8 @@ impl Session {
         let (memory, descriptor) = Memory::make(geometry)?;
         let waker = Waker::new()?;
         let wake = waker.descriptor()?;
-        let half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
+        let mut half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
+        half.account = self.kept.as_ref().map(|kept| kept.account());
         self.door.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
         let welcome = Answer::Welcome { domain: self.domain.0, geometry, origin: self.door.clock.origin() as i64 };
         let mut message = Vec::new();
@@ -315,7 +316,7 @@ impl Session {
             let mut answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
             if let (true, Answer::Used { usage }) = (own, &mut answer) {
                 // What its processes used is charged some milliseconds later.
-                usage.cpu_ns += self.kept.as_ref().map_or(0, |kept| kept.unread_ns());
+                usage.cpu_ns += self.kept.as_ref().map_or(0, |kept| kept.unread_ns(self.domain));
             }
             if settles && self.door.handle.settle().is_err() {
                 return refused(Error::Ended);

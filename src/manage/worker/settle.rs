@@ -12,7 +12,7 @@ impl Worker {
     /// Does what the node wants done, until it wants nothing more.
     pub(super) fn settle(&mut self, now: u64) -> io::Result<()> {
         if self.driver.settle(now, &mut self.around) {
-            self.around.processes.notify();
+            self.around.processes.notify(&mut self.driver.node, now);
         }
         for at in 0..self.around.ports.len() {
             let queue = self.around.ports[at].queue();

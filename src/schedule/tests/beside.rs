@@ -1,5 +1,6 @@
 //! Work that is no packet's of a turn.
 
+use super::super::apart::AHEAD_NS;
 use super::*;
 
 #[test]
@@ -97,25 +98,27 @@ fn a_debt_has_a_bound() {
 }
 
 #[test]
-fn a_standing_says_who_is_owed() {
+fn a_standing_says_who_waits_and_who_is_ahead() {
     let mut scheduler = PathScheduler::new(Policy::Wfq);
     assert!(scheduler.enter(0, weight(100), 0) && scheduler.enter(1, weight(300), 0));
-    (0..2).for_each(|flow| scheduler.wake(flow, 0));
-    let before = [0, 1].map(|flow| scheduler.standing(flow).unwrap());
-    // The second one runs alone for 3 ms: the first had nothing of the millisecond that is its.
-    scheduler.leave(0);
-    assert_eq!(scheduler.standing(0), None);
-    assert!(scheduler.enter(0, weight(100), 0));
-    let first = scheduler.standing(0).unwrap();
-    for _ in 0..300 {
-        assert_eq!(scheduler.next(0), Some(1));
-        scheduler.charge(1, 10 * US, true, 0);
-    }
-    let owed = scheduler.standing(0).unwrap().owed_since(&first);
-    assert!((900_000..=1_000_000).contains(&owed), "{owed}");
-    assert!(scheduler.standing(1).unwrap().owed_since(&before[1]).abs() < 100_000);
-    scheduler.bill_apart(0, 3 * MS, 0);
-    let owed = scheduler.standing(0).unwrap().owed_since(&first);
-    assert!((-2_100_000..=-2_000_000).contains(&owed), "{owed}");
+    assert!(scheduler.enter_below(2, Some(0), weight(50), 0));
+    (1..3).for_each(|flow| scheduler.wake(flow, 0));
+    assert_eq!(scheduler.active_weight(), 400, "the second counts with the first");
+    assert_eq!(scheduler.standing(0), Some(Standing { weight: 100, waits: true, ahead: false, worked: 0 }));
+    scheduler.bill(0, 3 * MS, 0);
+    assert!(!scheduler.standing(0).unwrap().ahead, "a little is paid beforehand");
+    scheduler.bill(0, AHEAD_NS, 0);
+    assert_eq!(scheduler.next(0), Some(1), "it is ahead, with the one below it");
+    scheduler.charge(1, MS, false, 0);
+    assert_eq!(scheduler.next(0), Some(2));
+    scheduler.charge(2, 7 * MS, false, 0);
+    let standing = scheduler.standing(0).unwrap();
+    assert!(
+        standing.ahead && standing.worked.abs_diff(7 * MS) < 1000,
+        "turns below it are its, bills are not: {standing:?}"
+    );
+    scheduler.wake(1, 0);
+    scheduler.leave(2);
+    assert_eq!((scheduler.active_weight(), scheduler.standing(2)), (300, None));
     assert_eq!(PathScheduler::new(Policy::Priority).standing(0), None);
 }
