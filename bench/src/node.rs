@@ -167,6 +167,11 @@ pub(crate) struct Up {
 }
 
 impl Up {
+    /// The way to ask it.
+    pub(crate) fn control(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
     /// Waits until the node with this run directory answers.
     pub(crate) fn wait(dir: &Path) -> Result<Up, Error> {
         let limit = Instant::now() + PATIENCE;

@@ -63,6 +63,17 @@ impl Settings {
         Cpus { generator: if self.two_cpus { other } else { gateway }, gateway }
     }
 
+    /// Generator and gateway on two CPUs, whatever else is measured on one.
+    pub(crate) fn apart(&self) -> Cpus {
+        Settings { two_cpus: true, ..self.clone() }.cpus()
+    }
+
+    /// Whether there are two.
+    pub(crate) fn two_cpus_there(&self) -> bool {
+        let Cpus { generator, gateway } = self.apart();
+        generator != gateway
+    }
+
     /// Settings for tests: `rounds` rounds and no deadline.
     #[cfg(test)]
     pub(crate) fn quiet(rounds: usize) -> Settings {

@@ -38,6 +38,8 @@ pub struct DomainStatus {
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
+    /// Packets of its that were done after their deadline.
+    pub missed_deadlines: u64,
     /// Octets of memory that it holds.
     pub memory_bytes: u64,
     /// The memory pool it uses, which others may use too.
@@ -237,6 +239,7 @@ impl Cx {
                 memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
                 memory_bytes: core.pools.held_by(id),
                 usage: domain.usage(),
+                missed_deadlines: self.order.paths.missed_deadlines(id),
                 channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),
             });

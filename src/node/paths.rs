@@ -176,6 +176,12 @@ impl Paths {
         self.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain)
     }
 
+    /// Packets of a domain that were done after their deadline.
+    pub(super) fn missed_deadlines(&self, domain: DomainId) -> u64 {
+        let scheduler = self.scheduler.as_ref().filter(|_| self.knows(domain));
+        scheduler.map_or(0, |scheduler| scheduler.missed(domain.index()))
+    }
+
     /// How many packets wait.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
@@ -298,7 +304,7 @@ impl Node {
 
     /// Packets of a domain that were done after their deadline.
     pub fn missed_deadlines(&self, domain: DomainId) -> u64 {
-        self.cx.order.paths.scheduler.as_ref().map_or(0, |scheduler| scheduler.missed(domain.index()))
+        self.cx.order.paths.missed_deadlines(domain)
     }
 
     /// Runs the packet whose turn it is.

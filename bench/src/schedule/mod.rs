@@ -1,11 +1,13 @@
 //! `anode bench schedule`: what scheduling does to queues, shares and deadlines, and what a decision costs.
 //!
-//! Five experiments. Queues between threads under time-sharing and real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under
+//! A running node by real clocks ([`live`]): shares of three environments of weights 1:2:4 under overload, in the node's process, in processes, and PLAN, capsules
+//! and a process mixed; of one with thirty domains below it; and deadlines. Then what needs no node of its own, as a second table: queues between threads under time-sharing and real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under
 //! `wfq` beside their weights, and deadlines under twice the load, in a node whose domains burn CPU time ([`bed`]). What a domain has left of its share beside one that wants too much ([`beside`]). The cost of a decision, and of a
 //! packet's whole way through the node, with 10 and with 10,000 domains.
 
 mod bed;
 mod beside;
+mod live;
 mod picture;
 mod pipeline;
 
@@ -33,7 +35,8 @@ const MANY: usize = 10_000;
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
-    let mut all = queues(settings, report)?;
+    let mut all = live::run(settings, report)?;
+    all.extend(queues(settings, report)?);
     all.extend(shares(settings, report)?);
     all.extend(deadlines(settings, report)?);
     all.extend(beside::run(settings, report)?);
