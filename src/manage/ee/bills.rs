@@ -87,19 +87,17 @@ impl Bills {
         }
     }
 
-    /// Charges what was read since the last time; to be called before packets come in, so that those who wait have waited for the processor.
+    /// Whether something was read that is not charged yet.
     #[inline]
-    pub fn charge(&mut self, node: &mut Node, now: u64) {
-        let Some(first) = self.list.first() else { return };
-        let readings = first.account.readings.load(Ordering::Acquire);
-        if readings != self.readings {
-            self.readings = readings;
-            self.charge_all(node, now);
-        }
+    pub fn are_due(&mut self) -> bool {
+        let readings = self.list.first().map_or(self.readings, |first| first.account.readings.load(Ordering::Acquire));
+        core::mem::replace(&mut self.readings, readings) != readings
     }
 
+    /// Charges what was read since the last time; to be called before packets come in, so that those who wait have waited for the processor. `left` says
+    /// how many packets the processes of an account were given and have not taken yet.
     #[cold]
-    fn charge_all(&mut self, node: &mut Node, now: u64) {
+    pub fn charge(&mut self, node: &mut Node, now: u64, mut left: impl FnMut(&Arc<Account>) -> u64) {
         self.list.retain(|billed| !billed.account.gone.load(Ordering::Relaxed));
         let worked = node.work_so_far();
         let mut total = worked.saturating_sub(core::mem::replace(&mut self.worked, worked));
@@ -108,7 +106,7 @@ impl Bills {
             let used = used.saturating_sub(core::mem::replace(&mut billed.charged, used));
             total += used;
             node.used_apart(billed.account.domain, used);
-            let cost = billed.paid.look(used);
+            let cost = billed.paid.look(used, left(&billed.account));
             if cost > 0 {
                 node.bill_apart(billed.account.domain, cost, now);
             }
@@ -161,16 +159,17 @@ impl Paid {
         (self.used / self.packets.max(1.0 / LOOKS)).min(EXPECTED_MAX)
     }
 
-    /// So much was used since the last look: what is to be paid that is not yet.
-    fn look(&mut self, used: u64) -> u64 {
+    /// So much was used since the last look, and so many packets are left: what is to be paid that is not yet.
+    fn look(&mut self, used: u64, left: u64) -> u64 {
         self.packets += (core::mem::take(&mut self.lately) as f64 - self.packets) / LOOKS;
         self.used += (used as f64 - self.used) / LOOKS;
-        if used == 0 {
-            // It has no packets any more: what was too much comes back.
-            self.credit = (self.credit + core::mem::take(&mut self.ahead)).min(PAID_MAX);
-        }
         let due = used.saturating_sub(self.ahead);
         self.ahead = self.ahead.saturating_sub(used);
+        // What was too much comes back, but not all at once: a packet that was taken need not be done.
+        let much = self.ahead.saturating_sub((self.expected() * left as f64) as u64);
+        let back = if used == 0 && left == 0 { much } else { much / LOOKS as u64 };
+        self.ahead -= back;
+        self.credit = (self.credit + back).min(PAID_MAX);
         let credit = self.credit.min(due);
         self.credit -= credit;
         due - credit
@@ -216,20 +215,21 @@ mod tests {
             told += packets;
             cost += paid.tell(told);
             used += packets * each;
-            cost += paid.look(packets * each);
+            cost += paid.look(packets * each, 0);
         }
-        assert!(cost >= used && cost - used <= PAID_MAX, "{cost} {used}");
+        assert!(cost >= used && cost - used <= 5 * MS, "{cost} {used}");
         assert!((paid.expected() - 1e5).abs() < 1e3);
         let before = cost;
         // What was paid too much comes off what is paid next.
-        cost += paid.look(0) + paid.look(MS / 100);
+        cost += paid.look(0, 0);
         assert_eq!((cost, paid.ahead), (before, 0));
+        assert!(cost - paid.credit <= used + 5 * MS, "{cost} {used}");
     }
 
     #[test]
     fn who_computes_without_packets_pays_when_it_has() {
         let mut paid = Paid::default();
-        assert_eq!([10, 10, 0].map(|used| paid.look(used * MS)), [10 * MS, 10 * MS, 0]);
+        assert_eq!([10, 10, 0].map(|used| paid.look(used * MS, 0)), [10 * MS, 10 * MS, 0]);
         paid.tell(1);
         assert!(paid.expected() <= EXPECTED_MAX);
     }

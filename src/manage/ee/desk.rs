@@ -58,7 +58,12 @@ impl Desk {
     /// Charges what processes used since the last time.
     #[inline]
     pub fn charge(&mut self, node: &mut Node, now: u64) {
-        self.bills.charge(node, now);
+        if self.bills.are_due() {
+            self.bills.charge(node, now, |account| {
+                let is_its = |half: &&mut Box<Half>| half.account.as_ref().is_some_and(|own| Arc::ptr_eq(own, account));
+                self.halves.iter_mut().flatten().filter(is_its).map(|half| half.untaken()).sum()
+            });
+        }
     }
 
     /// A process has gone.

@@ -219,6 +219,13 @@ impl Half {
         Reason::ProcessFull
     }
 
+    /// Entries that the process has not taken yet, as far as it says so.
+    pub fn untaken(&mut self) -> u64 {
+        // One that shows what cannot be is given up when it is told something next.
+        let _ = self.up.has_room();
+        self.up.put().saturating_sub(self.up.taken())
+    }
+
     /// Looks at the threads of the process: those domains in which one has been at the same for longer than `limit` says. It says
     /// nothing of domains that are not the process's.
     pub fn look_at_threads(&mut self, now: u64, limit: impl Fn(DomainId) -> Option<u64>) -> Vec<DomainId> {
