@@ -213,9 +213,9 @@ impl Entry {
     }
 }
 
-/// Whether weights differ by more than a twentieth.
+/// Whether weights differ by more than a hundredth.
 fn is_another(before: u32, after: u32) -> bool {
-    before.abs_diff(after) > before / 20
+    before.abs_diff(after) > before / 100
 }
 
 impl Kept {
