@@ -27,6 +27,9 @@ const LEAST: f64 = 0.125;
 /// Of how many looks means are.
 const LOOKS: f64 = 8.0;
 
+/// What a packet is expected to take as long as that is not known, in nanoseconds: so a process gets few before it is.
+const EXPECTED_FIRST: f64 = 1e6;
+
 /// The most that a packet is expected to take, and the most that is paid for packets that a process still has: nanoseconds.
 const EXPECTED_MAX: f64 = 1e7;
 const PAID_MAX: u64 = 1_000_000_000;
@@ -61,9 +64,10 @@ struct Paid {
     told: u64,
     /// Packets since the last look.
     lately: u64,
-    /// Mean packets and nanoseconds of a look.
+    /// Mean packets and nanoseconds of a look, and what a packet took when there were some.
     packets: f64,
     used: f64,
+    each: f64,
     /// What was paid for and not used yet.
     ahead: u64,
     /// What was paid for and is not used any more: it comes off what is paid next.
@@ -156,13 +160,16 @@ impl Paid {
 
     /// Nanoseconds that a packet takes.
     fn expected(&self) -> f64 {
-        (self.used / self.packets.max(1.0 / LOOKS)).min(EXPECTED_MAX)
+        if self.each > 0.0 { self.each } else { EXPECTED_FIRST }
     }
 
     /// So much was used since the last look, and so many packets are left: what is to be paid that is not yet.
     fn look(&mut self, used: u64, left: u64) -> u64 {
         self.packets += (core::mem::take(&mut self.lately) as f64 - self.packets) / LOOKS;
         self.used += (used as f64 - self.used) / LOOKS;
+        if used > 0 && self.packets > 0.5 {
+            self.each = (self.used / self.packets).min(EXPECTED_MAX);
+        }
         let due = used.saturating_sub(self.ahead);
         self.ahead = self.ahead.saturating_sub(used);
         // What was too much comes back, but not all at once: a packet that was taken need not be done.
