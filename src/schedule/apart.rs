@@ -83,7 +83,7 @@ impl PathScheduler {
             weight,
             waits: self.tree.is_active(flow),
             ahead: ahead > most as i64,
-            worked: (u128::from(self.tree.moved(flow)) * u128::from(weight) >> FRACTION) as u64,
+            worked: ((u128::from(self.tree.moved(flow)) * u128::from(weight)) >> FRACTION) as u64,
         })
     }
 

@@ -60,10 +60,12 @@ fn mixes() -> Vec<(&'static str, Vec<Environment>)> {
 
 /// Runs what needs a node.
 pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Error> {
+    // A node is loaded for seconds, so a quick run has one of each.
+    let settings = &Settings { round_count: if settings.quick { 1 } else { settings.round_count }, ..settings.clone() };
     let mut series = Series::default();
     virtual_deadlines(&mut series, report)?;
     if settings.two_cpus_there() {
-        let length = Duration::from_millis(if settings.quick { 3000 } else { 8000 });
+        let length = Duration::from_millis(if settings.quick { 4000 } else { 8000 });
         for (name, members) in mixes() {
             if let Err(error) = settings.rounds(name, |_| shares(settings, name, &members, length, &mut series)) {
                 report.note(format!("SKIPPED {name}: {error}."));

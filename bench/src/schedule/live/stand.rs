@@ -166,7 +166,7 @@ impl Look {
         let domains = up.ask(&json!({"do": "domains"}))?;
         let status = up.ask(&json!({"do": "status"}))?;
         let pids = domains["environments"].as_array().into_iter().flatten().filter_map(|it| it["pid"].as_u64());
-        let groups_ns = pids.filter_map(|pid| group_ns(pid)).sum();
+        let groups_ns = pids.filter_map(group_ns).sum();
         Ok(Look { worker_ns: worker_ns(node.pid()), groups_ns, domains, status })
     }
 
