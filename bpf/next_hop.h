@@ -37,6 +37,15 @@ INLINE int is_own(const u64 to[2])
     return route && route->here;
 }
 
+/* Whether another station than the port itself may have the link address: no group has it, nor nobody (Mac::is_anothers in
+ * src/wire/ethernet.rs says the same). What the host's stack believes is no better than what was said to it. */
+INLINE int is_anothers(const struct fib *fib)
+{
+    u16 differs = (fib->mac[0] ^ fib->own_mac[0]) | (fib->mac[1] ^ fib->own_mac[1]) | (fib->mac[2] ^ fib->own_mac[2]);
+
+    return !(fib->mac[0] & be16(0x0100)) && (fib->mac[0] | fib->mac[1] | fib->mac[2]) && differs;
+}
+
 INLINE void take_macs(u16 macs[6], const struct fib *fib)
 {
     macs[0] = fib->mac[0];
@@ -62,7 +71,7 @@ INLINE void fill_flow(const struct xdp *ctx, struct fib *fib, int v4)
         fib->source_port = fib->destination_port = be16(PORT);
 }
 
-/* Asks the kernel. False if the way leads nowhere, to this host, or out of what the node knows. */
+/* Asks the kernel. False if the way leads nowhere, to this host, or out of what the node knows; or to a link address that is nobody's. */
 INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to[2])
 {
     int v4 = is_v4(to), ruled = node()->ruled != 0;
@@ -84,7 +93,7 @@ INLINE int ask(struct xdp *ctx, struct hop *hop, const u64 from[2], const u64 to
         fill_flow(ctx, &fib, v4);
     else
         fib.table = MAIN;
-    if (is_own(to) || fib_lookup(ctx, &fib, sizeof(fib), ruled ? 0 : IN_TABLE))
+    if (is_own(to) || fib_lookup(ctx, &fib, sizeof(fib), ruled ? 0 : IN_TABLE) || !is_anothers(&fib))
         return 0;
     u32 interface = fib.interface;
     struct port *port = map_lookup(ports_map, &interface);

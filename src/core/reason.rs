@@ -99,6 +99,8 @@ reasons! {
     NotCarried = "not-carried" was "no-neighbour", "a channel of Ethernet, IP or UDP leads to an overlay port, which carries ANEP only: correct the channel or the routes";
     /// The next hop's link address could not be found out in time.
     Unresolved = "unresolved", "the next hop did not answer ARP or neighbour solicitations";
+    /// Somebody says that a next hop, or he himself, has a link address that no other station can have.
+    LinkAddress = "link-address", "an ARP or neighbour message claims a link address of everybody, of a group, of nobody or of the node itself: forged";
     /// Too many packets wait for link addresses; one gave way.
     ResolverFull = "resolver-full" was "unresolved", "too many packets wait for the link addresses of next hops: a flood to hosts that are not there";
     /// The packet is longer than the link or frame that it leaves by.

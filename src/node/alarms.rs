@@ -14,7 +14,7 @@ use crate::topology::Topology;
 use crate::wire::{Addr, capsule};
 
 /// What others can cause as fast as they send.
-const REASONS: [Reason; 19] = [
+const REASONS: [Reason; 20] = [
     Reason::EntryShare,
     Reason::Stranger,
     Reason::Unauthenticated,
@@ -27,6 +27,7 @@ const REASONS: [Reason; 19] = [
     Reason::MalformedFetch,
     Reason::MalformedRevocation,
     Reason::MalformedPlan,
+    Reason::LinkAddress,
     Reason::LookUpRate,
     Reason::FetchRate,
     Reason::FetchUnowed,

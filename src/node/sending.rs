@@ -24,8 +24,12 @@ const UDP: u8 = 17;
 impl Node {
     /// The host's stack knows these link addresses behind ports, since packets went by it while there was no node.
     pub fn seed_links(&mut self, now: u64, list: &[(PortId, Addr, Mac)]) {
+        let core = &mut self.cx.core;
         for (port, addr, mac) in list {
-            self.cx.core.resolver.seed(now, *port, *addr, *mac);
+            let link = core.topology.port(*port).map(|port| port.link);
+            if matches!(link, Some(Link::Ethernet { mac: own, .. }) if mac.is_anothers(own)) {
+                core.resolver.seed(now, *port, *addr, *mac);
+            }
         }
     }
 }
@@ -259,17 +263,22 @@ impl Cx {
         let port = frame.port;
         let message = arp::Repr::parse(&frame.bytes()[range]);
         let Ok(message) = message else { return self.drop(turn, frame, Reason::MalformedArp) };
-        self.use_up(turn, frame);
-        let Some(config) = self.core.topology.port(port) else { return };
-        let Link::Ethernet { mac, answers } = config.link else { return };
+        let Some(config) = self.core.topology.port(port) else { return self.use_up(turn, frame) };
+        let Link::Ethernet { mac, answers } = config.link else { return self.use_up(turn, frame) };
         let wanted = Addr::v4(message.target_ip);
         let ours = config.addresses.iter().any(|(addr, _)| *addr == wanted);
-        if message.operation == arp::Operation::Request {
-            if answers && ours {
-                let frame = self.make(turn);
-                self.send_arp(turn, frame, port, message.reply(mac), message.sender_mac);
-            }
-        } else if ours {
+        let asks = message.operation == arp::Operation::Request;
+        if !ours || asks && !answers {
+            return self.use_up(turn, frame);
+        }
+        if !message.sender_mac.is_anothers(mac) {
+            return self.drop(turn, frame, Reason::LinkAddress);
+        }
+        self.use_up(turn, frame);
+        if asks {
+            let frame = self.make(turn);
+            self.send_arp(turn, frame, port, message.reply(mac), message.sender_mac);
+        } else {
             self.learn(turn, port, Addr::v4(message.sender_ip), message.sender_mac);
         }
     }
@@ -290,12 +299,18 @@ impl Cx {
             _ => None,
         };
         // What hosts on the link tell each other is no business of the node's, and no drop.
+        let Some((config, (target, of, asks))) = self.core.topology.port(port).zip(said) else {
+            return self.use_up(turn, frame);
+        };
+        let Link::Ethernet { mac, answers } = config.link else { return self.use_up(turn, frame) };
+        let ours = config.addresses.iter().any(|(own, _)| *own == target);
+        if !of.is_anothers(mac) {
+            return self.drop(turn, frame, Reason::LinkAddress);
+        }
         self.use_up(turn, frame);
-        let Some((config, (target, of, asks))) = self.core.topology.port(port).zip(said) else { return };
-        let Link::Ethernet { mac, answers } = config.link else { return };
         if !asks {
             self.learn(turn, port, target, of);
-        } else if answers && config.addresses.iter().any(|(own, _)| *own == target) {
+        } else if answers && ours {
             let target_mac = Some(mac);
             let advert = icmp::V6::Advertisement { target, target_mac, router: true, solicited: true, overrides: true };
             let mut reply = self.make(turn);

@@ -46,6 +46,12 @@ impl Mac {
         self.0[0] & 1 != 0
     }
 
+    /// Whether another station than `own` may have it, so that frames go there: no group has it, nor nobody (RFC 1812 §3.3.2).
+    #[inline]
+    pub fn is_anothers(&self, own: Mac) -> bool {
+        !self.is_group() && *self != Mac::default() && *self != own
+    }
+
     /// The group address for an IP multicast address (RFC 1112 §6.4, RFC 2464 §7).
     #[inline]
     pub fn of_multicast(group: Addr) -> Mac {

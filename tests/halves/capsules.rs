@@ -10,10 +10,11 @@ mod children;
 mod fair;
 
 use crate::draft::{Draft, Form};
-use crate::place::{Came, FAR, LEFT, OWN_LEFT, Place, RIGHT, frame, header, shipped, v6};
+use crate::place::{Came, FAR, LEFT, OWN_LEFT, OWN_MACS, Place, RIGHT, frame, header, shipped, v6};
 use anode::contract::passed_up;
 use anode::core::reason::Reason;
 use anode::sys::clock::Clock;
+use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, anep, capsule};
 
 /// The outcome of both halves for the same frame.
@@ -105,6 +106,36 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
     let nowhere = capsule::Header { destination: anode::wire::Addr::v4([192, 0, 2, 1]), ..header(code) };
     let bytes = frame(&nowhere, b"payload", false);
     assert_eq!(place.kernel(&bytes), Came::Up(bytes));
+}
+
+#[test]
+fn a_link_address_of_a_group_of_nobody_or_of_the_node_is_no_next_hops() {
+    let mut place = place!();
+    let code = place.add_guest("forward");
+    let claims = [
+        (Mac::BROADCAST, false),
+        (Mac([1, 0, 0x5e, 0, 0, 1]), false),
+        (Mac([0x33, 0x33, 0, 0, 0, 1]), false),
+        (Mac([1, 0x80, 0xc2, 0, 0, 0]), false),
+        (Mac([0; 6]), false),
+        (OWN_MACS[1], false),
+        (Mac([2, 0, 0, 0, 2, 9]), true),
+    ];
+    for (host, (mac, good)) in (101u8..).zip(claims) {
+        for (destination, source, previous) in
+            [(Addr::v4([10, 0, 2, host]), LEFT, LEFT), (v6(2, host), v6(8, 1), v6(1, 1))]
+        {
+            place.neighbour(destination, mac);
+            let header = capsule::Header { destination, source, previous, ..header(code) };
+            let form = if source.is_v4() { Form::V4Udp } else { Form::V6Udp };
+            let bytes = Draft::new(form, 0, header, b"payload".to_vec()).frame();
+            // The user half asks by itself who has it.
+            match place.kernel(&bytes) {
+                Came::Sent(sent) => assert!(good && sent[..6] == mac.0, "{mac}"),
+                came => assert!(!good && matches!(came, Came::Up(_) | Came::UpRun(_)), "{mac}: {came:?}"),
+            }
+        }
+    }
 }
 
 #[test]

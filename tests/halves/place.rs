@@ -307,6 +307,12 @@ impl Place {
         });
     }
 
+    /// The host's stack believes that a host on the right link has this link address.
+    pub fn neighbour(&self, host: Addr, mac: Mac) {
+        let line = format!("neigh replace {host} lladdr {mac} dev r1 nud permanent\n");
+        ip(&["-n", &self.name, "-batch", "-"], &line);
+    }
+
     /// Lets rules of policy routing have a say in the kernel half, or not.
     pub fn rule(&self, ruled: bool) {
         self.half.set_ruled(ruled).unwrap();

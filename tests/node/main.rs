@@ -7,6 +7,7 @@ mod codes;
 mod fair;
 mod greedy;
 mod heads;
+mod links;
 mod node_bench;
 mod nodeos_ending;
 mod paths;

@@ -17,7 +17,7 @@ pub const RIGHT: Addr = Addr::v4([10, 0, 0, 3]);
 pub const FAR: Addr = Addr::v4([10, 0, 0, 9]);
 
 /// The link address of a node's port on a link.
-const MAC: ethernet::Mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
+pub const MAC: ethernet::Mac = ethernet::Mac([2, 0, 0, 0, 0, 2]);
 
 /// A node between two neighbours, its store, and all that came out of it.
 pub struct Bench {
@@ -33,10 +33,19 @@ impl Bench {
 
     /// The same with tables of these sizes.
     pub fn sized(sizes: Sizes) -> Bench {
+        Bench::between(sizes, false)
+    }
+
+    /// The same with a kernel half to speak to.
+    pub fn with_kernel() -> Bench {
+        Bench::between(Sizes { state_entries: 256, ..Sizes::default() }, true)
+    }
+
+    fn between(sizes: Sizes, kernel: bool) -> Bench {
         let left = Neighbour { addr: LEFT, port: PortId(0), peer: PeerId(0) };
         let hop = |to: Addr, port, via| (Prefix::host(to), NextHop { port: PortId(port), via });
         let routes = [hop(LEFT, 0, LEFT), hop(RIGHT, 1, RIGHT), hop(FAR, 1, RIGHT)];
-        Bench::of(port("left", Link::Overlay, Prefix::host(HERE)), Some(left), Routes::new(routes), sizes)
+        Bench::made(port("left", Link::Overlay, Prefix::host(HERE)), Some(left), Routes::new(routes), (sizes, kernel))
     }
 
     /// The same with a link on its left, on which all addresses that begin with 10.0 are.
@@ -52,7 +61,12 @@ impl Bench {
         )
     }
 
-    fn of(first: Port, neighbour: Option<Neighbour>, routes: Routes, sizes: Sizes) -> Bench {
+    /// The same with another port on its left.
+    pub fn of(first: Port, neighbour: Option<Neighbour>, routes: Routes, sizes: Sizes) -> Bench {
+        Bench::made(first, neighbour, routes, (sizes, false))
+    }
+
+    fn made(first: Port, neighbour: Option<Neighbour>, routes: Routes, (sizes, kernel): (Sizes, bool)) -> Bench {
         let right = Neighbour { addr: RIGHT, port: PortId(1), peer: PeerId(0) };
         let node = Node::new(NodeConfig {
             name: "bench".into(),
@@ -62,7 +76,7 @@ impl Bench {
             roles: Arc::default(),
             sizes,
             seed: 7,
-            kernel: false,
+            kernel,
         });
         let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
         Bench { driver: Driver::new(node), supply: Supply::new(compiler), now: 1 }
