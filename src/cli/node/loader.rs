@@ -15,9 +15,21 @@ pub(super) fn describe(text: &mut String, loader: &Value) {
         number(compiler, "failed"),
         number(&compiler["refused"], "spared")
     );
-    for (what, queues) in
-        [("store", &loader["look_ups"]), ("credentials", &loader["queues"]), ("compiler", &compiler["queues"])]
-    {
+    let names = &loader["names"];
+    let _ = writeln!(
+        text,
+        "  names {} from the hosts file, {} looked up, {} not answered in time, {} under way",
+        number(names, "hosts"),
+        number(names, "looked_up"),
+        number(names, "late"),
+        number(names, "busy")
+    );
+    for (what, queues) in [
+        ("store", &loader["look_ups"]),
+        ("credentials", &loader["queues"]),
+        ("compiler", &compiler["queues"]),
+        ("names", &names["queues"]),
+    ] {
         for queue in queues.as_array().into_iter().flatten() {
             let (of, waiting) = (queue["of"].as_str().unwrap_or("?"), number(queue, "waiting"));
             let _ = writeln!(text, "  queue {what}, {of}: {waiting} wait, {} dropped", number(queue, "dropped"));

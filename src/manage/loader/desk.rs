@@ -70,7 +70,8 @@ impl Desk {
             }
             Inbox::Ask(reply) => {
                 let (look_ups, queues) = self.queues.status();
-                let status = LoaderStatus { look_ups, queues, compiler: self.workshop.status() };
+                let (compiler, names) = (self.workshop.status(), self.resolver.status());
+                let status = LoaderStatus { look_ups, queues, compiler, names };
                 // Whoever asked may have gone away meanwhile.
                 let _ = reply.send(status);
             }
@@ -92,9 +93,8 @@ impl Desk {
             Effect::Prepare(prepare) => self.compile(prepare.cause, workshop::Job::Prepare(prepare)),
             Effect::Authorise(claim, cause) => self.queue(cause, Job::Authorise(claim)),
             Effect::Plan(Wish::Resolve(name), cause) => {
-                if let Some(name) = self.resolver.submit(cause, name) {
-                    self.tell(Loaded::Resolved(name, None));
-                }
+                let told = self.resolver.submit(cause, name);
+                told.into_iter().for_each(|loaded| self.tell(loaded));
             }
             Effect::Plan(Wish::Vouch(question, statement), cause) => self.queue(cause, Job::Vouch(question, statement)),
             Effect::Plan(Wish::Install(install), cause) => self.compile(cause, workshop::Job::Install(install)),

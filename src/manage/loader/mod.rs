@@ -14,7 +14,7 @@ pub mod workshop;
 use super::archive::Archive;
 use super::kernel::Messenger;
 use super::linker::Linker;
-use super::resolver::Resolver;
+use super::resolver::{NamesStatus, Resolver};
 use super::revoked::Revocations;
 use crate::code::bundle::Bundle;
 use crate::code::compiler::Compilers;
@@ -114,6 +114,8 @@ pub struct LoaderStatus {
     pub queues: Vec<QueueStatus>,
     /// The compiler.
     pub compiler: WorkshopStatus,
+    /// Names of hosts.
+    pub names: NamesStatus,
 }
 
 /// What comes to the thread.
