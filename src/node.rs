@@ -10,7 +10,7 @@
 //! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is; `environment` is that table;
 //! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `channels` (hosts behind the NodeOS interface) run it; `sending`
 //! finds the next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each code name means, `loading` brings absent
-//! code here, `serving` answers neighbours that ask for code.
+//! code here, `vouching` asks others for what it came without, `serving` answers neighbours that ask for code.
 
 mod alarms;
 mod api;
@@ -24,6 +24,7 @@ pub mod config;
 mod cuts;
 pub mod domains;
 mod ending;
+mod entering;
 pub mod entry;
 mod environment;
 mod halves;
@@ -49,6 +50,7 @@ pub mod status;
 mod tiers;
 mod trust;
 mod unproved;
+mod vouching;
 
 use crate::core::Core;
 use crate::core::bucket::TokenBucket;

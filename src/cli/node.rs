@@ -356,11 +356,12 @@ fn describe(status: &Value) -> String {
     let fetch = &status["fetch"];
     let _ = writeln!(
         text,
-        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory",
+        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory, {} codes gave way",
         number(fetch, "codes"),
         number(fetch, "queued"),
         number(fetch, "capsules"),
-        number(fetch, "object_bytes")
+        number(fetch, "object_bytes"),
+        number(fetch, "displaced")
     );
     for neighbour in items("neighbours") {
         describe_neighbour(&mut text, &neighbour, &items("ports"));

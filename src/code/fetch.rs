@@ -12,6 +12,7 @@
 //! wait for it (`fares`).
 
 mod answers;
+mod aside;
 pub mod asking;
 mod assembly;
 mod fares;
@@ -342,7 +343,7 @@ impl Fetch {
                 }
                 if !pending.ask(now, &mut self.nonces, &mut steps) && !self.pays_beside(at) {
                     let unpaid = self.pending.remove(at);
-                    unpaid.into_iter().for_each(|gone| self.put_off(now, gone, &mut given));
+                    unpaid.into_iter().for_each(|gone| self.put_off(now, gone, &mut steps, &mut given));
                     continue;
                 }
                 // What those that wait for the code have paid just now is asked for at once.

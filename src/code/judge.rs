@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A credential can only give: without it, or with one that is forged, foreign or out of date, code acts for
-//! `anyone`, so whoever takes credentials away on the way gains nothing. Only a wrong signature of the bundle itself makes code
+//! `anyone`, until somebody else of whom it comes has one that counts (`node::vouching`). Only a wrong signature of the bundle itself makes code
 //! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
 
 use super::bundle::{self, Manifest, Program};
@@ -77,6 +77,11 @@ impl Grant {
     /// Who signed it, if somebody vouches for him: keys by themselves cost nothing.
     pub fn vouched_for(&self) -> Option<PrincipalId> {
         self.principal.filter(|_| self.role.name != ANYONE)
+    }
+
+    /// Whether it is signed, and nobody vouches for who did that.
+    pub fn is_unvouched(&self) -> bool {
+        self.principal.is_some() && self.vouched_for().is_none()
     }
 
     /// By what rights code has it.

@@ -133,6 +133,8 @@ reasons! {
     Unprepared = "unprepared" was "fetch-full", "the compiler had no time for the code of a capsule, or too many codes are on their way";
     /// A neighbour sends capsules of unknown codes faster than its share.
     LookUpRate = "look-up-rate", "a neighbour sends capsules of unknown codes faster than the limit per neighbour (look_ups_per_second)";
+    /// The code gave way in the table of codes while a capsule waited for it.
+    CodeShare = "code-share", "codes of a neighbour, or of all strangers of a port together, gave way: they have brought more of them than the table holds beside others' ([sizes] codes); status counts them for each";
     /// The fetched bytes do not have the name they were asked for by.
     FetchHash = "fetch-hash", "what a neighbour sent as code does not have the name that was asked for: a lying or broken neighbour";
     /// A fetch message that answers nothing this node asked.

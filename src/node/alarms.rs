@@ -14,7 +14,7 @@ use crate::topology::Topology;
 use crate::wire::{Addr, capsule};
 
 /// What others can cause as fast as they send.
-const REASONS: [Reason; 20] = [
+const REASONS: [Reason; 21] = [
     Reason::EntryShare,
     Reason::Stranger,
     Reason::Unauthenticated,
@@ -29,6 +29,7 @@ const REASONS: [Reason; 20] = [
     Reason::MalformedPlan,
     Reason::LinkAddress,
     Reason::LookUpRate,
+    Reason::CodeShare,
     Reason::FetchRate,
     Reason::FetchUnowed,
     Reason::ServingFull,
@@ -45,7 +46,7 @@ const PAUSE: u64 = 10_000_000_000;
 
 /// Who has caused a drop, as far as the packet says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     /// Nothing is known.
     #[default]
     Unknown,
@@ -92,11 +93,24 @@ impl Alarms {
     /// A frame is dropped.
     #[inline]
     pub(super) fn note(&mut self, frame: &Frame, reason: Reason) {
-        let Some(at) = REASONS.iter().position(|known| *known == reason) else { return };
-        if let Some(place) = self.places.get_mut(usize::from(frame.port.0)).and_then(|port| port.get_mut(at)) {
+        if let Some(place) = self.place(frame.port, reason) {
             place.count += 1;
             place.last = source(frame, reason);
         }
+    }
+
+    /// The same where no frame is dropped at once; `source`: as far as that is known.
+    pub(super) fn note_of(&mut self, port: PortId, reason: Reason, source: Option<Source>) {
+        if let Some(place) = self.place(port, reason) {
+            place.count += 1;
+            place.last = source.unwrap_or(place.last);
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, port: PortId, reason: Reason) -> Option<&mut Place> {
+        let at = REASONS.iter().position(|known| *known == reason)?;
+        self.places.get_mut(usize::from(port.0))?.get_mut(at)
     }
 
     /// What is to be said at `now`, in nanoseconds.
@@ -115,7 +129,7 @@ impl Alarms {
 }
 
 /// Who has sent a frame, as far as that shows without finding out more.
-fn source(frame: &Frame, reason: Reason) -> Source {
+pub(super) fn source(frame: &Frame, reason: Reason) -> Source {
     if let Some((addr, port)) = frame.ends.source {
         return Source::From(addr, port);
     }
@@ -126,7 +140,8 @@ fn source(frame: &Frame, reason: Reason) -> Source {
         return Source::Node(frame.sender);
     }
     // Here the frame begins with a capsule, of a native port or of an application.
-    let header = matches!(reason, Reason::Fuel | Reason::PathFull).then(|| capsule::Header::parse(frame.bytes()));
+    let header = matches!(reason, Reason::Fuel | Reason::PathFull | Reason::CodeShare)
+        .then(|| capsule::Header::parse(frame.bytes()));
     match header {
         Some(Ok(header)) if !header.previous.is_unspecified() => Source::Node(header.previous),
         _ => Source::Unknown,
@@ -211,6 +226,15 @@ mod tests {
             let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.reason, alarm.drops)).collect();
             assert_eq!(said, [(reason, LEAST)]);
         }
+    }
+
+    #[test]
+    fn codes_that_give_way_are_said_with_the_last_that_is_known_to_have_brought_one() {
+        let (mut alarms, from) = (Alarms::new(2), Source::Node(Addr::v4([192, 0, 2, 7])));
+        alarms.note_of(PortId(1), Reason::CodeShare, Some(from));
+        (1..LEAST).for_each(|_| alarms.note_of(PortId(1), Reason::CodeShare, None));
+        let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.port, alarm.reason, alarm.drops, alarm.last)).collect();
+        assert_eq!(said, [(PortId(1), Reason::CodeShare, LEAST, from)]);
     }
 
     #[test]

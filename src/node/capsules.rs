@@ -11,6 +11,7 @@ use super::output::{Ingress, Turn};
 use super::rates::Rates;
 use super::serving::Serving;
 use super::status::{CredentialCounts, FetchStatus, Status};
+use super::vouching::Vouching;
 use super::{Cx, LOOK, Sizes, halves, secret};
 use crate::classify::Native;
 use crate::code::fetch::Fetch;
@@ -38,6 +39,8 @@ pub(super) struct Capsules {
     /// Ports at which somebody takes capsules.
     pub(super) applications: HashSet<u16>,
     pub(super) credentials: CredentialCounts,
+    /// What is asked for beside code.
+    pub(super) vouching: Vouching,
     /// Codes that run in the kernel half and are to be prepared here.
     pub(super) adopted: Vec<Digest>,
     /// How often the kernel half is asked to let copies leave by other links.
@@ -58,6 +61,7 @@ impl Capsules {
             look_ups: Rates::new(sizes.look_ups_per_second, sizes.look_ups_per_second.max(sizes.codes as u64)),
             applications: HashSet::new(),
             credentials: CredentialCounts::default(),
+            vouching: Vouching::default(),
             adopted: Vec::new(),
             links_wanted: halves::links_wanted(),
             next_look: LOOK,
@@ -146,6 +150,7 @@ impl Environment for Capsules {
             queued: self.fetch.queued(),
             capsules: self.fetch.waiting(),
             object_bytes: self.objects.bytes(),
+            displaced: self.codes.displaced,
         };
         status.applications = self.applications.iter().copied().collect();
         status.applications.sort_unstable();

@@ -1,9 +1,12 @@
 //! The code table: what the node knows of each code name.
 //!
-//! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full, refusals
-//! give way first, then the code that is used least, with its domain and soft state. Use is the number
-//! of packets, halved for every ten seconds without any, so a flood of names that run a packet each
-//! displaces itself and not what has work.
+//! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full, one gives way with its domain and soft state:
+//! of whoever has most in the table, the new one counted, refusals first, then the code that is used least. So nobody takes what others have within
+//! their share, however many codes he brings and however busy he keeps them. Use is the number of packets, halved for every ten seconds without any, so among one's own
+//! a flood of names that run a packet each displaces itself and not what has work.
+//!
+//! A code is whose packet made the node look for it; that others use it too changes nothing, or who sends packets that come back by a neighbour would put what he brings
+//! at that neighbour's expense. But of one's own those that others use go after the others. Code that no packet has brought is his who uses it first.
 
 pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
@@ -11,14 +14,20 @@ use crate::code::judge::{Claim, Grant};
 use crate::code::run::SlotId;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
+use crate::frame::Payer;
+use crate::frame::shares::Shares;
 use crate::wire::Digest;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// For how long a refusal is remembered, in nanoseconds.
 pub const REFUSED_FOR: u64 = 60_000_000_000;
 
 /// Code that has run within this time gives way to no other, unless all has, in nanoseconds.
 pub const BUSY_FOR: u64 = 1_000_000_000;
+
+/// Neighbours, or all strangers of a port together, that are asked for credentials of one code.
+const ASKED_MAX: usize = 8;
 
 /// Time without packets in which what a code has run comes to count half, in nanoseconds.
 const HALVES: u64 = 10_000_000_000;
@@ -97,6 +106,11 @@ pub struct Ready {
     packets: u64,
     /// When the last one did, in nanoseconds.
     used: u64,
+    /// Credentials that were asked for beside it and are being judged; or its own are, again.
+    pub(super) offered: Option<Arc<[u8]>>,
+    pub(super) is_reviewed: bool,
+    /// The same of somebody's who did not bring it.
+    others: Option<u64>,
 }
 
 impl Ready {
@@ -123,6 +137,9 @@ impl Ready {
             kernel,
             packets: 0,
             used: now,
+            offered: None,
+            is_reviewed: false,
+            others: None,
         }
     }
 
@@ -134,19 +151,52 @@ impl Ready {
         }
     }
 
-    /// How much would be lost with it at `now`: whether it is busy, its use, and when it was used last.
-    fn worth(&self, now: u64) -> (bool, u64, u64) {
+    /// How much would be lost with it at `now`: whether it is busy, whether others than who brought it use it, its use, and when it was used last.
+    fn worth(&self, now: u64) -> (bool, bool, u64, u64) {
         let idle = now.saturating_sub(self.used);
         let halved = u32::try_from(idle / HALVES).unwrap_or(u32::MAX);
-        (idle < BUSY_FOR, self.packets.checked_shr(halved).unwrap_or(0), self.used)
+        let others = self.others.is_some_and(|used| now.saturating_sub(used) < HALVES);
+        (idle < BUSY_FOR, others, self.packets.checked_shr(halved).unwrap_or(0), self.used)
     }
+}
+
+/// What is known of a code, and whose it is.
+struct Entry {
+    code: Code,
+    /// Who pays for the packet that made the node look for it; nothing: none did.
+    whose: Option<Payer>,
+    /// Of signed code that no credential has given a role: by whose packets somebody was asked for one.
+    asked: Option<Vec<Payer>>,
+    /// Whether nobody could be asked for the bpf representation yet.
+    alone: bool,
+}
+
+impl Entry {
+    /// Whether the node behind a packet of this one's may have a credential that gives it a role.
+    #[inline]
+    fn is_doubted_by(&self, payer: Payer) -> bool {
+        let anew = |asked: &Vec<Payer>| asked.len() < ASKED_MAX && !asked.contains(&payer);
+        payer != Payer::NOBODY && self.asked.as_ref().is_some_and(anew)
+    }
+}
+
+/// An entry that had to go for another.
+pub struct Gone {
+    /// The code's name.
+    pub name: Digest,
+    /// What was known of it.
+    pub code: Code,
+    /// Who had most in the table.
+    pub whose: Option<Payer>,
 }
 
 /// All codes a node knows of.
 #[derive(Default)]
 pub struct Codes {
-    table: HashMap<Digest, Code, foldhash::fast::FixedState>,
+    table: HashMap<Digest, Entry, foldhash::fast::FixedState>,
     limit: usize,
+    /// Entries that had to go for others so far.
+    pub displaced: u64,
 }
 
 /// What a packet finds.
@@ -162,9 +212,13 @@ pub enum Found {
         window: usize,
         /// Steps it may take.
         steps: u64,
+        /// Whether the node that it came from is to be asked for what the code came without.
+        lacks: bool,
     },
     /// Its code must not run: under what its packets are dropped.
     Refused(Reason),
+    /// The same, but the node that it came from may have a credential by which the code may.
+    Doubted(Reason),
     /// Its code is not here.
     Absent,
 }
@@ -172,44 +226,101 @@ pub enum Found {
 impl Codes {
     /// An empty table of at most `limit` entries.
     pub fn new(limit: usize) -> Codes {
-        Codes { table: HashMap::default(), limit: limit.max(1) }
+        Codes { table: HashMap::default(), limit: limit.max(1), displaced: 0 }
     }
 
-    /// What a packet at `now` finds under its code name.
+    /// What a packet at `now`, which `payer` pays for, finds under its code name.
     #[inline]
-    pub fn find(&mut self, name: &Digest, now: u64) -> Found {
-        match self.table.get_mut(name) {
-            Some(Code::Ready(ready)) => {
+    pub fn find(&mut self, name: &Digest, now: u64, payer: Payer) -> Found {
+        let Some(entry) = self.table.get_mut(name) else { return Found::Absent };
+        let doubted = entry.is_doubted_by(payer);
+        match &mut entry.code {
+            Code::Ready(ready) => {
                 ready.packets += 1;
                 ready.used = now;
-                Found::Ready { slot: ready.slot, domain: ready.domain, window: ready.window, steps: ready.steps }
+                if entry.whose != Some(payer) {
+                    if entry.whose.is_none() {
+                        entry.whose = Some(payer);
+                    } else {
+                        ready.others = Some(now);
+                    }
+                }
+                let lacks = doubted || entry.alone;
+                Found::Ready { slot: ready.slot, domain: ready.domain, window: ready.window, steps: ready.steps, lacks }
             }
-            Some(Code::Refused { until, reason, .. }) if *until > now => Found::Refused(*reason),
+            Code::Refused { until, reason, .. } if *until > now && doubted => Found::Doubted(*reason),
+            Code::Refused { until, reason, .. } if *until > now => Found::Refused(*reason),
             _ => Found::Absent,
         }
     }
 
     /// The entry under a name.
     pub fn of(&self, name: &Digest) -> Option<&Code> {
-        self.table.get(name)
+        self.table.get(name).map(|entry| &entry.code)
     }
 
     /// The entry under a name, to change it.
     pub fn of_mut(&mut self, name: &Digest) -> Option<&mut Code> {
-        self.table.get_mut(name)
+        self.table.get_mut(name).map(|entry| &mut entry.code)
     }
 
-    /// Enters what is known of a code at `now`, and gives the entry that had to go for it, if any.
-    pub fn enter(&mut self, name: Digest, code: Code, now: u64) -> Option<(Digest, Code)> {
-        let full = self.table.len() >= self.limit && !self.table.contains_key(&name);
-        let gone = if full { self.least(now).and_then(|least| self.table.remove_entry(&least)) } else { None };
-        self.table.insert(name, code);
-        gone
+    /// Who brought a code.
+    pub fn whose(&self, name: &Digest) -> Option<Payer> {
+        self.table.get(name)?.whose
+    }
+
+    /// Enters what is known of a code at `now`, which `payer` brings if it is new, and gives the entry that had to go for it, if any.
+    pub fn enter(&mut self, name: Digest, code: Code, now: u64, payer: Option<Payer>) -> Option<Gone> {
+        if let Some(entry) = self.table.get_mut(&name) {
+            entry.alone &= !matches!(code, Code::Refused { .. });
+            entry.code = code;
+            return None;
+        }
+        let full = self.table.len() >= self.limit;
+        let gone = if full { self.least(now, payer).and_then(|least| self.table.remove_entry(&least)) } else { None };
+        self.table.insert(name, Entry { code, whose: payer, asked: None, alone: false });
+        self.displaced += u64::from(gone.is_some());
+        gone.map(|(name, Entry { code, whose, .. })| Gone { name, code, whose })
+    }
+
+    /// Whether no credential has given signed code a role: then nodes behind its packets are asked for one, and who brought it only if
+    /// it was not `asked`, since there were others already.
+    pub fn set_doubted(&mut self, name: &Digest, is: bool, asked: bool) {
+        let Some(entry) = self.table.get_mut(name) else { return };
+        let first = entry.whose.filter(|_| asked);
+        let asked = entry.asked.take().unwrap_or_else(|| first.into_iter().collect());
+        entry.asked = is.then_some(asked);
+    }
+
+    /// Whether the node behind a packet of this one's may have a credential that gives the code a role.
+    pub fn is_doubted_by(&self, name: &Digest, payer: Payer) -> bool {
+        self.table.get(name).is_some_and(|entry| entry.is_doubted_by(payer))
+    }
+
+    /// That one is asked at `now`. What was refused is looked for anew by his packet, and so is his.
+    pub fn asked(&mut self, name: &Digest, payer: Payer, now: u64) {
+        let Some(entry) = self.table.get_mut(name) else { return };
+        entry.asked.get_or_insert_default().push(payer);
+        if let Code::Refused { until, .. } = &mut entry.code {
+            (*until, entry.whose) = (now, Some(payer));
+        }
+    }
+
+    /// Whether nobody could be asked for its bpf representation yet.
+    pub fn is_alone(&self, name: &Digest) -> bool {
+        self.table.get(name).is_some_and(|entry| entry.alone)
+    }
+
+    /// Nobody could be asked for its bpf representation, or somebody is now.
+    pub fn set_alone(&mut self, name: &Digest, is: bool) {
+        if let Some(entry) = self.table.get_mut(name) {
+            entry.alone = is;
+        }
     }
 
     /// All codes that can run, in no order.
     pub fn ready(&mut self) -> impl Iterator<Item = (&Digest, &mut Ready)> {
-        self.table.iter_mut().filter_map(|(name, code)| match code {
+        self.table.iter_mut().filter_map(|(name, entry)| match &mut entry.code {
             Code::Ready(ready) => Some((name, &mut **ready)),
             _ => None,
         })
@@ -217,7 +328,7 @@ impl Codes {
 
     /// Names of the codes that can run, the last used first, so many at most.
     pub fn recent(&self, most: usize) -> Vec<Digest> {
-        let ready = self.table.iter().filter_map(|(name, code)| match code {
+        let ready = self.table.iter().filter_map(|(name, entry)| match &entry.code {
             Code::Ready(ready) => Some((core::cmp::Reverse(ready.used), *name)),
             _ => None,
         });
@@ -228,26 +339,26 @@ impl Codes {
 
     /// Remembers what the kernel half said of code.
     pub fn set_kernel(&mut self, name: &Digest, result: Result<(), String>) {
-        if let Some(Code::Ready(ready)) = self.table.get_mut(name) {
+        if let Some(Code::Ready(ready)) = self.of_mut(name) {
             ready.kernel = Some(result);
         }
     }
 
     /// Takes an entry out.
     pub fn remove(&mut self, name: &Digest) -> Option<Code> {
-        self.table.remove(name)
+        self.table.remove(name).map(|entry| entry.code)
     }
 
     /// Forgets refusals.
     pub fn forget_refused(&mut self) {
-        self.table.retain(|_, code| !matches!(code, Code::Refused { .. }));
+        self.table.retain(|_, entry| !matches!(entry.code, Code::Refused { .. }));
     }
 
     /// Forgets codes on their way that nobody waits for any more; gives those that a kernel half may have.
     pub fn forget_coming(&mut self, wanted: impl Fn(&Digest) -> bool) -> Vec<Digest> {
         let mut linked = Vec::new();
-        self.table.retain(|name, code| {
-            let Code::Coming(coming) = code else { return true };
+        self.table.retain(|name, entry| {
+            let Code::Coming(coming) = &entry.code else { return true };
             let stays = wanted(name);
             if !stays && coming.bpf.is_some() {
                 linked.push(*name);
@@ -259,90 +370,29 @@ impl Codes {
 
     /// All entries, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&Digest, &Code)> {
-        let mut entries: Vec<_> = self.table.iter().collect();
+        let mut entries: Vec<_> = self.table.iter().map(|(name, entry)| (name, &entry.code)).collect();
         entries.sort_unstable_by_key(|(name, _)| **name);
         entries.into_iter()
     }
 
-    /// The entry that gives way first.
-    fn least(&self, now: u64) -> Option<Digest> {
+    /// The entry that gives way to one that `payer` brings: a refusal that is over, whoever's; else of whoever has most then, and of two his that brings
+    /// another, what is worth least.
+    fn least(&self, now: u64, payer: Option<Payer>) -> Option<Digest> {
+        let mut shares = Shares::new(u64::MAX);
+        self.table.values().for_each(|entry| shares.take_back(entry.whose, 1));
+        let brings = |whose| u64::from(whose == payer);
+        let most = |entry: &Entry| (shares.of(entry.whose) + brings(entry.whose), brings(entry.whose), entry.whose);
+        let largest = self.table.values().max_by_key(|entry| most(entry))?.whose;
+        let over = |code: &Code| matches!(code, Code::Refused { until, .. } if *until <= now);
+        let can = self.table.iter().filter(|(_, entry)| entry.whose == largest || over(&entry.code));
         let worth = |code: &Code| match code {
-            Code::Refused { until, .. } => (0, (false, 0, *until)),
-            Code::Ready(ready) => (1, ready.worth(now)),
-            Code::Coming(_) => (2, (false, 0, 0)),
+            Code::Refused { until, .. } => (u8::from(*until > now), (false, false, 0, *until)),
+            Code::Ready(ready) => (2, ready.worth(now)),
+            Code::Coming(_) => (3, (false, false, 0, 0)),
         };
-        self.table.iter().min_by_key(|(name, code)| (worth(code), **name)).map(|(name, _)| *name)
+        can.min_by_key(|(name, entry)| (worth(&entry.code), **name)).map(|(name, _)| *name)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::code::bundle::Kind;
-    use crate::code::bundle::{Layer, Manifest};
-    use crate::code::judge::{Claim, Grant};
-    use crate::core::domain::DomainId;
-    use crate::trust::Roles;
-    use std::sync::Arc;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn name(number: u32) -> Digest {
-        Digest::of(&number.to_be_bytes())
-    }
-
-    fn ready(now: u64) -> Code {
-        let layer = Layer { kind: Kind::Wasm, digest: name(0), size: 1 };
-        let manifest = Arc::new(Manifest::new("t", 0, vec![layer]).unwrap());
-        let claim = Claim { code: name(0), manifest, credentials: None };
-        let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
-        let grant = Grant::of_anyone(&Roles::default());
-        Code::Ready(Box::new(Ready::new(coming, (Kind::Wasm, grant), SlotId::default(), DomainId(0), now)))
-    }
-
-    fn runs(codes: &mut Codes, number: u32, packets: u32, now: u64) {
-        assert!((0..packets).all(|_| matches!(codes.find(&name(number), now), Found::Ready { .. })), "{number}");
-    }
-
-    #[test]
-    fn a_flood_of_codes_displaces_itself_and_not_what_has_work() {
-        let mut codes = Codes::new(16);
-        codes.enter(name(0), ready(0), 0);
-        runs(&mut codes, 0, 1000, 0);
-        for number in 1..200u32 {
-            // Four new codes a second, one packet each; the old one is silent.
-            let now = u64::from(number) * SECOND / 4;
-            codes.enter(name(number), ready(now), now);
-            runs(&mut codes, number, 1, now);
-        }
-        runs(&mut codes, 0, 1, 50 * SECOND);
-    }
-
-    #[test]
-    fn what_the_kernel_half_runs_is_busy_here_too() {
-        let mut codes = Codes::new(2);
-        codes.enter(name(0), ready(0), 0);
-        codes.enter(name(1), ready(0), 0);
-        runs(&mut codes, 1, 10, 5 * SECOND);
-        let now = 9 * SECOND;
-        codes.ready().filter(|(known, _)| **known == name(0)).for_each(|(_, ready)| ready.ran_in_kernel(3, now));
-        assert_eq!(codes.enter(name(2), ready(now), now).map(|(gone, _)| gone), Some(name(1)));
-    }
-
-    #[test]
-    fn what_runs_now_gives_way_to_nobody_and_what_rests_for_long_counts_for_little() {
-        let mut codes = Codes::new(3);
-        for (number, packets, now) in [(0, 1000, 0), (1, 1, 99 * SECOND), (2, 1, 100 * SECOND)] {
-            codes.enter(name(number), ready(now), now);
-            runs(&mut codes, number, packets, now);
-        }
-        let gone = |codes: &mut Codes, number, now| codes.enter(name(number), ready(now), now).map(|(name, _)| name);
-        let now = 100 * SECOND;
-        assert_eq!(gone(&mut codes, 3, now), Some(name(0)), "idle for longest");
-        assert_eq!(gone(&mut codes, 4, now), Some(name(1)), "the others have run just now");
-        runs(&mut codes, 4, 1, now);
-        let refused = Code::Refused { until: now, why: String::new(), reason: Reason::CodeRefused };
-        assert_eq!(codes.enter(name(5), refused, now).map(|(name, _)| name), Some(name(3)), "never used");
-        assert_eq!(gone(&mut codes, 6, now), Some(name(5)), "refusals first");
-    }
-}
+mod tests;

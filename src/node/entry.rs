@@ -101,6 +101,8 @@ pub struct EntryCounts {
     pub worker_ns: u64,
     /// Frames refused at entry.
     pub refused: u64,
+    /// Codes that it had brought and that had to give way, since it had most in the full table.
+    pub displaced: u64,
 }
 
 /// Who pays: a neighbour with a bucket of its own, or all others of a port.
@@ -231,8 +233,15 @@ impl Entry {
         }
     }
 
+    /// A code that it had brought had to give way.
+    pub(super) fn count_displaced(&mut self, payer: Payer) {
+        if let Some(owner) = self.owners.get_mut(usize::from(payer.0)) {
+            owner.counts.displaced += 1;
+        }
+    }
+
     /// By which way came what this one pays for.
-    fn ingress(&self, payer: Payer) -> Ingress {
+    pub(super) fn ingress(&self, payer: Payer) -> Ingress {
         let keyed = self.keyed.iter().find(|known| known.2 == payer.0).map(|(port, ..)| *port);
         let peers = || self.places.iter().position(|(first, peers)| (*first..first + peers).contains(&payer.0));
         let strangers = Some(usize::from(payer.0)).filter(|row| *row < self.places.len());

@@ -4,12 +4,11 @@
 //! object that has arrived means. Nothing is stored or served before its digest has been checked and a
 //! manifest names it, and nothing is run before the rules of representations have been checked too.
 
-use super::codes::{Code, REFUSED_FOR, Ready};
+use super::codes::{Code, Ready};
 use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Prepare, Turn};
 use super::overrun::held_by_code;
 use super::running::{Sender, set_bound};
 use super::{Capsules, Cx};
-use crate::clean::shown;
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step, Toll, Waiter};
 use crate::code::judge::Grant;
@@ -31,7 +30,7 @@ impl Cx {
     }
 
     /// What fetching code from behind a port costs.
-    fn toll(&self, port: PortId, addr: Addr) -> Toll {
+    pub(super) fn toll(&self, port: PortId, addr: Addr) -> Toll {
         let Some(known) = self.core.topology.port(port) else { return Toll::NONE };
         let headers = match known.link {
             Link::Overlay => 0,
@@ -93,6 +92,7 @@ impl Capsules {
     pub(super) fn take_steps(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, steps: impl IntoIterator<Item = Step>) {
         for step in steps {
             match step {
+                Step::LookUp(digest) if self.vouching.is_sought(&digest) => self.looked_up(cx, turn, digest, None),
                 Step::LookUp(digest) => match self.objects.of(&digest) {
                     Some(bytes) => self.looked_up(cx, turn, digest, Some(&bytes)),
                     None => turn.out.effects.push(Effect::LookUp(digest, self.fetch.whose(&digest))),
@@ -108,7 +108,10 @@ impl Capsules {
                         cx.withhold(Reason::Unanswered);
                     }
                 }
-                Step::Without { code } => self.take_credentials(cx, turn, code, None),
+                Step::Without { code } => match self.vouching.found(&code) {
+                    Some(_) => self.fetch.end_beside(&code),
+                    None => self.take_credentials(cx, turn, code, None),
+                },
                 // A process before this one may have let it run in the kernel half.
                 Step::Alone(code) => {
                     self.linked(
@@ -118,6 +121,7 @@ impl Capsules {
                         Err("nobody has its bpf representation: it runs in the user half".into()),
                     );
                     cx.unlink(turn, code);
+                    self.codes.set_alone(&code, true);
                 }
                 Step::Abandon(code) => {
                     self.forget_coming(cx, turn);
@@ -150,11 +154,14 @@ impl Capsules {
 
     /// An object of `code` is here and is what it is named.
     fn take_object(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, digest: Digest, bytes: Arc<[u8]>) {
-        if digest == code {
-            return self.take_manifest(cx, turn, code, bytes);
-        }
         if digest == CredentialSet::name_for(&code) {
             return self.take_credentials(cx, turn, code, Some(bytes));
+        }
+        if let Some(of) = self.vouching.found(&code) {
+            return self.take_offered(cx, turn, &code, of, bytes);
+        }
+        if digest == code {
+            return self.take_manifest(cx, turn, code, bytes);
         }
         match self.codes.of(&code) {
             Some(Code::Coming(coming)) if coming.representation.is_some_and(|(_, wanted)| wanted == digest) => {
@@ -173,7 +180,8 @@ impl Capsules {
                 self.fetch.end_beside(&code);
                 self.take_bpf(turn, code, bytes, ingress);
             }
-            _ => self.refuse(cx, turn, code, "its manifest was forgotten while it came".into()),
+            // Its entry had to give way meanwhile.
+            _ => self.let_go(cx, turn, code),
         }
     }
 
@@ -199,6 +207,7 @@ impl Capsules {
             Err(why) => return self.refuse(cx, turn, code, why),
         };
         let title = coming.claim.manifest.title().to_owned();
+        let (doubted, asked) = (grant.is_unvouched(), coming.claim.credentials.is_none());
         // Its pool has room for what its limits let it hold besides.
         let besides = held_by_code(&grant.role.limits, grant.role.limits.state_entries);
         let memory_bytes = grant.role.grants.memory_bytes.saturating_add(besides);
@@ -210,6 +219,7 @@ impl Capsules {
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
         tracing::info!(node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(cx, turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
+        self.codes.set_doubted(&code, doubted, asked);
         turn.out.event(0, EventKind::Ready(code));
         if let Some(result) = linked {
             self.linked(cx, turn, code, result);
@@ -227,6 +237,7 @@ impl Capsules {
     /// against it; the next capsule begins anew.
     pub fn unprepared(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) {
         self.not_optimised_yet(&code);
+        self.not_judged(&code);
         self.forgotten(cx, turn, code);
         self.forget_coming(cx, turn);
     }
@@ -240,7 +251,7 @@ impl Capsules {
         }
     }
 
-    /// Code was prepared, but its entry had to give way meanwhile: those who wait for it go with it.
+    /// Code was prepared that is not on its way any more: those who wait for it go.
     pub(super) fn forgotten(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) {
         if self.fetch.is_preparing(&code) {
             for waiter in self.fetch.settle(code) {
@@ -309,9 +320,19 @@ impl Capsules {
         if !cx.is_near(source.port, source.addr) {
             return;
         }
-        let Some((paid, steps, given)) = self.fetch.pay_owed(turn.now, &header.code, (header.bound, source)) else {
-            return;
-        };
+        if let Some(paid) = self.fetch.pay_owed(turn.now, &header.code, (header.bound, source)) {
+            self.spend(cx, turn, (frame, header), paid);
+        }
+    }
+
+    /// A capsule has paid so many units of its bound; what comes of that is done.
+    pub(super) fn spend(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        (frame, header): (&mut Frame, &mut capsule::Header),
+        (paid, steps, given): (u32, Vec<Step>, Vec<Given>),
+    ) {
         header.bound = header.bound.saturating_sub(paid);
         set_bound(frame, header.bound);
         self.give_up(cx, turn, given);
@@ -336,26 +357,7 @@ impl Capsules {
         }
     }
 
-    pub(super) fn refuse(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, why: String) {
-        // Linkers, verifiers and compilers quote what the code says of itself.
-        let why = shown(&why).to_string();
-        tracing::warn!(node = cx.core.name, code = %code.short(), why, "code refused");
-        let reason = Reason::CodeRefused;
-        self.enter(cx, turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
-        self.fetch.end_beside(&code);
-        cx.unlink(turn, code);
-        for waiter in self.fetch.settle(code) {
-            cx.drop(turn, waiter.frame, Reason::CodeRefused);
-        }
-    }
-
-    pub(super) fn enter(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, name: Digest, code: Code) {
-        if let Some((name, gone)) = self.codes.enter(name, code, turn.now) {
-            self.end(cx, turn, &name, gone);
-        }
-    }
-
-    fn end(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, name: &Digest, code: Code) {
+    pub(super) fn end(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, name: &Digest, code: Code) {
         if code.bpf().is_some() {
             turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
             self.fetch.end_beside(name);
@@ -371,7 +373,7 @@ impl Capsules {
     }
 
     /// A capsule that waited goes its way, with what its code has left it of its bound.
-    fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, Waiter { mut frame, paid, .. }: Waiter) {
+    pub(super) fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, Waiter { mut frame, paid, .. }: Waiter) {
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);
         };

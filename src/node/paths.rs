@@ -522,8 +522,8 @@ impl Capsules {
                 // What begins here has no previous node.
                 let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
                 let source = (!header.previous.is_unspecified()).then_some(source);
-                match self.codes.find(&header.code, turn.now) {
-                    Found::Ready { slot, domain: now, window, steps } if now == domain => {
+                match self.codes.find(&header.code, turn.now, frame.payer) {
+                    Found::Ready { slot, domain: now, window, steps, .. } if now == domain => {
                         let code = ReadyCode { slot, domain, window, steps };
                         self.run(cx, turn, frame, &header, code, Sender { source, index: from });
                     }

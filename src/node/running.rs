@@ -93,10 +93,13 @@ impl Capsules {
         if cx.control.proofs.is_some() && from.source.is_some() && self.lacks_signature(cx, &frame, &header.code) {
             return cx.drop(turn, frame, Reason::Unsigned);
         }
-        match self.codes.find(&header.code, turn.now) {
-            Found::Ready { slot, domain, window, steps } => {
+        match self.codes.find(&header.code, turn.now, frame.payer) {
+            Found::Ready { slot, domain, window, steps, lacks } => {
                 if let Err(reason) = cx.admit(turn.now, domain, &frame, window) {
                     return cx.refuse(turn, frame, reason, domain);
+                }
+                if lacks && let Some(source) = from.source {
+                    self.ask_beside(cx, turn, &mut frame, &mut header, source);
                 }
                 if self.fetch.is_owed()
                     && let Some(source) = from.source
@@ -109,8 +112,11 @@ impl Capsules {
                 }
                 self.run(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
             }
+            Found::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
+                cx.drop(turn, frame, reason);
+            }
             Found::Refused(reason) => cx.drop(turn, frame, reason),
-            Found::Absent => self.wait_for_code(cx, turn, frame, &header, from.source),
+            Found::Absent | Found::Doubted(_) => self.wait_for_code(cx, turn, frame, &header, from.source),
         }
     }
 

@@ -116,6 +116,10 @@ pub struct CredentialCounts {
     pub accepted: u64,
     /// Those that do not count: the code acts for `anyone`. Status says why for each code.
     pub refused: u64,
+    /// Times that another neighbour was asked than the one that brought code without any that count.
+    pub sought: u64,
+    /// Capsules for which none was, since their neighbour had made the node ask as much as it may.
+    pub unsought: u64,
 }
 
 /// Code on its way.
@@ -129,6 +133,8 @@ pub struct FetchStatus {
     pub capsules: usize,
     /// Octets of manifests and representations in memory.
     pub object_bytes: usize,
+    /// Codes that had to give way to others in the full table.
+    pub displaced: u64,
 }
 
 /// A neighbour.

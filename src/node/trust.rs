@@ -82,9 +82,10 @@ impl Capsules {
         credentials: Option<Arc<[u8]>>,
     ) {
         let Some(Code::Coming(coming)) = self.codes.of_mut(&code) else {
-            return self.refuse(cx, turn, code, "its manifest was forgotten while its credentials came".into());
+            return self.let_go(cx, turn, code);
         };
         coming.claim.credentials = credentials;
+        self.vouching.found(&CredentialSet::name_for(&code));
         let claim = coming.claim.clone();
         self.fetch.preparing(code);
         // Who says to have signed it shows when it is judged.
@@ -109,6 +110,11 @@ impl Capsules {
             }
             Some(Code::Ready(ready)) => {
                 let stays = result.as_ref().is_ok_and(|grant| ready.grant.is_alike(grant));
+                let offered = ready.offered.clone();
+                self.not_judged(&code);
+                if let Some(set) = offered {
+                    self.settle_offered(cx, turn, code, set, result.as_ref());
+                }
                 if !stays {
                     tracing::warn!(node = cx.core.name, code = %code.short(), "code has another role now: it is taken out");
                     self.withdraw(cx, turn, &code);
@@ -130,17 +136,39 @@ impl Capsules {
         grant: &Grant,
     ) {
         let Some(set) = set else { return };
+        let name = CredentialSet::name_for(&code);
         match &grant.refused {
-            None => self.credentials.accepted += 1,
+            None => {
+                self.credentials.accepted += 1;
+                // What does not count gives way to what does.
+                if self.objects.of(&name).is_some_and(|before| before != set) {
+                    self.forget_object(cx, &name);
+                }
+            }
             Some(refused) => {
                 self.credentials.refused += 1;
                 tracing::warn!(node = cx.core.name, code = %code.short(), why = refused.why, "credential refused");
             }
         }
         if grant.refused.as_ref().is_some_and(|refused| refused.forged) {
-            self.forget_object(cx, &CredentialSet::name_for(&code));
+            self.forget_object(cx, &name);
         } else {
-            self.keep_object(cx, turn, CredentialSet::name_for(&code), set);
+            self.keep_object(cx, turn, name, set);
+        }
+    }
+
+    /// The same of credentials that were asked for beside code that runs: they take the place of those before only if they give it a role.
+    fn settle_offered(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        code: Digest,
+        set: Arc<[u8]>,
+        result: Result<&Grant, &String>,
+    ) {
+        match result {
+            Ok(grant) if grant.refused.is_none() => self.settle_credentials(cx, turn, code, Some(set), grant),
+            Ok(_) | Err(_) => self.credentials.refused += 1,
         }
     }
 
@@ -159,8 +187,8 @@ impl Capsules {
         }
         let native = usable(Kind::Native).filter(|_| manifest.architecture() == Some(std::env::consts::ARCH));
         let Some(layer) = native.or_else(|| usable(Kind::Wasm)) else {
-            let why = lacks(&manifest, &grant);
-            return self.refuse(cx, turn, code, why);
+            let (why, doubted) = (lacks(&manifest, &grant), grant.is_unvouched());
+            return self.refuse_as(cx, turn, code, why, doubted);
         };
         if let Some(Code::Coming(coming)) = self.codes.of_mut(&code) {
             coming.bpf = bpf;
@@ -186,10 +214,13 @@ impl Capsules {
 
     /// Asks anew for the roles that credentials have given: they end, and roots and checks may say something else now.
     pub(super) fn review_grants(&mut self, turn: &mut Turn<'_>) {
-        for (_, code) in self.codes.iter() {
-            if let Code::Ready(ready) = code
+        let names: Vec<Digest> = self.codes.iter().map(|(name, _)| *name).collect();
+        for name in names {
+            if let Some(Code::Ready(ready)) = self.codes.of_mut(&name)
                 && ready.claim.credentials.is_some()
+                && ready.offered.is_none()
             {
+                ready.is_reviewed = true;
                 let cause = Cause { ingress: Ingress::Review, principal: None };
                 turn.out.effects.push(Effect::Authorise(ready.claim.clone(), cause));
             }

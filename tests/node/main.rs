@@ -11,3 +11,4 @@ mod links;
 mod node_bench;
 mod nodeos_ending;
 mod paths;
+mod shares;

@@ -12,6 +12,9 @@ use crate::frame::Frame;
 use crate::wire::{Digest, fetch};
 use std::collections::VecDeque;
 
+/// Requests that are paid for what is asked for beside code without its length being known.
+const ASIDE_REQUESTS: u64 = 4;
+
 /// What frames of a link cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toll {
@@ -117,9 +120,16 @@ impl Pending {
         match &self.stage {
             Fetching(assembly) => self.toll.of_parts(assembly.missing(), assembly.total()),
             LookingUp(_, Some(length)) => self.toll.of_parts(fetch::all_parts(*length), Some(*length)),
+            // Nothing waits for it that could pay for a retry or another part.
+            LookingUp(_, None) if self.beside => ASIDE_REQUESTS * self.toll.of_request(1, None),
             LookingUp(_, None) => self.toll.of_request(1, None),
             Preparing => 0,
         }
+    }
+
+    /// Whether a capsule with so many units left pays for it.
+    pub(super) fn is_affordable(&self, left: u32) -> bool {
+        affords(left, self.fare_left())
     }
 
     /// Units that are still to be paid for that.
@@ -153,7 +163,10 @@ impl Fetch {
     }
 
     /// A search that nobody can pay for ends; what is beside a code waits for a capsule that can.
-    pub(super) fn put_off(&mut self, now: u64, unpaid: Pending, given: &mut Vec<Given>) {
+    pub(super) fn put_off(&mut self, now: u64, unpaid: Pending, steps: &mut Vec<Step>, given: &mut Vec<Given>) {
+        if unpaid.beside && unpaid.optional {
+            return steps.push(Step::Without { code: unpaid.code });
+        }
         if !unpaid.beside {
             let gone = unpaid.waiting.into_iter();
             given.extend(gone.map(|waiter| Given { frame: waiter.frame, reason: Reason::FetchUnpaid }));

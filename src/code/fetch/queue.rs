@@ -62,6 +62,11 @@ impl Queue {
         !self.all.is_empty() && self.all.contains_key(&(*code, false))
     }
 
+    /// Whether an object beside a code waits.
+    pub fn has_beside(&self, code: &Digest) -> bool {
+        self.all.contains_key(&(*code, true))
+    }
+
     /// A search for a code.
     pub fn of(&self, code: &Digest) -> Option<&Pending> {
         self.all.get(&(*code, false))
