@@ -9,11 +9,13 @@
 //! form, and its octets ([`write`](Code::write)) are canonical: their SHA-256 is the code's name.
 
 mod check;
+mod names;
 mod read;
 mod slice;
 mod write;
 
 pub use crate::syntax::ast::{Binary, Primitive, Unary};
+pub(crate) use names::Names;
 pub(crate) use read::Reader;
 pub(crate) use slice::renumber;
 pub(crate) use write::Writer;

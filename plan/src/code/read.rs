@@ -2,8 +2,8 @@
 
 use super::write::tag;
 use super::{
-    Binary, CODE_MAX, Code, CodeError, DEFINITIONS_MAX, Definition, Expr, Kind, NESTING_MAX, Primitive, Target, Unary,
-    VERSION,
+    Binary, CODE_MAX, Code, CodeError, DEFINITIONS_MAX, Definition, Expr, Kind, NESTING_MAX, Names, Primitive, Target,
+    Unary, VERSION,
 };
 use crate::name::Name;
 use crate::span::Span;
@@ -14,12 +14,12 @@ type Result<T> = std::result::Result<T, CodeError>;
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
-    names: Vec<Name>,
+    names: Names,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(octets: &'a [u8]) -> Reader<'a> {
-        Reader { rest: octets, names: Vec::new() }
+        Reader { rest: octets, names: Names::default() }
     }
 
     /// How many octets are left; every item of a list takes at least one.
@@ -97,10 +97,9 @@ impl<'a> Reader<'a> {
         }
         let text = std::str::from_utf8(self.octets()?).map_err(|_| CodeError::BadName)?;
         let name = Name::new(text).ok_or(CodeError::BadName)?;
-        if name.number().is_some() || self.names.contains(&name) {
+        if name.number().is_some() || !self.names.add(&name) {
             return Err(CodeError::BadName);
         }
-        self.names.push(name.clone());
         Ok(name)
     }
 }

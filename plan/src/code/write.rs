@@ -1,6 +1,6 @@
 //! Code to octets, in the canonical form; docs/plan.md has it in a table.
 
-use super::{Code, Expr, Kind, Target, VERSION};
+use super::{Code, Expr, Kind, Names, Target, VERSION};
 use crate::name::Name;
 
 /// Writes numbers and names, here and in packets.
@@ -9,13 +9,13 @@ pub(crate) struct Writer {
     /// What has been written.
     pub out: Vec<u8>,
     /// The names that are not in the table, in the order of their first use.
-    names: Vec<Name>,
+    names: Names,
 }
 
 impl Writer {
     /// Goes on after what is in `out`.
     pub fn after(out: Vec<u8>) -> Writer {
-        Writer { out, names: Vec::new() }
+        Writer { out, names: Names::default() }
     }
 
     pub fn octet(&mut self, octet: u8) {
@@ -46,10 +46,10 @@ impl Writer {
         if let Some(number) = name.number() {
             return self.number(number as u64 * 2);
         }
-        let seen = self.names.iter().position(|seen| seen == name);
+        let seen = self.names.place(name);
         self.number(seen.unwrap_or(self.names.len()) as u64 * 2 + 1);
         if seen.is_none() {
-            self.names.push(name.clone());
+            self.names.add(name);
             self.octets(name.as_str().as_bytes());
         }
     }

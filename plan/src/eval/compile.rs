@@ -5,7 +5,7 @@
 //! Nothing is looked up by name when instructions run.
 
 use super::Builtin;
-use crate::code::{Binary, Code, Expr, Kind, Primitive, Target, Unary};
+use crate::code::{Binary, Code, Expr, Kind, Names, Primitive, Target, Unary};
 use crate::name::Name;
 use crate::program::{ServiceId, Services};
 use crate::value::Value;
@@ -134,7 +134,8 @@ pub(crate) fn link(name: &Name, services: &dyn Services) -> Link {
 
 /// Compiles a code.
 pub(crate) fn compile(code: &Code, services: &dyn Services) -> Compiled {
-    let mut compiler = Compiler { out: Compiled::default(), services, height: 0, scope: Vec::new() };
+    let (out, names) = (Compiled::default(), Names::default());
+    let mut compiler = Compiler { out, services, names, height: 0, scope: Vec::new() };
     for (at, definition) in (0u16..).zip(code.definitions()) {
         let start = compiler.here();
         compiler.height = definition.params.unwrap_or(0).into();
@@ -150,6 +151,8 @@ pub(crate) fn compile(code: &Code, services: &dyn Services) -> Compiled {
 struct Compiler<'a> {
     out: Compiled,
     services: &'a dyn Services,
+    /// Those named so far, in the order of their numbers.
+    names: Names,
     /// How many values the function has on the stack at this point.
     height: u16,
     /// Where on the stack each variable is.
@@ -182,8 +185,9 @@ impl Compiler<'_> {
     }
 
     fn service(&mut self, name: &Name) -> u16 {
-        let known = self.out.services.iter().position(|(known, _)| known == name);
+        let known = self.names.place(name);
         let at = known.unwrap_or_else(|| {
+            self.names.add(name);
             self.out.services.push((name.clone(), link(name, self.services)));
             self.out.services.len() - 1
         });
