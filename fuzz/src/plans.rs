@@ -23,7 +23,7 @@ impl Node for Mirror {
         Ok(arguments.first().cloned().unwrap_or_default())
     }
 
-    fn send(&mut self, packet: &NewPacket<'_>) -> Result<(), Stop> {
+    fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         let new = Packet { header: packet.header(packet.destination), chunk: packet.chunk.clone() };
         self.0.push(new.octets().ok_or(Stop::Raise(Name::NOT_ENOUGH_RB))?);
         Ok(())

@@ -2,14 +2,16 @@
 //!
 //! A program is made once per code and kept by whoever receives packets; packets of the same code share
 //! it. Here names of services become the node's numbers and the code is compiled; what travels with a
-//! chunk of each function is worked out when first needed and kept too.
+//! chunk of each function is worked out when first needed and kept too, up to [`KEPT_SLICES`]. So what a program takes is bounded by its code
+//! ([`Program::memory`]); who has a slice made pays for it ([`Program::slice_work`]).
 
-use crate::code::{Code, CodeError};
+use crate::code::{BLOCK, Code, CodeError, Definition};
 use crate::eval::compile::{Compiled, compile};
-use crate::name::Name;
+use crate::name::{NAME_MAX, Name};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The SHA-256 of a code's canonical octets: the code's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,18 +52,27 @@ pub struct Slice {
     /// The digest of the octets.
     pub digest: Digest,
     /// The canonical octets of the code that is needed.
-    pub octets: Vec<u8>,
+    pub octets: Arc<[u8]>,
     /// The function's position in it.
     pub entry: u16,
 }
+
+/// Octets of slices that a program keeps, for each octet of its code. More are made anew each time.
+pub const KEPT_SLICES: usize = 4;
 
 /// A code ready to run.
 #[derive(Debug)]
 pub struct Program {
     code: Code,
+    octets: Arc<[u8]>,
     digest: Digest,
     compiled: Compiled,
-    slices: Vec<OnceLock<Slice>>,
+    /// Octets that each definition takes.
+    lengths: Vec<u32>,
+    slices: Vec<OnceLock<Arc<Slice>>>,
+    /// Octets of those slices.
+    kept: AtomicUsize,
+    memory: usize,
 }
 
 impl Program {
@@ -69,8 +80,10 @@ impl Program {
     pub fn new(code: Code, services: &dyn Services) -> Program {
         let compiled = compile(&code, services);
         let slices = code.definitions().iter().map(|_| OnceLock::new()).collect();
-        let digest = Digest::of(&code.write());
-        Program { code, digest, compiled, slices }
+        let (octets, lengths) = code.write_measured();
+        let (digest, octets) = (Digest::of(&octets), Arc::<[u8]>::from(octets));
+        let memory = memory(&code, &compiled, octets.len());
+        Program { code, octets, digest, compiled, lengths, slices, kept: AtomicUsize::new(0), memory }
     }
 
     /// Reads a code and makes it ready to run.
@@ -88,6 +101,11 @@ impl Program {
         &self.code
     }
 
+    /// The code's octets.
+    pub fn octets(&self) -> &Arc<[u8]> {
+        &self.octets
+    }
+
     pub(crate) fn compiled(&self) -> &Compiled {
         &self.compiled
     }
@@ -99,13 +117,56 @@ impl Program {
     }
 
     /// What travels with a chunk of the function at this position; none if there is no function.
-    pub fn slice(&self, function: u16) -> Option<&Slice> {
+    pub fn slice(&self, function: u16) -> Option<Arc<Slice>> {
         self.code.params(function)?;
         let slot = self.slices.get(usize::from(function))?;
-        Some(slot.get_or_init(|| {
-            let (code, entry) = self.code.slice(function);
-            let octets = code.write();
-            Slice { digest: Digest::of(&octets), octets, entry }
-        }))
+        if let Some(slice) = slot.get() {
+            return Some(slice.clone());
+        }
+        let (slice, octets) = self.make_slice(function);
+        let slice = Arc::new(slice);
+        if self.kept.fetch_add(octets, Ordering::Relaxed) + octets > KEPT_SLICES * self.octets.len() {
+            self.kept.fetch_sub(octets, Ordering::Relaxed);
+            return Some(slice);
+        }
+        Some(slot.get_or_init(|| slice).clone())
     }
+
+    /// A slice, and how many octets it does not share with the code.
+    fn make_slice(&self, function: u16) -> (Slice, usize) {
+        if self.code.is_slice_for(function) {
+            return (Slice { digest: self.digest, octets: self.octets.clone(), entry: function }, 0);
+        }
+        let (code, entry) = self.code.slice(function);
+        let octets: Arc<[u8]> = code.write().into();
+        let length = octets.len();
+        (Slice { digest: Digest::of(&octets), octets, entry }, length)
+    }
+
+    /// Octets of code that have to be copied, written and hashed for a function's slice: none if it is the whole code.
+    pub fn slice_work(&self, function: u16) -> u32 {
+        if self.code.is_slice_for(function) {
+            return 0;
+        }
+        let needed = self.code.needed(function).filter_map(|at| self.lengths.get(at));
+        needed.sum()
+    }
+
+    /// Whether a function's slice is kept.
+    pub(crate) fn has_slice(&self, function: u16) -> bool {
+        self.slices.get(usize::from(function)).is_some_and(|slot| slot.get().is_some())
+    }
+
+    /// Octets of memory that the program takes at most, with its slices.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+}
+
+fn memory(code: &Code, compiled: &Compiled, octets: usize) -> usize {
+    let definitions = code.definitions();
+    let tree: usize = definitions.iter().map(|definition| definition.body.memory()).sum();
+    let slice = size_of::<OnceLock<Arc<Slice>>>() + size_of::<Slice>() + 2 * BLOCK;
+    let each = size_of::<Definition>() + slice + NAME_MAX + BLOCK;
+    size_of::<Program>() + (2 + KEPT_SLICES) * octets + tree + compiled.memory() + definitions.len() * each
 }

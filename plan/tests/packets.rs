@@ -120,7 +120,7 @@ fn a_packet_with_more_or_other_code_is_refused() {
     let small = packet.octets().unwrap();
     let slice = &program.slice(0).unwrap().octets;
     let whole = program.code().write();
-    let at = small.windows(slice.len()).position(|window| window == slice).unwrap();
+    let at = small.windows(slice.len()).position(|window| *window == **slice).unwrap();
     // The whole code in the place of the slice: well-formed, but more than is needed.
     let mut large = small[..at - 1].to_vec();
     large.push(whole.len() as u8);

@@ -105,7 +105,7 @@ impl Node for Local {
         }
     }
 
-    fn send(&mut self, packet: &NewPacket<'_>) -> Result<(), Stop> {
+    fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         self.sent.push((packet.chunk.clone(), packet.destination, packet.bound));
         Ok(())
     }
@@ -172,9 +172,10 @@ pub fn packet(chunk: Arc<Chunk>, bound: u32) -> Packet {
 /// The value that was delivered with these octets, and the header of the packet that did it.
 pub fn delivered(octets: &[u8]) -> Option<(Header, Value)> {
     let packet = Packet::decode(octets, &mut plan::packet::Libraryless(&Without)).ok()?;
-    let deliver = Callee::Service(const { Name::known("deliver") });
+    let deliver = const { Name::known("deliver") };
+    let delivers = matches!(packet.chunk.callee(), Callee::Service(name) if *name == deliver);
     match packet.chunk.arguments() {
-        [Value::Port(_), value] if *packet.chunk.callee() == deliver => Some((packet.header, value.clone())),
+        [Value::Port(_), value] if delivers => Some((packet.header, value.clone())),
         _ => None,
     }
 }

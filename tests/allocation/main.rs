@@ -2,6 +2,7 @@
 
 #[path = "../node/bed.rs"]
 mod bed;
+mod programs;
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
@@ -38,20 +39,24 @@ struct Counting;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    /// Bytes of what it has asked for and not given back.
+    static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator unchanged; the count is a plain thread-local cell
-// that neither allocates nor drops.
+// SAFETY: every call goes to the system's allocator unchanged; the counts are plain thread-local cells
+// that neither allocate nor drop.
 unsafe impl GlobalAlloc for Counting {
     // SAFETY: as the trait asks, and as the caller promises.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
+        HELD.with(|held| held.set(held.get() + layout.size() as i64));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     // SAFETY: as the trait asks, and as the caller promises.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.with(|held| held.set(held.get() - layout.size() as i64));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(at, layout) }
     }

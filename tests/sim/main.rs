@@ -12,6 +12,7 @@ mod net;
 mod peers;
 mod plan_apps;
 mod plans;
+mod plans_bounds;
 mod plans_hostile;
 mod plans_signed;
 mod proofs;

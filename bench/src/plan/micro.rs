@@ -116,7 +116,7 @@ impl eval::Node for Least<'_> {
         Ok(Value::Bool(matches!(given, [Value::Host(is)] if *is == host(2))))
     }
 
-    fn send(&mut self, packet: &NewPacket<'_>) -> Result<(), Stop> {
+    fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         let mut header = packet.header(host(2));
         header.by_digest = true;
         let codes = slices(packet.chunk).ok_or(Stop::Raise(Name::NOT_ENOUGH_RB))?;

@@ -20,7 +20,7 @@ pub(crate) use read::Reader;
 pub(crate) use slice::renumber;
 pub(crate) use write::Writer;
 
-use crate::name::Name;
+use crate::name::{NAME_MAX, Name};
 use crate::span::Span;
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub const LOCALS_MAX: u16 = 200;
 pub const OPERANDS_MAX: usize = 255;
 /// The deepest nesting of an expression.
 pub const NESTING_MAX: u16 = 250;
+/// Octets that the allocator and counters of references add to each piece of memory, at most.
+pub(crate) const BLOCK: usize = 40;
 /// The version of the binary form of code.
 pub const VERSION: u8 = 1;
 
@@ -222,6 +224,12 @@ impl Code {
         self.definitions.get(usize::from(function))?.params
     }
 
+    /// The definitions that a function needs, itself included.
+    pub(crate) fn needed(&self, function: u16) -> impl Iterator<Item = usize> + use<> {
+        let needs = self.facts(function).needs;
+        (0..DEFINITIONS_MAX).filter(move |at| needs >> at & 1 == 1)
+    }
+
     pub(crate) fn facts(&self, definition: u16) -> Facts {
         self.facts.get(usize::from(definition)).copied().unwrap_or_default()
     }
@@ -233,6 +241,22 @@ impl Code {
             definition.params.is_none() && needs.checked_shr(u32::from(*at)).is_some_and(|bits| bits & 1 == 1)
         };
         (0..).zip(&self.definitions).filter(needed)
+    }
+}
+
+impl Expr {
+    /// Octets of memory that the expression takes, with all inside.
+    pub(crate) fn memory(&self) -> usize {
+        let text = match &self.kind {
+            Kind::Text(octets) => octets.len() + BLOCK,
+            Kind::Exn(_) | Kind::Service(_) | Kind::Try(Some(_), _) => NAME_MAX + BLOCK,
+            Kind::Call(Target::Service(_), _) | Kind::Chunk(Target::Service(_), _) => NAME_MAX + BLOCK,
+            Kind::Fold(_, Target::Service(_), _) => NAME_MAX + BLOCK,
+            _ => 0,
+        };
+        let inside = self.kind.inside();
+        let block = if inside.is_empty() { 0 } else { BLOCK };
+        size_of::<Expr>() + text + block + inside.iter().map(Expr::memory).sum::<usize>()
     }
 }
 

@@ -58,15 +58,22 @@ impl Writer {
 impl Code {
     /// The canonical octets.
     pub fn write(&self) -> Vec<u8> {
-        let mut writer = Writer::default();
+        self.write_measured().0
+    }
+
+    /// The canonical octets, and how many of them each definition takes.
+    pub(crate) fn write_measured(&self) -> (Vec<u8>, Vec<u32>) {
+        let (mut writer, mut lengths) = (Writer::default(), Vec::with_capacity(self.definitions.len()));
         writer.octet(VERSION);
         writer.number(self.definitions.len() as u64);
         for definition in &self.definitions {
+            let start = writer.out.len();
             writer.name(&definition.name);
             writer.octet(definition.params.map_or(0, |params| params + 1));
             writer.expr(&definition.body);
+            lengths.push((writer.out.len() - start) as u32);
         }
-        writer.out
+        (writer.out, lengths)
     }
 }
 

@@ -5,7 +5,7 @@
 //! Nothing is looked up by name when instructions run.
 
 use super::Builtin;
-use crate::code::{Binary, Code, Expr, Kind, Names, Primitive, Target, Unary};
+use crate::code::{BLOCK, Binary, Code, Expr, Kind, Names, Primitive, Target, Unary};
 use crate::name::Name;
 use crate::program::{ServiceId, Services};
 use crate::value::Value;
@@ -122,6 +122,18 @@ pub(crate) struct Compiled {
     pub handlers: Vec<HandlerSite>,
     /// For each definition, the values it needs.
     pub values: Vec<Vec<u16>>,
+}
+
+impl Compiled {
+    /// Octets of memory that it takes, texts and names aside: the code has them too.
+    pub fn memory(&self) -> usize {
+        fn room<T>(row: &Vec<T>) -> usize {
+            row.capacity() * size_of::<T>() + BLOCK
+        }
+        let values = self.values.iter().map(room).sum::<usize>();
+        let rows = room(&self.ops) + room(&self.entries) + room(&self.constants) + room(&self.services);
+        rows + room(&self.folds) + room(&self.handlers) + room(&self.values) + values
+    }
 }
 
 /// What a name means on a node with these services.

@@ -107,6 +107,14 @@ impl From<Fault> for Stop {
 /// The result of an operation.
 pub type Result<T> = std::result::Result<T, Stop>;
 
+/// Takes steps from those that are left.
+#[inline]
+pub fn spend(left: &mut u32, steps: u32) -> Result<()> {
+    let rest = left.checked_sub(steps);
+    *left = rest.unwrap_or(0);
+    rest.map(drop).ok_or(Fault::Steps.into())
+}
+
 /// The node that evaluates: its services, and what becomes of new packets.
 pub trait Node: Services {
     /// Calls a service. The arguments are any values: a service checks how many and of what types.
@@ -118,6 +126,7 @@ pub trait Node: Services {
         None
     }
 
-    /// Takes a new packet; if it raises, no packet was made and nothing was spent.
-    fn send(&mut self, packet: &NewPacket<'_>) -> Result<()>;
+    /// Takes a new packet; if it raises, no packet was made and nothing was spent of the bound. What that takes is taken from the steps that are
+    /// left, which [`spend`] does.
+    fn send(&mut self, packet: &NewPacket<'_>, steps: &mut u32) -> Result<()>;
 }

@@ -64,7 +64,8 @@ impl Run<'_> {
             (Binary::Eq | Binary::Ne, _, _) => {
                 let (one, other) = (left.extent(), right.extent());
                 self.look_at(if one.weight < other.weight { one } else { other })?;
-                Ok(Value::Bool((left == right) == (operator == Binary::Eq)))
+                let equal = left.equals(right, &mut |octets| self.steps(octets))?;
+                Ok(Value::Bool(equal == (operator == Binary::Eq)))
             }
             (Binary::Cons, _, Value::List(list)) => {
                 self.cells(1)?;

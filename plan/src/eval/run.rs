@@ -1,6 +1,6 @@
 //! One evaluation under way: what it may still cost, and the node it runs on.
 
-use super::{Fault, Limits, Node, Result, Stop};
+use super::{Fault, Limits, Node, Result, Stop, spend};
 use crate::name::Name;
 use crate::packet::Header;
 use crate::program::ServiceId;
@@ -53,9 +53,9 @@ impl<'a> Run<'a> {
         self.header
     }
 
-    /// The same, from what is left of the bound: for [`super::send`].
-    pub(super) fn parts(&mut self) -> (&mut dyn Node, &'a Header, &mut u32) {
-        (self.node, self.header, &mut self.bound)
+    /// The node, the header, and what is left of bound and steps: for [`super::send`].
+    pub(super) fn parts(&mut self) -> (&mut dyn Node, &'a Header, &mut u32, &mut u32) {
+        (self.node, self.header, &mut self.bound, &mut self.left.steps)
     }
 
     #[inline]
@@ -65,16 +65,7 @@ impl<'a> Run<'a> {
 
     #[inline]
     pub(super) fn steps(&mut self, steps: u32) -> Result<()> {
-        match self.left.steps.checked_sub(steps) {
-            Some(left) => {
-                self.left.steps = left;
-                Ok(())
-            }
-            None => {
-                self.left.steps = 0;
-                Err(Fault::Steps.into())
-            }
-        }
+        spend(&mut self.left.steps, steps)
     }
 
     #[inline]

@@ -90,8 +90,8 @@ impl Run<'_> {
         let donated = u32::try_from(donated).ok().filter(|donated| *donated > 0);
         let cost = donated.and_then(|donated| donated.checked_mul(tries)).filter(|cost| *cost <= self.bound());
         let (Some(donated), Some(cost)) = (donated, cost) else { return Err(Stop::Raise(Name::NOT_ENOUGH_RB)) };
-        let (node, parent, bound) = self.parts();
-        node.send(&NewPacket { parent, chunk, destination, bound: donated - 1, way })?;
+        let (node, parent, bound, steps) = self.parts();
+        node.send(&NewPacket { parent, chunk, destination, bound: donated - 1, way }, steps)?;
         *bound -= cost;
         Ok(())
     }

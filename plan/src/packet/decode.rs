@@ -113,6 +113,19 @@ impl Packet {
     }
 }
 
+/// Reads a value that [`super::pack`] has written, and nothing else.
+pub fn unpack(octets: &[u8], library: &mut dyn Library) -> Result<Value, DecodeError> {
+    let mut reader = Reader::new(octets);
+    let codes = read_codes(&mut reader, false, library)?;
+    let mut values = Values { reader, codes: &codes, used: 0 };
+    let value = values.value(1)?;
+    match (values.reader.left(), values.used == codes.len()) {
+        (0, true) => Ok(value),
+        (0, false) => Err(DecodeError::Codes),
+        _ => Err(DecodeError::Trailing),
+    }
+}
+
 fn read_codes(
     reader: &mut Reader<'_>,
     by_digest: bool,

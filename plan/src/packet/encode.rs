@@ -5,6 +5,7 @@ use super::{CODES_MAX, Header, PACKET_MAX, Packet, VERSION};
 use crate::code::Writer;
 use crate::program::{Digest, Slice};
 use crate::value::{Callee, Chunk, Value};
+use std::convert::Infallible;
 
 /// The first octets of values.
 pub(super) mod tag {
@@ -46,8 +47,33 @@ fn encode(header: &Header, chunk: &Chunk, out: &mut Vec<u8>) -> bool {
 
 /// The codes of a chunk and of those inside it, in the order of their first use, each once; none if they are too many.
 pub fn slices(chunk: &Chunk) -> Option<Vec<&Slice>> {
+    slices_for(chunk, &mut |_| Ok::<(), Infallible>(())).ok().flatten()
+}
+
+/// The same for who pays: `pay` is told how many octets of code have to be worked through for each, before that is done, and can end it.
+pub fn slices_for<'a, E>(
+    chunk: &'a Chunk,
+    pay: &mut impl FnMut(u32) -> Result<(), E>,
+) -> Result<Option<Vec<&'a Slice>>, E> {
     let mut codes = Vec::new();
-    collect(chunk, &mut codes).then_some(codes)
+    Ok(collect(chunk, &mut codes, pay)?.then_some(codes))
+}
+
+/// The same for a value that is not inside a chunk.
+pub fn slices_of<'a, E>(
+    value: &'a Value,
+    pay: &mut impl FnMut(u32) -> Result<(), E>,
+) -> Result<Option<Vec<&'a Slice>>, E> {
+    let mut codes = Vec::new();
+    Ok(collect_value(value, &mut codes, pay)?.then_some(codes))
+}
+
+/// A value alone, with these [`slices_of`] it, as [`super::unpack`] reads it; none if the octets are too many.
+pub fn pack(value: &Value, codes: &[&Slice]) -> Option<Vec<u8>> {
+    let mut writer = Writer::default();
+    write_codes(codes, false, &mut writer);
+    write_value(value, codes, &mut writer);
+    Some(writer.out).filter(|out| out.len() <= PACKET_MAX)
 }
 
 /// Adds the octets of a packet with these [`slices`] to `out`; false, and `out` as it was, if they would be too many.
@@ -57,14 +83,7 @@ pub fn encode_with(header: &Header, chunk: &Chunk, codes: &[&Slice], out: &mut V
     let mut writer = Writer::after(std::mem::take(out));
     writer.name(&header.routing);
     writer.name(&header.handler);
-    writer.number(codes.len() as u64);
-    for slice in codes {
-        if header.by_digest {
-            writer.out.extend_from_slice(&slice.digest.0);
-        } else {
-            writer.octets(&slice.octets);
-        }
-    }
+    write_codes(codes, header.by_digest, &mut writer);
     write_chunk(chunk, codes, &mut writer);
     *out = writer.out;
     let fits = out.len() - start <= PACKET_MAX;
@@ -92,22 +111,61 @@ fn fixed(header: &Header, out: &mut Vec<u8>) {
     out.extend_from_slice(&fixed);
 }
 
-fn collect<'a>(chunk: &'a Chunk, codes: &mut Vec<&'a Slice>) -> bool {
-    if let Callee::Function(program, function) = chunk.callee() {
-        let Some(slice) = program.slice(*function) else { return false };
+fn write_codes(codes: &[&Slice], by_digest: bool, writer: &mut Writer) {
+    writer.number(codes.len() as u64);
+    for slice in codes {
+        if by_digest {
+            writer.out.extend_from_slice(&slice.digest.0);
+        } else {
+            writer.octets(&slice.octets);
+        }
+    }
+}
+
+fn collect<'a, E>(
+    chunk: &'a Chunk,
+    codes: &mut Vec<&'a Slice>,
+    pay: &mut impl FnMut(u32) -> Result<(), E>,
+) -> Result<bool, E> {
+    if matches!(chunk.callee(), Callee::Function(..)) {
+        let work = chunk.slice_work();
+        if work > 0 {
+            pay(work)?;
+        }
+        let Some(slice) = chunk.slice() else { return Ok(false) };
         if place(slice.digest, codes).is_none() {
             codes.push(slice);
         }
+        if codes.len() > CODES_MAX {
+            return Ok(false);
+        }
     }
-    codes.len() <= CODES_MAX && chunk.arguments().iter().all(|argument| collect_value(argument, codes))
+    collect_all(chunk.arguments().iter(), codes, pay)
 }
 
-fn collect_value<'a>(value: &'a Value, codes: &mut Vec<&'a Slice>) -> bool {
+fn collect_all<'a, E>(
+    values: impl Iterator<Item = &'a Value>,
+    codes: &mut Vec<&'a Slice>,
+    pay: &mut impl FnMut(u32) -> Result<(), E>,
+) -> Result<bool, E> {
+    for value in values {
+        if !collect_value(value, codes, pay)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn collect_value<'a, E>(
+    value: &'a Value,
+    codes: &mut Vec<&'a Slice>,
+    pay: &mut impl FnMut(u32) -> Result<(), E>,
+) -> Result<bool, E> {
     match value {
-        Value::Tuple(tuple) => tuple.items().iter().all(|item| collect_value(item, codes)),
-        Value::List(list) => list.iter().all(|item| collect_value(item, codes)),
-        Value::Chunk(chunk) => collect(chunk, codes),
-        _ => true,
+        Value::Tuple(tuple) => collect_all(tuple.items().iter(), codes, pay),
+        Value::List(list) => collect_all(list.iter(), codes, pay),
+        Value::Chunk(chunk) => collect(chunk, codes, pay),
+        _ => Ok(true),
     }
 }
 
@@ -121,8 +179,8 @@ fn write_chunk(chunk: &Chunk, codes: &[&Slice], writer: &mut Writer) {
             writer.number(0);
             writer.name(name);
         }
-        Callee::Function(program, function) => {
-            let slice = program.slice(*function);
+        Callee::Function(..) => {
+            let slice = chunk.slice();
             let code = slice.and_then(|slice| place(slice.digest, codes)).unwrap_or(0);
             writer.number(code as u64 + 1);
             writer.number(slice.map_or(0, |slice| slice.entry.into()));

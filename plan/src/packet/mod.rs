@@ -9,8 +9,8 @@ mod encode;
 mod header;
 mod outline;
 
-pub use decode::{DecodeError, Library, Libraryless};
-pub use encode::{encode_with, slices};
+pub use decode::{DecodeError, Library, Libraryless, unpack};
+pub use encode::{encode_with, pack, slices, slices_for, slices_of};
 pub use header::{FIXED, Header, View, ViewMut};
 pub use outline::{Code, Outline};
 

@@ -2,8 +2,8 @@
 
 use super::{Extent, Value};
 use crate::name::Name;
-use crate::program::Program;
-use std::sync::Arc;
+use crate::program::{Program, Slice};
+use std::sync::{Arc, OnceLock};
 
 /// A computation to be evaluated elsewhere or later.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub struct Chunk {
     callee: Callee,
     arguments: Box<[Value]>,
     extent: Extent,
+    /// What travels with it, once that was worked out.
+    slice: OnceLock<Arc<Slice>>,
 }
 
 /// What a chunk calls.
@@ -27,7 +29,7 @@ impl Chunk {
     pub fn new(callee: Callee, arguments: impl Into<Box<[Value]>>) -> Option<Chunk> {
         let arguments = arguments.into();
         let extent = Extent::around(&arguments)?;
-        Some(Chunk { callee, arguments, extent })
+        Some(Chunk { callee, arguments, extent, slice: OnceLock::new() })
     }
 
     /// A chunk of a function by name; none if there is no such function or too many arguments.
@@ -61,25 +63,52 @@ impl Chunk {
 
     /// The same chunk without arguments: what a report carries if the whole is too large.
     pub fn truncated(&self) -> Chunk {
-        Chunk { callee: self.callee.clone(), arguments: Box::default(), extent: Extent::ONE }
+        let (callee, slice) = (self.callee.clone(), self.slice.clone());
+        Chunk { callee, arguments: Box::default(), extent: Extent::ONE, slice }
     }
-}
 
-impl PartialEq for Callee {
-    fn eq(&self, other: &Callee) -> bool {
-        match (self, other) {
-            (Callee::Service(one), Callee::Service(other)) => one == other,
-            (Callee::Function(program, function), Callee::Function(other, another)) => {
-                (Arc::ptr_eq(program, other) && function == another)
-                    || program.slice(*function) == other.slice(*another)
+    /// The code that travels with it; none if it is of a service.
+    pub fn slice(&self) -> Option<&Slice> {
+        let Callee::Function(program, function) = &self.callee else { return None };
+        if self.slice.get().is_none() {
+            let slice = program.slice(*function)?;
+            return Some(&**self.slice.get_or_init(|| slice));
+        }
+        self.slice.get().map(|slice| &**slice)
+    }
+
+    /// Octets of code that [`Chunk::slice`] has to work through now: none if it is known or need not be made.
+    pub fn slice_work(&self) -> u32 {
+        match &self.callee {
+            Callee::Function(program, function) if self.slice.get().is_none() && !program.has_slice(*function) => {
+                program.slice_work(*function)
             }
-            _ => false,
+            _ => 0,
+        }
+    }
+
+    /// Whether it is of the same code as another; `pay` is told of the octets of code that are worked through for that, whether or not they were
+    /// before.
+    pub(super) fn calls_same<E>(&self, other: &Chunk, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
+        match (&self.callee, &other.callee) {
+            (Callee::Service(one), Callee::Service(another)) => Ok(one == another),
+            (Callee::Function(program, function), Callee::Function(another, of)) => {
+                if Arc::ptr_eq(program, another) && function == of {
+                    return Ok(true);
+                }
+                pay(program.slice_work(*function))?;
+                pay(another.slice_work(*of))?;
+                let known_by = |chunk: &Chunk| chunk.slice().map(|slice| (slice.digest, slice.entry));
+                Ok(known_by(self) == known_by(other))
+            }
+            _ => Ok(false),
         }
     }
 }
 
 impl PartialEq for Chunk {
     fn eq(&self, other: &Chunk) -> bool {
-        self.callee == other.callee && self.arguments == other.arguments
+        let same = self.calls_same(other, &mut |_| Ok::<(), std::convert::Infallible>(()));
+        same == Ok(true) && self.arguments == other.arguments
     }
 }

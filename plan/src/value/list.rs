@@ -67,19 +67,20 @@ impl List {
     }
 }
 
-impl PartialEq for List {
-    fn eq(&self, other: &List) -> bool {
+impl List {
+    /// Whether both have equal values in the same order ([`Value::equals`]).
+    pub(super) fn equals<E>(&self, other: &List, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
         let (mut one, mut other) = (self, other);
         if one.len() != other.len() {
-            return false;
+            return Ok(false);
         }
         while !one.same(other) {
             match (one.split(), other.split()) {
-                (Some((this, rest)), Some((that, others))) if this == that => (one, other) = (rest, others),
-                _ => return false,
+                (Some((this, rest)), Some((that, others))) if this.equals(that, pay)? => (one, other) = (rest, others),
+                _ => return Ok(false),
             }
         }
-        true
+        Ok(true)
     }
 }
 

@@ -154,23 +154,45 @@ impl Value {
 /// Structural equality; values of different types are different. Chunks are equal if what would travel is.
 impl PartialEq for Value {
     fn eq(&self, other: &Value) -> bool {
-        match (self, other) {
+        self.equals(other, &mut |_| Ok::<(), std::convert::Infallible>(())) == Ok(true)
+    }
+}
+
+impl Value {
+    /// Whether both are equal. For chunks of different programs their codes are worked through: `pay` is told before how many octets that are, and can
+    /// end it.
+    pub fn equals<E>(&self, other: &Value, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
+        Ok(match (self, other) {
             (Value::Unit, Value::Unit) => true,
             (Value::Bool(one), Value::Bool(other)) => one == other,
             (Value::Int(one), Value::Int(other)) => one == other,
             (Value::Char(one), Value::Char(other)) => one == other,
             (Value::Text(one), Value::Text(other)) | (Value::Blob(one), Value::Blob(other)) => one == other,
-            (Value::Tuple(one), Value::Tuple(other)) => one.items == other.items,
-            (Value::List(one), Value::List(other)) => one == other,
-            (Value::Chunk(one), Value::Chunk(other)) => one == other,
+            (Value::Tuple(one), Value::Tuple(other)) => all_equal(&one.items, &other.items, pay)?,
+            (Value::List(one), Value::List(other)) => one.equals(other, pay)?,
+            (Value::Chunk(one), Value::Chunk(other)) => {
+                one.calls_same(other, pay)? && all_equal(one.arguments(), other.arguments(), pay)?
+            }
             (Value::Host(one), Value::Host(other)) => one == other,
             (Value::Port(one), Value::Port(other)) => one == other,
             (Value::Key(one), Value::Key(other)) => one == other,
             (Value::Exn(one), Value::Exn(other)) | (Value::Service(one), Value::Service(other)) => one == other,
             (Value::Dev(one), Value::Dev(other)) => one == other,
             _ => false,
+        })
+    }
+}
+
+fn all_equal<E>(one: &[Value], other: &[Value], pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
+    if one.len() != other.len() {
+        return Ok(false);
+    }
+    for (one, other) in one.iter().zip(other) {
+        if !one.equals(other, pay)? {
+            return Ok(false);
         }
     }
+    Ok(true)
 }
 
 #[cfg(test)]

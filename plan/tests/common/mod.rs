@@ -57,7 +57,7 @@ impl Node for Recorder {
         ["limit", "getRB"].contains(&NAMES[service.0 as usize]).then_some(Value::Int(42))
     }
 
-    fn send(&mut self, packet: &NewPacket<'_>) -> Result<(), Stop> {
+    fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         let new = Packet { header: packet.header(HERE), chunk: packet.chunk.clone() };
         let Some(octets) = new.octets() else { return Err(Stop::Raise(Name::new("TooBig").unwrap())) };
         if packet.destination == Host::default() {

@@ -144,7 +144,7 @@ impl Node for At<'_> {
         })
     }
 
-    fn send(&mut self, packet: &NewPacket<'_>) -> Result<(), Stop> {
+    fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         let link = match packet.way {
             Way::Routed { .. } => self.way(packet.destination)?,
             Way::Neighbor(dev) => {

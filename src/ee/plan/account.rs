@@ -6,7 +6,7 @@
 use plan::packet::View;
 use serde::Serialize;
 
-/// Counters; all bounds in frames.
+/// Counters; all bounds in frames, codes in octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Packets that came from neighbours.
@@ -25,6 +25,12 @@ pub struct Account {
     pub wanted: u64,
     /// Packets sent with codes by digest.
     pub by_digest: u64,
+    /// Octets of codes that were compiled.
+    pub compiled: u64,
+    /// Octets of codes that were worked through to find what travels with chunks.
+    pub sliced: u64,
+    /// Values and jobs that programs could not leave here: there was no room for them.
+    pub no_room: u64,
     /// Bounds of packets from applications.
     pub injected: u64,
     /// Bounds of packets from neighbours, after the ceiling of their port.

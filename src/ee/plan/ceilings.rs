@@ -6,13 +6,12 @@
 //! a copy of a signed packet may cause is bounded by the ceiling of each port that it comes in by, and by that alone.
 
 use super::layers::statement;
-use super::library::Shelf;
 use super::waiting::On;
 use super::{ANYONE, Fate, Plan, PlanOs, Wish};
 use crate::core::reason::Reason;
 use crate::topology::{Ceiling, Neighbour};
 use crate::trust::Statement;
-use plan::packet::{Header, Packet, View, ViewMut};
+use plan::packet::{Header, View, ViewMut};
 
 /// Steps that judging a signature is charged as: about the nanoseconds that it takes.
 const SIGNATURE_STEPS: u64 = 60_000;
@@ -36,9 +35,7 @@ impl Plan {
 
     /// A packet on its way says to be signed: it waits until that is known. All its codes are here.
     pub(super) fn wait_for_signer(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        let mut seen = Vec::new();
-        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        let said = Packet::decode(octets, &mut shelf).ok().and_then(|packet| statement(&packet));
+        let said = self.decode(env, octets, &mut Vec::new()).ok().and_then(|packet| statement(&packet));
         let Some((_, said)) = said else {
             // No node will ever believe it.
             return self.end(octets, Reason::MalformedPlan);

@@ -33,6 +33,8 @@ pub struct Config {
     pub codes: usize,
     /// Octets of codes kept.
     pub code_bytes: usize,
+    /// Octets of memory that programs made of them take.
+    pub code_memory: usize,
     /// The deepest nesting of one evaluation.
     pub depth: u32,
     /// Cells of memory of one evaluation.
@@ -84,6 +86,7 @@ impl Default for Config {
             restricted: RESTRICTED.iter().filter_map(|name| Name::new(name)).collect(),
             codes: 512,
             code_bytes: 1 << 20,
+            code_memory: 32 << 20,
             depth: 1024,
             cells: 50_000,
         }

@@ -1,4 +1,4 @@
-//! What packets cost of the bound: one for each frame that they leave in.
+//! What packets cost of the bound: one for each frame that they leave in. What they cost in steps is in work.rs.
 //!
 //! A frame is at most the MTU of its link, so what a packet of bound n causes is at most n × MTU bytes. What its codes cause beside it
 //! is paid where it is sent, since whoever sent the packet may have lied about what it has paid. Who sends a packet by digest pays as if

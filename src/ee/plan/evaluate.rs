@@ -2,27 +2,21 @@
 
 use super::config::Config;
 use super::holders::Holder;
+use super::jobs::{Copies, Job};
 use super::library::{Library, Shelf};
 use super::loaded::Loaded;
 use super::outbox::{Deed, Outbox, Outgoing};
 use super::route::Guide;
 use super::table::{Service, Table};
-use super::{ANYONE, Fate, Next, Plan, PlanOs, State, account, layers, route};
+use super::{ANYONE, Fate, Next, Plan, PlanOs, State, account, layers, route, work};
 use crate::core::reason::Reason;
 use crate::topology::Neighbour;
 use crate::wire::Addr;
-use plan::eval::{self, Cause, Fault, Limits, NewPacket, Run, Stop, Way};
+use plan::eval::{self, Cause, Fault, Limits, NewPacket, Run, Stop, Way, spend};
 use plan::name::Name;
-use plan::packet::{DecodeError, Header, Packet, View, encode_with, slices};
-use plan::program::{ServiceId, Services};
-use plan::value::{Callee, Chunk, Host, Value};
-use std::sync::Arc;
-
-/// Steps that compiling an octet of code is charged as.
-const COMPILE_STEPS: u64 = 16;
-
-/// The shortest time between tries, in nanoseconds.
-const INTERVAL_MIN: u64 = 10_000_000;
+use plan::packet::{DecodeError, Packet, View};
+use plan::program::{Digest, ServiceId, Services};
+use plan::value::{Host, Value};
 
 /// How far a packet has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,15 +62,16 @@ impl eval::Node for At<'_> {
         }
     }
 
-    fn send(&mut self, packet: &NewPacket<'_>) -> eval::Result<()> {
+    fn send(&mut self, packet: &NewPacket<'_>, steps: &mut u32) -> eval::Result<()> {
         let to = Addr(packet.destination.0);
         let next = match packet.way {
             Way::Routed { .. } if self.env.topology().is_own(to) => None,
             Way::Routed { routing, .. } => {
                 let flow = (packet.parent.session, packet.parent.flow);
-                Some(self.find(routing, flow, to)?)
+                Some(self.find(routing, flow, to, steps)?)
             }
             Way::Neighbor(dev) => {
+                spend(steps, work::looking(self.env.topology().neighbours.len()))?;
                 let next = route::neighbour(self.env.topology(), to, dev);
                 Some(next.ok_or(raise(const { Name::known("NotNeighbor") }))?)
             }
@@ -85,102 +80,29 @@ impl eval::Node for At<'_> {
         let header = packet.header(here);
         match packet.way {
             Way::Routed { routing, tries, interval_ms } if tries > 1 => {
-                self.send_reliably(next, (header, routing), packet.chunk, tries - 1, interval_ms)
+                let copies = Copies { again: tries - 1, interval_ms };
+                self.send_reliably(next, (header, routing), packet.chunk, copies, steps)
             }
-            _ => self.put(next, header, packet.chunk),
+            _ => self.put(next, header, packet.chunk, steps),
         }
     }
 }
 
 impl At<'_> {
-    /// What a routing function says of a destination.
-    pub fn find(&mut self, routing: &Name, flow: ([u8; 16], u32), to: Addr) -> eval::Result<Next> {
+    /// What a routing function says of a destination. The steps of one that was loaded are the evaluation's.
+    pub fn find(&mut self, routing: &Name, flow: ([u8; 16], u32), to: Addr, steps: &mut u32) -> eval::Result<Next> {
         let At { env, state, loaded, config, .. } = self;
-        route::find(&mut Guide { state, config, loaded }, &mut **env, routing, flow, to).map_err(raise)
+        let mut guide = Guide { state, config, loaded, steps: *steps };
+        let found = route::find(&mut guide, &mut **env, routing, flow, to);
+        let left = guide.steps;
+        let used_up = left == 0 && *steps > 0;
+        *steps = left;
+        if used_up { Err(Fault::Steps.into()) } else { found.map_err(raise) }
     }
 
     /// Who holds what the packet keeps here.
     pub fn holder(&self) -> Holder {
         Holder::of(self.principal, self.env.payer())
-    }
-
-    /// Adds a packet to the outbox.
-    pub fn put(&mut self, next: Option<Next>, mut header: Header, chunk: &Chunk) -> eval::Result<()> {
-        let too_big = || raise(const { Name::known("TooBig") });
-        if !self.outbox.has_room() {
-            return Err(raise(const { Name::known("Refused") }));
-        }
-        let codes = slices(chunk).ok_or_else(too_big)?;
-        header.by_digest = false;
-        if let Some(Next { port, via, .. }) = next {
-            let State { peers, .. } = self.state;
-            let known = |slice: &&plan::program::Slice| {
-                peers.knows(port, via, &slice.digest) && self.library.has(&slice.digest)
-            };
-            // One that would have nothing left to ask with is sent whole.
-            header.by_digest = header.bound > 0 && !codes.is_empty() && codes.iter().all(known);
-            if !header.by_digest {
-                // Whoever learns the code from here may be sent its digest later, and may then have lost it.
-                for slice in codes.iter().filter(|slice| !slice.octets.is_empty()) {
-                    if !self.library.has(&slice.digest) && self.library.by_octets(&slice.octets, self.table).is_ok() {
-                        self.env.charge(ANYONE, slice.octets.len() as u64 * COMPILE_STEPS, 0);
-                    }
-                }
-            }
-        }
-        let start = self.outbox.octets.len();
-        if !encode_with(&header, chunk, &codes, &mut self.outbox.octets) {
-            return Err(too_big());
-        }
-        let range = start..self.outbox.octets.len();
-        let paid = match self.pay(next.as_ref(), &header, &codes, range.clone()) {
-            Ok(paid) => paid,
-            Err(stop) => {
-                self.outbox.octets.truncate(start);
-                return Err(stop);
-            }
-        };
-        if let Some(Next { port, via, .. }) = next.filter(|_| header.by_digest) {
-            self.state.account.by_digest += 1;
-            codes.iter().for_each(|slice| self.state.peers.mark(port, via, &slice.digest));
-        }
-        self.outbox.packets.push(Outgoing { next, range, paid });
-        Ok(())
-    }
-
-    /// Sends a packet now, and again until its arrival is known.
-    fn send_reliably(
-        &mut self,
-        next: Option<Next>,
-        (header, routing): (Header, &Name),
-        chunk: &Arc<Chunk>,
-        again: u32,
-        interval_ms: u32,
-    ) -> eval::Result<()> {
-        let refused = || raise(const { Name::known("Refused") });
-        let (number, donated) = (self.env.nonce() as i64, header.bound.saturating_add(1));
-        let number = number & i64::MAX;
-        let arguments =
-            [Value::Host(header.previous), Value::Int(number), Value::Int(donated.into()), Value::Chunk(chunk.clone())];
-        let wrapped = Chunk::new(Callee::Service(layers::RELIABLY), arguments).ok_or(Fault::Value)?;
-        // A copy that leaves later spends its first hop then.
-        let later =
-            Packet { header: Header { bound: donated, by_digest: false, ..header.clone() }, chunk: Arc::new(wrapped) };
-        let octets = later.octets().ok_or(raise(const { Name::known("TooBig") }))?;
-        let interval = (u64::from(interval_ms) * 1_000_000).max(INTERVAL_MIN);
-        let due = self.env.now().saturating_add(interval);
-        // Programs say ways of flows, so only the way that all packets take proves who is at its end.
-        let proves = (*routing == route::DEFAULT_ROUTE).then_some(Addr(header.destination.0));
-        let (payer, holder) = (self.env.payer(), self.holder());
-        let job = super::jobs::Job { octets, left: again, due, interval, number: Some(number), proves, payer, holder };
-        if !self.state.jobs.has_room(holder) || !self.outbox.deed(Deed::Job(Box::new(job))) {
-            return Err(refused());
-        }
-        let sent = self.put(next, header, &later.chunk);
-        if sent.is_err() {
-            self.outbox.deeds.pop();
-        }
-        sent
     }
 }
 
@@ -189,12 +111,7 @@ impl Plan {
     pub(super) fn arrive(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &[u8]) -> Fate {
         let mut seen = std::mem::take(&mut self.seen);
         seen.clear();
-        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        let decoded = Packet::decode(octets, &mut shelf);
-        let compiled = shelf.compiled;
-        if compiled > 0 {
-            env.charge(ANYONE, compiled as u64 * COMPILE_STEPS, 0);
-        }
+        let decoded = self.decode(env, octets, &mut seen);
         let whole = View::new_checked(octets).is_some_and(|view| !view.by_digest());
         if let (Some(from), Ok(_)) = (from, &decoded) {
             self.note_codes(from, &seen);
@@ -210,6 +127,20 @@ impl Plan {
             Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, octets, digest),
             Err(_) => self.end(octets, Reason::MalformedPlan),
         }
+    }
+
+    /// Reads a packet; what compiling its codes takes is anyone's. Its codes are noted in `seen`.
+    pub(super) fn decode(
+        &mut self,
+        env: &mut dyn PlanOs,
+        octets: &[u8],
+        seen: &mut Vec<Digest>,
+    ) -> Result<Packet, DecodeError> {
+        let mut shelf = Shelf::new(&mut self.library, &self.table, seen);
+        let decoded = Packet::decode(octets, &mut shelf);
+        let compiled = shelf.compiled;
+        self.state.charge_compiling(env, compiled);
+        decoded
     }
 
     /// Octets that end here.
@@ -363,7 +294,7 @@ impl State {
     }
 
     /// Begins a job. What the node sends in the place of a program is charged to its destination now.
-    fn begin(&mut self, env: &mut dyn PlanOs, job: super::jobs::Job) {
+    fn begin(&mut self, env: &mut dyn PlanOs, job: Job) {
         let (bound, bytes) = (job.bound(), job.octets.len().saturating_mul(job.left as usize));
         let to = View::new_checked(&job.octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.destination().0));
         let of_program = job.number.is_some() || env.topology().is_own(to);

@@ -13,6 +13,15 @@ use std::collections::HashMap;
 /// Jobs at the same time.
 const JOBS_MAX: u64 = 256;
 
+/// Octets of their packets.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// Nanoseconds within which all copies leave that a program sends until it is known that one has arrived: a place comes back after that.
+const WITHIN: u64 = 300_000_000_000;
+
+/// The shortest time between them, in nanoseconds.
+const INTERVAL_MIN: u64 = 10_000_000;
+
 /// Copies that leave in one call into the node.
 const JOBS_TURN: usize = 64;
 
@@ -43,6 +52,23 @@ impl Job {
     /// What the copies have been given.
     pub fn bound(&self) -> u64 {
         account::bound_of(&self.octets) * u64::from(self.left)
+    }
+}
+
+/// Copies of a packet that leave if nobody says that one has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Copies {
+    /// How many.
+    pub again: u32,
+    /// Milliseconds between them, as the program says.
+    pub interval_ms: u32,
+}
+
+impl Copies {
+    /// Nanoseconds between them: all leave within [`WITHIN`].
+    pub fn interval(self) -> u64 {
+        let most = WITHIN / u64::from(self.again.max(1));
+        (u64::from(self.interval_ms) * 1_000_000).min(most).max(INTERVAL_MIN)
     }
 }
 
@@ -111,25 +137,29 @@ impl Meters {
 pub struct Jobs {
     list: Vec<Job>,
     shares: Shares<Holder>,
+    bytes: Shares<Holder>,
     pub meters: Meters,
 }
 
 impl Default for Jobs {
     fn default() -> Jobs {
-        Jobs { list: Vec::new(), shares: Shares::new(JOBS_MAX), meters: Meters::default() }
+        let (shares, bytes) = (Shares::new(JOBS_MAX), Shares::new(BYTES_MAX));
+        Jobs { list: Vec::new(), shares, bytes, meters: Meters::default() }
     }
 }
 
 impl Jobs {
-    /// Whether a holder may have another job: nobody has the last place.
-    pub fn has_room(&self, holder: Holder) -> bool {
-        self.shares.fits(holder, 1)
+    /// Whether its holder may have another job: nobody has the last place, or the last octet.
+    pub fn has_room(&self, job: &Job) -> bool {
+        self.shares.fits(job.holder, 1) && self.bytes.fits(job.holder, job.octets.len() as u64)
     }
 
     /// Adds a job; false if there are too many.
     pub fn add(&mut self, job: Job) -> bool {
-        let room = job.left > 0 && self.shares.take(job.holder, 1);
+        let room = job.left > 0 && self.has_room(&job);
         if room {
+            self.shares.take_back(job.holder, 1);
+            self.bytes.take_back(job.holder, job.octets.len() as u64);
             self.list.push(job);
         }
         room
@@ -150,6 +180,7 @@ impl Jobs {
     fn remove(&mut self, at: usize) -> Job {
         let gone = self.list.swap_remove(at);
         self.shares.give(gone.holder, 1);
+        self.bytes.give(gone.holder, gone.octets.len() as u64);
         gone
     }
 
@@ -164,6 +195,11 @@ impl Jobs {
 
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Octets of their packets.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.held()
     }
 
     /// A copy that is due, put into `into`; who pays for it.
@@ -243,5 +279,33 @@ mod tests {
         assert!(jobs.acknowledge(7).is_some() && jobs.acknowledge(7).is_none());
         assert_eq!((jobs.next_timer(), out.len()), (15, 2));
         assert!(jobs.due(15, &mut out).is_some() && jobs.len() == 0);
+    }
+
+    #[test]
+    fn packets_of_jobs_count_by_their_octets_and_one_leaves_others_room() {
+        let job = |holder| Job {
+            octets: vec![1; 60_000],
+            left: 2,
+            due: 5,
+            interval: 10,
+            number: Some(1),
+            proves: None,
+            payer: Payer(3),
+            holder,
+        };
+        let mut jobs = Jobs::default();
+        let fit = (0..200).filter(|_| jobs.add(job(Holder::HERE))).count();
+        assert_eq!((fit, jobs.bytes()), (34, 34 * 60_000), "half of 69 that there is room for");
+        assert!(jobs.add(job(Holder::Principal(1))));
+        assert!(jobs.acknowledge(1).is_some());
+        assert_eq!(jobs.bytes(), 34 * 60_000);
+    }
+
+    #[test]
+    fn all_copies_leave_in_time() {
+        let interval = |again, interval_ms| Copies { again, interval_ms }.interval();
+        assert_eq!(interval(1, u32::MAX), WITHIN);
+        assert_eq!(interval(60, u32::MAX), WITHIN / 60);
+        assert_eq!((interval(60, 500), interval(u32::MAX, 0)), (500_000_000, INTERVAL_MIN));
     }
 }

@@ -7,7 +7,6 @@
 use super::config::Principal;
 use super::evaluate::{At, Stage};
 use super::holders::Holder;
-use super::library::Shelf;
 use super::outbox::{Deed, Outbox};
 use super::parts::Chunks;
 use super::signers::{Numbers, Signers};
@@ -40,6 +39,9 @@ const ARRIVALS_MAX: usize = 1024;
 
 /// Hops that word of an arrival may take more than what arrived.
 const SPARE: u32 = 2;
+
+/// Steps that there are to send word of an arrival.
+const ACKNOWLEDGING: u32 = 2000;
 
 /// What is inside all layers.
 pub(super) enum Opened {
@@ -163,10 +165,13 @@ pub(super) fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
 }
 
 /// A chunk alone, as octets.
-pub fn bare(chunk: &Arc<Chunk>) -> Option<Vec<u8>> {
-    let none = Host::default();
-    let header = Header { routing: Name::NONE, handler: Name::NONE, ..Header::injected(none, 0) };
-    Packet { header, chunk: chunk.clone() }.octets()
+fn bare(chunk: &Arc<Chunk>) -> Option<Vec<u8>> {
+    Packet { header: bare_header(), chunk: chunk.clone() }.octets()
+}
+
+/// The header of a chunk alone.
+pub(super) fn bare_header() -> Header {
+    Header { routing: Name::NONE, handler: Name::NONE, ..Header::injected(Host::default(), 0) }
 }
 
 impl Plan {
@@ -265,10 +270,7 @@ impl Plan {
         let Some(octets) = self.state.layers.parts.take(env.now(), chunk, index, part) else {
             return Some(None);
         };
-        let mut seen = Vec::new();
-        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        let whole = Packet::decode(&octets, &mut shelf);
-        env.charge(ANYONE, shelf.compiled as u64 * 16, 0);
+        let whole = self.decode(env, &octets, &mut Vec::new());
         whole.ok().map(|whole| Some(whole.chunk))
     }
 }
@@ -287,11 +289,13 @@ impl At<'_> {
         let cost = hops.saturating_add(SPARE).min(header.bound);
         let Some(chunk) = Chunk::new(Callee::Service(ACKNOWLEDGED), [Value::Int(number)]) else { return };
         let (flow, to) = ((header.session, header.flow), Addr(sender.0));
-        let next = self.find(&header.routing, flow, to);
+        // The word is short, and a packet has few layers.
+        let mut steps = ACKNOWLEDGING;
+        let next = self.find(&header.routing, flow, to, &mut steps);
         let (Ok(next), Some(bound)) = (next, cost.checked_sub(1)) else { return };
         let here = Host(self.env.way(to).own.0);
         let word = Header { bound, destination: sender, previous: here, handler: Name::NONE, ..header.clone() };
-        if self.put(Some(next), word, &chunk).is_err() {
+        if self.put(Some(next), word, &chunk, &mut steps).is_err() {
             return;
         }
         let octets = self.outbox.packets.last().map_or(0, |last| last.range.len());

@@ -38,12 +38,14 @@ mod reports;
 mod resident;
 pub mod rip;
 mod route;
+mod sending;
 mod services;
 mod signers;
 pub mod status;
 mod table;
 mod waiting;
 pub mod wasm;
+mod work;
 
 use crate::core::reason::Reason;
 use crate::frame::{Payer, PeerId, PortId};
@@ -56,7 +58,7 @@ pub use config::Config;
 use flows::Flows;
 use jobs::Jobs;
 pub use layers::{authenticator, signed};
-use library::Library;
+use library::{Library, Room};
 use loaded::Loaded;
 pub use loaded::{LoadedService, ServiceFailure, Signature};
 use names::Names;
@@ -243,7 +245,7 @@ impl Plan {
         Plan {
             table: Table::new(&config),
             loaded: Vec::new(),
-            library: Library::new(config.codes, config.code_bytes),
+            library: Library::new(Room { codes: config.codes, bytes: config.code_bytes, memory: config.code_memory }),
             machine: Machine::new(),
             state,
             assemblies: Assemblies::default(),
@@ -284,7 +286,7 @@ impl Plan {
     /// Programs know services by number, and those may have changed.
     fn link_again(&mut self) {
         self.table.set_loaded(self.loaded.iter().map(|loaded| loaded.name.clone()));
-        self.library.compile_again(&self.table);
+        self.library.compile_again();
     }
 
     /// The names of all principals, [`ANYONE`] first, with the roles whose limits they have.

@@ -8,7 +8,7 @@ use super::evaluate::Stage;
 use super::layers::REFUSED;
 use super::signers::Seated;
 use super::waiting::{On, Parked};
-use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, Signature, library::Shelf};
+use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, Signature};
 use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::topology::Neighbour;
@@ -187,9 +187,7 @@ impl Plan {
     }
 
     fn refuse_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked) -> Fate {
-        let mut seen = Vec::new();
-        let mut shelf = Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        match Packet::decode(&parked.octets, &mut shelf) {
+        match self.decode(env, &parked.octets, &mut Vec::new()) {
             Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
             Err(_) => self.end(&parked.octets, Reason::MalformedPlan),
         }

@@ -90,6 +90,11 @@ impl Rip {
         self.routes.iter().filter(|(_, entry)| entry.metric < INFINITY).map(|(to, entry)| (*to, entry))
     }
 
+    /// How many destinations it has heard of.
+    pub fn heard_of(&self) -> usize {
+        self.routes.len()
+    }
+
     /// A neighbour's message.
     pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, routes: &Routes<'_>) {
         let now = env.now();

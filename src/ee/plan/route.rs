@@ -14,7 +14,7 @@ use crate::topology::{Neighbour, Topology};
 use crate::wire::Addr;
 use plan::eval::Cause;
 use plan::name::Name;
-use plan::packet::{Code, Outline, Packet};
+use plan::packet::{Code, Outline};
 use plan::program::Digest;
 use plan::value::{Host, Value};
 
@@ -32,6 +32,8 @@ pub(super) struct Guide<'a> {
     pub state: &'a mut State,
     pub config: &'a Config,
     pub loaded: &'a mut [Loaded],
+    /// Steps that are left to who asks.
+    pub steps: u32,
 }
 
 /// What a routing function says of a destination; `flow` is the packet's session and flow.
@@ -43,7 +45,7 @@ pub(super) fn find(
     to: Addr,
 ) -> Result<Next, Name> {
     if let Some(service) = guide.loaded.iter_mut().find(|service| service.name == *routing) {
-        return by_service(service, env, to);
+        return by_service(service, env, to, &mut guide.steps);
     }
     let Guide { state, config, .. } = guide;
     if *routing == FLOW_ROUTE
@@ -62,10 +64,10 @@ pub(super) fn find(
     }
 }
 
-/// What a loaded service of the type `host -> host * dev` says, within few steps that are anyone's: a neighbour, or it raises.
-fn by_service(service: &mut Loaded, env: &mut dyn PlanOs, to: Addr) -> Result<Next, Name> {
-    let (said, taken) = service.call(env, &[Value::Host(Host(to.0))], ROUTE_STEPS);
-    env.charge(ANYONE, taken.into(), 0);
+/// What a loaded service of the type `host -> host * dev` says, within few steps: a neighbour, or it raises.
+fn by_service(service: &mut Loaded, env: &mut dyn PlanOs, to: Addr, steps: &mut u32) -> Result<Next, Name> {
+    let (said, taken) = service.call(env, &[Value::Host(Host(to.0))], ROUTE_STEPS.min(*steps));
+    *steps = steps.saturating_sub(taken);
     let bad = const { Name::known("BadService") };
     let said = said.map_err(|stop| if let plan::eval::Stop::Raise(name) = stop { name } else { bad.clone() })?;
     let Value::Tuple(items) = said else { return Err(bad) };
@@ -118,12 +120,17 @@ impl Plan {
         let (view, routing) = (outline.view(), outline.routing.clone());
         let (to, by_digest) = (Addr(view.destination().0), view.by_digest());
         let absent = self.take_codes(env, from, &outline);
-        let mut guide = Guide { state: &mut self.state, config: &self.config, loaded: &mut self.loaded };
+        let steps = 2 * ROUTE_STEPS;
+        let mut guide = Guide { state: &mut self.state, config: &self.config, loaded: &mut self.loaded, steps };
         let flow = (view.session(), view.flow());
         let mut found = find(&mut guide, env, &routing, flow, to);
         if view.report() && found == Err(Name::SERVICE_NOT_PRESENT) {
             // That the routing function is missing here may be what it reports.
             found = find(&mut guide, env, &DEFAULT_ROUTE, flow, to);
+        }
+        let taken = steps - guide.steps;
+        if taken > 0 {
+            env.charge(ANYONE, taken.into(), 0);
         }
         let next = match found {
             Ok(next) => next,
@@ -175,10 +182,8 @@ impl Plan {
                 }
                 Code::Whole(octets) => {
                     // What cannot be read is for the node that evaluates it to complain of.
-                    if let Ok((program, new)) = self.library.by_octets(octets, &self.table) {
-                        if new {
-                            env.charge(ANYONE, octets.len() as u64 * 16, 0);
-                        }
+                    if let Ok((program, compiled)) = self.library.by_octets(octets, &self.table, usize::MAX) {
+                        self.state.charge_compiling(env, compiled);
                         seen.push(program.digest());
                     }
                 }
@@ -220,10 +225,7 @@ impl Plan {
 
     /// A packet on its way ends with an exception.
     fn fail(&mut self, env: &mut dyn PlanOs, octets: &[u8], name: Name, reason: Reason) -> Fate {
-        let mut seen = Vec::new();
-        let mut shelf =
-            super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        let left = match Packet::decode(octets, &mut shelf) {
+        let left = match self.decode(env, octets, &mut Vec::new()) {
             Ok(packet) => {
                 let left = self.left_of(packet.header.bound);
                 self.report(env, &packet, &Cause::Exception(name), left)

@@ -15,14 +15,18 @@ pub struct Status {
     pub account: Account,
     /// Bounds of packets that wait here.
     pub held: u64,
-    /// Codes kept, and their octets.
+    /// Codes kept.
     pub codes: usize,
     /// Octets of those.
     pub code_bytes: usize,
+    /// Octets of memory that programs made of them take at most.
+    pub code_memory: usize,
     /// Services that were loaded.
     pub services: Vec<String>,
     /// Values left by programs.
     pub resident: usize,
+    /// Octets that those take, codes of chunks included.
+    pub resident_bytes: u64,
     /// Ways of flows.
     pub flows: usize,
     /// Routes learned by RIP.
@@ -33,6 +37,8 @@ pub struct Status {
     pub waiting: usize,
     /// Packets that are sent by and by.
     pub jobs: usize,
+    /// Octets of those.
+    pub job_bytes: u64,
     /// Applications at PLAN ports, and connections to them.
     pub applications: usize,
     /// Connections.
@@ -42,19 +48,23 @@ pub struct Status {
 impl Plan {
     /// What it has done and keeps.
     pub fn status(&self) -> Status {
-        let ((codes, code_bytes), (applications, connections)) = (self.library.size(), self.state.ports.size());
+        let (library, (applications, connections)) = (self.library.size(), self.state.ports.size());
+        let (resident, resident_bytes) = self.state.resident.size();
         Status {
             account: self.state.account,
             held: self.held(),
-            codes,
-            code_bytes,
+            codes: library.codes,
+            code_bytes: library.bytes,
+            code_memory: library.memory,
             services: self.loaded.iter().map(|loaded| loaded.name.to_string()).collect(),
-            resident: self.state.resident.size().0,
+            resident,
+            resident_bytes,
             flows: self.state.flows.len(),
             rip_routes: self.state.rip.as_ref().map_or(0, |rip| rip.routes().count()),
             piece_bytes: self.assemblies.bytes(),
             waiting: self.waiting.len(),
             jobs: self.state.jobs.len(),
+            job_bytes: self.state.jobs.bytes(),
             applications,
             connections,
         }

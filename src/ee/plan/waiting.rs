@@ -15,7 +15,6 @@ use crate::frame::Payer;
 use crate::frame::shares::gives_way;
 use crate::topology::Neighbour;
 use crate::wire::{Addr, plan as wire};
-use plan::packet::Packet;
 use plan::program::Digest;
 
 /// Packets that can wait.
@@ -231,10 +230,10 @@ impl Plan {
         if !self.waiting.list.iter().any(|parked| parked.on == on) {
             return Fate::Drop(Reason::FetchSpoofed);
         }
-        if self.library.by_octets(code, &self.table).is_err() {
-            return Fate::Drop(Reason::CodeRefused);
+        match self.library.by_octets(code, &self.table, usize::MAX) {
+            Ok((_, compiled)) => self.state.charge_compiling(env, compiled),
+            Err(_) => return Fate::Drop(Reason::CodeRefused),
         }
-        env.charge(super::ANYONE, code.len() as u64 * 16, 0);
         self.release(env, &on);
         Fate::Taken
     }
@@ -265,10 +264,7 @@ impl Plan {
     }
 
     pub(super) fn evaluate_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked, stage: Stage) -> Fate {
-        let mut seen = Vec::new();
-        let mut shelf =
-            super::library::Shelf { library: &mut self.library, table: &self.table, seen: &mut seen, compiled: 0 };
-        match Packet::decode(&parked.octets, &mut shelf) {
+        match self.decode(env, &parked.octets, &mut Vec::new()) {
             Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, stage),
             Err(_) => self.end(&parked.octets, Reason::MalformedPlan),
         }

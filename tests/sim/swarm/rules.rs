@@ -90,6 +90,9 @@ impl Rules {
                 plan.codes <= self.plan.codes && plan.code_bytes <= self.plan.code_bytes,
                 "SEED={seed} node {node}: {plan:?}"
             );
+            // One program may be larger than the room for all.
+            assert!(plan.codes == 1 || plan.code_memory <= self.plan.code_memory, "SEED={seed} node {node}: {plan:?}");
+            assert!(plan.resident_bytes <= 4 << 20 && plan.job_bytes <= 4 << 20, "SEED={seed} node {node}: {plan:?}");
             let account = plan.account;
             let came = account.injected + account.received;
             assert_eq!(

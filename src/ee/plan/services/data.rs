@@ -1,26 +1,50 @@
 //! Data that stays, octets, and chunks as octets.
 
 use super::super::evaluate::{At, raise};
-use super::super::layers::{REASSEMBLE, bare};
+use super::super::layers::{REASSEMBLE, bare_header};
+use super::super::library::Shelf;
 use super::super::parts::PARTS_MAX;
-use super::{Given, list, not_found, refused, wrong};
-use plan::eval::{Fault, State};
+use super::super::work;
+use super::{Given, list, not_found, refused, too_big, wrong};
+use plan::eval::{self, Fault, State, spend};
 use plan::name::Name;
+use plan::packet::{pack, slices_of, unpack};
 use plan::value::{Callee, Chunk, Value};
 use std::sync::Arc;
 
-pub fn put(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn put(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Text(name), Value::Key(key), value, Value::Int(seconds)] = given else { return wrong("put") };
+    let octets = if *seconds > 0 { packed(at, value, &mut state.steps)? } else { Vec::new() };
     let place = ((**name).into(), *key);
     let holder = at.holder();
-    let before = at.state.resident.put(at.env.now(), holder, place, value, *seconds).ok_or_else(refused)?;
+    let Some(before) = at.state.resident.put(at.env.now(), holder, place, &octets, *seconds) else {
+        at.state.account.no_room += 1;
+        return Err(refused());
+    };
     at.outbox.undo.push(before);
     Ok(Value::Unit)
 }
 
-pub fn get(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+/// A value with its codes, as octets.
+fn packed(at: &mut At<'_>, value: &Value, steps: &mut u32) -> eval::Result<Vec<u8>> {
+    let codes = slices_of(value, &mut |octets| at.account_for_slice(octets, steps))?.ok_or_else(too_big)?;
+    let octets: usize = codes.iter().map(|slice| slice.octets.len()).sum();
+    spend(steps, work::writing(octets + 16 * value.extent().weight as usize))?;
+    pack(value, &codes).ok_or_else(too_big)
+}
+
+/// What compiling its codes takes is paid too, or it is not done.
+pub fn get(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Text(name), Value::Key(key)] = given else { return wrong("get") };
-    at.state.resident.value(at.env.now(), name, *key).ok_or_else(not_found)
+    let octets = at.state.resident.octets(at.env.now(), name, *key).ok_or_else(not_found)?;
+    spend(&mut state.steps, work::reading(octets.len()))?;
+    let mut seen = Vec::new();
+    let mut shelf = Shelf::new(at.library, at.table, &mut seen).at_most(state.steps as usize);
+    let value = unpack(&octets, &mut shelf);
+    let (compiled, beyond) = (shelf.compiled, shelf.beyond);
+    at.state.account.compiled += compiled as u64;
+    spend(&mut state.steps, if beyond { u32::MAX } else { compiled as u32 })?;
+    value.map_err(|_| not_found())
 }
 
 pub fn make_blob(_: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
@@ -39,18 +63,18 @@ pub fn blob_from_file(_: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Giv
     Err(raise(const { Name::known("FileNotFound") }))
 }
 
-fn octets_of(chunk: &Arc<Chunk>) -> Result<Vec<u8>, plan::eval::Stop> {
-    bare(chunk).ok_or(raise(const { Name::known("TooBig") }))
+fn octets_of(at: &mut At<'_>, chunk: &Arc<Chunk>, steps: &mut u32) -> eval::Result<Vec<u8>> {
+    at.octets(&bare_header(), chunk, steps)
 }
 
-pub fn size(_: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn size(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Chunk(chunk)] = given else { return wrong("sizeOf") };
-    Ok(Value::Int(octets_of(chunk)?.len() as i64))
+    Ok(Value::Int(octets_of(at, chunk, &mut state.steps)?.len() as i64))
 }
 
-pub fn fragment(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn fragment(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Chunk(chunk), Value::Int(size)] = given else { return wrong("fragment") };
-    let octets = octets_of(chunk)?;
+    let octets = octets_of(at, chunk, &mut state.steps)?;
     let size = usize::try_from(*size).ok().filter(|size| *size > 0).ok_or_else(refused)?;
     let count = octets.len().div_ceil(size) as i64;
     if count > i64::from(PARTS_MAX) {

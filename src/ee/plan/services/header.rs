@@ -69,17 +69,17 @@ pub fn random(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
 
 pub fn memory(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     let [] = given else { return wrong("memoryUse") };
-    let (codes, bytes) = at.library.size();
-    let (values, weight) = at.state.resident.size();
+    let library = at.library.size();
+    let (values, value_bytes) = at.state.resident.size();
     let (applications, connections) = at.state.ports.size();
     let mut lines = vec![];
     let mut line = |name: &str, count: usize| {
         lines.push((name.to_owned(), count));
     };
-    line("codes", codes);
-    line("code-bytes", bytes);
+    line("codes", library.codes);
+    line("code-bytes", library.bytes);
     line("values", values);
-    line("value-weight", weight as usize);
+    line("value-bytes", value_bytes as usize);
     line("flows", at.state.flows.len());
     line("jobs", at.state.jobs.len());
     line("applications", applications);

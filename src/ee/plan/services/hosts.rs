@@ -4,11 +4,12 @@ use super::super::evaluate::{At, raise};
 use super::super::flows::Flow;
 use super::super::names::Known;
 use super::super::outbox::Deed;
+use super::super::work;
 use super::super::{Next, route};
 use super::{Given, bad_host, host, list, not_found, refused, tuple, wrong};
 use crate::frame::PortId;
 use crate::wire::Addr;
-use plan::eval::{Fault, State};
+use plan::eval::{Fault, State, spend};
 use plan::name::Name;
 use plan::value::Value;
 
@@ -38,8 +39,9 @@ pub fn by_name(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given
     }
 }
 
-pub fn neighbours(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn neighbours(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [] = given else { return wrong("getNeighbors") };
+    spend(&mut state.steps, at.env.topology().neighbours.len() as u32)?;
     let known = at.env.topology().neighbours.iter();
     let pairs: Result<Vec<Value>, _> =
         known.map(|known| tuple([host(known.addr), Value::Dev(known.port.0.into())])).collect();
@@ -67,14 +69,14 @@ pub fn mtu(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     port(at, *dev).map(|port| Value::Int(port.mtu as i64)).ok_or_else(not_found)
 }
 
-fn way(at: &mut At<'_>, routing: &'static str, name: &Name, given: &[Value], state: &State<'_>) -> Given {
+fn way(at: &mut At<'_>, routing: &'static str, name: &Name, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Host(to)] = given else { return wrong(routing) };
     let to = Addr(to.0);
     let flow = (state.header.session, state.header.flow);
     if at.env.topology().is_own(to) {
         return Err(raise(const { Name::known("NoRoute") }));
     }
-    let Next { port, via, .. } = at.find(name, flow, to)?;
+    let Next { port, via, .. } = at.find(name, flow, to, &mut state.steps)?;
     tuple([host(via), Value::Dev(port.0.into())])
 }
 
@@ -95,6 +97,7 @@ pub fn set_flow(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Give
         return wrong("setFlow");
     };
     let number = u32::try_from(*flow).map_err(|_| refused())?;
+    spend(&mut state.steps, work::looking(at.env.topology().neighbours.len()))?;
     if route::neighbour(at.env.topology(), Addr(next.0), Some(*dev)).is_none() {
         return Err(raise(const { Name::known("NotNeighbor") }));
     }
@@ -106,8 +109,11 @@ pub fn set_flow(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Give
 /// Destinations of the table that are told, at most.
 const TABLE_MAX: usize = 1024;
 
-pub fn route_table(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn route_table(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [] = given else { return wrong("getRouteTable") };
+    let learned = at.state.rip.as_ref().map_or(0, |rip| rip.heard_of());
+    let told = at.env.topology().routes().len();
+    spend(&mut state.steps, work::looking(told + learned) + (told + learned).min(TABLE_MAX) as u32)?;
     let line = |to: Addr, via: Addr, dev: PortId, metric: i64| {
         tuple([host(to), host(via), Value::Dev(dev.0.into()), Value::Int(metric)])
     };

@@ -96,6 +96,10 @@ fn refused() -> Stop {
     raise(const { Name::known("Refused") })
 }
 
+fn too_big() -> Stop {
+    raise(const { Name::known("TooBig") })
+}
+
 fn bad_host() -> Stop {
     raise(const { Name::known("BadHost") })
 }

@@ -7,7 +7,7 @@ use super::{Given, not_found, refused, tuple, wrong};
 use crate::wire::Addr;
 use plan::eval::{Fault, State};
 use plan::name::Name;
-use plan::packet::{Header, Packet};
+use plan::packet::Header;
 use plan::value::{Callee, Chunk, Value};
 use std::sync::Arc;
 
@@ -76,16 +76,16 @@ pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let callee = Callee::Service(const { Name::known("bandwidthCount") });
     let chunk = Arc::new(Chunk::new(callee, arguments).ok_or(Fault::Value)?);
     let header = Header { bound, destination: *to, by_digest: false, handler: Name::NONE, ..state.header.clone() };
-    let octets = Packet { header, chunk }.octets().ok_or(raise(const { Name::known("TooBig") }))?;
+    let octets = at.octets(&header, &chunk, &mut state.steps)?;
     let interval = 1_000_000_000 / u64::from(rate);
     let bytes = octets.len().saturating_mul(left as usize);
     let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), bytes);
-    let holder = at.holder();
-    let job =
-        Job { octets, left, due: at.env.now(), interval, number: None, proves: None, payer: at.env.payer(), holder };
-    if silent || !at.state.jobs.has_room(holder) || !at.outbox.deed(Deed::Job(Box::new(job))) {
+    let (due, payer, holder) = (at.env.now(), at.env.payer(), at.holder());
+    let job = Job { octets, left, due, interval, number: None, proves: None, payer, holder };
+    if silent {
         return Err(refused());
     }
+    at.add_job(job)?;
     state.bound -= cost;
     Ok(Value::Unit)
 }

@@ -5,20 +5,21 @@ use super::super::outbox::Deed;
 use super::super::ports::{delivered, opened, printed};
 use super::{Given, bad_host, bad_port, refused, wrong};
 use crate::wire::Addr;
-use plan::eval::{Fault, State, outcome};
+use plan::eval::{Fault, State, outcome, spend};
 use plan::name::Name;
-use plan::packet::{Header, Packet};
+use plan::packet::Header;
 use plan::value::{Callee, Chunk, Value};
-use std::sync::Arc;
 
 fn tell(at: &mut At<'_>, application: u64, message: Vec<u8>) -> Given {
     if at.outbox.deed(Deed::Tell(application, message)) { Ok(Value::Unit) } else { Err(refused()) }
 }
 
 /// Says a value to the application that injected the first packet.
-fn say(at: &mut At<'_>, value: &Value, state: &State<'_>) -> Given {
+fn say(at: &mut At<'_>, value: &Value, state: &mut State<'_>) -> Given {
     let port = state.header.port;
     let application = at.state.ports.application(at.env.now(), port).ok_or_else(bad_port)?;
+    // Every character is looked at by itself, and may become four.
+    spend(&mut state.steps, value.extent().weight)?;
     tell(at, application, printed(port, value))
 }
 
@@ -28,6 +29,7 @@ pub fn print(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
 }
 
 pub fn default_handler(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    spend(&mut state.steps, given.iter().map(|value| value.extent().weight).sum())?;
     let text = outcome::describe(given).ok_or(Fault::Type("defHandler"))?;
     say(at, &Value::text(text.as_bytes()), state)
 }
@@ -67,8 +69,6 @@ pub fn deliver(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given
     let chunk = Chunk::new(Callee::Service(const { Name::known("deliver") }), given).ok_or(Fault::Value)?;
     let header = Header { by_digest: false, bound: state.bound, ..state.header.clone() };
     let mut message = delivered(*port);
-    if !(Packet { header, chunk: Arc::new(chunk) }).encode(&mut message) {
-        return Err(super::raise(const { Name::known("TooBig") }));
-    }
+    at.write(&header, &chunk, &mut state.steps, &mut message)?;
     tell(at, application, message)
 }
