@@ -20,6 +20,9 @@ pub(crate) mod nonces;
 mod pending;
 mod queue;
 #[cfg(test)]
+mod shares;
+mod sources;
+#[cfg(test)]
 mod tests;
 
 use crate::code::run::Ingress;
@@ -32,6 +35,7 @@ pub use fares::{Toll, Waiter};
 use nonces::Nonces;
 use pending::{Pending, Stage};
 use queue::Queue;
+use sources::Sources;
 use std::collections::VecDeque;
 
 /// Codes that can be on their way at the same time.
@@ -46,7 +50,7 @@ const ROUNDS_MAX: u32 = 5;
 /// Time until an object beside a code is looked for again that could not be had; it doubles each time, up to 64-fold.
 const AGAIN: u64 = 1_000_000_000;
 
-/// Capsules that can wait for one code.
+/// Capsules that can wait for one code; a share for each payer.
 pub const WAITING_PER_CODE_MAX: usize = 16;
 
 /// Time until a request without an answer is repeated.
@@ -61,11 +65,14 @@ const MANNER: Manner = Manner { pause: RETRY, doublings: 3, tries: TRIES_MAX };
 /// Requests without any progress after which the next source has its turn.
 const TURN_MAX: u32 = 2;
 
-/// Objects with a wrong digest, or of a length on which sources do not agree or stand by, after which
-/// a code is given up.
+/// Time for which a source that answers has its turn while another payer's can be asked; it doubles with each turn, up to 64-fold.
+const TURN_TIME: u64 = 500_000_000;
+
+/// Objects with a wrong digest, or of a length that a source does not stand by, after which sources that its payer names are not asked any
+/// more; and a code is given up if there is no other.
 const FAILURES_MAX: u32 = 3;
 
-/// Sources of one code that are remembered, to be asked in turn.
+/// Sources of one code that are remembered, to be asked in turn; a share for each payer.
 const SOURCES_MAX: usize = 4;
 
 /// Where code can be asked for: the previous hop of a capsule.
@@ -171,23 +178,37 @@ impl Fetch {
     pub fn wait(&mut self, now: u64, code: Digest, waiter: Option<Waiter>) -> (Vec<Step>, Vec<Given>) {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(&code)) {
-            if pending.waiting.len() == WAITING_PER_CODE_MAX {
-                given.extend(pending.waiting.pop_front().map(Given::for_room));
-            }
-            pending.join(waiter);
+            let (whose, had) = (waiter.as_ref().map(Waiter::whose), pending.lane);
+            given.extend(waiter.and_then(|waiter| pending.join(now, waiter)).map(Given::for_room));
+            let joined = whose.filter(|whose| *whose != had && pending.waits(*whose));
+            joined.into_iter().for_each(|whose| self.share_turn(&code, whose));
             return (steps, given);
         }
         if self.queue.has(&code) {
-            given.extend(self.queue.join(&code, waiter).flatten().map(Given::for_room));
+            let (gone, is_in_another_lane) =
+                waiter.map(|waiter| self.queue.join(now, &code, waiter)).unwrap_or_default();
+            given.extend(gone.into_iter().map(Given::for_room));
+            if is_in_another_lane {
+                self.go_on(now, &mut steps, &mut given);
+            }
             return (steps, given);
         }
-        let lane = waiter.as_ref().map_or(Ingress::Node, |waiter| Ingress::of(&waiter.frame));
-        let mut pending = Pending::new(code, lane, VecDeque::new(), Stage::LookingUp(code, None));
+        let lane = waiter.as_ref().map_or(Ingress::Node, Waiter::whose);
+        let mut pending = Pending::new(code, lane, Sources::default(), Stage::LookingUp(code, None));
         pending.asking.wait_until(now);
-        pending.join(waiter);
+        given.extend(waiter.and_then(|waiter| pending.join(now, waiter)).map(Given::for_room));
         given.extend(self.queue.push(pending).into_iter().map(Given::for_room));
         self.go_on(now, &mut steps, &mut given);
         (steps, given)
+    }
+
+    /// A capsule of this payer waits for a code on its way as well: the search takes the turn of whoever has fewer.
+    fn share_turn(&mut self, code: &Digest, whose: Ingress) {
+        let of = |lane: Ingress| self.pending.iter().filter(|pending| pending.lane == lane).count();
+        let Some(at) = self.pending.iter().position(|pending| pending.is_of(code)) else { return };
+        if of(whose) < of(self.pending[at].lane) {
+            self.pending[at].lane = whose;
+        }
     }
 
     /// Starts searches that wait, as long as there is room or one that goes on for long gives way.
@@ -205,6 +226,7 @@ impl Fetch {
                 self.put_back(now, late, given);
             }
             let Some(mut pending) = self.queue.pop(now, whose) else { return };
+            pending.sources.turn_to_one_of(whose);
             steps.extend(pending.wanted().map(Step::LookUp));
             pending.asking.wait_until(u64::MAX);
             self.pending.push_back(pending);
@@ -290,7 +312,8 @@ impl Fetch {
     fn look_for(&mut self, code: Digest, digest: Digest, length: Option<u32>, optional: bool) -> Option<Step> {
         let pending = self.pending.iter_mut().find(|pending| pending.is_of(&code))?;
         pending.stage = Stage::LookingUp(digest, length);
-        (pending.optional, pending.absent) = (optional, 0);
+        pending.optional = optional;
+        pending.sources.forget_absent();
         Some(Step::LookUp(digest))
     }
 
@@ -338,7 +361,7 @@ impl Fetch {
                 let rounds = if gone.beside { gone.rounds } else { ROUNDS_MAX };
                 self.put_back(now, Pending { rounds, ..gone }, &mut given);
             } else {
-                if pending.turn >= TURN_MAX {
+                if pending.is_turn_over(now) {
                     pending.next_source();
                 }
                 if !pending.ask(now, &mut self.nonces, &mut steps) && !self.pays_beside(at) {

@@ -14,7 +14,7 @@ use crate::topology::Topology;
 use crate::wire::{Addr, capsule};
 
 /// What others can cause as fast as they send.
-const REASONS: [Reason; 21] = [
+const REASONS: [Reason; 24] = [
     Reason::EntryShare,
     Reason::Stranger,
     Reason::Unauthenticated,
@@ -33,6 +33,9 @@ const REASONS: [Reason; 21] = [
     Reason::FetchRate,
     Reason::FetchUnowed,
     Reason::ServingFull,
+    Reason::FetchFull,
+    Reason::FetchTimeout,
+    Reason::FetchUnpaid,
     Reason::RevocationRate,
     Reason::Fuel,
     Reason::PathFull,
@@ -140,8 +143,16 @@ pub(super) fn source(frame: &Frame, reason: Reason) -> Source {
         return Source::Node(frame.sender);
     }
     // Here the frame begins with a capsule, of a native port or of an application.
-    let header = matches!(reason, Reason::Fuel | Reason::PathFull | Reason::CodeShare)
-        .then(|| capsule::Header::parse(frame.bytes()));
+    let of_capsule = matches!(
+        reason,
+        Reason::Fuel
+            | Reason::PathFull
+            | Reason::CodeShare
+            | Reason::FetchFull
+            | Reason::FetchTimeout
+            | Reason::FetchUnpaid
+    );
+    let header = of_capsule.then(|| capsule::Header::parse(frame.bytes()));
     match header {
         Some(Ok(header)) if !header.previous.is_unspecified() => Source::Node(header.previous),
         _ => Source::Unknown,
@@ -219,8 +230,10 @@ mod tests {
 
     #[test]
     fn what_strangers_cause_as_fast_as_they_send_is_an_attack() {
-        use Reason::{FetchRate, LookUpRate, MalformedAnep, RevocationRate, Unauthenticated, Unsigned};
-        for reason in [Unauthenticated, Unsigned, MalformedAnep, LookUpRate, FetchRate, RevocationRate] {
+        use Reason::{FetchFull, FetchRate, FetchTimeout, FetchUnpaid};
+        use Reason::{LookUpRate, MalformedAnep, RevocationRate, Unauthenticated, Unsigned};
+        let of_code = [LookUpRate, FetchRate, FetchFull, FetchTimeout, FetchUnpaid];
+        for reason in of_code.into_iter().chain([Unauthenticated, Unsigned, MalformedAnep, RevocationRate]) {
             let mut alarms = Alarms::new(1);
             (0..LEAST).for_each(|_| alarms.note(&frame(0, PeerId(3)), reason));
             let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.reason, alarm.drops)).collect();
@@ -256,6 +269,7 @@ mod tests {
         let mut capsule = Frame::from_bytes(&bytes);
         capsule.peer = PeerId::NONE;
         assert_eq!(source(&capsule, Reason::Fuel), Source::Node(header.previous));
+        assert_eq!(source(&capsule, Reason::FetchTimeout), Source::Node(header.previous));
         assert_eq!(source(&capsule, Reason::EntryShare), Source::Unknown, "there it may be anything");
     }
 }

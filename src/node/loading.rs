@@ -320,7 +320,7 @@ impl Capsules {
         if !cx.is_near(source.port, source.addr) {
             return;
         }
-        if let Some(paid) = self.fetch.pay_owed(turn.now, &header.code, (header.bound, source)) {
+        if let Some(paid) = self.fetch.pay_owed(turn.now, &header.code, (header.bound, source), Ingress::of(frame)) {
             self.spend(cx, turn, (frame, header), paid);
         }
     }

@@ -207,3 +207,47 @@ fn hot_code_waits_for_the_stores_answer_to_be_compiled_again() {
     }
     assert_eq!(tier(&bench), "optimised");
 }
+
+/// A capsule of this code for the neighbour on the right, that a stranger of the link says has come from this neighbour.
+fn strange(code: Digest, previous: u8) -> Vec<u8> {
+    let (from, header) = ([10, 0, 0, previous], capsule::Header { bound: 40, ..header(code) });
+    native([from, [10, 0, 0, 9]], &packet(&capsule::Header { previous: Addr::v4(from), ..header }, b"x"))
+}
+
+/// The same of the neighbour on the right itself, for one on the link.
+fn known(code: Digest) -> Vec<u8> {
+    let destination = Addr::v4([10, 0, 0, 1]);
+    packet(&capsule::Header { bound: 40, previous: RIGHT, source: RIGHT, destination, ..header(code) }, b"mine")
+}
+
+#[test]
+fn whoever_is_named_as_having_a_code_another_neighbour_is_asked_at_once() {
+    let mut bench = Bench::on_link();
+    let code = Digest([9; 32]);
+    for previous in 11..31 {
+        bench.take(0, PeerId::NONE, &strange(code, previous));
+    }
+    bench.settle();
+    bench.driver.out.frames.clear();
+    let now = bench.now;
+    bench.receive(1, &known(code));
+    bench.driver.timer_if_due(now);
+    let asked = bench.driver.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();
+    assert_eq!(asked, 1, "{:?}", bench.outcome());
+}
+
+#[test]
+fn who_has_most_capsules_of_a_code_waiting_loses_its_own() {
+    let mut bench = Bench::on_link();
+    let code = bench.add(0, &module("", "", "i32.const 1"));
+    // The store has not answered yet.
+    bench.take(1, PeerId(0), &known(code));
+    for _ in 0..100 {
+        bench.take(0, PeerId::NONE, &strange(code, 11));
+    }
+    assert_eq!(bench.outcome(), (0, 0, vec![(Reason::FetchFull, 85)]));
+    bench.settle();
+    assert_eq!(bench.driver.node.drops().total(), 85);
+    let on = bench.driver.out.frames.iter().filter(|frame| frame.bytes().ends_with(b"x")).count();
+    assert_eq!(on, 15, "the sixteenth waits for its next hop: it is the neighbour's");
+}

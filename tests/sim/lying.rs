@@ -32,12 +32,12 @@ fn at_rest(sim: &mut Simulation) {
 }
 
 /// The object a request asks for, of a bundle.
-fn object(bundle: &Bundle, digest: Digest) -> Vec<u8> {
+pub fn object(bundle: &Bundle, digest: Digest) -> Vec<u8> {
     bundle.objects().find(|object| Digest::of(object) == digest).unwrap().to_vec()
 }
 
 /// The wanted parts of an object.
-fn parts(nonce: u32, digest: Digest, missing: u64, object: &[u8]) -> Vec<Vec<u8>> {
+pub fn parts(nonce: u32, digest: Digest, missing: u64, object: &[u8]) -> Vec<Vec<u8>> {
     let wanted = (0..fetch::parts(object.len() as u32) as u16).filter(|part| missing >> part & 1 == 1);
     wanted.map(|part| peers::part(nonce, digest, part, object)).collect()
 }
@@ -314,7 +314,7 @@ fn native(source: anode::wire::Addr, destination: anode::wire::Addr, message: &f
 }
 
 /// An ANEP packet in UDP, IPv4 and Ethernet.
-fn datagram(source: anode::wire::Addr, destination: anode::wire::Addr, inner: &[u8]) -> Vec<u8> {
+pub fn datagram(source: anode::wire::Addr, destination: anode::wire::Addr, inner: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14 + 20 + 8 + inner.len()];
     let mac = ethernet::Mac([2, 0, 0, 0, 0, 1]);
     let link = ethernet::Repr { destination: mac, source: mac, tag: None, ethertype: ethernet::ethertype::IPV4 };

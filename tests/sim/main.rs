@@ -19,5 +19,6 @@ mod proofs;
 mod revoke;
 mod rip;
 mod searches;
+mod sources;
 mod swarm;
 mod trust;

@@ -67,11 +67,17 @@ impl Fetch {
         if let Some(bytes) = assembly.whole() {
             let digest = assembly.digest;
             if object_name(&bytes) != digest {
-                pending.start_over();
+                pending.spoilt(now);
                 return Err(Reason::FetchHash);
             }
             steps.push(Step::Object { code: pending.code, digest, bytes });
-        } else if assembly.outstanding == 0 {
+            return Ok(steps);
+        }
+        let is_long = pending.is_turn_long(now);
+        if is_long {
+            pending.next_source();
+        }
+        if is_long || pending.has_all_it_asked_for() {
             pending.ask_or_wait(now, nonces, &mut steps);
         }
         Ok(steps)
@@ -81,12 +87,11 @@ impl Fetch {
     /// without and nobody has it.
     pub fn absent(&mut self, now: u64, from: Source, nonce: u32, digest: Digest) -> Result<Option<Step>, Reason> {
         let pending = answered(&mut self.pending, from, nonce, digest).ok_or(Reason::FetchSpoofed)?;
-        if pending.sources.front() != Some(&from) {
+        if pending.sources.first() != Some(from) {
             return Ok(None);
         }
         pending.settle_reserved(0);
-        pending.absent += 1;
-        if pending.optional && pending.absent >= pending.sources.len() {
+        if pending.sources.absent() && pending.optional {
             return Ok(Some(pending.do_without()));
         }
         pending.asking.refused(now);
@@ -99,7 +104,7 @@ impl Fetch {
 fn answered(pending: &mut VecDeque<Pending>, from: Source, nonce: u32, digest: Digest) -> Option<&mut Pending> {
     pending.iter_mut().find(|pending| {
         pending.nonce == Some(nonce)
-            && pending.sources.contains(&from)
+            && pending.hears(&from)
             && matches!(&pending.stage, Stage::Fetching(assembly) if assembly.digest == digest)
     })
 }

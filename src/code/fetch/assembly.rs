@@ -31,8 +31,12 @@ pub(super) struct Assembly {
     pub(super) digest: Digest,
     /// Its parts, once its length is known.
     object: Option<Message>,
-    /// Who said the length, if no manifest did.
-    said_by: Option<Source>,
+    /// Whether a manifest said the length.
+    is_certain: bool,
+    /// Who sent the first part, and so said the length if no manifest did.
+    first: Option<Source>,
+    /// Whether others have sent parts too.
+    mixed: bool,
     /// Parts of the last burst of requests that have not come.
     pub(super) outstanding: u64,
 }
@@ -47,7 +51,7 @@ impl Assembly {
     /// Nothing of an object yet. Without its length only part 0 can be asked for.
     pub(super) fn new(digest: Digest, length: Option<u32>) -> Assembly {
         let object = length.filter(|&length| length as usize <= fetch::MAX_OBJECT).map(nothing_of);
-        Assembly { digest, object, said_by: None, outstanding: 0 }
+        Assembly { digest, is_certain: object.is_some(), object, first: None, mixed: false, outstanding: 0 }
     }
 
     /// The length, as far as it is known.
@@ -57,17 +61,17 @@ impl Assembly {
 
     /// The length, if a manifest said it.
     pub(super) fn certain(&self) -> Option<u32> {
-        self.total().filter(|_| self.said_by.is_none())
+        self.total().filter(|_| self.is_certain)
     }
 
     /// Whether the length is known, but only as somebody said it.
     pub(super) fn is_hearsay(&self) -> bool {
-        self.said_by.is_some()
+        !self.is_certain && self.first.is_some()
     }
 
     /// Who said another length than a part says, if that is all that is known.
     pub(super) fn contradicted(&self, part: &Part<'_>) -> Option<Source> {
-        self.said_by.filter(|_| self.total() != Some(part.total))
+        self.first.filter(|_| !self.is_certain && self.total() != Some(part.total))
     }
 
     /// Takes a part of `from` in; false if it was there already.
@@ -78,14 +82,24 @@ impl Assembly {
         if fetch::part_len(part.part, part.total) != Some(part.bytes.len()) {
             return Err(Reason::MalformedFetch);
         }
-        if self.object.is_none() {
-            self.said_by = Some(from);
-        }
         let object = self.object.get_or_insert_with(|| nothing_of(part.total));
         let index = u8::try_from(part.part).map_err(|_| Reason::MalformedFetch)?;
         let new = object.put(index, part.bytes).map_err(|Misfit| Reason::MalformedFetch)?;
+        if new {
+            self.mixed |= *self.first.get_or_insert(from) != from;
+        }
         self.outstanding &= !(u64::from(new) << part.part);
         Ok(new)
+    }
+
+    /// Whether any part is here.
+    pub(super) fn has_any(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Who has sent all that is here, if it was one.
+    pub(super) fn only_of(&self) -> Option<Source> {
+        self.first.filter(|_| !self.mixed)
     }
 
     /// Parts that are not here: part 0 alone until the length is known.

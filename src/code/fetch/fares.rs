@@ -6,11 +6,12 @@
 //! over stays with the search.
 
 use super::pending::Pending;
+use super::sources::Sources;
 use super::{AGAIN, Fetch, Given, Source, Step};
+use crate::code::run::Ingress;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::wire::{Digest, fetch};
-use std::collections::VecDeque;
 
 /// Requests that are paid for what is asked for beside code without its length being known.
 const ASIDE_REQUESTS: u64 = 4;
@@ -80,6 +81,11 @@ pub struct Waiter {
 }
 
 impl Waiter {
+    /// Who pays for it.
+    pub(super) fn whose(&self) -> Ingress {
+        Ingress::of(&self.frame)
+    }
+
     fn left(&self) -> u32 {
         self.means.saturating_sub(self.paid)
     }
@@ -91,11 +97,9 @@ impl Waiter {
 }
 
 impl Pending {
-    /// Another capsule waits.
-    pub(super) fn join(&mut self, waiter: Option<Waiter>) {
-        self.toll = waiter.as_ref().map_or(self.toll, |waiter| self.toll.and(waiter.toll));
-        self.learn(waiter.as_ref().and_then(|waiter| waiter.source));
-        self.waiting.extend(waiter);
+    /// Somebody waits for whom frames cost this.
+    pub(super) fn pay_by(&mut self, toll: Toll) {
+        self.toll = self.toll.and(toll);
     }
 
     /// Bytes that asking this neighbour may cost.
@@ -190,11 +194,12 @@ impl Fetch {
         now: u64,
         code: &Digest,
         (left, source): (u32, Source),
+        whose: Ingress,
     ) -> Option<(u32, Vec<Step>, Vec<Given>)> {
         let fare = self.queue.owed(now, code).map(Pending::fare_left).filter(|fare| affords(left, *fare))?;
         let mut paid = self.queue.remove(code, true)?;
         paid.credit += paid.toll.unit.saturating_mul(fare.into());
-        paid.sources = VecDeque::from([source]);
+        paid.sources = Sources::of(source, whose);
         paid.unpaid = false;
         paid.asking.wait_until(now);
         let (mut steps, mut given) = (Vec::new(), Vec::new());

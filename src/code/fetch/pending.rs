@@ -4,7 +4,8 @@ use super::asking::Asking;
 use super::assembly::Assembly;
 use super::fares::{Toll, Waiter, requests};
 use super::nonces::Nonces;
-use super::{FAILURES_MAX, MANNER, SOURCES_MAX, Source, Step, TRIES_MAX};
+use super::sources::Sources;
+use super::{MANNER, Source, Step, TRIES_MAX, TURN_MAX, TURN_TIME, WAITING_PER_CODE_MAX};
 use crate::code::run::Ingress;
 use crate::wire::{Digest, fetch};
 use std::collections::VecDeque;
@@ -25,20 +26,21 @@ pub(super) struct Pending {
     pub(super) stage: Stage,
     /// Whether the code can do without the object.
     pub(super) optional: bool,
-    /// Sources that do not have the object, if it is optional.
-    pub(super) absent: usize,
-    /// Whose turn it is stands first.
-    pub(super) sources: VecDeque<Source>,
-    /// By which way that came that made the node look for it: whose turn it takes. Addresses that packets claim say nothing here.
+    pub(super) sources: Sources,
+    /// Answers of one source count only while it has its turn, since an object of several had a wrong digest or length.
+    pub(super) alone: bool,
+    /// Whose turn it takes: of one that waits for it. Addresses that packets claim say nothing here.
     pub(super) lane: Ingress,
     /// How often it gave way to others, or was asked for in vain.
     pub(super) rounds: u32,
     pub(super) nonce: Option<u32>,
     /// Requests and their answers; what waits for its turn waits until the time of the next one.
     pub(super) asking: Asking,
-    /// Requests to the source whose turn it is.
+    /// Requests to the source whose turn it is, since it has answered; and when it was asked first.
     pub(super) turn: u32,
-    pub(super) failures: u32,
+    pub(super) turn_began: Option<u64>,
+    /// How often the turn was another's then.
+    pub(super) turns: u32,
     /// Whether anything has come in this round.
     pub(super) heard: bool,
     pub(super) waiting: VecDeque<Waiter>,
@@ -52,20 +54,21 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn new(code: Digest, lane: Ingress, sources: VecDeque<Source>, stage: Stage) -> Pending {
+    pub(super) fn new(code: Digest, lane: Ingress, sources: Sources, stage: Stage) -> Pending {
         Pending {
             code,
             beside: false,
             stage,
             optional: false,
-            absent: 0,
             lane,
             rounds: 0,
             sources,
+            alone: false,
             nonce: None,
             asking: Asking::new(u64::MAX),
             turn: 0,
-            failures: 0,
+            turn_began: None,
+            turns: 0,
             heard: false,
             waiting: VecDeque::new(),
             toll: Toll::NONE,
@@ -97,14 +100,45 @@ impl Pending {
         }
     }
 
-    /// Another neighbour can be asked for it.
-    pub(super) fn learn(&mut self, source: Option<Source>) {
-        if let Some(source) = source
-            && !self.sources.contains(&source)
-            && self.sources.len() < SOURCES_MAX
-        {
-            self.sources.push_back(source);
+    /// A neighbour can be asked for it that this payer names. The first of another payer has all the tries there are, and its turn at once
+    /// where nobody answers.
+    pub(super) fn learn(&mut self, now: u64, source: Source, whose: Ingress) {
+        if !self.sources.learn(source, whose) {
+            return;
         }
+        self.rounds = 0;
+        let Stage::Fetching(assembly) = &self.stage else { return };
+        let (tries, has_any) = (self.asking.tries(), assembly.has_any());
+        self.asking.restart(0);
+        if tries > u32::from(has_any) {
+            self.next_source();
+            self.asking.wait_until(now);
+        }
+    }
+
+    /// Another capsule waits: gives the oldest of whoever has most here, if there is no room for all.
+    pub(super) fn join(&mut self, now: u64, waiter: Waiter) -> Option<Waiter> {
+        let (whose, source, toll) = (waiter.whose(), waiter.source, waiter.toll);
+        self.waiting.push_back(waiter);
+        let gone = if self.waiting.len() > WAITING_PER_CODE_MAX { self.give_way(whose) } else { None };
+        if self.waits(whose) {
+            self.pay_by(toll);
+            source.into_iter().for_each(|source| self.learn(now, source, whose));
+        }
+        gone
+    }
+
+    /// The oldest capsule goes of whoever has most: of this one, if no other has more.
+    fn give_way(&mut self, newest: Ingress) -> Option<Waiter> {
+        let count = |whose| self.waiting.iter().filter(|waiter| waiter.whose() == whose).count();
+        let most = self.waiting.iter().map(Waiter::whose).max_by_key(|whose| (count(*whose), *whose == newest))?;
+        let at = self.waiting.iter().position(|waiter| waiter.whose() == most)?;
+        self.waiting.remove(at)
+    }
+
+    /// Whether a capsule of this payer waits for it.
+    pub(super) fn waits(&self, whose: Ingress) -> bool {
+        self.waiting.iter().any(|waiter| waiter.whose() == whose)
     }
 
     /// The same as if nothing had been asked for its object yet: it is not to go on before `at`.
@@ -116,7 +150,7 @@ impl Pending {
         let mut asking = self.asking;
         asking.restart(0);
         asking.wait_until(at);
-        Pending { stage, asking, nonce: None, turn: 0, heard: false, rounds: self.rounds + 1, ..self }
+        Pending { stage, asking, nonce: None, turn: 0, turn_began: None, heard: false, rounds: self.rounds + 1, ..self }
     }
 
     /// Whether it may go on at `now`, once it is its turn.
@@ -154,12 +188,15 @@ impl Pending {
         let Stage::Fetching(assembly) = &self.stage else { return true };
         let all = self.toll.of_parts(assembly.missing(), assembly.total());
         // What one source has said of the length is worth nothing at another.
-        let anew = if assembly.is_hearsay() { self.toll.of_request(1, None) } else { all };
+        let anew = if assembly.is_hearsay() || self.alone { self.toll.of_request(1, None) } else { all };
         let mut costs = core::iter::once(all).chain(core::iter::repeat(anew));
         let can = |source: &Source| costs.next().is_some_and(|cost| self.funds(source) >= cost);
         let Some(at) = self.sources.iter().position(can) else { return false };
-        self.turn_to(at);
-        let (Some(&source), Stage::Fetching(assembly)) = (self.sources.front(), &mut self.stage) else { return true };
+        if at > 0 {
+            self.end_turn();
+            self.sources.turn_to(at);
+        }
+        let (Some(source), Stage::Fetching(assembly)) = (self.sources.first(), &mut self.stage) else { return true };
         // One nonce for all requests of a burst and their repetitions, so that a late answer counts.
         let nonce = *self.nonce.get_or_insert_with(|| nonces.draw());
         let (digest, length) = (assembly.digest, assembly.total());
@@ -176,6 +213,8 @@ impl Pending {
         self.reserved = if length.is_none() { fetch::PART as u64 } else { 0 };
         self.asking.asked(now, &MANNER);
         self.turn += 1;
+        self.turn_began.get_or_insert(now);
+        self.sources.asked();
         true
     }
 
@@ -191,56 +230,86 @@ impl Pending {
         self.credit += core::mem::take(&mut self.reserved).saturating_sub(bytes as u64);
     }
 
-    /// The source at this place has its turn.
-    fn turn_to(&mut self, at: usize) {
-        if at == 0 {
-            return;
-        }
-        if let Stage::Fetching(assembly) = &mut self.stage
-            && assembly.is_hearsay()
-        {
-            *assembly = Assembly::new(assembly.digest, None);
+    /// Whoever has its turn has had it. What it has said of the length holds for it only; and all that it has sent, if answers are not mixed.
+    fn end_turn(&mut self) {
+        (self.turn, self.turn_began) = (0, None);
+        self.turns += 1;
+        let Stage::Fetching(assembly) = &mut self.stage else { return };
+        if assembly.is_hearsay() || self.alone {
+            *assembly = Assembly::new(assembly.digest, assembly.certain());
             self.nonce = None;
         }
-        self.turn = 0;
-        self.sources.rotate_left(at);
     }
 
-    /// Who has had its turn may never answer: the others have theirs. What was said of the length only
-    /// holds for the source that said it.
+    /// Who has had its turn may never answer: the others have theirs.
     pub(super) fn next_source(&mut self) {
-        self.turn = 0;
         if self.sources.len() < 2 {
+            self.turn = 0;
             return;
         }
-        if matches!(&self.stage, Stage::Fetching(assembly) if assembly.is_hearsay()) {
-            self.start_over();
-        } else {
-            self.sources.rotate_left(1);
-        }
+        self.end_turn();
+        self.sources.next();
     }
 
-    /// `from` says another length than `other` said, one of whom lies. Unless `other` is the same, its
-    /// word has been waited upon, so the next word is that of `from`.
+    /// Whether another source is to be asked now instead of the one whose turn it is: another payer's first one after one try, and each
+    /// after a few.
+    pub(super) fn is_turn_over(&self, now: u64) -> bool {
+        self.turn >= TURN_MAX || self.turn > 0 && self.sources.has_new() || self.is_turn_long(now)
+    }
+
+    /// Whether the source whose turn it is has answered for so long that another payer's has its turn. That is longer each time.
+    pub(super) fn is_turn_long(&self, now: u64) -> bool {
+        let most = TURN_TIME << self.turns.min(6);
+        self.sources.are_shared() && self.turn_began.is_some_and(|began| now.saturating_sub(began) > most)
+    }
+
+    /// Whether nothing that was asked for is still to come.
+    pub(super) fn has_all_it_asked_for(&self) -> bool {
+        matches!(&self.stage, Stage::Fetching(assembly) if assembly.outstanding == 0)
+    }
+
+    /// Whether an answer of this source counts now.
+    pub(super) fn hears(&self, from: &Source) -> bool {
+        self.sources.has(from) && (!self.alone || self.sources.first() == Some(*from))
+    }
+
+    /// `from` says another length than `other` said, one of whom lies: both, if they are the same. Unless they are, the word of `other` has
+    /// been waited upon, so the next word is that of `from`, and from now on of one at a time.
     pub(super) fn disagree(&mut self, now: u64, other: Source, from: Source) {
-        self.start_over();
-        if from != other
-            && let Some(at) = self.sources.iter().position(|source| *source == from)
-        {
-            self.sources.rotate_left(at);
+        if from == other {
+            return self.wrong(now, &from);
         }
+        self.alone = true;
+        self.end_turn();
+        let at = self.sources.iter().position(|source| *source == from);
+        self.sources.turn_to(at.unwrap_or(0));
+        self.asking.restart(self.asking.tries().max(1));
         self.asking.wait_until(now);
     }
 
-    /// The object was not what it was asked for as: forget it and ask the next source, or after a
-    /// few such failures nobody.
-    pub(super) fn start_over(&mut self) {
+    /// All of the object is here and is not what it was asked for as: it is forgotten, and whoever sent it. If that were several, nobody
+    /// knows who it was, and from now on one is asked at a time.
+    pub(super) fn spoilt(&mut self, now: u64) {
+        let Stage::Fetching(assembly) = &self.stage else { return };
+        if let Some(source) = assembly.only_of() {
+            return self.wrong(now, &source);
+        }
+        self.alone = true;
+        self.end_turn();
+        self.sources.next();
+        self.asking.restart(self.asking.tries().max(1));
+    }
+
+    /// This source has answered wrongly: others are asked at once. The only one is asked again, and after a few such failures nobody.
+    fn wrong(&mut self, now: u64, source: &Source) {
         let Stage::Fetching(assembly) = &mut self.stage else { return };
         *assembly = Assembly::new(assembly.digest, assembly.certain());
-        self.failures += 1;
-        (self.nonce, self.turn) = (None, 0);
-        let tries = if self.failures >= FAILURES_MAX { TRIES_MAX } else { self.asking.tries().max(1) };
-        self.asking.restart(tries);
-        self.sources.rotate_left(1);
+        self.nonce = None;
+        self.end_turn();
+        let (others, goes_on) = (self.sources.len() > 1, self.sources.wrong(source));
+        self.asking.restart(if goes_on { self.asking.tries().max(1) } else { TRIES_MAX });
+        if others {
+            self.asking.wait_until(now);
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! for which no capsule waits, are counted apart and give way to nothing.
 
 use super::pending::Pending;
-use super::{QUEUED_MAX, WAITING_PER_CODE_MAX, Waiter};
+use super::{QUEUED_MAX, Waiter};
 use crate::code::run::Ingress;
 use crate::wire::Digest;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -14,10 +14,12 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 /// By what a search is known: the code, and whether it is beside that.
 type Key = (Digest, bool);
 
-/// The searches that come by one way.
+/// The searches that one payer waits for.
 struct Lane {
     whose: Ingress,
     waiting: VecDeque<Key>,
+    /// Its capsules that wait for them.
+    capsules: usize,
 }
 
 /// Searches that wait.
@@ -72,20 +74,50 @@ impl Queue {
         self.all.get(&(*code, false))
     }
 
-    /// Another capsule waits for a code, if that waits: gives the one that there is no room for any more.
-    pub fn join(&mut self, code: &Digest, waiter: Option<Waiter>) -> Option<Option<Waiter>> {
-        let pending = self.all.get_mut(&(*code, false))?;
-        let full = waiter.is_some() && (pending.waiting.len() == WAITING_PER_CODE_MAX || self.capsules >= CAPSULES_MAX);
-        let gone = if full { pending.waiting.pop_front() } else { None };
-        let one_more = waiter.is_some();
-        match waiter {
-            // All that wait are others'.
-            Some(waiter) if full && gone.is_none() => return Some(Some(waiter)),
-            waiter => pending.join(waiter),
+    /// Another capsule waits for a code that waits here: gives those that there is no room for any more, and whether the code is in another
+    /// lane now.
+    pub fn join(&mut self, now: u64, code: &Digest, waiter: Waiter) -> (VecDeque<Waiter>, bool) {
+        let key = (*code, false);
+        let Some(pending) = self.all.get_mut(&key) else { return (VecDeque::from([waiter]), false) };
+        let whose = waiter.whose();
+        let is_new = pending.lane != whose && !pending.waits(whose);
+        let mut gone: VecDeque<_> = pending.join(now, waiter).into_iter().collect();
+        let is_new = is_new && pending.waits(whose);
+        if is_new {
+            self.lane(whose).waiting.push_back(key);
         }
-        self.capsules += usize::from(one_more);
-        self.capsules -= usize::from(gone.is_some());
-        Some(gone)
+        self.count(whose, 1, 0);
+        gone.iter().map(Waiter::whose).collect::<Vec<_>>().into_iter().for_each(|whose| self.count(whose, 0, 1));
+        self.shorten(&mut gone);
+        (gone, is_new)
+    }
+
+    /// The lane of a payer.
+    fn lane(&mut self, whose: Ingress) -> &mut Lane {
+        let at = self.lanes.iter().position(|lane| lane.whose == whose).unwrap_or_else(|| {
+            self.lanes.push_back(Lane { whose, waiting: VecDeque::new(), capsules: 0 });
+            self.lanes.len() - 1
+        });
+        &mut self.lanes[at]
+    }
+
+    /// So many capsules more, or less, of this payer wait.
+    fn count(&mut self, whose: Ingress, more: usize, less: usize) {
+        self.capsules = self.capsules + more - less;
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.whose == whose) {
+            lane.capsules = lane.capsules + more - less;
+        }
+    }
+
+    /// While too many capsules wait, whoever has most loses those that wait for its oldest code.
+    fn shorten(&mut self, gone: &mut VecDeque<Waiter>) {
+        while self.capsules > CAPSULES_MAX {
+            let Some(whose) = self.lanes.iter().max_by_key(|lane| lane.capsules).map(|lane| lane.whose) else { return };
+            match self.withdraw(whose) {
+                Some(withdrawn) => gone.extend(withdrawn),
+                None => return,
+            }
+        }
     }
 
     /// Capsules that wait.
@@ -104,16 +136,24 @@ impl Queue {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Lets a search wait, not before its time; gives the capsules of the one that has to go for it.
+    /// Lets a search wait, not before its time; gives the capsules that have to go for it.
     pub fn push(&mut self, pending: Pending) -> VecDeque<Waiter> {
         let key = (pending.code, pending.beside);
-        let full = !pending.beside && self.all.len() - self.besides >= QUEUED_MAX;
-        let gone = if full { self.displace() } else { VecDeque::new() };
+        let mut gone = VecDeque::new();
+        while !pending.beside && self.all.len() - self.besides >= QUEUED_MAX {
+            match self.longest().and_then(|whose| self.withdraw(whose)) {
+                Some(withdrawn) => gone.extend(withdrawn),
+                None => break,
+            }
+        }
         self.besides += usize::from(pending.beside);
-        self.capsules += pending.waiting.len();
-        match self.lanes.iter_mut().find(|lane| lane.whose == pending.lane) {
-            Some(lane) => lane.waiting.push_back(key),
-            None => self.lanes.push_back(Lane { whose: pending.lane, waiting: VecDeque::from([key]) }),
+        self.lane(pending.lane).waiting.push_back(key);
+        for whose in pending.waiting.iter().map(Waiter::whose) {
+            let lane = self.lane(whose);
+            if lane.waiting.back() != Some(&key) {
+                lane.waiting.push_back(key);
+            }
+            self.count(whose, 1, 0);
         }
         if pending.unpaid {
             self.unpaid += 1;
@@ -121,50 +161,60 @@ impl Queue {
             self.due.insert((pending.asking.at(), key));
         }
         self.all.insert(key, pending);
+        self.shorten(&mut gone);
         gone
     }
 
-    /// The next search of these whose time has come at `now`: its lane has had its turn.
+    /// The next search of this lane whose time has come at `now`: it has had its turn.
     pub fn pop(&mut self, now: u64, whose: Ingress) -> Option<Pending> {
         let all = &self.all;
-        let ready = |key: &Key| all.get(key).is_some_and(|pending| pending.is_ready(now));
+        let ready = |key: &&Key| all.get(*key).is_some_and(|pending| pending.is_ready(now));
         let at = self.lanes.iter().position(|lane| lane.whose == whose)?;
-        let place = self.lanes[at].waiting.iter().position(ready)?;
-        let mut lane = self.lanes.remove(at)?;
-        let key = lane.waiting.remove(place)?;
-        if !lane.waiting.is_empty() {
-            self.lanes.push_back(lane);
-        }
-        self.take(key)
+        let (code, beside) = *self.lanes[at].waiting.iter().find(ready)?;
+        let lane = self.lanes.remove(at)?;
+        self.lanes.push_back(lane);
+        let mut pending = self.remove(&code, beside)?;
+        pending.lane = whose;
+        Some(pending)
     }
 
     /// Takes a search out.
     pub fn remove(&mut self, code: &Digest, beside: bool) -> Option<Pending> {
         let key = (*code, beside);
-        let pending = self.take(key)?;
-        for lane in &mut self.lanes {
+        let pending = self.all.remove(&key)?;
+        self.due.remove(&(pending.asking.at(), key));
+        self.besides -= usize::from(pending.beside);
+        self.unpaid -= usize::from(pending.unpaid);
+        pending.waiting.iter().for_each(|waiter| self.count(waiter.whose(), 0, 1));
+        for lane in self.lanes.iter_mut().filter(|lane| lane.whose == pending.lane || pending.waits(lane.whose)) {
             lane.waiting.retain(|other| *other != key);
         }
         self.lanes.retain(|lane| !lane.waiting.is_empty());
         Some(pending)
     }
 
-    fn take(&mut self, key: Key) -> Option<Pending> {
-        let pending = self.all.remove(&key)?;
-        self.due.remove(&(pending.asking.at(), key));
-        self.besides -= usize::from(pending.beside);
-        self.unpaid -= usize::from(pending.unpaid);
-        self.capsules -= pending.waiting.len();
-        Some(pending)
+    /// The lane with most codes.
+    fn longest(&self) -> Option<Ingress> {
+        let codes = |lane: &&Lane| lane.waiting.iter().filter(|(_, beside)| !beside).count();
+        self.lanes.iter().max_by_key(codes).map(|lane| lane.whose)
     }
 
-    /// The oldest search that capsules wait for, of the lane that has most, goes.
-    fn displace(&mut self) -> VecDeque<Waiter> {
-        let codes = |lane: &Lane| lane.waiting.iter().filter(|(_, beside)| !beside).count();
-        let Some(longest) = self.lanes.iter().max_by_key(|lane| codes(lane)) else { return VecDeque::new() };
-        let Some((code, _)) = longest.waiting.iter().find(|(_, beside)| !beside).copied() else {
-            return VecDeque::new();
+    /// A payer's capsules go that wait for its oldest code; and the search, if nobody else waits for it.
+    fn withdraw(&mut self, whose: Ingress) -> Option<VecDeque<Waiter>> {
+        let lane = self.lanes.iter_mut().find(|lane| lane.whose == whose)?;
+        let at = lane.waiting.iter().position(|(_, beside)| !beside)?;
+        let key = lane.waiting[at];
+        let pending = self.all.get_mut(&key)?;
+        let (gone, stay): (VecDeque<_>, VecDeque<_>) =
+            core::mem::take(&mut pending.waiting).into_iter().partition(|waiter| waiter.whose() == whose);
+        let Some(other) = stay.front().map(Waiter::whose) else {
+            pending.waiting = gone;
+            return self.remove(&key.0, false).map(|pending| pending.waiting);
         };
-        self.remove(&code, false).map(|pending| pending.waiting).unwrap_or_default()
+        (pending.lane, pending.waiting) = (other, stay);
+        lane.waiting.remove(at);
+        self.count(whose, 0, gone.len());
+        self.lanes.retain(|lane| !lane.waiting.is_empty());
+        Some(gone)
     }
 }

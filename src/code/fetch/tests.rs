@@ -368,8 +368,9 @@ fn what_is_beside_a_code_is_paid_by_who_has_twice_as_much_or_waits_for_one_who_h
         assert!(given.is_empty() && steps.len() == usize::from(pays) && fetch.is_owed() != pays, "{means}: {steps:?}");
         assert_eq!(fetch.settle(CODE).map(|waiter| waiter.paid).sum::<u32>(), if pays { 1 + fare } else { 1 });
         if !pays {
-            assert!(fetch.deadline().is_none() && fetch.pay_owed(1, &CODE, (2 * fare - 1, source(1))).is_none());
-            let (paid, steps, _) = fetch.pay_owed(1, &CODE, (2 * fare, source(1))).unwrap();
+            let whose = Ingress::of(&frame(1));
+            assert!(fetch.deadline().is_none() && fetch.pay_owed(1, &CODE, (2 * fare - 1, source(1)), whose).is_none());
+            let (paid, steps, _) = fetch.pay_owed(1, &CODE, (2 * fare, source(1)), whose).unwrap();
             assert_eq!((paid, steps, fetch.is_owed()), (fare, vec![Step::LookUp(BESIDE)], false));
             let (steps, _) = fetch.looked_up(1, BESIDE, None);
             let (asked, _, missing) = request(&steps[0]);
