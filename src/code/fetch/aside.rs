@@ -2,10 +2,10 @@
 
 use super::fares::Toll;
 use super::pending::{Pending, Stage};
+use super::sources::Sources;
 use super::{Fetch, Given, QUEUED_MAX, Source, Step};
 use crate::code::run::Ingress;
 use crate::wire::Digest;
-use std::collections::VecDeque;
 
 impl Fetch {
     /// An object beside code that runs, which goes by this name: `source` alone is asked. If its length is not known, what it does not have, or
@@ -18,7 +18,7 @@ impl Fetch {
         (lane, source, toll): (Ingress, Source, Toll),
         left: u32,
     ) -> Option<(u32, Vec<Step>, Vec<Given>)> {
-        let mut pending = Pending::new(of, lane, VecDeque::from([source]), Stage::LookingUp(digest, length));
+        let mut pending = Pending::new(of, lane, Sources::of(source, lane), Stage::LookingUp(digest, length));
         (pending.beside, pending.optional, pending.toll) = (true, length.is_none(), toll);
         if !pending.is_affordable(left) || self.queue.besides() >= QUEUED_MAX {
             return None;
@@ -26,8 +26,9 @@ impl Fetch {
         pending.unpaid = true;
         pending.asking.wait_until(now);
         self.end_beside(&of);
-        self.queue.push(pending);
-        self.pay_owed(now, &of, (left, source))
+        let room = self.queue.push(pending);
+        debug_assert!(room.is_empty(), "nothing gives way for what is beside");
+        self.pay_owed(now, &of, (left, source), lane)
     }
 
     /// Whether an object beside code of this name is looked for.
