@@ -31,7 +31,8 @@ const PER_10000: &str = "deadlines missed of 10,000";
 
 /// Microseconds of a packet.
 const COST: u32 = 200;
-/// Packets a second for each environment that is overloaded: more than all of a CPU runs.
+/// Packets a second for each environment that is overloaded: more than all of a CPU runs. One that is to have most of it gets three times what it can run
+/// ([`rate`]), so that it never waits for packets while the worker waits for the CPU.
 const RATE: u64 = 6000;
 
 /// For how long packets come before it counts.
@@ -41,6 +42,8 @@ const WARM: Duration = Duration::from_millis(1500);
 const TIMED: u32 = 50;
 const DEADLINE_US: u32 = 2000;
 const TIMED_RATE: u64 = 400;
+/// Packets a second of the other one, more than a CPU runs.
+const BESIDE_RATE: u64 = 24_000;
 
 /// What stands beside each other, by name.
 fn mixes() -> Vec<(&'static str, Vec<Environment>)> {
@@ -82,13 +85,18 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         report.note("SKIPPED a running node: its packets come from a second CPU, and there is one.");
     }
     report.note(
-        "A running node: all of it on one CPU, with its environments; packets of 200 µs through one overlay port, 6,000 a second for each environment, which is more than the CPU runs.",
+        "A running node: all of it on one CPU, with its environments; packets of about 200 µs through one overlay port, for each environment more than the CPU runs.",
     );
     Ok(series)
 }
 
 fn key(variant: &str, metric: &'static str, unit: &'static str) -> Key {
     Key { variant: variant.into(), size: None, regime: "a running node, by real clocks".into(), metric, unit }
+}
+
+/// Packets a second for an environment of this weight among all.
+fn rate(weight: u32, weights: u32) -> u64 {
+    RATE.max(RATE * 5 * u64::from(weight) / (2 * u64::from(weights)))
 }
 
 /// One node, overloaded.
@@ -100,13 +108,13 @@ fn shares(
     series: &mut Series,
 ) -> Result<(), Error> {
     let stand = Stand::start(members, Policy::Wfq, settings.apart())?;
-    let rates = vec![RATE; members.len()];
+    let weights: u32 = members.iter().map(|member| member.weight).sum();
+    let rates: Vec<_> = members.iter().map(|member| rate(member.weight, weights)).collect();
     let Spent { of_members, overloaded, total, .. } = stand.load(&rates, WARM, length)?;
     if let Some(at) = overloaded.iter().position(|dropped| *dropped == 0) {
         return Err(Error::Node(format!("{} was not overloaded", members[at].name(at))));
     }
     let used: f64 = of_members.iter().sum();
-    let weights: u32 = members.iter().map(|member| member.weight).sum();
     let fair = |member: &Environment| f64::from(member.weight) / f64::from(weights);
     let off = of_members.iter().zip(members).map(|(own, member)| (own / used / fair(member) - 1.0).abs());
     series.push(key(name, SHARES_OFF, "1"), off.fold(0.0, f64::max));
@@ -125,7 +133,7 @@ fn deadlines(settings: &Settings, report: &mut Report, series: &mut Series) -> R
     ];
     let run = settings.rounds(name, |_| {
         let stand = Stand::start(&members, Policy::Edf, settings.apart())?;
-        let spent = stand.load(&[TIMED_RATE, 4 * RATE], WARM, length)?;
+        let spent = stand.load(&[TIMED_RATE, BESIDE_RATE], WARM, length)?;
         let run = spent.packets[0].max(1);
         series.push(key(name, PER_10000, "1"), spent.missed as f64 * 1e4 / run as f64);
         series.push(key(name, "packets of the environment with deadlines that arrived", "of 1"), spent.arrived);
