@@ -198,7 +198,8 @@ fn spent(members: &[Environment], before: &Look, after: &Look, sent: f64) -> Spe
     let packets = of_all(|domain| domain["usage"]["packets"].as_u64().unwrap_or(0));
     let dropped = |domain: &Value, reason: &str| domain["usage"]["drops"][reason].as_u64().unwrap_or(0);
     let overloaded = names.iter().map(|name| {
-        let number = |look: &Look| look.sum(name, |it| dropped(it, "path-full") + dropped(it, "channel-full"));
+        let reasons = ["path-full", "channel-queue-full", "process-full"];
+        let number = |look: &Look| look.sum(name, |it| reasons.iter().map(|reason| dropped(it, reason)).sum());
         number(after).saturating_sub(number(before))
     });
     let number = |look: &Look, key: &str| look.status["cpu"][key].as_u64().unwrap_or(0);
