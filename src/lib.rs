@@ -31,6 +31,7 @@ pub mod core;
 pub mod driver;
 pub mod ee;
 pub mod frame;
+pub mod graph;
 pub mod kernel;
 pub mod lab;
 pub mod log;

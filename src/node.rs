@@ -8,7 +8,7 @@
 //! call has returned (`Environments::settle`), endings first.
 //!
 //! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is; `environment` is that table;
-//! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `channels` (hosts behind the NodeOS interface) run it; `sending`
+//! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `forms` (graphs of channels: hosts behind the NodeOS interface, engines, cut-through) run it; `sending`
 //! finds the next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each code name means, `loading` brings absent
 //! code here, `vouching` asks others for what it came without, `serving` answers neighbours that ask for code.
 
@@ -21,12 +21,12 @@ mod ceilings;
 mod channels;
 pub mod codes;
 pub mod config;
-mod cuts;
 pub mod domains;
 mod ending;
 mod entering;
 pub mod entry;
 mod environment;
+mod forms;
 mod halves;
 pub mod hosts;
 mod loading;
@@ -56,9 +56,9 @@ use crate::core::Core;
 use crate::core::bucket::TokenBucket;
 use crate::core::domain::{Domain, DomainId, Domains};
 use crate::core::reason::Reason;
-use crate::frame::{Frame, PortId};
-use crate::nodeos::channel::Channels;
-use crate::nodeos::channel::half::ChannelHalf;
+use crate::frame::PortId;
+use crate::graph::half::ChannelHalf;
+use crate::graph::{Channels, Graphs};
 use crate::nodeos::event::Events;
 use crate::topology::{Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;
@@ -67,7 +67,7 @@ use crate::wire::{Addr, Digest};
 use capsules::Capsules;
 pub use config::{NodeConfig, Sizes};
 pub use ending::EndedBy;
-use environment::{EnvironmentId, Environments};
+use environment::Environments;
 pub use output::{
     Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn,
 };
@@ -101,18 +101,6 @@ struct Cx {
     graphs: Graphs,
     order: Order,
     control: Control,
-}
-
-/// Packets that come to domains and leave them by channels.
-struct Graphs {
-    channels: Channels,
-    /// The environment that channels lead to.
-    hosts: EnvironmentId,
-    /// What looks at frames before the node does.
-    halves: Vec<Box<dyn ChannelHalf>>,
-    /// Packets between the modules of channels: incoming, outgoing.
-    payloads: [Vec<Frame>; 2],
-    processed: Vec<Frame>,
 }
 
 /// Whose packet is next.
@@ -183,14 +171,14 @@ impl Node {
         let channels = Channels::with_secret(secret_word(seed));
         let mut cx = Cx {
             core,
-            graphs: Graphs::new(channels),
+            graphs: Graphs { channels, ..Graphs::default() },
             order: Order { paths: paths::Paths::default(), entry },
             control: Control::new(roles, [root, management, capsules], (seed, port_count), kernel),
         };
         let mut environments = Environments::default();
         environments.add(&mut cx, Capsules::new(capsules, &sizes, seed));
         environments.add(&mut cx, revoking::Revocations(capsules));
-        cx.graphs.hosts = environments.add(&mut cx, hosts::Hosts::default());
+        environments.add(&mut cx, hosts::Hosts::default());
         Node { cx, environments }
     }
 
@@ -224,6 +212,11 @@ impl Node {
         if let Some(gauge) = self.cx.core.gauge(port) {
             (gauge.queued, gauge.queued_bytes, gauge.left) = (Some(frames), bytes, left);
         }
+    }
+
+    /// What looks at frames before this node does.
+    pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
+        self.cx.graphs.halves = halves;
     }
 
     /// How many octets wait in the output queue of a port.
@@ -272,7 +265,7 @@ impl Node {
             if turn.now >= self.cx.control.next_look {
                 self.cx.control.next_look = turn.now + LOOK;
                 self.cx.raise_alarms(turn.now);
-                self.cx.settle_cuts();
+                self.cx.graphs.settle_cuts(&mut self.cx.core);
             }
             self.environments.sweep(&mut self.cx, turn);
         }
@@ -286,18 +279,6 @@ impl Cx {
             && let Some(domain) = self.core.domains.of(domain)
         {
             domain.channels += 2;
-        }
-    }
-}
-
-impl Graphs {
-    fn new(channels: Channels) -> Graphs {
-        Graphs {
-            channels,
-            hosts: EnvironmentId::default(),
-            halves: Vec::new(),
-            payloads: Default::default(),
-            processed: Vec::new(),
         }
     }
 }

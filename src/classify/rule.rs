@@ -2,7 +2,7 @@
 //!
 //! A rule is a value that says nothing of what is done with its packets, so both halves of the node, ports and the domains' channels
 //! share it: the tuple space ([`super::shapes`]), the maps of the kernel half (`kernel/filters.rs`), and specifications of channels as text
-//! (`nodeos/channel/spec.rs`).
+//! (`nodeos/channel.rs`).
 
 use crate::frame::PortId;
 use crate::wire::{Addr, Prefix};

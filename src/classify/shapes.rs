@@ -10,7 +10,7 @@ mod flows;
 use super::fields::words;
 use super::headers::Layers;
 use super::rule::{Layer, Rule};
-use crate::frame::{Ends, PortId};
+use crate::frame::{Ends, Frame, Marks, PortId};
 use crate::wire::{Addr, Prefix};
 use core::ops::Range;
 pub use flows::KEYS_MAX;
@@ -58,9 +58,12 @@ pub struct Found<T> {
 }
 
 impl<T> Found<T> {
-    /// Writes down who sent it to whom, as far as the rule's protocols say.
+    /// Writes down in the packet's frame where its payload is, and who sent it to whom, as far as the rule's protocols say.
     #[inline(always)]
-    pub fn tell_ends(&self, layers: &Layers, ends: &mut Ends) {
+    pub fn mark(&self, layers: &Layers, frame: &mut Frame) {
+        let network = layers.ip.as_ref().map_or(0, |ip| ip.start) as u16;
+        frame.marks = Marks { network, payload: self.payload.start as u16, end: self.payload.end as u16 };
+        let ends = &mut frame.ends;
         let Some(ip) = layers.ip.as_ref().filter(|_| self.layer != Layer::Link) else {
             *ends = Ends::default();
             return;
@@ -229,7 +232,7 @@ mod tests {
 
     fn rule(protocol: &str, address: &str, key: &[KeyTuple]) -> Rule {
         let port = |name: &str| name.strip_prefix("if")?.parse().ok().map(PortId);
-        crate::nodeos::channel::spec::rule(protocol, address, key, port).unwrap()
+        crate::nodeos::channel::rule(protocol, address, key, port).unwrap()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! it back to the pool. Room is kept in front so that headers can be added when a capsule leaves an
 //! overlay for an Ethernet.
 
-use super::{Ends, Envelope, Payer, PeerId, PortId};
+use super::{Ends, Envelope, Marks, Payer, PeerId, PortId};
 use crate::wire::Addr;
 
 /// Bytes kept free in front of received data: Ethernet with one tag, IPv6, UDP, ANEP and a neighbour's proof fit in.
@@ -36,6 +36,8 @@ pub struct Fields {
     pub peer: PeerId,
     /// Who pays for what it takes.
     pub payer: Payer,
+    /// Of a packet that a channel brought, where its payload is until the domain has its turn.
+    pub marks: Marks,
     /// Identity of the packet for traces: children have their own.
     pub trace: u64,
     /// Whether the neighbour that it came from has proved with its key to have sent it ([`crate::node`] sets it where a packet comes in).
@@ -59,6 +61,7 @@ impl Frame {
             port: PortId(0),
             peer: PeerId::NONE,
             payer: Payer::NOBODY,
+            marks: Marks::default(),
             trace: 0,
             authenticated: false,
             sender: Addr::UNSPECIFIED,

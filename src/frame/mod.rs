@@ -60,6 +60,17 @@ pub struct Ends {
     pub destination: Option<(Addr, u16)>,
 }
 
+/// Where a packet's headers and payload are in its frame, as the rule that has found it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Where the IP header begins, if there is one.
+    pub network: u16,
+    /// Where the payload of the rule's last protocol begins.
+    pub payload: u16,
+    /// Where that ends.
+    pub end: u16,
+}
+
 /// What kind of link a port has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {

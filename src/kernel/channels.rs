@@ -17,7 +17,7 @@ use crate::classify::shapes::{SHAPES_MAX, Shape};
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedOctets};
 use crate::frame::PortId;
-use crate::nodeos::channel::half::{ChannelHalf, Counts, Cut, Passed, Shared, Whose};
+use crate::graph::half::{ChannelHalf, Cut, CutCounts, Passed, SharedCut, Whose};
 use crate::sys::bpf::{Map, Program};
 use crate::sys::mapping::SharedWords;
 use crate::wire::Addr;
@@ -325,7 +325,7 @@ impl ChannelHalf for KernelChannels {
         Ok(())
     }
 
-    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>> {
+    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<SharedCut>> {
         if !matches!(self.before, Before::Half(_)) || self.describe(cut, [0; 3]).is_none() {
             return Ok(None);
         }
@@ -343,7 +343,7 @@ impl ChannelHalf for KernelChannels {
         let passed = Arc::new(Usage { map: self.usage.clone(), number });
         let account = Arc::new(self.account(domain));
         let (of_domain, of_channel) = (self.octets(of_domain), self.octets(of_channel));
-        Ok(Some(Shared { number, account, of_domain, of_channel, passed }))
+        Ok(Some(SharedCut { number, account, of_domain, of_channel, passed }))
     }
 
     fn end(&mut self, number: u32, filter: &Rule) -> io::Result<()> {
@@ -396,9 +396,9 @@ struct Usage {
 }
 
 impl Passed for Usage {
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> CutCounts {
         let all: [u64; cut_usage::SIZE / 8] = sums(&self.map, self.number).unwrap_or_default();
-        Counts {
+        CutCounts {
             packets: usage::PACKETS.among(&all),
             bytes: cut_usage::BYTES.among(&all),
             frame_bytes: usage::BYTES.among(&all),

@@ -27,7 +27,7 @@ impl Node {
 
     /// Adds what has passed by the other half to the accounts of this one.
     pub fn settle_cuts(&mut self) {
-        self.cx.settle_cuts()
+        self.cx.graphs.settle_cuts(&mut self.cx.core)
     }
 
     /// The domains that end if an operator ends one: it and all below it; not the node's own.

@@ -13,7 +13,7 @@ use crate::classify::shapes::Found;
 use crate::classify::{Class, classify};
 use crate::core::domain::DomainId;
 use crate::frame::{Frame, Link};
-use crate::nodeos::channel::Taker;
+use crate::graph::Taker;
 use crate::wire::Error;
 
 /// Stations of packets between [`Node::look`] and their turn.
@@ -111,7 +111,7 @@ impl Cx {
         self.graphs.channels.ins.foresee(channel.index());
         self.core.domains.foresee(domain, self.order.paths.is_queueing());
         self.order.paths.foresee(domain);
-        found.tell_ends(layers, &mut frame.ends);
+        found.mark(layers, frame);
         Some(found)
     }
 

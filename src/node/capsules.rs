@@ -5,7 +5,7 @@
 
 use super::codes::{Code, Codes};
 use super::ending::Gone;
-use super::environment::{Environment, EnvironmentId, OwnType};
+use super::environment::{Door, Environment, EnvironmentId, OwnType};
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
@@ -90,6 +90,10 @@ impl Environment for Capsules {
         const TYPES: [OwnType; 2] =
             [OwnType { kind: type_id::CAPSULE, waits: true }, OwnType { kind: type_id::FETCH, waits: false }];
         (&TYPES, Some(self.domain))
+    }
+
+    fn doors(&self) -> &'static [Door] {
+        &[Door::Kernel]
     }
 
     #[inline]

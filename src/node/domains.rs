@@ -12,7 +12,7 @@ use super::{Cx, Node};
 use crate::core::domain::{DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
 use crate::frame::PortId;
-use crate::nodeos::channel::Traffic;
+use crate::graph::Traffic;
 use crate::nodeos::interface::{DomainSpec, Error, HostId};
 use crate::trust::SecurityCounts;
 use crate::trust::grants::Grants;
@@ -166,7 +166,7 @@ impl Node {
 
     /// All channels.
     pub fn channel_list(&mut self) -> Vec<ChannelStatus> {
-        self.cx.settle_cuts();
+        self.cx.graphs.settle_cuts(&mut self.cx.core);
         let core = &self.cx.core;
         let port = |id: Option<PortId>| Some(core.topology.port(id?)?.name.clone());
         let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {

@@ -1,12 +1,11 @@
 //! The end of domains and hosts, with all that they own, and what there is in a node: so much before something is made and after it has ended.
 
-use super::cuts::withdraw;
-use super::environment::Environments;
+use super::environment::{Door, Environments};
 use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::{Capsules, Cx, Node};
 use crate::core::reason::Reason;
-use crate::nodeos::channel::InChan;
+use crate::graph::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
 use std::collections::VecDeque;
 
@@ -98,7 +97,7 @@ impl Cx {
     /// way has returned ([`Environments::settle`]); `tell` says of which hosts.
     pub(super) fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: impl Fn(HostId) -> bool) -> Ended {
         self.settle_hand();
-        self.domains_within(top).into_iter().for_each(|domain| self.end_cuts_of(domain));
+        self.domains_within(top).into_iter().for_each(|domain| self.graphs.end_cuts_of(&mut self.core, domain));
         let core = &mut self.core;
         let gone = core.domains.end(top);
         let mut ended = Ended { domains: gone.len(), ..Ended::default() };
@@ -107,7 +106,7 @@ impl Cx {
             let (ins, outs) = self.graphs.channels.remove_all(id);
             ended.channels += ins.len() + outs;
             core.drops.count_many(Reason::ChannelGone, ins.iter().map(InChan::pieces).sum());
-            ins.iter().for_each(|channel| withdraw(&mut self.graphs.halves, &channel.filter));
+            ins.iter().for_each(|channel| self.graphs.withdraw(&channel.filter));
             let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
             turn.out.effects.extend(ins.into_iter().map(ends));
             ended.bytes += core.pools.end(id);
@@ -153,7 +152,7 @@ impl Environments {
 
     /// Tells whoever runs a domain what has happened to it.
     pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        if let Some(hosts) = self.at(cx.graphs.hosts) {
+        if let Some(hosts) = self.at(self.behind(Door::Channels)) {
             hosts.upcall(cx, turn, domain, upcall);
         }
     }
@@ -229,7 +228,7 @@ impl Node {
 
     /// How many packets have gone through channels.
     pub fn channel_counts(&mut self) -> ChannelCounts {
-        self.cx.settle_cuts();
+        self.cx.graphs.settle_cuts(&mut self.cx.core);
         let sum = |traffic: &mut dyn Iterator<Item = u64>| traffic.sum();
         ChannelCounts {
             received: sum(&mut self.cx.graphs.channels.ins.iter().map(|(_, channel)| channel.traffic.packets)),

@@ -32,6 +32,18 @@ pub(super) struct OwnType {
     pub waits: bool,
 }
 
+/// A way by which packets come that have no type of ANEP. Each leads to one environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// Packets that rules of channels find, and what else happens to domains of hosts.
+    Channels,
+    /// Packets whose code has run in the kernel half.
+    Kernel,
+}
+
+/// Ways of this kind.
+const DOORS: usize = 2;
+
 /// An execution environment, as the node calls it.
 pub(super) trait Environment: Any + Send {
     /// Its place in the table: what names it in packets that wait.
@@ -42,6 +54,11 @@ pub(super) trait Environment: Any + Send {
     /// The types of ANEP that are its own, and the domain that has their channels.
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
         (&[], None)
+    }
+
+    /// The other ways that lead to it.
+    fn doors(&self) -> &'static [Door] {
+        &[]
     }
 
     /// A packet of one of its types has come in: its payload begins the frame.
@@ -112,6 +129,7 @@ pub(super) struct Row {
 pub(super) struct Environments {
     list: Vec<Box<dyn Environment>>,
     types: Vec<Row>,
+    doors: [EnvironmentId; DOORS],
 }
 
 impl Environments {
@@ -126,6 +144,9 @@ impl Environments {
                 cx.own_channels(domain, own.kind);
             }
         }
+        for door in environment.doors() {
+            self.doors[*door as usize] = id;
+        }
         self.list.push(Box::new(environment));
         id
     }
@@ -134,6 +155,12 @@ impl Environments {
     #[inline]
     pub(super) fn row(&self, kind: u16) -> Option<Row> {
         self.types.iter().find(|row| row.own.kind == kind).copied()
+    }
+
+    /// Where a way leads that is no type's.
+    #[inline]
+    pub(super) fn behind(&self, door: Door) -> EnvironmentId {
+        self.doors[door as usize]
     }
 
     #[inline]

@@ -1,13 +1,7 @@
 //! Who runs domains: environments in the node's process, called directly, and those in processes of their own, told through
-//! [`super::Output::upcalls`].
+//! [`super::Output::upcalls`]. They are an environment of the node, whose packets come by channels: `forms` runs those.
 
-use super::Cx;
-use super::ending::Gone;
-use super::environment::Environment;
-use super::output::Turn;
-use crate::core::reason::Reason;
-use crate::frame::Frame;
-use crate::nodeos::interface::{DomainId, HostId, InChanId, NodeOs, Upcall};
+use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
 
 /// Hosts of one node at the same time.
 pub const HOSTS_MAX: usize = 1024;
@@ -117,35 +111,5 @@ impl Hosts {
             Some(Host::Local(environment)) => Reached::Local(&mut **environment),
             _ => Reached::Nobody,
         }
-    }
-}
-
-impl Environment for Hosts {
-    /// `what`: the channel that the packet came by.
-    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
-        let channel = InChanId(what);
-        match cx.graphs.channels.ins.get_mut(channel) {
-            Some(known) => {
-                known.waiting = known.waiting.saturating_sub(1);
-                self.hand_packet(cx, turn, domain, channel, frame);
-            }
-            None => cx.drop_in(turn, frame, Reason::ChannelGone, domain),
-        }
-        0
-    }
-
-    fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        self.tell(cx, turn, domain, upcall);
-    }
-
-    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, &Gone { domain, host, tell }: &Gone) -> usize {
-        let runs_any = cx.runs_any(host);
-        match self.reach(host) {
-            Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
-            Reached::Local(_) if !runs_any => self.remove(host),
-            Reached::Local(environment) if tell => environment.ended(domain),
-            _ => {}
-        }
-        0
     }
 }

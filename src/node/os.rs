@@ -3,7 +3,6 @@
 //! [`Os`] is what [`NodeOs`] is for environments of the node: what they are called with, a turn, and in whose name. Every call
 //! first sees to it that what it is given exists and is of the caller's subtree of domains.
 
-use super::cuts::withdraw;
 use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};
 use super::environment::Environments;
@@ -16,8 +15,9 @@ use crate::core::domain::Domain;
 use crate::core::reason::Reason;
 use crate::core::state_store::{Change, Refused, Value};
 use crate::frame::{BUFFER, Frame, PortId};
-use crate::nodeos::channel::module::{self, Module};
-use crate::nodeos::channel::{Target, spec};
+use crate::graph::Target;
+use crate::graph::table::Graph;
+use crate::nodeos::channel;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall, Usage,
@@ -215,7 +215,7 @@ impl<'a, 't> Os<'a, 't> {
         self.cx.drop_in(self.turn, frame, reason, domain);
     }
 
-    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Rule, Vec<Module>), Error> {
+    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Rule, Graph), Error> {
         self.may(domain)?;
         let core = &self.cx.core;
         let owner = core.domains.by_id(domain).ok_or(Error::Stale)?;
@@ -223,13 +223,14 @@ impl<'a, 't> Os<'a, 't> {
             return Err(Error::Limit);
         }
         let ports = &core.topology.ports;
-        let (protocol, modules) = module::split(&spec.protocol)?;
-        let filter = spec::rule(protocol, &spec.address, &spec.key, |name| {
+        let (protocol, engines) = channel::split(&spec.protocol);
+        let graph = Graph::chain(&engines)?;
+        let filter = channel::rule(protocol, &spec.address, &spec.key, |name| {
             let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
             let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
             Some(PortId(at as u16))
         });
-        filter.map(|filter| (filter, modules))
+        filter.map(|filter| (filter, graph))
     }
 }
 
@@ -334,7 +335,7 @@ impl NodeOs for Os<'_, '_> {
     }
 
     fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
-        let (filter, modules) = self.filter(domain, spec)?;
+        let (filter, graph) = self.filter(domain, spec)?;
         if filter.layer == Layer::Anep && filter.kind.is_none_or(|kind| self.cx.graphs.channels.is_own(kind)) {
             return Err(if filter.kind.is_none() { Error::Invalid } else { Error::Exists });
         }
@@ -345,8 +346,8 @@ impl NodeOs for Os<'_, '_> {
         }
         let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
         let told = filter.clone();
-        let channel = self.cx.graphs.channels.add_in(domain, (filter, modules), spec)?;
-        if let Err(error) = self.cx.announce_filter(&told) {
+        let channel = self.cx.graphs.channels.add_in(domain, (filter, graph), spec)?;
+        if let Err(error) = self.cx.graphs.announce(&self.cx.core.name, &told) {
             self.cx.graphs.channels.remove_in(channel);
             return Err(error);
         }
@@ -357,12 +358,12 @@ impl NodeOs for Os<'_, '_> {
 
     fn inchan_destroy(&mut self, channel: InChanId) -> Result<(), Error> {
         let domain = self.owner_of_in(channel)?;
-        if let Some(cut) = self.cx.graphs.channels.ins.get(channel).and_then(|channel| channel.cut) {
-            self.cx.end_cut(cut);
+        if let Some(cut) = self.cx.graphs.channels.ins.get(channel).and_then(|channel| channel.form.cut()) {
+            self.cx.graphs.end_cut(&mut self.cx.core, cut);
         }
         if let Some(gone) = self.cx.graphs.channels.remove_in(channel) {
             self.cx.core.drops.count_many(Reason::ChannelGone, gone.pieces());
-            withdraw(&mut self.cx.graphs.halves, &gone.filter);
+            self.cx.graphs.withdraw(&gone.filter);
             let filter = Box::new(gone.into_filter());
             self.turn.out.effects.push(Effect::Channel { filter, exists: false });
             self.cx.count_channel(domain, -1);
@@ -371,7 +372,7 @@ impl NodeOs for Os<'_, '_> {
     }
 
     fn outchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<OutChanId, Error> {
-        let (filter, modules) = self.filter(domain, spec)?;
+        let (filter, graph) = self.filter(domain, spec)?;
         if filter.layer == Layer::Tcp {
             return Err(Error::Unsupported);
         }
@@ -386,14 +387,14 @@ impl NodeOs for Os<'_, '_> {
         if core.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
             return Err(Error::Limit);
         }
-        let channel = self.cx.graphs.channels.add_out(domain, (target, modules), spec)?;
+        let channel = self.cx.graphs.channels.add_out(domain, (target, graph), spec)?;
         self.cx.count_channel(domain, 1);
         Ok(channel)
     }
 
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
         let domain = self.owner_of_out(channel)?;
-        self.cx.end_cuts_to(channel);
+        self.cx.graphs.end_cuts_to(&mut self.cx.core, channel);
         self.cx.graphs.channels.remove_out(channel);
         self.cx.count_channel(domain, -1);
         Ok(())
@@ -419,14 +420,14 @@ impl NodeOs for Os<'_, '_> {
         self.owner_of_in(from)?;
         self.owner_of_out(to)?;
         let cut = self.cx.graphs.channels.add_cut(from, to)?;
-        self.cx.begin_cut(cut);
+        self.cx.graphs.begin_cut(&mut self.cx.core, cut);
         Ok(cut)
     }
 
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error> {
         let domain = self.cx.graphs.channels.cuts.get(channel).ok_or(Error::Stale)?.domain;
         self.may(domain)?;
-        self.cx.end_cut(channel);
+        self.cx.graphs.end_cut(&mut self.cx.core, channel);
         self.cx.graphs.channels.remove_cut(channel);
         Ok(())
     }

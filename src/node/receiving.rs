@@ -1,6 +1,6 @@
 //! What comes in: what it is, from whom, and which environment of the node's own it is for.
 
-use super::environment::{OwnType, Row};
+use super::environment::{Door, OwnType, Row};
 use super::output::{EventKind, Turn};
 use super::running::{Sender, set_previous};
 use super::{Capsules, Cx, Node, batch, halves};
@@ -11,7 +11,7 @@ use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, Payer, PeerId};
-use crate::nodeos::channel::Taker;
+use crate::graph::Taker;
 use crate::topology::Neighbour;
 use crate::wire::{Addr, anep, capsule};
 use core::ops::Range;
@@ -56,8 +56,8 @@ impl Node {
             return self.cx.drop(turn, frame, Reason::EntryShare);
         }
         turn.out.event(frame.trace, EventKind::Received(frame.port));
-        let (payer, owner, payload) = (frame.payer, found.owner, &found.payload);
-        self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner, payload.start, payload.end));
+        let (payer, owner) = (frame.payer, found.owner);
+        self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner));
     }
 
     /// Does what ends with a packet's turn: the packet waits for that, and is paid for then, or has it now.
@@ -181,9 +181,7 @@ impl Node {
     /// A frame has come up from the kernel half, which has run its code.
     #[inline]
     fn resume(&mut self, turn: &mut Turn<'_>, frame: Frame, link: Link) {
-        if let Some(row) = self.environments.row(anep::type_id::CAPSULE)
-            && let Some(environment) = self.environments.at(row.environment)
-        {
+        if let Some(environment) = self.environments.at(self.environments.behind(Door::Kernel)) {
             environment.resume(&mut self.cx, turn, frame, link);
         } else {
             self.cx.drop(turn, frame, Reason::HostGone);

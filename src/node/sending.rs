@@ -12,10 +12,11 @@ use crate::code::fetch::Source;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
+use crate::graph::exit::{put_ip, put_udp};
 use crate::topology::resolve::Waiting;
 use crate::topology::{Flow, NextHop, Port};
 use crate::wire::ethernet::{self, Mac, ethertype};
-use crate::wire::{self, Addr, anep, arp, icmp, ipv4, ipv6, udp};
+use crate::wire::{self, Addr, anep, arp, icmp, ipv6};
 use core::ops::Range;
 
 /// UDP in an IP header.
@@ -355,44 +356,6 @@ fn envelop(mut frame: Frame, port: &Port, source: Addr, destination: Addr) -> Re
         Ok(()) => Ok(frame),
         Err(reason) => Err((frame, reason)),
     }
-}
-
-/// A UDP header in front, with a checksum or without one.
-pub(super) fn put_udp(frame: &mut Frame, ends: (Addr, Addr), ports: (u16, u16), summed: bool) -> bool {
-    let header = udp::Repr { source_port: ports.0, destination_port: ports.1, payload_len: frame.len() };
-    if frame.prepend(udp::HEADER).is_none_or(|room| header.emit(room).is_err()) {
-        return false;
-    }
-    if summed && let Ok(mut datagram) = udp::PacketMut::new_checked(frame.bytes_mut()) {
-        datagram.fill_checksum(ends.0, ends.1);
-    }
-    true
-}
-
-/// An IP header in front, with what the frame's envelope says; the packet must fit the port.
-pub(super) fn put_ip(
-    frame: &mut Frame,
-    port: &Port,
-    (source, destination): (Addr, Addr),
-    protocol: u8,
-) -> Result<(), Reason> {
-    let Envelope { hop_limit, service, .. } = frame.envelope;
-    let payload = frame.len();
-    let headed = match (source.octets_v4(), destination.octets_v4()) {
-        (Some(from), Some(to)) => {
-            let mut header = ipv4::Repr::new(from, to, protocol, hop_limit, payload);
-            header.tos = service;
-            frame.prepend(header.header_len()).is_some_and(|room| header.emit(room).is_ok())
-        }
-        (None, None) => {
-            let mut header = ipv6::Repr::new(source, destination, protocol, hop_limit, payload);
-            header.traffic_class = service;
-            frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
-        }
-        // One packet cannot have addresses of both families.
-        _ => return Err(Reason::FamilyMismatch),
-    };
-    if headed && frame.len() <= port.mtu { Ok(()) } else { Err(Reason::TooBig) }
 }
 
 /// Writes an ICMPv6 message with its IP header into an empty frame.

@@ -5,6 +5,7 @@ mod bed;
 mod cases;
 mod codes;
 mod fair;
+mod forms;
 mod greedy;
 mod heads;
 mod links;

@@ -27,13 +27,14 @@ const ROWS: &[Row] = &[
     ("schedule", &["sys"]),
     ("core", &["contract", "abi", "wire", "frame", "sys", "trust", "topology"]),
     ("log", &["clean", "sys", "core"]),
-    ("nodeos", &["wire", "frame", "sys", "trust", "classify", "core"]),
+    ("nodeos", &["wire", "frame", "trust", "classify", "core"]),
+    ("graph", &["contract", "wire", "frame", "sys", "topology", "classify", "core", "nodeos"]),
     ("broker", &["wire", "sys", "trust"]),
     ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
     (
         "kernel",
         &[
-            "contract", "abi", "wire", "frame", "sys", "trust", "topology", "classify", "core", "nodeos", "broker",
+            "contract", "abi", "wire", "frame", "sys", "trust", "topology", "classify", "core", "graph", "broker",
             "code",
         ],
     ),
@@ -43,7 +44,7 @@ const ROWS: &[Row] = &[
         "node",
         &[
             "contract", "abi", "clean", "wire", "frame", "sys", "trust", "topology", "classify", "schedule", "core",
-            "nodeos", "code", "ee",
+            "nodeos", "graph", "code", "ee",
         ],
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
@@ -53,7 +54,7 @@ const ROWS: &[Row] = &[
         "manage",
         &[
             "clean", "wire", "frame", "sys", "trust", "topology", "classify", "schedule", "core", "log", "nodeos",
-            "broker", "code", "kernel", "port", "ee", "node", "driver", "config",
+            "graph", "broker", "code", "kernel", "port", "ee", "node", "driver", "config",
         ],
     ),
     ("lab", &["wire", "sys", "kernel", "config", "manage"]),

@@ -261,6 +261,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_a_cache_line() {
-        assert_eq!(size_of::<Option<Entry<crate::nodeos::channel::Taker>>>(), cache::LINE);
+        assert_eq!(size_of::<Option<Entry<crate::graph::Taker>>>(), cache::LINE);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! A key says of whom a message is and which one, so that nobody's pieces get into another's. What pieces look like, where they belong and
 //! whom they count for is the user's: messages and chunks of PLAN (`ee/plan/pieces.rs`, `parts.rs`), fragments and sums of channels
-//! (`nodeos/channel/module`), and code (`code/fetch/assembly.rs`), which has its pieces from here and a table of searches of its own.
+//! (`graph/engines`), and code (`code/fetch/assembly.rs`), which has its pieces from here and a table of searches of its own.
 
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,11 @@
 use super::{Order, PORTS, Worker};
 use crate::config::Plan;
 use crate::frame::PortId;
+use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::manage::kernel::Left;
 use crate::manage::ports::{Before, OpenPort, Opener, explain};
 use crate::node::proofs::Guard;
-use crate::nodeos::channel::half::ChannelHalf;
 use crate::sys::poll::Ready;
 use crate::topology::Port;
 use crate::wire::ethernet::Mac;

@@ -21,7 +21,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// What the headers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Stack {
     V4,
     V4Udp,
     V6,
@@ -40,7 +40,7 @@ pub struct Head {
     mtu: u16,
     /// Sum of IPv4's header without its length, and of UDP's and its pseudo-header without theirs.
     sums: [u16; 2],
-    form: Form,
+    stack: Stack,
     /// Nothing but headers is put on its packets, and their bandwidth is nobody's but the domain's.
     is_plain: bool,
     bytes: [u8; LENGTH_MAX],
@@ -50,7 +50,7 @@ impl Head {
     /// No headers yet.
     pub fn unknown(is_plain: bool) -> Head {
         let port = PortId(0);
-        Head { until: 0, changes: 0, port, mtu: 0, sums: [0; 2], form: Form::V4, is_plain, bytes: [0; LENGTH_MAX] }
+        Head { until: 0, changes: 0, port, mtu: 0, sums: [0; 2], stack: Stack::V4, is_plain, bytes: [0; LENGTH_MAX] }
     }
 
     /// Whether these headers are those of a packet of so many octets now.
@@ -62,25 +62,25 @@ impl Head {
     /// Keeps the headers of a frame that has just been sent to `ends.1` by a port, if they are such as can be kept.
     pub fn keep(&mut self, frame: &Frame, layer: Layer, ends: (Addr, Addr), mtu: usize, (until, changes): (u64, u32)) {
         self.until = 0;
-        let form = match (layer, ends.1.is_v4()) {
-            (Layer::Udp, true) => Form::V4Udp,
-            (Layer::Udp, false) => Form::V6Udp,
-            (Layer::Ip, true) => Form::V4,
-            (Layer::Ip, false) => Form::V6,
+        let stack = match (layer, ends.1.is_v4()) {
+            (Layer::Udp, true) => Stack::V4Udp,
+            (Layer::Udp, false) => Stack::V6Udp,
+            (Layer::Ip, true) => Stack::V4,
+            (Layer::Ip, false) => Stack::V6,
             _ => return,
         };
-        let length = form.length();
+        let length = stack.length();
         let Some(headers) = frame.bytes().get(..length).filter(|_| self.is_plain) else { return };
         self.bytes[..length].copy_from_slice(headers);
         (self.until, self.changes) = (u32::try_from(until / SECOND).unwrap_or(u32::MAX), changes);
-        (self.port, self.mtu, self.form) = (frame.port, mtu.min(usize::from(u16::MAX)) as u16, form);
+        (self.port, self.mtu, self.stack) = (frame.port, mtu.min(usize::from(u16::MAX)) as u16, stack);
         self.sums = [0; 2];
-        if form.is_v4() {
+        if stack.is_v4() {
             self.set(ethernet::HEADER + 2, 0);
             self.set(ethernet::HEADER + 10, 0);
             self.sums[0] = Sum::new().bytes(&self.bytes[ethernet::HEADER..V4]).finish();
         }
-        if form.is_udp() {
+        if stack.is_udp() {
             let at = length - udp::HEADER;
             self.set(at + 4, 0);
             self.set(at + 6, 0);
@@ -96,11 +96,11 @@ impl Head {
     /// Puts the headers in front of a payload; the port that it leaves by. Nothing if there is no room.
     #[inline]
     pub fn put(&self, frame: &mut Frame) -> Option<PortId> {
-        match self.form {
-            Form::V4Udp => self.put_v4::<{ V4 + udp::HEADER }>(frame)?,
-            Form::V4 => self.put_v4::<V4>(frame)?,
-            Form::V6Udp => self.put_v6::<{ V6 + udp::HEADER }>(frame)?,
-            Form::V6 => self.put_v6::<V6>(frame)?,
+        match self.stack {
+            Stack::V4Udp => self.put_v4::<{ V4 + udp::HEADER }>(frame)?,
+            Stack::V4 => self.put_v4::<V4>(frame)?,
+            Stack::V6Udp => self.put_v6::<{ V6 + udp::HEADER }>(frame)?,
+            Stack::V6 => self.put_v6::<V6>(frame)?,
         }
         Some(self.port)
     }
@@ -146,13 +146,13 @@ impl Head {
     }
 }
 
-impl Form {
+impl Stack {
     fn is_v4(self) -> bool {
-        matches!(self, Form::V4 | Form::V4Udp)
+        matches!(self, Stack::V4 | Stack::V4Udp)
     }
 
     fn is_udp(self) -> bool {
-        matches!(self, Form::V4Udp | Form::V6Udp)
+        matches!(self, Stack::V4Udp | Stack::V6Udp)
     }
 
     fn length(self) -> usize {

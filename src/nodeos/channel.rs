@@ -1,7 +1,7 @@
-//! Protocol and address specifications of channels, from text.
+//! The ends of channels, from text: which packets one is about, and which engines are between its protocols and its domain.
 //!
 //! ```text
-//! protocol  = port [ "/ip" [ "/udp" | "/tcp" ] | "/anep" ]       if0 · eth1/ip/udp · */ip · if2/anep
+//! protocol  = port [ "/ip" [ "/udp" | "/tcp" ] | "/anep" ] { "/" engine }      if0 · eth1/ip/udp · */ip · if2/anep · if0/ip/checksum
 //! port      = "if" number | name | "*"                            number: the port's place in the configuration
 //! address   = link:      "*" | "type" number
 //!             ip:        [ block "->" ] block [ "proto" number ]   10.0.0.0/24 -> 10.0.1.0/24 proto 47
@@ -11,12 +11,22 @@
 //! block     = address [ "/" length ] | "*"
 //! ```
 //!
-//! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`.
+//! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`. What comes of it, a rule for the classifier and words for the table of
+//! engines, is put into effect in the node's graphs.
 
 use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule, TUPLES_MAX};
 use crate::frame::PortId;
 use crate::nodeos::interface::Error;
 use crate::wire::Prefix;
+
+/// Parts a protocol from the names of engines behind it.
+pub fn split(protocol: &str) -> (&str, Vec<&str>) {
+    let is_base = |word: &&str| matches!(*word, "ip" | "udp" | "tcp" | "anep");
+    let mut words = protocol.split('/');
+    let length = words.next().map_or(0, str::len) + words.take_while(is_base).map(|word| word.len() + 1).sum::<usize>();
+    let (base, rest) = protocol.split_at(length);
+    (base, rest.split('/').skip(1).collect())
+}
 
 /// Reads a protocol, an address and a key. `port` finds a port by its name or number.
 pub fn rule(
@@ -121,6 +131,15 @@ mod tests {
     fn parse(protocol: &str, address: &str) -> Result<Rule, Error> {
         let port = |name: &str| ["if0", "eth1"].iter().position(|known| *known == name).map(|at| PortId(at as u16));
         rule(protocol, address, &[], port)
+    }
+
+    #[test]
+    fn engines_stand_behind_the_protocol() {
+        assert_eq!(split("if0"), ("if0", vec![]));
+        assert_eq!(split("if0/ip/udp"), ("if0/ip/udp", vec![]));
+        assert_eq!(split("if0/ip/udp/xor(3)/checksum"), ("if0/ip/udp", vec!["xor(3)", "checksum"]));
+        assert_eq!(split("*/compress"), ("*", vec!["compress"]));
+        assert_eq!(split("if0/ip/"), ("if0/ip", vec![""]));
     }
 
     #[test]

@@ -1,17 +1,27 @@
 //! Compression: LZ4, a packet by itself; what does not get shorter goes as it is.
 
-use super::Stage;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
+use crate::graph::class::EngineClass;
+use crate::graph::engine::{Engine, GraphCx, INWARD, OUTWARD, Pushed};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
 
-pub(super) fn compress(
-    table: &mut CompressTable,
-    stage: &mut Stage<'_>,
-    mut frame: Frame,
-) -> Result<(), (Frame, Reason)> {
+/// `compress`.
+pub const CLASS: EngineClass = EngineClass { name: "compress", argument: None, make: |_| Box::<Compress>::default() };
+
+/// The compressor's memory.
+#[derive(Default)]
+struct Compress(CompressTable);
+
+impl Engine for Compress {
+    fn push(&mut self, input: u8, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        if input == OUTWARD { pack(&mut self.0, frame, cx) } else { unpack(frame, cx) }
+    }
+}
+
+fn pack(table: &mut CompressTable, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
     let length = frame.len();
-    let mut packed = stage.pool.take();
+    let mut packed = cx.pool.take();
     let room = packed.room();
     // Only what ends up shorter is worth it.
     let done = match room.get_mut(3..length) {
@@ -23,40 +33,36 @@ pub(super) fn compress(
         let bytes = packed.bytes_mut();
         bytes[0] = 1;
         bytes[1..3].copy_from_slice(&(length as u16).to_be_bytes());
-        stage.pool.give(frame);
-        stage.out.push(packed);
-        return Ok(());
+        cx.pool.give(frame);
+        return Pushed::To(OUTWARD, packed);
     }
-    stage.pool.give(packed);
+    cx.pool.give(packed);
     match frame.prepend(1) {
         Some(room) => room[0] = 0,
-        None => return Err((frame, Reason::TooBig)),
+        None => return Pushed::Dropped(frame, Reason::TooBig),
     }
-    stage.out.push(frame);
-    Ok(())
+    Pushed::To(OUTWARD, frame)
 }
 
-pub(super) fn decompress(stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
+fn unpack(mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
     match *frame.bytes() {
         [0, ..] => {
             frame.strip(1);
-            stage.out.push(frame);
-            Ok(())
+            Pushed::To(INWARD, frame)
         }
         [1, high, low, ..] => {
             let length = usize::from(u16::from_be_bytes([high, low]));
-            let mut whole = stage.pool.take();
+            let mut whole = cx.pool.take();
             let done = whole.room().get_mut(..length).and_then(|room| decompress_into(&frame.bytes()[3..], room).ok());
             if done != Some(length) {
-                stage.pool.give(whole);
-                return Err((frame, Reason::MalformedModule));
+                cx.pool.give(whole);
+                return Pushed::Dropped(frame, Reason::MalformedModule);
             }
             whole.received(length);
             (whole.port, whole.peer, whole.trace) = (frame.port, frame.peer, frame.trace);
-            stage.pool.give(frame);
-            stage.out.push(whole);
-            Ok(())
+            cx.pool.give(frame);
+            Pushed::To(INWARD, whole)
         }
-        _ => Err((frame, Reason::MalformedModule)),
+        _ => Pushed::Dropped(frame, Reason::MalformedModule),
     }
 }

@@ -4,7 +4,7 @@
 //! a packet to the node. Calls take effect before they return. What a domain may use is one budget over both halves
 //! ([`crate::core::share`]); what passed there is added to the node's own accounts once in a while, so that there is one account.
 
-use super::Target;
+use super::exit::Target;
 use crate::classify::rule::Rule;
 use crate::core::domain::DomainId;
 use crate::core::share::{SharedAccount, SharedOctets};
@@ -20,7 +20,7 @@ pub trait ChannelHalf: Send {
 
     /// Packets of an incoming channel pass there by cut-through from now on, as far as nothing unusual is in them. Nothing: it
     /// does not carry such channels, or has no room.
-    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<Shared>>;
+    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<SharedCut>>;
 
     /// No packet passes there any more. What passed can be asked for until the next call.
     fn end(&mut self, number: u32, filter: &Rule) -> io::Result<()>;
@@ -59,7 +59,7 @@ pub struct Cut<'a> {
 
 /// What both halves share of a cut-through channel.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct SharedCut {
     /// Its number there.
     pub number: u32,
     /// What its domain has spent of packets and time.
@@ -75,12 +75,12 @@ pub struct Shared {
 /// What has passed by a cut-through channel in the other half, to be read while packets do.
 pub trait Passed: Send + Sync + Debug {
     /// All so far.
-    fn counts(&self) -> Counts;
+    fn counts(&self) -> CutCounts;
 }
 
 /// Packets of a cut-through channel in the other half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CutCounts {
     /// Within the budget of its domain.
     pub packets: u64,
     /// Octets of payload of those.
@@ -103,11 +103,11 @@ pub struct Counts {
     pub time_ns: u64,
 }
 
-impl Counts {
+impl CutCounts {
     /// What has come since an earlier look. Counters read while packets pass may lag behind each other, never go back.
-    pub fn since(&self, before: &Counts) -> Counts {
+    pub fn since(&self, before: &CutCounts) -> CutCounts {
         let more = |now: u64, then: u64| now.saturating_sub(then);
-        Counts {
+        CutCounts {
             packets: more(self.packets, before.packets),
             bytes: more(self.bytes, before.bytes),
             frame_bytes: more(self.frame_bytes, before.frame_bytes),

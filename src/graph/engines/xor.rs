@@ -1,13 +1,18 @@
 //! Forward error correction: to so many packets one by which one of them that is lost is found again.
 
-use super::{Groups, LIMITS, Stage};
 use crate::core::reason::Reason;
 use crate::frame::{FRAME, Frame};
+use crate::graph::class::EngineClass;
+use crate::graph::engine::{Engine, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
 
 const XOR_HEADER: usize = 6;
 
+/// `xor(2…16)`.
+pub const CLASS: EngineClass =
+    EngineClass { name: "xor", argument: Some(2..=16), make: |packets| Box::new(Xor::new(packets as u8)) };
+
 /// Sums of packets.
-pub struct Xor {
+struct Xor {
     packets: u8,
     group: u16,
     /// Of the group that is being sent.
@@ -49,8 +54,14 @@ impl Sum {
     }
 }
 
+impl Engine for Xor {
+    fn push(&mut self, input: u8, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        if input == OUTWARD { self.protect(frame, cx) } else { self.recover(frame, cx) }
+    }
+}
+
 impl Xor {
-    pub(super) fn new(packets: u8) -> Xor {
+    fn new(packets: u8) -> Xor {
         Xor { packets, group: 0, sum: Sum::new(), open: Groups::new(LIMITS), spare: Vec::new() }
     }
 
@@ -59,69 +70,71 @@ impl Xor {
         [a, b, index, self.packets, c, d]
     }
 
-    pub(super) fn send(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
+    fn protect(&mut self, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         let length = frame.len();
         if length > FRAME - XOR_HEADER {
-            return Err((frame, Reason::TooBig));
+            return Pushed::Dropped(frame, Reason::TooBig);
         }
         let index = self.sum.count;
         let header = self.header(index, length as u16);
         self.sum.add(length as u16, frame.bytes());
         match frame.prepend(XOR_HEADER) {
             Some(room) => room.copy_from_slice(&header),
-            None => return Err((frame, Reason::TooBig)),
+            None => return Pushed::Dropped(frame, Reason::TooBig),
         }
-        stage.out.push(frame);
+        cx.emit(OUTWARD, frame);
         if self.sum.count == self.packets {
-            let mut sum = stage.pool.take();
+            let mut sum = cx.pool.take();
             sum.fill(&self.sum.octets[..self.sum.most]);
             let header = self.header(self.packets, self.sum.length);
             if let Some(room) = sum.prepend(XOR_HEADER) {
                 room.copy_from_slice(&header);
-                stage.out.push(sum);
+                cx.emit(OUTWARD, sum);
             }
             self.sum.clear();
             self.group = self.group.wrapping_add(1);
         }
-        Ok(())
+        Pushed::Kept
     }
 
-    pub(super) fn receive(&mut self, stage: &mut Stage<'_>, mut frame: Frame) -> Result<(), (Frame, Reason)> {
-        let [a, b, index, packets, c, d, ..] = *frame.bytes() else { return Err((frame, Reason::MalformedModule)) };
+    fn recover(&mut self, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        let [a, b, index, packets, c, d, ..] = *frame.bytes() else {
+            return Pushed::Dropped(frame, Reason::MalformedModule);
+        };
         frame.strip(XOR_HEADER);
         let (number, length) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let is_sum = index == packets;
         if !(2..=16).contains(&packets) || index > packets || (!is_sum && usize::from(length) != frame.len()) {
-            return Err((frame, Reason::MalformedModule));
+            return Pushed::Dropped(frame, Reason::MalformedModule);
         }
-        let Some(group) = self.group(stage, number) else { return Err((frame, Reason::ReassemblyFull)) };
+        let Some(group) = self.group(cx, number) else { return Pushed::Dropped(frame, Reason::ReassemblyFull) };
         if group.have & 1 << index != 0 {
             // A second time.
-            stage.pool.give(frame);
-            return Ok(());
+            cx.pool.give(frame);
+            return Pushed::Kept;
         }
         group.have |= 1 << index;
         group.sum.add(length, frame.bytes());
         if is_sum {
-            stage.pool.give(frame)
+            cx.pool.give(frame)
         } else {
-            stage.out.push(frame)
+            cx.emit(INWARD, frame)
         }
         if group.sum.count == packets {
-            group.complete(stage, packets);
+            group.complete(cx, packets);
         }
-        Ok(())
+        Pushed::Kept
     }
 
     /// The group that a packet belongs to.
-    fn group(&mut self, stage: &Stage<'_>, number: u16) -> Option<&mut Group> {
-        let (key, Xor { open, spare, .. }) = ((stage.from, number), self);
-        let at = match open.find(stage.now, &key) {
+    fn group(&mut self, cx: &GraphCx<'_>, number: u16) -> Option<&mut Group> {
+        let (key, Xor { open, spare, .. }) = ((cx.from, number), self);
+        let at = match open.find(cx.now, &key) {
             Some(at) => at,
             None => {
                 let mut sum = spare.pop().unwrap_or_else(Sum::new);
                 sum.clear();
-                open.begin(stage.now, (key, stage.from.0), 0, Group { have: 0, sum }, |group| spare.push(group.sum))?
+                open.begin(cx.now, (key, cx.from.0), 0, Group { have: 0, sum }, |group| spare.push(group.sum))?
             }
         };
         open.get_mut(at)
@@ -131,12 +144,12 @@ impl Xor {
 impl Group {
     /// All but one are here: the one is the sum of the others, unless it is the sum itself. A finished group stays known for a while, so
     /// that its last packet does not begin it anew.
-    fn complete(&mut self, stage: &mut Stage<'_>, packets: u8) {
+    fn complete(&mut self, cx: &mut GraphCx<'_>, packets: u8) {
         let lost = usize::from(self.sum.length);
         if self.have & 1 << packets != 0 && lost <= self.sum.most {
-            let mut found = stage.pool.take();
+            let mut found = cx.pool.take();
             found.fill(&self.sum.octets[..lost]);
-            stage.out.push(found);
+            cx.emit(INWARD, found);
         }
         self.sum.clear();
         self.have = u32::MAX;

@@ -1,25 +1,22 @@
-//! Channels: how packets reach domains and leave them.
+//! Channels: where graphs begin and end.
 //!
 //! An incoming channel says which packets are a domain's, an outgoing one where it may send and how much; a cut-through
 //! channel joins one of each, so that packets pass without anybody's code (Snow on Silk §2.1; PLAN on OSKit §3.3). What a packet is
 //! for is decided before anything is done for it ([`crate::classify::shapes`]), and the domain of its channel pays from there on.
+//! What is then done for it is the form of the channel's graph ([`Form`]).
 
-pub mod half;
-pub mod head;
-pub mod module;
-pub mod own;
-pub mod spec;
-
-use super::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
+use super::cut::CutChan;
+use super::exit::Target;
+use super::head::Head;
+use super::own;
+use super::table::Graph;
+use super::{Exit, Form};
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::shapes::{Demux, NoPlace};
 use crate::core::domain::DomainId;
 use crate::core::share::Bandwidth;
 use crate::core::table::Table;
-use crate::frame::PortId;
-use crate::wire::Addr;
-use head::Head;
-use module::Module;
+use crate::nodeos::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
 
 /// Channels of a kind that one node has at the same time.
 pub const CHANNELS_MAX: usize = 32_768;
@@ -67,16 +64,14 @@ impl From<NoPlace> for Error {
 pub struct InChan {
     /// Who pays.
     pub domain: DomainId,
-    /// The cut-through channel that takes its packets, if one does.
-    pub cut: Option<CutChanId>,
+    /// What is done with its packets.
+    pub form: Form,
     /// What came.
     pub traffic: Traffic,
     /// Packets that wait for the domain's turn.
     pub waiting: u16,
     /// How many may.
     room: u16,
-    /// Nothing is done to its packets before the domain sees them, and no cut-through channel takes them.
-    is_plain: bool,
     rest: Box<InRest>,
 }
 
@@ -85,8 +80,8 @@ pub struct InChan {
 pub struct InRest {
     /// What is its packets.
     pub filter: Rule,
-    /// What is done to its packets before the domain sees them.
-    pub modules: Vec<Module>,
+    /// The engines that its packets pass before the domain sees them.
+    pub graph: Graph,
     /// As it was asked for.
     pub spec: ChanSpec,
 }
@@ -108,8 +103,8 @@ pub struct OutChan {
 pub struct OutRest {
     /// Where to.
     pub target: Target,
-    /// What is done to its packets before they are sent.
-    pub modules: Vec<Module>,
+    /// The engines that its packets pass before they are sent.
+    pub graph: Graph,
     /// As it was asked for.
     pub spec: ChanSpec,
     /// Octets that may be sent now.
@@ -138,42 +133,6 @@ macro_rules! stands_for {
 
 stands_for!(InChan, InRest);
 stands_for!(OutChan, OutRest);
-
-/// Where an outgoing channel sends, and as whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The port; without one, that of the route.
-    pub port: Option<PortId>,
-    /// The protocol that the node puts around what is sent.
-    pub layer: Layer,
-    /// Ethernet's type, IP's protocol or ANEP's type.
-    pub kind: Option<u16>,
-    /// The sender's address, if not the port's own.
-    pub source: Option<Addr>,
-    /// The sender's UDP port.
-    pub source_port: u16,
-    /// The receiver, if it is always the same.
-    pub destination: Option<Addr>,
-    /// The receiver's UDP port, if it is always the same.
-    pub destination_port: Option<u16>,
-}
-
-/// A cut-through channel.
-#[derive(Debug)]
-pub struct CutChan {
-    /// Who pays.
-    pub domain: DomainId,
-    /// Where packets come from.
-    pub from: InChanId,
-    /// Where they go.
-    pub to: OutChanId,
-    /// What went through, in both halves.
-    pub traffic: Traffic,
-    /// What is shared with the other half, if that carries it, and what of its counts is in the node's accounts.
-    pub half: Option<(half::Shared, half::Counts)>,
-    /// Packets that passed by the other half.
-    pub in_kernel: u64,
-}
 
 /// The channels of a node.
 #[derive(Debug)]
@@ -212,10 +171,10 @@ impl Channels {
     pub fn add_in(
         &mut self,
         domain: DomainId,
-        (filter, modules): (Rule, Vec<Module>),
+        (filter, graph): (Rule, Graph),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
-        let channel = InChan::new(domain, (filter.clone(), modules), spec);
+        let channel = InChan::new(domain, (filter.clone(), graph), spec);
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(why) = self.demux.add(&filter, Taker { channel: id, domain }) {
             self.ins.remove(id);
@@ -228,7 +187,7 @@ impl Channels {
     pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
         let channel = self.ins.remove(id)?;
         self.demux.remove(&channel.filter, Taker { channel: id, domain: channel.domain });
-        if let Some(cut) = channel.cut {
+        if let Some(cut) = channel.form.cut() {
             self.cuts.remove(cut);
         }
         Some(channel)
@@ -243,12 +202,12 @@ impl Channels {
     pub fn add_out(
         &mut self,
         domain: DomainId,
-        (target, modules): (Target, Vec<Module>),
+        (target, graph): (Target, Graph),
         spec: &ChanSpec,
     ) -> Result<OutChanId, Error> {
         let bandwidth = (spec.net.bandwidth > 0).then(|| Bandwidth::new(spec.net.bandwidth));
-        let head = Head::unknown(modules.is_empty() && bandwidth.is_none());
-        let rest = Box::new(OutRest { target, modules, spec: spec.clone(), bandwidth });
+        let head = Head::unknown(graph.is_empty() && bandwidth.is_none());
+        let rest = Box::new(OutRest { target, graph, spec: spec.clone(), bandwidth });
         let channel = OutChan { domain, traffic: Traffic::default(), head, rest };
         self.outs.add(channel).map_err(|_| Error::Full)
     }
@@ -270,18 +229,21 @@ impl Channels {
         if source.domain != sink.domain {
             return Err(Error::Denied);
         }
-        if source.cut.is_some() {
+        if source.form.cut().is_some() {
             return Err(Error::Exists);
         }
         // What is routed keeps its headers, so nothing can be done to it.
         let routed = (source.filter.layer, sink.target.layer) == (Layer::Ip, Layer::Ip);
-        if routed && !(source.modules.is_empty() && sink.modules.is_empty()) {
+        if routed && !(source.graph.is_empty() && sink.graph.is_empty()) {
             return Err(Error::Unsupported);
         }
         let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default(), half: None, in_kernel: 0 };
         let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
-        source.cut = Some(id);
-        source.is_plain = false;
+        source.form = match CutChan::joins(source, sink) {
+            Some(Layer::Ip) => Form::Routed(id),
+            Some(_) => Form::Readdressed(id),
+            None => Form::Engines(Exit::Cut(id)),
+        };
         Ok(id)
     }
 
@@ -289,8 +251,7 @@ impl Channels {
     pub fn remove_cut(&mut self, id: CutChanId) -> Option<CutChan> {
         let cut = self.cuts.remove(id)?;
         if let Some(source) = self.ins.get_mut(cut.from) {
-            source.cut = None;
-            source.is_plain = source.modules.is_empty();
+            source.form = Form::plain(&source.graph);
         }
         Some(cut)
     }
@@ -305,24 +266,16 @@ impl Channels {
     }
 }
 
-impl CutChan {
-    /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and do nothing else.
-    pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
-        let same = from.filter.layer == to.target.layer && from.modules.is_empty() && to.modules.is_empty();
-        Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
-    }
-}
-
 impl InChan {
-    /// Packets of which its modules keep pieces.
+    /// Packets of which its engines keep pieces.
     pub fn pieces(&self) -> u64 {
-        self.modules.iter().map(Module::pieces).sum()
+        self.graph.held()
     }
 
-    fn new(domain: DomainId, (filter, modules): (Rule, Vec<Module>), spec: &ChanSpec) -> InChan {
-        let (room, is_plain) = (spec.net.buffers, modules.is_empty());
-        let rest = Box::new(InRest { filter, modules, spec: spec.clone() });
-        InChan { domain, cut: None, traffic: Traffic::default(), waiting: 0, room, is_plain, rest }
+    pub(super) fn new(domain: DomainId, (filter, graph): (Rule, Graph), spec: &ChanSpec) -> InChan {
+        let (room, form) = (spec.net.buffers, Form::plain(&graph));
+        let rest = Box::new(InRest { filter, graph, spec: spec.clone() });
+        InChan { domain, form, traffic: Traffic::default(), waiting: 0, room, rest }
     }
 
     /// Whether as many packets wait as may.
@@ -335,12 +288,6 @@ impl InChan {
     pub fn into_filter(self) -> Rule {
         self.rest.filter
     }
-
-    /// Whether its packets go to its domain as they came.
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.is_plain
-    }
 }
 
 impl OutChan {
@@ -352,34 +299,5 @@ impl OutChan {
         }
         self.traffic.dropped += 1;
         Err(Error::Again)
-    }
-}
-
-impl Target {
-    /// What an outgoing channel's filter says: its addresses are one each, or open.
-    pub fn of(filter: &Rule) -> Result<Target, Error> {
-        let one = |prefix: &crate::wire::Prefix| match prefix.length {
-            0 => Ok(None),
-            128 => Ok(Some(prefix.addr)),
-            _ => Err(Error::Invalid),
-        };
-        let (source, destination) = (one(&filter.source)?, one(&filter.destination)?);
-        let needs_kind = matches!(filter.layer, Layer::Ip | Layer::Anep);
-        let wrong = !filter.key.is_empty()
-            || needs_kind && filter.kind.is_none()
-            || filter.layer == Layer::Link && filter.port.is_none()
-            || filter.layer == Layer::Udp && filter.source_port.is_none();
-        if wrong {
-            return Err(Error::Invalid);
-        }
-        Ok(Target {
-            port: filter.port,
-            layer: filter.layer,
-            kind: filter.kind,
-            source,
-            source_port: filter.source_port.unwrap_or(0),
-            destination,
-            destination_port: filter.destination_port,
-        })
     }
 }

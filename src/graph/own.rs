@@ -3,10 +3,11 @@
 //! They are channels like others, of those environments' domains: an incoming and an outgoing one for a type of ANEP, by any port. Only
 //! how their packets are found differs: the type alone says it, so nothing is looked up, and their traffic is counted here.
 
-use super::module::Module;
-use super::spec;
-use super::{Channels, InChan, Target, Traffic};
+use super::channels::{Channels, InChan, Traffic};
+use super::exit::Target;
+use super::table::Graph;
 use crate::core::domain::DomainId;
+use crate::nodeos::channel;
 use crate::nodeos::interface::{ChanSpec, Error, InChanId, OutChanId};
 use crate::wire::anep::type_id;
 
@@ -33,13 +34,12 @@ impl Channels {
     /// Gives an environment of the node's own the channels of a type.
     pub fn add_own(&mut self, domain: DomainId, kind: u16) -> Result<(), Error> {
         let (protocol, address) = ("*/anep".to_owned(), format!("type {kind}"));
-        let filter = spec::rule(&protocol, &address, &[], |_| None)?;
+        let filter = channel::rule(&protocol, &address, &[], |_| None)?;
         let spec = ChanSpec { protocol, address, ..ChanSpec::default() };
         let target = Target::of(&filter)?;
-        let modules = Vec::<Module>::new;
-        let channel = InChan::new(domain, (filter, modules()), &spec);
+        let channel = InChan::new(domain, (filter, Graph::default()), &spec);
         let incoming = self.ins.add(channel).map_err(|_| Error::Full)?;
-        let outgoing = self.add_out(domain, (target, modules()), &spec)?;
+        let outgoing = self.add_out(domain, (target, Graph::default()), &spec)?;
         let (came, went) = Default::default();
         self.own.push(Own { kind, ids: (incoming, outgoing), came, went });
         Ok(())

@@ -1,0 +1,167 @@
+//! Cut-through channels: graphs that no domain's code is part of, and so can be carried out by either half. The other half is told which there are, and
+//! what passes there is added to the accounts of this one.
+
+use super::Graphs;
+use super::channels::{InChan, OutChan, Traffic};
+use super::half::{ChannelHalf, Cut, CutCounts, SharedCut, Whose};
+use crate::classify::rule::{Layer, Rule};
+use crate::core::Core;
+use crate::core::domain::DomainId;
+use crate::core::reason::Reason;
+use crate::nodeos::interface::{CutChanId, Error, InChanId, OutChanId};
+
+/// A cut-through channel.
+#[derive(Debug)]
+pub struct CutChan {
+    /// Who pays.
+    pub domain: DomainId,
+    /// Where packets come from.
+    pub from: InChanId,
+    /// Where they go.
+    pub to: OutChanId,
+    /// What went through, in both halves.
+    pub traffic: Traffic,
+    /// What is shared with the other half, if that carries it, and what of its counts is in the node's accounts.
+    pub half: Option<(SharedCut, CutCounts)>,
+    /// Packets that passed by the other half.
+    pub in_kernel: u64,
+}
+
+impl CutChan {
+    /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and have no engines.
+    pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
+        let same = from.filter.layer == to.target.layer && from.graph.is_empty() && to.graph.is_empty();
+        Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
+    }
+}
+
+impl Graphs {
+    /// Packets of a filter are an incoming channel's from now on: whoever looks at them first has to know.
+    pub fn announce(&mut self, node: &str, filter: &Rule) -> Result<(), Error> {
+        for at in 0..self.halves.len() {
+            if let Err(error) = self.halves[at].change(filter, true) {
+                tracing::error!(node, %error, "an incoming channel cannot be told to the kernel");
+                withdraw(&mut self.halves[..at], filter);
+                return Err(Error::Full);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the other half carry a cut-through channel, if it can.
+    pub fn begin_cut(&mut self, core: &mut Core, id: CutChanId) {
+        let Some(cut) = self.channels.cuts.get_mut(id) else { return };
+        let ends = self.channels.ins.get(cut.from).zip(self.channels.outs.get_mut(cut.to));
+        let Some((from, to)) = ends else { return };
+        let Some(domain) = core.domains.of(cut.domain).filter(|_| CutChan::joins(from, to).is_some()) else { return };
+        let wanted = Cut {
+            filter: &from.filter,
+            target: &to.target,
+            domain: cut.domain,
+            rates: [domain.limits.packets_per_second, domain.limits.steps_per_second],
+            of_domain: Some(domain.grants.bandwidth).filter(|rate| *rate < u64::MAX),
+            channel: cut.to,
+            of_channel: Some(to.spec.net.bandwidth).filter(|rate| *rate > 0),
+        };
+        for half in &mut self.halves {
+            match half.begin(&wanted) {
+                Ok(Some(shared)) => {
+                    domain.share(&shared.account, shared.of_domain.as_ref());
+                    if let Some((bandwidth, octets)) = to.bandwidth.as_mut().zip(shared.of_channel.clone()) {
+                        bandwidth.share(octets);
+                    }
+                    cut.half = Some((shared, CutCounts::default()));
+                    return;
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(node = core.name, %error, "a cut-through channel stays in user space"),
+            }
+        }
+    }
+
+    /// Nothing passes by a cut-through channel in the other half from now on.
+    pub fn end_cut(&mut self, core: &mut Core, id: CutChanId) {
+        let Some(cut) = self.channels.cuts.get(id) else { return };
+        let filter = self.channels.ins.get(cut.from).map(|from| &from.filter);
+        if let Some(((shared, _), filter)) = cut.half.as_ref().zip(filter) {
+            for half in &mut self.halves {
+                if let Err(error) = half.end(shared.number, filter) {
+                    tracing::error!(node = core.name, %error, "a cut-through channel does not end in the kernel");
+                }
+            }
+        }
+        self.settle_cut(core, id);
+        if let Some(cut) = self.channels.cuts.get_mut(id) {
+            cut.half = None;
+        }
+    }
+
+    /// Ends those that lead to an outgoing channel, which is about to go.
+    pub fn end_cuts_to(&mut self, core: &mut Core, channel: OutChanId) {
+        let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.to == channel).map(|(id, _)| id).collect();
+        cuts.into_iter().for_each(|id| self.end_cut(core, id));
+        self.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(channel)));
+    }
+
+    /// Ends those of a domain, which is about to go.
+    pub fn end_cuts_of(&mut self, core: &mut Core, domain: DomainId) {
+        let of = |outs: &mut dyn Iterator<Item = (OutChanId, &OutChan)>| {
+            outs.filter(|(_, out)| out.domain == domain).map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        let outs = of(&mut self.channels.outs.iter());
+        outs.into_iter().for_each(|channel| self.end_cuts_to(core, channel));
+        self.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
+    }
+
+    /// Adds what has passed by the other half to the accounts of this one.
+    pub fn settle_cuts(&mut self, core: &mut Core) {
+        let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.half.is_some()).map(|(id, _)| id).collect();
+        cuts.into_iter().for_each(|id| self.settle_cut(core, id));
+    }
+
+    fn settle_cut(&mut self, core: &mut Core, id: CutChanId) {
+        let Some(cut) = self.channels.cuts.get_mut(id) else { return };
+        let Some((shared, seen)) = &mut cut.half else { return };
+        let now = shared.passed.counts();
+        let more = now.since(seen);
+        *seen = now;
+        cut.in_kernel += more.packets;
+        cut.traffic.packets += more.packets;
+        cut.traffic.bytes += more.bytes;
+        let over = more.over_domain + more.over_channel;
+        if let Some(from) = self.channels.ins.get_mut(cut.from) {
+            from.traffic.packets += more.packets + more.over_budget;
+            from.traffic.bytes += more.bytes + more.over_budget_bytes;
+            from.traffic.dropped += more.over_budget;
+        }
+        if let Some(to) = self.channels.outs.get_mut(cut.to) {
+            to.traffic.packets += more.packets.saturating_sub(over);
+            to.traffic.bytes += more.sent_bytes;
+            to.traffic.dropped += more.over_channel;
+        }
+        // They came to the other half only.
+        core.ledger.unseen += more.over_budget + over;
+        core.drops.count_many(Reason::Budget, more.over_budget);
+        core.drops.count_many(Reason::Bandwidth, over);
+        if let Some(domain) = core.domains.of(cut.domain) {
+            domain.add(more.packets + more.over_budget, more.frame_bytes);
+            domain.cpu_ns += more.time_ns;
+            domain.counts.drops.count_many(Reason::Budget, more.over_budget);
+            domain.counts.drops.count_many(Reason::Bandwidth, over);
+        }
+    }
+
+    /// Packets of a filter are nobody's any more.
+    pub fn withdraw(&mut self, filter: &Rule) {
+        withdraw(&mut self.halves, filter);
+    }
+}
+
+/// Packets of a filter are nobody's any more.
+fn withdraw(halves: &mut [Box<dyn ChannelHalf>], filter: &Rule) {
+    for half in halves {
+        if let Err(error) = half.change(filter, false) {
+            tracing::error!(%error, "the kernel goes on to look for packets of a channel that is no more");
+        }
+    }
+}
