@@ -8,9 +8,10 @@
 //! call has returned (`Environments::settle`), endings first.
 //!
 //! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is; `environment` is that table;
-//! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `forms` (graphs of channels: hosts behind the NodeOS interface, engines, cut-through) run it; `sending`
-//! finds the next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each code name means, `loading` brings absent
-//! code here, `vouching` asks others for what it came without, `serving` answers neighbours that ask for code.
+//! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `forms` (graphs of channels: hosts behind the NodeOS interface,
+//! engines, cut-through) run it; `sending` finds the next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each
+//! code name means, `loading` brings absent code here, `vouching`
+//! asks others for what it came without, `serving` answers neighbours that ask for code.
 
 mod alarms;
 mod api;
@@ -118,8 +119,6 @@ struct Control {
     management: DomainId,
     /// Domains that end with the node only.
     kept: [DomainId; 3],
-    /// What was taken back, and who was told.
-    revoking: revoking::Revoking,
     /// Keys of neighbours, and what ports demand.
     proofs: Option<Box<proofs::Proofs>>,
     /// What domains want to be told at a time.
@@ -177,7 +176,7 @@ impl Node {
         };
         let mut environments = Environments::default();
         environments.add(&mut cx, Capsules::new(capsules, &sizes, seed));
-        environments.add(&mut cx, revoking::Revocations(capsules));
+        environments.add(&mut cx, revoking::Revocations::new(capsules));
         environments.add(&mut cx, hosts::Hosts::default());
         Node { cx, environments }
     }
@@ -261,7 +260,6 @@ impl Node {
             core.state.sweep(&mut core.domains, turn.now, share);
             core.topology.neighbours.forget_silent(turn.now);
             self.cx.tell_neighbours(turn);
-            self.cx.tell_revocations_again(turn);
             if turn.now >= self.cx.control.next_look {
                 self.cx.control.next_look = turn.now + LOOK;
                 self.cx.raise_alarms(turn.now);
@@ -289,7 +287,6 @@ impl Control {
             roles,
             management: kept[1],
             kept,
-            revoking: revoking::Revoking::default(),
             proofs: None,
             events: Events::default(),
             due: Vec::new(),

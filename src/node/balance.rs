@@ -4,6 +4,7 @@
 //! `Cx::use_up`, or the driver, which was handed it.
 
 use super::output::{EventKind, Output, Turn};
+use super::revoking::Revocations;
 use super::{Capsules, Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::ledger::Balance;
@@ -89,7 +90,7 @@ impl Node {
 
     /// The outside has no time for what a revocation needs.
     pub fn revocation_unjudged(&mut self) {
-        self.cx.control.revoking.judged();
+        self.ask(|known: &mut Revocations, _| known.judged());
         self.cx.core.drops.count(Reason::RevocationBusy);
     }
 }
@@ -99,7 +100,7 @@ impl Cx {
     fn held(&self) -> u64 {
         let core = &self.core;
         let waiting = self.order.paths.waiting() + core.resolver.waiting() + core.children.len();
-        waiting as u64 + self.control.revoking.judging() + self.graphs.channels.pieces()
+        waiting as u64 + self.graphs.channels.pieces()
     }
 
     /// A packet goes back to the pool that the node itself was meant by.

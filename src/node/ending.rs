@@ -1,6 +1,6 @@
 //! The end of domains and hosts, with all that they own, and what there is in a node: so much before something is made and after it has ended.
 
-use super::environment::{Door, Environments};
+use super::environment::{Door, Environment, EnvironmentId, Environments};
 use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::{Capsules, Cx, Node};
@@ -157,19 +157,25 @@ impl Environments {
         }
     }
 
-    /// Does what is due of environments.
+    /// Does what is due of environments, and after each what it has left to be done.
     pub(super) fn timers(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
-        let now = turn.now;
-        self.iter_mut()
-            .filter(|environment| environment.next_timer() <= now)
-            .for_each(|environment| environment.timer(cx, turn));
-        self.settle(cx, turn);
+        for at in 0..self.len() {
+            let due = |environment: &&mut dyn Environment| environment.next_timer() <= turn.now;
+            if let Some(environment) = self.at(EnvironmentId(at)).filter(due) {
+                environment.timer(cx, turn);
+                self.settle(cx, turn);
+            }
+        }
     }
 
     /// A tenth of a second is over.
     pub(super) fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
-        self.iter_mut().for_each(|environment| environment.sweep(cx, turn));
-        self.settle(cx, turn);
+        for at in 0..self.len() {
+            if let Some(environment) = self.at(EnvironmentId(at)) {
+                environment.sweep(cx, turn);
+                self.settle(cx, turn);
+            }
+        }
     }
 }
 

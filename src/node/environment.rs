@@ -168,6 +168,11 @@ impl Environments {
         Some(&mut **self.list.get_mut(usize::from(id.0))?)
     }
 
+    /// How many.
+    pub(super) fn len(&self) -> u8 {
+        self.list.len() as u8
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &dyn Environment> {
         self.list.iter().map(|environment| &**environment)

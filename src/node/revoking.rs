@@ -78,8 +78,10 @@ pub struct RevocationCounts {
     pub told: u64,
 }
 
-/// What a node tells its neighbours.
-pub(super) struct Revoking {
+/// The environment of revocations: what a node tells its neighbours.
+pub(super) struct Revocations {
+    /// Who has its channels.
+    domain: DomainId,
     known: Vec<Repr>,
     /// What was heard: what is known, and `forgotten`.
     heard: HashSet<Digest>,
@@ -95,32 +97,21 @@ pub(super) struct Revoking {
     judging: u64,
 }
 
-/// The environment of revocations, whose channels a domain has.
-pub(super) struct Revocations(pub DomainId);
-
 impl Environment for Revocations {
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
-        (&[OwnType { kind: anep::type_id::REVOCATION, waits: false }], Some(self.0))
+        (&[OwnType { kind: anep::type_id::REVOCATION, waits: false }], Some(self.domain))
     }
 
     fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, frame: Frame, native: Option<&Native>) {
-        cx.receive_revocation(turn, frame, native);
+        self.receive(cx, turn, frame, native);
     }
-}
 
-impl Default for Revoking {
-    fn default() -> Revoking {
-        Revoking {
-            known: Vec::new(),
-            heard: HashSet::new(),
-            forgotten: VecDeque::new(),
-            rates: Rates::new(PER_SECOND, BURST),
-            relays: TokenBucket::new(RELAYS_PER_SECOND, RELAYS_BURST),
-            next: 0,
-            next_at: 0,
-            judging: 0,
-            counts: RevocationCounts::default(),
-        }
+    fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.tell_again(cx, turn);
+    }
+
+    fn held(&self) -> u64 {
+        self.judging
     }
 }
 
@@ -129,13 +120,24 @@ fn mark((what, subject, signer): &Key) -> Digest {
     Digest::of(&[&[*what as u8][..], subject, signer].concat())
 }
 
-impl Revoking {
-    /// Revocations that the outside judges.
-    pub(super) fn judging(&self) -> u64 {
-        self.judging
+impl Revocations {
+    /// None yet; the domain has the channels of their type.
+    pub(super) fn new(domain: DomainId) -> Revocations {
+        Revocations {
+            domain,
+            known: Vec::new(),
+            heard: HashSet::new(),
+            forgotten: VecDeque::new(),
+            rates: Rates::new(PER_SECOND, BURST),
+            relays: TokenBucket::new(RELAYS_PER_SECOND, RELAYS_BURST),
+            next: 0,
+            next_at: 0,
+            counts: RevocationCounts::default(),
+            judging: 0,
+        }
     }
 
-    /// One is judged.
+    /// One that the outside had is judged.
     pub(super) fn judged(&mut self) {
         self.judging = self.judging.saturating_sub(1);
     }
@@ -172,7 +174,7 @@ impl Revoking {
 impl Node {
     /// The answer to [`Effect::Revoke`]: what the security module has made of it; nothing if its signature is wrong.
     pub fn revocation_judged(&mut self, turn: &mut Turn<'_>, repr: &Repr, from: Source, judged: Option<Kept>) {
-        self.cx.control.revoking.judged();
+        self.ask(|known: &mut Revocations, _| known.judged());
         if matches!(judged, Some(Kept::Known | Kept::New(_))) {
             self.cx.core.ledger.used += 1;
         }
@@ -180,14 +182,16 @@ impl Node {
             None => self.cx.core.drops.count(Reason::RevocationForged),
             Some(Kept::Full) => self.cx.core.drops.count(Reason::RevocationFull),
             Some(Kept::Known) => {
-                self.cx.control.revoking.counts.repeated += 1;
-                self.cx.control.revoking.remember(*repr);
+                self.ask(|known: &mut Revocations, _| {
+                    known.counts.repeated += 1;
+                    known.remember(*repr);
+                });
             }
             Some(Kept::New(forgotten)) => {
-                self.cx.control.revoking.counts.news += 1;
-                if let Some(forgotten) = forgotten.and_then(|forgotten| forgotten.wire()) {
-                    self.cx.control.revoking.forget(&forgotten);
-                }
+                self.ask(|known: &mut Revocations, _| {
+                    known.counts.news += 1;
+                    forgotten.and_then(|forgotten| forgotten.wire()).iter().for_each(|repr| known.forget(repr));
+                });
                 let revocation = Revocation::of_wire(repr);
                 let ended = self.revoke(turn, &revocation, false, Some(from));
                 // Keys cost nothing, and so would lines of the log.
@@ -249,51 +253,110 @@ impl Node {
             ended.domains = self.end_plan_principal(turn, &principal.to_string());
         }
         if let Some(repr) = revocation.wire() {
-            self.cx.control.revoking.remember(repr);
-            ended.told = self.cx.relay(turn, &repr, from);
+            let told = self.ask(|known: &mut Revocations, cx| {
+                known.remember(repr);
+                known.relay(cx, turn, &repr, from)
+            });
+            ended.told = told.unwrap_or(0);
         }
         ended
     }
 
     /// Signed revocations from before this life: neighbours are told them too.
     pub fn remember_revocations(&mut self, all: impl IntoIterator<Item = Repr>) {
-        all.into_iter().for_each(|repr| self.cx.control.revoking.remember(repr));
+        self.ask(|known: &mut Revocations, _| all.into_iter().for_each(|repr| known.remember(repr)));
     }
 
     /// What has become of revocations.
     pub fn revocations(&self) -> RevocationCounts {
-        RevocationCounts { known: self.cx.control.revoking.known.len(), ..self.cx.control.revoking.counts }
+        let counts = |known: &Revocations| RevocationCounts { known: known.known.len(), ..known.counts };
+        self.environments.get().map(counts).unwrap_or_default()
+    }
+}
+
+impl Revocations {
+    /// A revocation has come in: it begins the frame.
+    fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
+        let Ok(key) = View::new_checked(frame.bytes()).map(|view| view.key()) else {
+            return cx.drop(turn, frame, Reason::MalformedRevocation);
+        };
+        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
+        let Some(from) = cx.fetch_peer(&frame, claimed, native) else {
+            return cx.drop(turn, frame, Reason::RevocationForeign);
+        };
+        cx.note_heard(turn.now, from.addr, frame.len());
+        if self.has_heard(&key) {
+            self.counts.repeated += 1;
+            return cx.use_up(turn, frame);
+        }
+        let ingress = Ingress::of(&frame);
+        if !self.rates.charge(turn.now, ingress, 1) {
+            return cx.drop(turn, frame, Reason::RevocationRate);
+        }
+        let Ok(repr) = Repr::parse(frame.bytes()) else {
+            return cx.drop(turn, frame, Reason::MalformedRevocation);
+        };
+        turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
+        // What it says is judged outside, and counts as held.
+        self.judging += 1;
+        turn.out.pool.give(frame);
+    }
+
+    /// Tells all neighbours but one; says how many.
+    fn relay(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, repr: &Repr, except: Option<Source>) -> usize {
+        let all = cx.neighbours_to_tell();
+        let mut told = 0;
+        for to in all.into_iter().filter(|to| Some(*to) != except) {
+            if !self.relays.take(turn.now, 1) {
+                break;
+            }
+            told += usize::from(self.send(cx, turn, to, repr));
+        }
+        told
+    }
+
+    /// Tells one neighbour one revocation again, if it is time.
+    fn tell_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        if self.known.is_empty() || turn.now < self.next_at {
+            return;
+        }
+        let all = cx.neighbours_to_tell();
+        let pairs = self.known.len() * all.len();
+        if pairs == 0 {
+            return;
+        }
+        let first = self.next_at == 0;
+        self.next_at = turn.now + AGAIN / pairs as u64;
+        if first {
+            // They have just been told.
+            return;
+        }
+        self.next = (self.next + 1) % pairs;
+        let at = self.next;
+        if let (Some(repr), Some(to)) = (self.known.get(at / all.len()).copied(), all.get(at % all.len())) {
+            self.send(cx, turn, *to, &repr);
+        }
+    }
+
+    /// Tells one neighbour, if it may be sent so much: a name on a link may be of nobody, or of somebody who never asked.
+    fn send(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, to: Source, repr: &Repr) -> bool {
+        if !cx.may_originate(turn.now, to.addr, Some(to.port), LENGTH) {
+            cx.withhold(Reason::Unanswered);
+            return false;
+        }
+        let mut frame = turn.out.pool.take();
+        if frame.room().get_mut(..LENGTH).is_some_and(|room| repr.emit(room).is_ok()) {
+            frame.received(LENGTH);
+            self.counts.told += 1;
+            cx.send_to_neighbour(turn, frame, anep::type_id::REVOCATION, to);
+            return true;
+        }
+        turn.out.pool.give(frame);
+        false
     }
 }
 
 impl Cx {
-    /// A revocation has come in: it begins the frame.
-    pub(super) fn receive_revocation(&mut self, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
-        let Ok(key) = View::new_checked(frame.bytes()).map(|view| view.key()) else {
-            return self.drop(turn, frame, Reason::MalformedRevocation);
-        };
-        let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
-        let Some(from) = self.fetch_peer(&frame, claimed, native) else {
-            return self.drop(turn, frame, Reason::RevocationForeign);
-        };
-        self.note_heard(turn.now, from.addr, frame.len());
-        if self.control.revoking.has_heard(&key) {
-            self.control.revoking.counts.repeated += 1;
-            return self.use_up(turn, frame);
-        }
-        let ingress = Ingress::of(&frame);
-        if !self.control.revoking.rates.charge(turn.now, ingress, 1) {
-            return self.drop(turn, frame, Reason::RevocationRate);
-        }
-        let Ok(repr) = Repr::parse(frame.bytes()) else {
-            return self.drop(turn, frame, Reason::MalformedRevocation);
-        };
-        turn.out.effects.push(Effect::Revoke(Box::new(repr), from, ingress));
-        // What it says is judged outside, and counts as held.
-        self.control.revoking.judging += 1;
-        turn.out.pool.give(frame);
-    }
-
     /// Whether the key of a revocation has signed or issued what that takes back, as far as it shows here: by itself, by this node's roles, or by codes
     /// that it takes something of.
     fn has_issued(&self, revocation: &Revocation, mut hits: impl Iterator<Item = bool>) -> Option<bool> {
@@ -308,64 +371,9 @@ impl Cx {
         }
     }
 
-    /// Tells all neighbours but one; says how many.
-    fn relay(&mut self, turn: &mut Turn<'_>, repr: &Repr, except: Option<Source>) -> usize {
-        let all = self.neighbours_to_tell();
-        let mut told = 0;
-        for to in all.into_iter().filter(|to| Some(*to) != except) {
-            if !self.control.revoking.relays.take(turn.now, 1) {
-                break;
-            }
-            told += usize::from(self.send_revocation(turn, to, repr));
-        }
-        told
-    }
-
-    /// Tells one neighbour one revocation again, if it is time.
-    pub(super) fn tell_revocations_again(&mut self, turn: &mut Turn<'_>) {
-        if self.control.revoking.known.is_empty() || turn.now < self.control.revoking.next_at {
-            return;
-        }
-        let all = self.neighbours_to_tell();
-        let pairs = self.control.revoking.known.len() * all.len();
-        if pairs == 0 {
-            return;
-        }
-        let first = self.control.revoking.next_at == 0;
-        self.control.revoking.next_at = turn.now + AGAIN / pairs as u64;
-        if first {
-            // They have just been told.
-            return;
-        }
-        self.control.revoking.next = (self.control.revoking.next + 1) % pairs;
-        let at = self.control.revoking.next;
-        if let (Some(repr), Some(to)) =
-            (self.control.revoking.known.get(at / all.len()).copied(), all.get(at % all.len()))
-        {
-            self.send_revocation(turn, *to, &repr);
-        }
-    }
-
     fn neighbours_to_tell(&self) -> Vec<Source> {
         let all = self.core.topology.neighbours.iter();
         all.map(|known| Source { port: known.port, peer: known.peer, addr: known.addr }).collect()
-    }
-
-    /// Tells one neighbour, if it may be sent so much: a name on a link may be of nobody, or of somebody who never asked.
-    fn send_revocation(&mut self, turn: &mut Turn<'_>, to: Source, repr: &Repr) -> bool {
-        if !self.may_originate(turn.now, to.addr, Some(to.port), LENGTH) {
-            self.withhold(Reason::Unanswered);
-            return false;
-        }
-        let mut frame = turn.out.pool.take();
-        if frame.room().get_mut(..LENGTH).is_some_and(|room| repr.emit(room).is_ok()) {
-            frame.received(LENGTH);
-            self.control.revoking.counts.told += 1;
-            self.send_to_neighbour(turn, frame, anep::type_id::REVOCATION, to);
-            return true;
-        }
-        turn.out.pool.give(frame);
-        false
     }
 }
 

@@ -13,7 +13,7 @@ fn repr(subject: u64, signer: u8) -> Repr {
 fn words_whose_hashes_begin_alike_are_two() {
     // The first 64 bits of SHA-256 over both keys are the same: such a pair is found in 2^32 tries.
     let (own, roots) = (repr(0xaa89_76c2_0983_04c4, 1), repr(0xd6aa_2b0f_2ecc_4159, 2));
-    let mut revoking = Revoking::default();
+    let mut revoking = Revocations::new(DomainId(0));
     revoking.remember(own);
     assert!(revoking.has_heard(&own.key()) && !revoking.has_heard(&roots.key()));
     revoking.remember(roots);
@@ -23,7 +23,7 @@ fn words_whose_hashes_begin_alike_are_two() {
 #[test]
 fn what_had_to_give_way_is_told_again_once_it_is_known_again() {
     let word = repr(1, 1);
-    let mut revoking = Revoking::default();
+    let mut revoking = Revocations::new(DomainId(0));
     revoking.remember(word);
     revoking.forget(&word);
     assert!(revoking.known.is_empty() && revoking.has_heard(&word.key()), "no news");
