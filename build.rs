@@ -1,6 +1,6 @@
-//! Compiles the C that the crate carries, with clang, into `OUT_DIR`: programs for the kernel, and
-//! the shipped applications (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`. And what Rust shares with these
-//! programs: `bpf/contract.bpf.c` becomes constants (`src/contract`).
+//! Compiles the C of the crate with clang into `OUT_DIR`. That is programs for the kernel, and the shipped applications
+//! (`apps/*.c`) for wasm32 and bpf, with the flags of `anode code build`. It also generates Rust constants from
+//! `bpf/contract.bpf.c` (`src/contract`).
 
 #[path = "src/contract/btf.rs"]
 mod btf;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// heavy: every node counts the capsules of this code by their source and finds the sources that
-// send most, in constant memory; a query brings a node's list home.
+// heavy: finds the heaviest senders at a node in constant memory. Every node counts the capsules of this code by their
+// source; a query brings a node's list home.
 //
 // DATA goes to its destination and is delivered there, unless its application port is 0; each node
 // on the way counts it. QUERY goes to a

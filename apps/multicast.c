@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// multicast: one packet from the root of a group to all who joined, branching in the network.
+// multicast: one packet from the root of a group to all subscribers, branching in the network.
 //
 // JOIN travels from a subscriber towards the root. Each node on the way remembers, for the keep
 // time the capsule asks for, where it came from: a *branch* of the group. A node that has told its

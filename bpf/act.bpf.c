@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Acts on verdicts that the ingress does not act on itself.
+ * The station for rare verdicts. Example: code delivers a capsule to an application here, so the packet is punted to
+ * the user half. The ingress acts on the frequent ones (forward, drop) itself.
  */
 #include "act.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Acts on the verdict of code that has run: drops the packet, sends it to its next hop, or gives it to the user half, which
- * goes on where this stops.
+ * Acts on the verdict of code that has run: drops the packet, sends it to its next hop, or punts it. The user half
+ * then goes on with the verdict; the code does not run twice.
  */
 #ifndef ANODE_ACT_H
 #define ANODE_ACT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What programs for the kernel need of it: integers, the context of XDP, the helpers by number
- * (bpf-helpers(7)). Maps are undefined symbols, which the node's loader resolves by name.
+ * The kernel's interface for programs here: integers, the context of XDP, and helpers by number (bpf-helpers(7)). Maps
+ * are undefined symbols; the node's loader resolves them by name.
  */
 #ifndef ANODE_BASE_H
 #define ANODE_BASE_H

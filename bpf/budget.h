@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What the domain of a code may use, here and in the user half together: packets and time, from buckets that fill at a steady
- * rate. A CPU takes packets a share at a time, so the bucket's lock is touched once a share; one packet of each is
- * timed and stands for all of them. Which one is chosen at random, so nobody can send cheap packets in the places that count.
- * The user half has a bucket too, and each half charges its own what the other has spent (src/core/share.rs).
+ * The budget of a code's domain over both halves: packets and time, from buckets that fill at a steady rate. Example:
+ * 1,000 packets a second, whether they run here or in the user half. A CPU takes packets a share at a time, so it
+ * touches the bucket's lock once a share.
+ *
+ * One packet of each share is timed and stands for all of them. It is chosen at random, so nobody can send cheap
+ * packets in the places that count. The user half has a bucket too, and each half charges its own with what the other
+ * has spent (src/core/share.rs).
  */
 #ifndef ANODE_BUDGET_H
 #define ANODE_BUDGET_H

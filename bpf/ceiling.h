@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What capsules that come in by one port may use of a CPU: time, from a bucket that fills at a steady rate. What is beyond is dropped here, which costs
- * less than whatever else could be done with it, so ordinary traffic of the CPU keeps the rest. Of each share of packets one, chosen at
- * random, is timed while its code runs, and stands for all of them; what goes up to the user half is charged what the stack takes for it.
- * The user half does the same for each neighbour (src/node/entry.rs).
+ * The ceiling of a port: the CPU time that capsules from one port may use here, from a bucket that fills at a steady
+ * rate. Capsules beyond it are dropped at once, the cheapest thing to do with them, so ordinary traffic of the CPU
+ * keeps the rest.
+ *
+ * One packet of each share, chosen at random, is timed while its code runs, and stands for all of them. A punted
+ * packet is charged what the stack takes for it. The user half has a ceiling for each neighbour (src/node/entry.rs).
  */
 #ifndef ANODE_CEILING_H
 #define ANODE_CEILING_H

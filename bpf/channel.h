@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Which incoming channel a frame is for, in XDP: the look-up of src/classify/shapes.rs, most specific filter first. Filters of one
- * shape (which fields matter) are in one hash map, all ports together. What is said here of a frame's fields is what bpf/take.h says,
- * so that a frame is a channel's or not whichever way it comes.
+ * Demultiplexing in XDP: from a frame to its incoming channel, most specific filter first. It is the look-up of
+ * src/classify/shapes.rs. Filters of one shape (the same fields matter) are in one hash map, all ports together.
+ *
+ * Fields are read as bpf/take.h reads them. So both ways into the node agree whether a frame is a channel's.
  */
 #ifndef ANODE_CHANNEL_H
 #define ANODE_CHANNEL_H

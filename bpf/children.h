@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Records of what code does beside its verdict, and copies.
+ * Records: what code does beside its verdict, such as sending three children, and the replicas that become these
+ * children.
  *
- * A broadcast of a device map makes copies of one frame, and a program at each interface makes each a packet: the first send of
- * the record that leaves there and has not left yet. Copies are made at once and wait on their CPU until the driver has had its
- * share of frames, so a record is in use until the last has left, and its number says whose it is.
+ * A broadcast of a device map makes replicas of one frame. A program at each interface makes each a packet: the first
+ * send of the record that leaves there and has not left yet. Replicas are made at once and wait on their CPU until the
+ * driver has had its share of frames. So a record is in use until the last has left, and its number says whose it is.
  */
 #ifndef ANODE_CHILDREN_H
 #define ANODE_CHILDREN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Runs the code of a capsule on its packet.
+ * Runs the code of a capsule on its packet: one tail call to the code's program, which comes back with a verdict.
  */
 #ifndef ANODE_CODE_H
 #define ANODE_CODE_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The contract as data. This file is no program: the build compiles it with debugging information, reads that (src/contract), and makes
- * of it the constants by which Rust reads and writes the same memory (crate::contract). So a field that moves here moves there, and one
- * that goes, or gets another size, ends the build where Rust uses it.
+ * The contract between C and Rust as data. Example: the field `next_hop` at byte 8 of a structure becomes a constant
+ * of Rust. This file is no program: the build compiles it with debugging information, reads that (src/contract), and
+ * generates the module crate::contract.
  *
- * Whoever adds a structure or a number that both sides have adds a line.
+ * So a field that moves here moves there, and one that goes or changes its size ends the build where Rust uses it. A
+ * new structure or number of both sides needs one line here.
  */
 #include "ceiling.h"
 #include "cut.h"

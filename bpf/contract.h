@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The contract between the kernel half and the node: the values of the maps they share, and how a
- * packet is passed up. The node takes sizes, places and numbers of them from contract.bpf.c.
+ * The contract between the kernel half and the node: the values of their shared maps, and the form of punted packets.
+ * The node takes sizes, places and numbers from contract.bpf.c.
  */
 #ifndef ANODE_CONTRACT_H
 #define ANODE_CONTRACT_H

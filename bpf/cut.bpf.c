@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Packets of incoming channels, in XDP: those of cut-through channels pass here (cut.h), others go to the AF_XDP socket of their port.
+ * Packets of incoming channels, in XDP. Those of cut-through channels pass here (cut.h); others go to the AF_XDP
+ * socket of their port.
  *
  *     flow ─▶ TO_CUT: headers, redirect ─▶ TO_USER: AF_XDP socket, or XDP_PASS: AF_PACKET socket and guard ─▶ TO_STACK
  *       └─▶ channel ─▶ way
  *
- * The ingress jumps here with what is no capsule, by a map that nobody pins: so cut-through ends with the node's process, whatever
- * of the kernel half outlives it. Where there is no kernel half, sockets.bpf.c jumps here.
+ * The ingress jumps here with every frame that is no capsule, by a map without a pin. So cut-through ends with the
+ * node's process, even if the kernel half outlives it. Without a kernel half, sockets.bpf.c jumps here.
  */
 #include "cut.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Cut-through channels in the kernel half: packets pass from an incoming to an outgoing channel of one domain, which pays, as
- * src/node/channels.rs does it in the user half. IP cut-through routes a packet as it is; UDP cut-through puts it into headers of
- * the outgoing channel's, and carries its checksum over: so what was damaged on the way stays so.
+ * Cut-through channels in the kernel half: packets pass from an incoming to an outgoing channel of one domain, which
+ * pays. It does the same as src/node/channels.rs in the user half. IP cut-through routes a packet as it is. UDP
+ * cut-through gives it the headers of the outgoing channel and carries the checksum over, so damage on the way stays
+ * visible.
  *
  *     headers ─▶ flow ─▶ budget ─▶ bandwidth of the domain and of the channel ─▶ headers ─▶ redirect
  *
- * Only packets without anything unusual pass here. All others go to the user half before anything has been counted.
+ * Only packets without anything unusual pass here. All others are punted before anything has been counted.
  */
 #ifndef ANODE_CUT_H
 #define ANODE_CUT_H

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Behind the device maps, at every interface that capsules leave by while there is code that sends: makes a copy the packet that
- * its record says. Other frames are what they are already. The kernel has one such program for all frames that wait for an interface,
- * so it stands behind all device maps or none.
+ * Makes each replica of a frame the packet that its record says. Example: of three replicas of a multicast capsule
+ * each gets the destination of one child. It stands behind the device maps, at every interface of capsules, while
+ * there is code that sends.
+ *
+ * Other frames pass unchanged. The kernel has one such program for all frames that wait for an interface, so it stands
+ * behind all device maps or none.
  */
 #include "act.h"
 #include "children.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Takes a capsule of a known flow to its code: says where it is, asks for the code's budget, runs it.
+ * Takes a capsule of a cached flow to its code: fills in the context, asks for the code's budget, runs it.
  */
 #ifndef ANODE_ENTER_H
 #define ANODE_ENTER_H

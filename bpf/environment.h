@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The calls of sdk/anode/capsule.h in the kernel half. The linker appends to a program those that its
- * code calls, and no others; a code with a call that is not here runs in the user half.
+ * The calls of sdk/anode/capsule.h in the kernel half, such as `an_now` and `an_state_put`. The linker appends to a
+ * program the calls of its code and no others. Code with a call that is missing here runs in the user half.
  *
  * Every pointer comes from mobile code and is checked by the kernel's verifier, call by call: what
  * is written through it must be memory of the code's own.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Acts on what code has done that can send or log: the packet and its children leave as copies of one frame, if all of them can
- * leave from here; else the packet goes up, and the node does what is written in its record. The code has run, once, in both cases.
+ * The verdict of code that can send or log. The packet and its children leave as replicas of one frame, if all of them
+ * can leave from here. Else the packet is punted with its record, and the node does what is written there. The code
+ * runs once in both cases.
  */
 #include "act.h"
 #include "children.h"

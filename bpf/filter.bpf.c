@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The filters of a node's AF_PACKET sockets: what the guard takes from the stack, and address resolution, which both look at;
- * behind an XDP program of the node's, which passes up what is the node's to another socket, what that guard takes alone.
+ * The filters of a node's AF_PACKET sockets. One takes the node's frames, as the guard does, and address resolution.
+ * Behind an XDP program of the node, which punts to another socket, a second one takes the guard's frames alone.
  */
 #include "take.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Filters of incoming channels as they stand in maps: patterns over the fields of a frame, and keys over its payload. Two maps have
- * them: those of the programs at the Linux stack, one set for each interface (take.h), and that of the programs before it, one for all
- * (channel.h). Filters with the same mask are of one shape.
+ * Filters of incoming channels as they stand in maps: patterns over the fields of a frame, and keys over its payload.
+ * Example: UDP to 10.0.0.7 port 5000, payload beginning with `GET`. Filters with the same mask are of one shape.
+ *
+ * Two maps have them: that of the programs at the Linux stack, one set for each interface (take.h), and that of the
+ * programs before it, one for all (channel.h).
  */
 #ifndef ANODE_FILTERS_H
 #define ANODE_FILTERS_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The guard in front of the Linux stack of an interface that an active node listens on with an
- * AF_PACKET socket. The socket has seen every frame before it comes here (tcx ingress); the guard
- * takes what is the node's away from the stack, which would otherwise forward it a second time or answer
- * it with ICMP. Everything else goes on unchanged.
+ * The guard: keeps the node's frames from the Linux stack, which would forward a capsule a second time or answer it
+ * with ICMP. It stands at tcx ingress of each interface with an AF_PACKET socket of the node. The socket has received
+ * the frame before; all other frames go on unchanged.
  *
- * Behind an XDP program of the node's that is packets of channels alone, and the guard is there only while there are some.
+ * Behind an XDP program of the node only packets of channels come here, and the guard is there only while there are
+ * channels.
  */
 #include "take.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The kernel half's ingress (XDP): takes capsules of known flows to their code, leaves what is not ours to the Linux stack as it
- * came, and has everything else looked at more closely.
+ * The kernel half's ingress, the first program for every frame of a port (XDP). A capsule of a cached flow goes to its
+ * code. A frame that is not ours goes to the Linux stack as it came. All else gets a closer look.
  *
  *     form ─▶ code, flow ─▶ headers ─▶ budget ─▶ runner.bpf.c, and back ─▶ redirect
  *       │       └────────┴─▶ (tail call) learn.bpf.c  └─▶ (tail call) another station
  *       └─▶ Linux stack
  *
- * Nothing is written before code runs, so whatever is passed on without is as it came.
+ * Nothing is written before code runs, so a frame that is passed on without a run is as it came.
  */
 #include "act.h"
 #include "enter.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Flows that are known: what was found out about a flow's first packet, so that for the others nothing is asked. Whatever could
- * change it raises the generation or is heard of within TICKS, as with next hops.
+ * The flow cache: neighbour and next hop of a flow, found for its first packet and used by the others. Whatever could
+ * change an entry raises the generation, or is noticed within TICKS, as with next hops.
  *
- *     capsule ─┬─▶ destination, previous node ─▶ known ─▶ near
+ *     capsule ─┬─▶ destination, previous node ─▶ flow cache ─▶ neighbour
  *              └─▶ name of the code ─▶ code ─▶ usage, program
  *
- * With many flows and codes each arrow is a wait for memory. The two rows do not depend on each other, so a processor waits for both at once.
+ * With many flows and codes each arrow is a wait for memory. The two rows do not depend on each other, so a processor
+ * waits for both at once.
  */
 #ifndef ANODE_KNOWN_H
 #define ANODE_KNOWN_H

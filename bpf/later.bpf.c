@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Where a packet goes whose code wants a record and finds none: to its code again, if there is a free one after all; else to
- * the user half as it came.
+ * The second try of a packet whose code found no free record: to its code again if there is one by now, else to the
+ * user half as it came.
  */
 #include "enter.h"
 #include "children.h"

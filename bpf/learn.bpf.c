@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Looks closely at what the ingress does not know: a capsule whose code, neighbour and way are known here begins a known flow
- * and goes to its code; what is ours goes to the user half as it came.
+ * The closer look at a frame that the ingress does not find in the flow cache. If code, neighbour and way of a capsule
+ * are known here, the capsule gets an entry in the cache and goes to its code. All else that is ours is punted as it
+ * came.
  *
  *     headers ─▶ code ─▶ neighbour ─▶ way ─▶ order ─▶ budget ─▶ runner.bpf.c, and back ─▶ (tail call) a station
  *        └────────┴─────────┴─────────┴───────┴─▶ AF_XDP socket, or XDP_PASS: AF_PACKET socket, or the Linux stack

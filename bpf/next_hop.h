@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Where a packet goes next: the kernel's own routes and link addresses, remembered for a moment.
+ * The next hop of a packet: the kernel's own route and link address, remembered for a moment (one second at 250
+ * ticks).
  */
 #ifndef ANODE_NEXT_HOP_H
 #define ANODE_NEXT_HOP_H

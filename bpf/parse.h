@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Which frames are capsules in a form that the kernel half handles: untagged, no IP options, no fragment, room to live, and
- * headers that say what the capsule says itself.
+ * The parser of capsules in the kernel half. It accepts simple frames only: untagged, no IP options, no fragment, time
+ * to live above one, and headers that agree with the capsule. All other capsules are punted.
  */
 #ifndef ANODE_PARSE_H
 #define ANODE_PARSE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Packets that can be cut through: whole, untagged, IPv4 without options or IPv6 without extension headers, with lengths that agree and
- * a right header sum, and no capsules.
+ * The parser of packets for cut-through. It accepts whole, untagged packets: IPv4 without options or IPv6 without
+ * extension headers, consistent lengths, a correct header checksum, no capsule.
  */
 #ifndef ANODE_PLAIN_H
 #define ANODE_PLAIN_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Sends a frame that is the node's up the Linux stack, past the stack's own protocols: under the Ethernet type PASSED_UP, and otherwise
- * as it came. The node's AF_PACKET socket is bound to that type and puts the one back that the version of IP says (sockets.h).
+ * Punts a frame through the Linux stack, past the stack's own protocols: it sets the Ethernet type to PASSED_UP and
+ * changes nothing else. The node's AF_PACKET socket is bound to that type and restores the former one from the version
+ * of IP (sockets.h).
  */
 #include "wire.h"
 

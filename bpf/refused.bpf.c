@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Counts redirects of the kernel half's that the kernel has refused: the interface is down or takes no such frames. It stands behind the
- * kernel's tracepoint for that, which nothing reaches while redirects succeed, and looks at the map that the frame was to leave by.
+ * Counts redirects that the kernel has refused. Example: the interface went down a moment ago. It stands behind the
+ * kernel's tracepoint for such failures and looks at the map of the redirect. While redirects succeed it never runs.
  */
 #include "contract.h"
 

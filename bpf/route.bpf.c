@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Asks the kernel for the way of a packet, with all rules of policy routing: the call that the kernel half makes, for the user half, so
- * that both have one answer. The node runs it by BPF_PROG_TEST_RUN; the packet is the question (struct bpf_fib_lookup), and the answer afterwards.
+ * The user half's question for the way of a packet, answered by the kernel with all rules of policy routing. It makes
+ * the same call as the kernel half, so both have one answer. The node runs it by BPF_PROG_TEST_RUN: the packet is the
+ * question (struct bpf_fib_lookup), and afterwards the answer.
  */
 #include "next_hop.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The runner: what stands around the code of a capsule in its program. The node links it anew with
- * every code (src/code/link): `capsule` below is that code, verified by the kernel for itself, over
- * the context and the window and nothing else; `constant` values are put in by the linker.
+ * The runner: the program around the code of one capsule. The node links it anew with every code (src/code/link):
+ * `capsule` below is that code. The kernel verifies it by itself, over the context and the window and nothing else.
+ * The linker fills in `constant` values.
  *
- * The code returns a verdict, and who has jumped here acts on it (enter.h): the code has no way to the packet but its
- * window. What the kernel verifies for a loader of few rights is slower (barriers against speculation), and there is a runner
- * for each code, which a processor has to fetch, so nothing is done here that can be done elsewhere.
+ * The code returns a verdict, and the caller of the runner acts on it (enter.h); the code reaches nothing of the
+ * packet but its window. Programs of a loader with few rights are slower (barriers against speculation). A processor
+ * also has to fetch one runner for each code. So the runner does nothing that can be done elsewhere.
  */
 #include "code.h"
 

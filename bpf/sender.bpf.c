@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The runner of code that sends children or writes into the log. It runs on a copy of its window, so that what it sends is
- * there to be copied when it calls, and what it does is written into a record (children.h). It returns as the other runner does.
+ * The runner of code that sends children or writes into the log. Such code runs on a copy of its window, so a child
+ * can be copied from it at the moment of the call. Its actions are written into a record (children.h). It returns as
+ * the other runner does.
  */
 #include "environment.h"
 #include "wire.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * What stands at an interface whose capsules go to AF_XDP sockets, without a kernel half: takes them there (or up, see
- * sockets.h), and frames of channels (cut.bpf.c), and leaves everything else to the Linux stack.
+ * The program at an interface with AF_XDP sockets but without a kernel half. It takes capsules and frames of channels
+ * (cut.bpf.c) to these sockets, or through the stack (sockets.h), and leaves everything else to the Linux stack.
  */
 #include "sockets.h"
 

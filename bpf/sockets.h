@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The way into the user half: what the node goes on with is redirected to the AF_XDP socket of its interface and
- * receive queue. Where a queue has no socket it goes up the Linux stack under an Ethernet type of its own, which the node's
- * AF_PACKET socket takes and the stack has no use for. So nothing behind this program has to look at every frame.
+ * Punting: the way of a packet from the kernel into the user half. It is redirected to the AF_XDP socket of its
+ * interface and receive queue. If that queue has no socket, it goes through the Linux stack under an Ethernet type of
+ * its own. The node's AF_PACKET socket takes that type and the stack has no use for it, so no later program has to
+ * look at every frame.
  *
- * Order. A receive queue is one socket, so what comes by the queue stays in order there; if the socket has no room the
- * kernel drops, and counts in the socket's statistics. A flow also must not be overtaken by capsules of its own that run
- * here while earlier ones are still in the user half. So every frame that goes to a socket has a ticket, the count of frames
- * that went there; its flow keeps the last one; the node says how many it is done with. A capsule runs here if its
- * flow's ticket is done, and follows into the user half if not.
+ * Order. A receive queue is one socket, so packets of the queue stay in order there; if the socket has no room the
+ * kernel drops, and counts in the socket's statistics. Also a flow must not be overtaken by its own later capsules
+ * that run here. So every frame to a socket has a ticket: the count of frames so far. Its flow keeps the last one, and
+ * the node says how many it has finished. A capsule runs here if its flow's ticket is finished, and follows into the
+ * user half if not.
  */
 #ifndef ANODE_SOCKETS_H
 #define ANODE_SOCKETS_H

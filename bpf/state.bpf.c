@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Changes one entry of a code's soft state for the user half, under the lock that the calls of mobile code take in the kernel half (state.h).
- * User space cannot take that lock, and what it writes into a map by itself replaces a set as a whole; so it has this done, by
- * BPF_PROG_TEST_RUN. There is one for each map. The context is the question (struct state_call), and the answer afterwards.
+ * Changes one entry of a code's soft state for the user half, under the lock of the kernel half's own calls (state.h).
+ * Example: adding 1 to a counter while the kernel half adds 1 on another CPU. User space cannot take that lock, and
+ * its own writes replace a whole set; so it has this program do it, by BPF_PROG_TEST_RUN. There is one program for
+ * each map.
+ *
+ * The context is the question (struct state_call), and afterwards the answer.
  */
 #include "environment.h"
 

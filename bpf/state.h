@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Soft state in the kernel half: a map of each code's own, in sets of a few entries under a lock. The calls of mobile code are here, and
- * the user half changes the same map by a program made of the same functions (state.bpf.c), so a code has one state wherever it runs,
- * and no change of either half is lost. An entry that finds no room takes that of another key: state may vanish early.
+ * Soft state in the kernel half: one map for each code, in sets of a few entries under a lock. Example:
+ * `an_state_add(1, 1, 60000)` counts packets of the last minute. If a set is full, a new entry takes the place of
+ * another: state may vanish early.
+ *
+ * The calls of mobile code are here. The user half changes the same map by a program made of the same functions
+ * (state.bpf.c). So a code has one state wherever it runs, and no change of either half is lost.
  */
 #ifndef ANODE_STATE_H
 #define ANODE_STATE_H

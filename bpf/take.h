@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Which frames of an interface are the node's, for the programs that look at socket buffers: the guard in front of the Linux
- * stack and the filter of the AF_PACKET socket, which must agree on every frame. Untagged, not for another host, and
- * IP protocol 107, UDP to port 3322 (sockets.h has the same for XDP), or a packet of one of the node's incoming channels. Behind an XDP
- * program of the node's only the latter come here.
+ * The node's frames at an interface, for programs over socket buffers: the guard before the Linux stack and the filter
+ * of the AF_PACKET socket. Both must agree on every frame. A frame is the node's if it is untagged, for this host, and
+ * IP protocol 107 or UDP to port 3322 (sockets.h has the same for XDP). Packets of incoming channels are the node's
+ * too. Behind an XDP program of the node only these come here.
  *
- * Channels' filters of the same shape (which fields matter) are in one hash map, as in src/classify/shapes.rs, whose
- * look-up this is but for one thing: it says whether there is a channel, not which.
+ * Filters of the same shape (the same fields matter) are in one hash map. It is the look-up of src/classify/shapes.rs
+ * with a shorter answer: whether there is a channel, not which.
  *
- * Frames are read through a helper, since any part of one behind its Ethernet header may lie in pages of its own.
+ * Frames are read through a helper, since any part behind the Ethernet header may lie in pages of its own.
  */
 #ifndef ANODE_TAKE_H
 #define ANODE_TAKE_H

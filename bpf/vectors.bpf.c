@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Functions that both halves have, to be run on the same numbers (src/kernel/vectors.rs): hashes that say where in a map something
- * stands, and buckets. A test runs it by BPF_PROG_TEST_RUN; the packet is a question, words of 8 bytes of which the first says which
- * function, and the answer afterwards. It stands nowhere.
+ * Functions of both halves, run on the same numbers (src/kernel/vectors.rs): hashes for places in maps, and buckets. A
+ * test runs this program by BPF_PROG_TEST_RUN; no interface has it. The packet is a question in words of 8 bytes, the
+ * first of which names the function; afterwards it is the answer.
  */
 #include "budget.h"
 #include "environment.h"

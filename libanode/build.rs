@@ -1,5 +1,5 @@
-//! Reads out of `sdk/anode/nodeos.h` how C lays out what programs and this library hand each other, with clang: `contract.c` becomes
-//! checks of the library's structures, and numbers (`src/layout.rs`).
+//! Compares the library's structures with those of `sdk/anode/nodeos.h`: clang compiles `contract.c`, and its layouts
+//! become checks and numbers (`src/layout.rs`).
 
 #[path = "../src/contract/btf.rs"]
 mod btf;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The structures and numbers of sdk/anode/nodeos.h as data: the build compiles this file, which is no program, with debugging information,
- * and compares the library's own structures with it, field by field (src/layout.rs).
+ * The structures and numbers of sdk/anode/nodeos.h as data. The build compiles this file, which is no program, with
+ * debugging information, and compares the library's own structures with it, field by field (src/layout.rs).
  *
- * Whoever adds a structure or a number to the header adds a line.
+ * A new structure or number of the header needs one line here.
  */
 #include <anode/nodeos.h>
 

@@ -1,4 +1,5 @@
-//! Text that people read: whatever comes from the network, from code or from a process is shown by this module, and by nothing else.
+//! Clean text for people: everything from the network, from code or from a process is shown by this module, and by
+//! nothing else.
 //!
 //! ```text
 //! a name, a title, a message ──▶ Shown, tree ──▶ one line, of bounded length ─┐

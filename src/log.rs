@@ -1,4 +1,4 @@
-//! The node's log: so many lines of each cause, written by a thread of its own.
+//! The node's log: a bounded number of lines for each cause, written by a thread of its own.
 //!
 //! ```text
 //! any thread ─▶ limit of the line's cause ─▶ clean ─▶ queue ─▶ thread "anode-log" ─▶ standard error

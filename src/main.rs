@@ -1,4 +1,4 @@
-//! The binary: everything is in the library, so that tests and benchmarks reach it.
+//! The binary `anode`: a call into the library, where tests and benchmarks reach everything.
 
 fn main() -> std::process::ExitCode {
     anode::cli::run()

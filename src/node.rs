@@ -1,11 +1,12 @@
-//! The node: frames in, frames out.
+//! The node: frames in, frames out. A capsule comes in by port 0, its code runs, and it leaves by port 1.
 //!
-//! [`Node`] is the state machine of the user half. A driver (a real worker, a simulator, a test) hands it frames, timers and commands together
-//! with the time, and carries out what it finds in the [`Output`]. The node itself opens nothing, waits for nothing and reads no clock.
+//! [`Node`] is the state machine of the user half. A driver (a real worker, a simulator, a test) hands it frames,
+//! timers and commands together with the time, and carries out its [`Output`]. The node itself opens nothing, waits for
+//! nothing and reads no clock.
 //!
-//! A node is `Environments`, which run packets of domains, and `Cx`, with which each of them is called: the core, channels, the order in which
-//! packets run, and what the operator has set. Calls do not nest: what an environment ends or has others told of is left in `Cx`, and done when the
-//! call has returned (`Environments::settle`), endings first.
+//! A node has two parts. `Environments` run packets of domains. `Cx` is the context of every call to one: the core,
+//! channels, the order of packets, and the operator's settings. Calls do not nest: endings and messages of a call are
+//! left in `Cx` and carried out when it has returned (`Environments::settle`), endings first.
 //!
 //! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is; `environment` is that table;
 //! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `forms` (graphs of channels: hosts behind the NodeOS interface,

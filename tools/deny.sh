@@ -1,7 +1,7 @@
 #!/bin/sh
-# Dependencies against deny.toml: bans, licences and sources, by cargo-deny, which is installed if it is missing (from crates.io,
-# once; without optimisation, since it works for a second). Advisories are asked for only where their database can be had:
-# it is a repository on GitHub, so with ANODE_ADVISORIES=1.
+# Checks dependencies against deny.toml: bans, licences and sources, by cargo-deny. That is installed if it is missing
+# (from crates.io, once; without optimisation, since it works for a second). Advisories need their database, a
+# repository on GitHub, so they are asked for with ANODE_ADVISORIES=1.
 set -eu
 cd "$(dirname "$0")/.."
 version=0.20.2

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fuzzes each target for some seconds from the committed corpus, with libFuzzer and coverage, on the stable compiler
-# (RUSTC_BOOTSTRAP lets it instrument). Needs cargo-fuzz. What coverage has kept goes back into fuzz/corpus, thinned;
-# the figures of each target into fuzz/figures.tsv: executions summed over all soaks that were committed, executions a second
+# (RUSTC_BOOTSTRAP lets it instrument). Needs cargo-fuzz. Inputs with new coverage go back into fuzz/corpus, thinned.
+# The figures of each target go into fuzz/figures.tsv: executions summed over all committed soaks, executions a second
 # and edges covered in the last one, inputs kept. docs/soak.md shows them.
 #
 #   sh tools/fuzz.sh SECONDS [TARGET…]

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tests under control groups of version 2, where this host has bound their controllers to version 1: a Debian kernel boots in an emulator, with this host's
-# files below an overlay in memory, and runs the programs of the tests as its root. Nothing on the host changes.
+# Tests under control groups of version 2, on a host that has bound their controllers to version 1. A Debian kernel
+# boots in an emulator, with this host's files below an overlay in memory, and runs the programs of the tests as its
+# root. Nothing on the host changes.
 #
 #   sh tools/groups.sh [PARTS of tests/run, default jail]
 #

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program of an older commit, for tests/net/upgrade.rs: the last tag before this commit, or another commit. It is built once for each commit, with a
-# target folder of its own. Prints where it is.
+# Builds the program of an older commit, for tests/net/upgrade.rs: the last tag before this commit, or another commit.
+# It is built once for each commit, with a target folder of its own. Prints its path.
 #
 #   ANODE_OLD=$(sh tools/older.sh [COMMIT]) cargo test --release --test net upgrade::
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The suite and the demo as an ordinary user. Whoever is one already just runs `make test`; root builds here, then runs every test and the
-# demo as a user who owns nothing but an empty folder, in a network namespace of their own. What needs more says SKIPPED and why.
+# The suite and the demo as an ordinary user. An ordinary user just runs `make test`. Root builds here, then runs
+# every test and the demo as a user who owns nothing but an empty folder, in a network namespace of their own. Tests
+# that need more say SKIPPED and why.
 #
 #   sh tools/ordinary.sh [ARGUMENTS of cargo test, default --workspace]
 set -eu

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Two builds of this commit, in folders of different names and with target folders of their own, must be the same bytes: what anybody
-# builds from the sources can be compared with what was published. Takes two cold builds.
+# Checks that builds are reproducible. Two builds of this commit, in folders of different names and with target
+# folders of their own, must be the same bytes. So anybody can compare a build from the sources with the published
+# one. Takes two cold builds.
 #
 #   sh tools/reproduce.sh [COMMIT, default HEAD [ARGUMENTS of cargo build, default --workspace]]
 set -eu

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The list of what the program is made of (CycloneDX 1.5, JSON), from Cargo.lock, by cargo-cyclonedx, which is installed if it is missing.
+# The bill of materials of the program (CycloneDX 1.5, JSON), from Cargo.lock, by cargo-cyclonedx, which is installed
+# if it is missing.
 #
 #   sh tools/sbom.sh [FOLDER, default target/sbom]
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The tests at full length: every seed of a range for the simulated ones, a thousand kills of the store,
-# many more cases for the generated ones, swarms, two builds that must be the same bytes, a minute of fuzzing for every parser and
-# checker (tools/fuzz.sh). Writes what came of it to docs/soak.md, with the figures of fuzzing summed over all soaks.
+# The tests at full length: simulated ones with every seed of a range, a thousand kills of the store, many more
+# generated cases, swarms. Two builds must be the same bytes, and every parser and checker is fuzzed for a minute
+# (tools/fuzz.sh). Results go to docs/soak.md, with the figures of fuzzing summed over all soaks.
 #
 #   sh tools/soak.sh [SEEDS] [KILLS] [CASES] [FUZZ SECONDS, 0: leave it out] [BUILD TWICE: 1 or 0]
 set -eu

@@ -1,4 +1,4 @@
-// What the C programs of the benchmarks share: time, errors, and a calibrated burn.
+// The common part of the benchmarks' C programs: time, errors, and a calibrated burn of CPU time.
 //
 // These programs are the *other* side of every ratio that `anode bench` prints, so they are written to be
 // fast and plain: one thread, batches of 64, blocking system calls, no allocation per packet.

@@ -1,4 +1,5 @@
-// Three ways for the kernel to send the children of a packet: copies of it, each to another destination by another next hop.
+// Three ways for the kernel to send the children of a packet: replicas of it, each to another destination by another
+// next hop.
 //
 //   broadcast   a device map with an entry for each child clones the frame; a program behind the map edits each copy
 //   marks       the frame becomes a packet of the stack, which tcx clones; a program at the interface that it leaves by edits each copy

@@ -1,4 +1,5 @@
-// What an environment costs that hands code a copy of its packet: out of the frame into a buffer, and back, before the node's own ingress.
+// The cost of an environment that hands code a copy of its packet: out of the frame into a buffer and back, before the
+// node's own ingress.
 #include "program.h"
 
 enum { BUFFER, NEXT };

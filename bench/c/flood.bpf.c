@@ -1,4 +1,4 @@
-// The two ends of the flood: what makes each frame, and what counts and drops it behind the router.
+// The two ends of the flood: the generator of each frame, and the sink that counts and drops it behind the router.
 //
 // The kernel recycles the frames of a test run with whatever the router wrote into them, so the generator writes the headers of each
 // anew, from a table that it goes through in turn: destinations and codes change from packet to packet as the table says.

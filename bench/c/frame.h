@@ -1,4 +1,4 @@
-// What programs that handle frames share: sockets for them, ARP, a next hop's addresses, and one hop of IPv4.
+// The common part of programs that handle frames: sockets for them, ARP, a next hop's addresses, and one hop of IPv4.
 #ifndef ANODE_BENCH_FRAME_H
 #define ANODE_BENCH_FRAME_H
 #include "bench.h"

@@ -1,5 +1,5 @@
-// What the kernel programs of the benchmarks share with each other and with those who load them: types, helpers by number, maps
-// by number. Written out here, so that neither libbpf nor its headers are needed.
+// The common part of the benchmarks' kernel programs and their loaders: types, helpers by number, maps by number.
+// Written out here, so that neither libbpf nor its headers are needed.
 #ifndef ANODE_BENCH_PROGRAM_H
 #define ANODE_BENCH_PROGRAM_H
 

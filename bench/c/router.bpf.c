@@ -1,8 +1,10 @@
-// Forwarders for IPv4 as one would write them by hand, without any code of packets: the routing table of the kernel asked for each
-// packet ("fib"), the same behind a cache of next hops ("cache"), none of it but the hook ("pass"), and the end of all ("drop"). In "codes" each
-// destination's packets go through one of many equal programs ("code"), which do nothing: what many programs cost whatever they do.
+// Forwarders for IPv4 as written by hand, without any code of packets. "fib" asks the kernel's routing table for each
+// packet. "cache" does so behind a cache of next hops. "pass" is the hook alone, "drop" the end of all packets. In
+// "codes" each destination's packets go through one of many equal programs ("code") that do nothing: the cost of many
+// programs.
 //
-// What they cannot forward they pass to the kernel: other protocols, a hop limit that ends here, no neighbour, too large a packet.
+// Packets that they cannot forward go to the kernel: other protocols, a hop limit that ends here, no neighbour, too
+// large a packet.
 #include "hop.h"
 
 ENTRY(fib)(struct context *ctx)

@@ -1,4 +1,6 @@
-// Sends COUNT children to 198.19.0.1 and the addresses after it in the place of every packet: all but the last by an_send, which goes on itself. A child has a bound of 1 when it has left.
+// Sends COUNT children to 198.19.0.1 and the addresses after it in the place of every packet: all but the last by
+// an_send; the packet itself is the last. A child has a bound of 1 when it has left.
+//
 // With a COUNT of 1 it could send, and forwards.
 #include <anode/capsule.h>
 

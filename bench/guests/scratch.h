@@ -1,4 +1,4 @@
-// What the pieces of work of `anode bench tiers` share.
+// The common part of the pieces of work of `anode bench tiers`.
 #include <anode/capsule.h>
 
 // Memory that is zero before every packet. In wasm the node sees to that; native code has its stack alone, and no memset() to call.

@@ -1,4 +1,4 @@
-//! `anode bench children`: what a packet costs that leaves as one of several copies, each to another destination.
+//! `anode bench children`: the cost of a packet that leaves as several copies, each to another destination.
 //!
 //! Nodes do it in the kernel half, and over AF_XDP in the user half: a capsule sends all but the last of its children by `an_send`
 //! and goes on itself. The others are prototypes in the kernel (`bench/c/children.bpf.c`): a broadcast to a device map with a program

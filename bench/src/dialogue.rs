@@ -1,4 +1,5 @@
-//! A program of `bench/c` that is asked and answers, a line each, over its standard input and output. It ends when its input closes.
+//! Dialogue with a program of `bench/c`: a question and an answer, a line each, over its standard input and output. It
+//! ends when its input closes.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,7 @@
-//! Where and how a benchmark ran: kernel, CPU, cores, commit, versions. Read once at the start, printed with every result.
+//! The environment of a benchmark: kernel, CPU, cores, commit, versions. Read once at the start, printed with every
+//! result.
 //!
-//! What cannot be found out is reported as `unknown`, never guessed, and is no reason to stop.
+//! Unknown facts are reported as `unknown`, never guessed, and are no reason to stop.
 
 use std::fs;
 use std::process::Command;

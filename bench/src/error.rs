@@ -1,4 +1,4 @@
-//! Why a benchmark has no result, with what helps.
+//! Errors that leave a benchmark without a result, each with a remedy.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,4 +1,4 @@
-//! The capsules that are measured: built from C by clang when the benchmark starts, or generated.
+//! The measured capsules: built from C by clang when the benchmark starts, or generated.
 
 use std::fmt::Write as _;
 use std::fs;

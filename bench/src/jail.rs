@@ -1,4 +1,4 @@
-//! `anode bench jail`: how long it takes until the program of an execution environment runs in its jail, beside a plain process.
+//! `anode bench jail`: the time until the program of an execution environment runs in its jail, beside a plain process.
 //!
 //! A round starts some of each in turn, one at a time, and ends them. A jail is timed until its init process says that the program
 //! runs; a plain process until fork and exec are done, which the standard library waits for as well.

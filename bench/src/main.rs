@@ -1,4 +1,5 @@
-//! `anode bench`: experiments beside plain baselines, in a form that others can repeat. A program of its own, which `anode bench` executes.
+//! `anode bench`: experiments beside plain baselines, in a form that others can repeat. A program of its own, executed
+//! by `anode bench`.
 //!
 //! A benchmark is a line in `BENCHES` and a function that fills a `Report`. What all share is beside this file: rounds in which the
 //! variants take turns (`settings`), series and targets (`series`), statistics (`stats`), places and C baselines for gateways

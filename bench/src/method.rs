@@ -1,4 +1,4 @@
-//! `anode bench method`: does the way of measuring measure right?
+//! `anode bench method`: a test of the measurement itself.
 //!
 //! Each plain C gateway is compared with a second copy of itself, which must come out at 1.00, and with a copy that burns a known
 //! number of nanoseconds per packet, which must come out that much dearer. The same for the micro-benchmark. From the spread of the equal

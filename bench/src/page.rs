@@ -1,7 +1,8 @@
-//! What of a report a person reads: a table for each regime, of the figures that it is about.
+//! The page of a report for people: a table for each regime.
 //!
-//! The first metric of a regime is what it is about; those that only [explain](EXPLAINING) it are in the raw result alone, as are metrics in
-//! which nothing differs. A line is a variant, a column a size; a cell is the median, with its ratio to the first baseline of the regime.
+//! The first metric of a regime is its subject. Metrics that only [explain](EXPLAINING) it are in the raw result alone,
+//! as are metrics without differences. A line is a variant, a column a size; a cell is the median, with its ratio to
+//! the first baseline of the regime.
 
 use std::fmt::Write as _;
 

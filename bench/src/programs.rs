@@ -1,4 +1,5 @@
-//! The programs that stand beside each other: `anode`, the node that is measured, and `anode-bench`, which measures it.
+//! The two programs of a benchmark: `anode`, the measured node, and `anode-bench`, which measures it. They stand beside
+//! each other.
 //!
 //! Both are of one build: what runs in this process is linked in, the rest is asked of the node beside. A node that is built anew while
 //! it is measured is refused, as figures of two builds would stand under one name.

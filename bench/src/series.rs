@@ -1,4 +1,4 @@
-//! What a benchmark collects: one value per round for each (variant, size, regime, metric), and the targets.
+//! The values of a benchmark: one per round for each (variant, size, regime, metric), and the targets.
 //!
 //! A benchmark pushes values while it runs the variants of a round one after the other; [`Series::rows`] turns them into the
 //! rows of the report, with ratios to the baselines paired by round. [`Target::at_most`] and [`Target::at_least`] state what was

@@ -1,4 +1,4 @@
-//! How long and where a benchmark measures: its rounds, and the CPUs it uses.
+//! Settings of a benchmark: its rounds, and the CPUs it uses.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};

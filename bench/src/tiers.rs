@@ -1,4 +1,4 @@
-//! `anode bench tiers`: work in wasm, as it is compiled at once and as it is compiled when it is hot, beside native code.
+//! `anode bench tiers`: work in wasm from the fast and from the optimising compiler, beside native code.
 //!
 //! Pieces of work that real capsules do, one of them also with vectors in its source, are compiled from one C source each (`bench/guests`),
 //! for wasm and natively by the same clang -O2, and run by the run-time on a packet that stays ([`RunAlone`]): entry, window and reset are part of every variant. Then a

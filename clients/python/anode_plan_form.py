@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""PLAN's values, and how they and chunks are bytes: the part of `anode_plan` that knows the binary form (docs/plan.md).
-"""
+"""The binary form of PLAN's values and chunks (docs/plan.md), used by `anode_plan`."""
 
 import ipaddress
 import struct

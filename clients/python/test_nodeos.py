@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The binding against a node that runs as a process, without privileges: what goes out by one of its ports comes in by the other."""
+"""The binding against a node that runs as a process, without privileges: packets leave by one of its ports and come
+back by the other.
+"""
 
 import os
 import queue

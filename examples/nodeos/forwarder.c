@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The smallest execution environment: what comes for one address goes on to another, untouched.
+ * The smallest execution environment: packets for one address go on to another, unchanged.
  *
  *     cc -I sdk examples/nodeos/forwarder.c -lanode1 -o forwarder
  *     ANODE_NODEOS=/run/anode/r/nodeos.sock ./forwarder ROLE IN-PROTOCOL IN-ADDRESS OUT-PROTOCOL OUT-ADDRESS

@@ -1,4 +1,4 @@
-//! Any bytes as a bundle file: what is read can be checked and written again.
+//! Any bytes as a bundle file: an accepted one can be checked and written again.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("bundle", bytes));

@@ -1,4 +1,4 @@
-//! Any bytes to the scanner: it never panics, and what it accepts passes a second opinion.
+//! Any bytes to the scanner: it never panics, and accepted code passes a second opinion.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| anode_fuzz::targets::run("check_bpf", bytes));

@@ -1,5 +1,5 @@
-//! Messages under assembly, whatever is asked of their table: it stays within its limits, counts what it holds, and gives
-//! a message only as its own source sent it.
+//! Messages under assembly under any sequence of calls: the table stays within its limits, counts its contents, and
+//! gives a message only as its own source sent it.
 
 use crate::frame::assembly::{Assemblies, Limits, Message, Misfit};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What bounds tables, from the node's source files.
+//! The bounded tables of `src/frame`, from the node's source files.
 
 #[path = "../../src/frame/assembly/mod.rs"]
 pub mod assembly;

@@ -1,4 +1,4 @@
-//! Of the kernel half, what the node and its loader say to each other.
+//! The messages between the node and its loader of kernel programs.
 
 /// The loader itself stays with the node.
 #[path = "../../src/kernel/loader"]

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: the parsers, and what must hold for every byte string.
+//! The common part of the fuzz targets: the parsers, and the invariants for every byte string.
 //!
 //! The parsers are compiled from the node's own source files and not through its crate, because
 //! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/unit/formats.rs` runs

@@ -1,4 +1,4 @@
-//! What must hold of the crate `plan/` for any bytes. The fuzz targets and `plan/tests/fuzzed.rs` run the same.
+//! Invariants of the crate `plan/` for any bytes. The fuzz targets and `plan/tests/fuzzed.rs` run the same.
 
 use plan::eval::{Limits, Machine, NewPacket, Node, Run, State, Stop, reference};
 use plan::name::Name;

@@ -1,4 +1,4 @@
-//! What must hold when any bytes are read as a wire format.
+//! Invariants of the wire formats for any bytes.
 //!
 //! Each function here is a fuzz target and is also called by `tests/unit/formats.rs`. It parses, reads
 //! every field, and where something was recognised writes it again and compares. Formats with a

@@ -1,4 +1,4 @@
-//! Of what calls the system, the values that processes tell each other.
+//! The messages between processes of a node, from `src/sys`.
 
 /// How children end.
 #[path = "../../src/sys/fork"]

@@ -1,4 +1,4 @@
-//! Every fuzz target by its name: any bytes in, and what must hold.
+//! Every fuzz target by its name: a function of any bytes that asserts invariants.
 //!
 //! `fuzz_targets/` hands them to libFuzzer, one program each. `tests/unit/fuzzed.rs` runs them with the committed corpus and with
 //! mutations of it, on the stable compiler and without a fuzzer. So this file is compiled twice: here against the parsers' sources,

@@ -1,8 +1,8 @@
-//! The packet buffers as a process knows them: who has which, where its packet begins and how long it is.
+//! The packet buffers of a process: owner, beginning and length of each packet.
 //!
-//! A program's word for a packet is the number of its buffer and of the time that it was used (the generation), so a packet that
-//! was sent or freed is known to be gone. One word of state says all about a buffer; whoever takes it away changes that word in one
-//! step, so of two threads that free the same packet one fails.
+//! A program names a packet by the number of its buffer and the count of its uses (the generation). So a packet that
+//! was sent or freed is known to be gone. One word of state says all about a buffer, and is changed in one step; so of
+//! two threads that free the same packet one fails.
 
 use crate::error::Error;
 use crate::memory::{HEADROOM, Memory};

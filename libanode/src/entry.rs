@@ -1,4 +1,4 @@
-//! What the entries of the rings mean.
+//! Entries of the rings between node and process: eight words each, for a packet, an event or a free buffer.
 //!
 //! ```text
 //! word 0  kind(8) buffer(16) offset(16) length(16) flags(8), from the lowest bit

@@ -1,4 +1,5 @@
-//! Why a call fails: the numbers and names of `enum an_error` in `sdk/anode/nodeos.h`, for the library and for the node alike.
+//! Errors of calls: the numbers and names of `enum an_error` in `sdk/anode/nodeos.h`, for the library and for the node
+//! alike.
 
 use crate::layout;
 use core::ffi::CStr;

@@ -1,5 +1,5 @@
-//! Programs in the node's own process: shared objects that it trusts. They call the functions of this very library, and what they
-//! ask goes to the node by [`Host`] and the [`crate::link::Link`] that it gives them, without messages and without copies.
+//! Trusted programs in the node's own process, as shared objects. They call the functions of this library. Their calls
+//! reach the node by its [`Host`] and [`crate::link::Link`], without messages and without copies.
 
 use crate::error::Error;
 use crate::link::Link;

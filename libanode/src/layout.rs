@@ -1,8 +1,9 @@
-//! How C lays out what programs and this library hand each other: checks of structures, by the name that each has in
-//! `sdk/anode/nodeos.h`, and the header's numbers.
+//! C's layout of the structures shared by programs and this library: checks by the names in `sdk/anode/nodeos.h`, and
+//! the header's numbers.
 //!
-//! The build makes all of it (`build.rs`). A structure here is compared with its own by a line `layout::an_Usage!(CUsage);`: its size,
-//! and name, place and size of each field. One that differs does not compile, and the message says which field and where C has it.
+//! The build makes all of it (`build.rs`). A structure here is compared with its own by a line
+//! `layout::an_Usage!(CUsage);`: its size, and name, place and size of each field. A different one does not compile,
+//! and the message says which field and where C has it.
 
 include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 

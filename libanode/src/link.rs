@@ -1,5 +1,5 @@
-//! How a session reaches its node: by a socket and shared memory ([`crate::wire`]), or by calls within the node's process
-//! ([`crate::here`]). Everything that programs see is the same above it.
+//! The link of a session to its node: a socket and shared memory ([`crate::wire`]), or calls within the node's process
+//! ([`crate::here`]). Programs see no difference.
 
 use crate::buffers::{Buffers, Packet};
 use crate::crew::Channel;

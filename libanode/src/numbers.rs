@@ -1,4 +1,4 @@
-//! Tables by numbers that the node or the library has given out, which nobody chooses to collide.
+//! Hash tables by numbers of the node or the library; nobody chooses these to collide, so the hash is simple.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The connection of a program to its node: what belongs to it, and the link ([`crate::link`]) that it goes by.
+//! The connection of a program to its node: its domains and objects, and the link ([`crate::link`]) to the node.
 
 use crate::buffers::{Buffers, Packet};
 use crate::crew::{Desk, ProcessDomain};

@@ -1,5 +1,5 @@
-//! Ended means ended, under every order of the steps of those who run functions, close domains and wait (loom). The protocol is that of
-//! `crew::Desk`: one lock, one bell, and [`Runs`] between them.
+//! "Ended means ended" under every interleaving of running functions, closed domains and waiting threads (loom). The
+//! protocol is that of `crew::Desk`: one lock, one bell, and [`Runs`] between them.
 
 use anode1::crew::runs::Runs;
 use loom::sync::atomic::{AtomicUsize, Ordering};

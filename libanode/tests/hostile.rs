@@ -1,5 +1,4 @@
-//! The harnesses of the fuzz targets, with so many cases from a seed: octets that mean nothing, and messages that were good before one
-//! of their octets was changed.
+//! The harnesses of the fuzz targets on many cases from a seed: random bytes, and good messages with one byte changed.
 
 #[path = "hostile/harness.rs"]
 mod harness;

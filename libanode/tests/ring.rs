@@ -1,4 +1,4 @@
-//! The rings under every order of the two sides' steps (loom), and against a side that writes what it likes.
+//! The rings under every interleaving of the two sides' steps (loom), and against a hostile side.
 
 use anode1::memory::{Geometry, Memory};
 use anode1::ring::{Cells, Consumer, Entry, Nonsense, Place, Producer, words};

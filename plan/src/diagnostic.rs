@@ -1,4 +1,4 @@
-//! What is wrong with a program, where, and what to do about it.
+//! Diagnostics: a mistake in a program, its place, and a remedy.
 //!
 //! Lexer, parser and checker collect diagnostics and go on, so that one run shows every mistake.
 //! [`render`] shows them with the line, a caret and a hint; the library ariadne does the drawing.

@@ -1,4 +1,4 @@
-//! What the checker accepts and refuses: source in, types or diagnostics out.
+//! The checker's verdicts: source in, types or diagnostics out.
 
 use plan::check;
 

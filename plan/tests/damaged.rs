@@ -1,4 +1,4 @@
-//! Damaged source texts: the front end says what is wrong, and never anything worse.
+//! Damaged source texts: the front end reports a mistake, and does nothing worse.
 
 mod common;
 

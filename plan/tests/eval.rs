@@ -1,4 +1,4 @@
-//! What programs mean: source in, value or exception out, by both evaluators.
+//! Meanings of programs: source in, value or exception out, by both evaluators.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The fuzz targets of the crate without a fuzzer: packets and programs from a printed seed, bent in every way that a fuzzer bends them.
-//! `SEED=n` replays, `ANODE_CASES=n` is how many.
+//! The fuzz targets of the crate without a fuzzer: packets and programs from a printed seed, mutated as a fuzzer
+//! mutates them. `SEED=n` replays, `ANODE_CASES=n` is their number.
 
 mod common;
 #[path = "../../fuzz/src/plans.rs"]

@@ -1,4 +1,4 @@
-//! Packets as octets: what is encoded decodes, what decodes is canonical, and no octets do harm.
+//! Packets as bytes: encoded ones decode, decoded ones are canonical, and no bytes do harm.
 
 mod common;
 

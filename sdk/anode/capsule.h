@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * anode/capsule.h: all that the code of a capsule sees of a node.
+ * anode/capsule.h: the interface of a capsule's code to its node.
  *
  * One C source, compiled for wasm32 (user half) and for bpf (kernel half), is one program:
  *

@@ -1,8 +1,9 @@
-//! The symbols that mobile code may call: the contract of `sdk/anode/capsule.h`, as data.
+//! The symbols that mobile code may call, such as `an_now` and `an_send`: the contract of `sdk/anode/capsule.h`, as
+//! data.
 //!
-//! Both checks, the linker of the kernel half and the wasm run-time read this one table, so a
-//! call exists everywhere or nowhere. Adding a call = one line here, one declaration in the
-//! header, one line in `docs/bundle.md`, and its implementation in each half.
+//! Both checks, the linker of the kernel half and the wasm run-time read this one table, so a call exists everywhere or
+//! nowhere. A new call is one line here, one declaration in the header, one line in `docs/bundle.md`, and its
+//! implementation in each half.
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! What a host side needs of the node it is attached to.
+//! The node of a host side, as a trait: send a capsule, receive one, ask the time.
 
 use crate::wire::capsule::Header;
 use crate::wire::{Addr, Digest};

@@ -1,4 +1,4 @@
-//! The host sides of `apps/cache.c`: an origin that holds the values, and a client that asks.
+//! The host sides of `apps/cache.c`: an origin with the values, and a client with requests.
 
 use super::attached::{Attached, Error, header, receive_until};
 use super::payload;

@@ -1,4 +1,4 @@
-//! The host sides of `apps/heavy.c`: traffic to be counted, and the query of a node's list.
+//! The host sides of `apps/heavy.c`: traffic that nodes count, and the query of a node's list.
 
 use super::attached::{Attached, Error, header, receive_until};
 use super::payload;

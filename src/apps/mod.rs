@@ -1,4 +1,4 @@
-//! The shipped active applications.
+//! The shipped active applications, such as `ping`: a capsule in C and a host side in Rust each.
 //!
 //! Each is a capsule (`apps/NAME.c`, compiled by `build.rs` and embedded here) and a host side (the
 //! module of the same name) that makes payloads, sends them by a node and understands what comes

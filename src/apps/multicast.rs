@@ -1,5 +1,5 @@
-//! The host sides of `apps/multicast.c`: a subscriber that joins again before its branches end, and
-//! a publisher at the root.
+//! The host sides of `apps/multicast.c`: a subscriber that joins again before its branches end, and a publisher at the
+//! root.
 
 use super::attached::{Attached, Error, header, receive_until};
 use super::payload;

@@ -1,4 +1,4 @@
-//! Reading and writing payloads: fixed offsets, network byte order.
+//! Payloads of capsules: fields at fixed offsets, in network byte order.
 
 use crate::wire::Addr;
 

@@ -1,4 +1,4 @@
-//! The host side of `apps/ping.c`: sends, matches answers by token and sequence, sums up.
+//! The host side of `apps/ping.c`: sends, matches answers by token and sequence number, sums up.
 
 use super::attached::{Attached, Error, header, receive_until};
 use super::payload;

@@ -1,8 +1,7 @@
 //! PLAN for applications of this host: programs from source, the first call, and packets to inject.
 //!
-//! The first call of a program, `ping(hd thisHost(), getHostByName("far"))`, has its arguments evaluated here and not
-//! on a node, so it may use what belongs to the host: its files and its names. What it makes is a chunk, which a
-//! packet takes to the node.
+//! The arguments of a first call, such as `ping(hd thisHost(), getHostByName("far"))`, are evaluated here and not on a
+//! node. So they may use the host's files and names. The result is a chunk, and a packet takes it to the node.
 
 use plan::diagnostic::render;
 use plan::eval::{Fault, Limits, Machine, NewPacket, Node, Run, State, Stop};

@@ -1,4 +1,4 @@
-//! Summaries of measured times.
+//! Summaries of measured times: least, median, most.
 
 use core::time::Duration;
 use serde::Serialize;

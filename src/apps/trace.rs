@@ -1,8 +1,8 @@
-//! The host side of `apps/trace.c`: sends, reads the records, works out the time to each node.
+//! The host side of `apps/trace.c`: sends, reads the records, computes the time to each node.
 //!
-//! Clocks of different nodes cannot be compared, so no single record says how far a node is. Two
-//! records of one node can be: what lies between them is the way from there to the destination and
-//! back, and the whole round trip less that is the round trip to the node.
+//! Clocks of different nodes cannot be compared, so no single record tells a node's distance. Two records of one node
+//! can: their difference is the way from there to the destination and back. The whole round trip less that is the round
+//! trip to the node.
 
 use super::attached::{Attached, Error, header, receive_until};
 use super::payload;

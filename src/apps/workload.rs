@@ -1,7 +1,7 @@
-//! A workload for the cache: keys asked for by Zipf's law, and what became of the requests.
+//! A workload for the cache: keys by Zipf's law, and the results of the requests.
 //!
-//! The rank-k key of n is asked for with probability (1/k^s) / H(n,s), as web objects are (Breslau
-//! et al., INFOCOM 1999, found s of 0.6 to 0.85).
+//! The rank-k key of n has the probability (1/k^s) / H(n,s), as web objects have (Breslau et al., INFOCOM 1999, found s
+//! of 0.6 to 0.85).
 
 use super::attached::{Attached, Error};
 use super::cache::{Answer, Client, Key};

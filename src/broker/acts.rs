@@ -1,4 +1,4 @@
-//! What the broker does for a request: it looks whether the configuration allows that, and does it (`here`).
+//! The broker's answer to a request: it compares it with the configuration, and carries it out (`here`).
 
 use super::allowed::Allowed;
 use super::client::Done;

@@ -1,4 +1,4 @@
-//! What a node may ask its broker for: what its configuration has.
+//! The requests that a node's configuration allows. Example: a socket on `eth1`, if a `[[port]]` names `eth1`.
 
 use super::message::{Helper, Place, Request};
 use crate::config::NodeFile;

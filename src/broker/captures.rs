@@ -1,6 +1,8 @@
-//! Capture files: they are emptied and given to the node's user, so each is made here, or one that a node has made.
+//! Capture files: created or emptied by the broker, and given to the node's user. Only a file that is new or that a
+//! node has made is touched.
 //!
-//! Whoever can write to the directory may have put a link, a pipe or another's file there before; whoever can write to one above it, another directory.
+//! Somebody with write access to the directory may have put a link, a pipe or another's file there before; somebody
+//! with access above it, another directory.
 
 use super::prepare::{check_way, is_expected};
 use crate::config::NodeFile;

@@ -1,4 +1,4 @@
-//! The node's end: one request at a time on each lane, from any thread.
+//! The node's end of the broker's sockets: one request at a time on each lane, from any thread.
 
 use super::here::{Home, carry_out};
 use super::message::{ANSWER_MAX, Answer, Jail, Lane, Request};

@@ -1,8 +1,9 @@
-//! Sockets that the broker has given away: so many of each kind may be there at the same time, whoever asks for them.
+//! Limits on open sockets from the broker: so many of each kind at the same time, whoever asks for them.
 //!
-//! A packet socket has a ring, which is memory of the kernel's, and others have deep buffers; a node that somebody else has taken over would have as many as it
-//! has descriptors. Which are still there the kernel says by their numbers (`/proc/net/packet`, `raw6`, `udp6`, `tcp`), or at least how many
-//! (`/proc/net/protocols`): also of those that are on their way in a message, or another process's by now.
+//! A packet socket has a ring in the kernel's memory, and others have deep buffers. A node under an attacker's control
+//! would open as many as it has descriptors. The kernel lists the open ones by their numbers (`/proc/net/packet`,
+//! `raw6`, `udp6`, `tcp`), or at least their count (`/proc/net/protocols`). It includes sockets on their way in a
+//! message and those of other processes.
 
 use crate::kernel::SOCKETS;
 use std::collections::{BTreeSet, HashMap};

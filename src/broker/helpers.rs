@@ -1,4 +1,5 @@
-//! Processes that serve the node, each a function of this program in a jail of its own: they are nobody, and have no files and no network.
+//! Helper processes of the node, such as the compiler: functions of this program in jails, without a user of the host,
+//! files or network.
 
 use super::acts::{name_of, refused};
 use super::allowed::Allowed;

@@ -1,6 +1,7 @@
-//! What a request does, in the process that has the privilege for it: the broker, or one that has no broker and gets as far as the system lets it.
+//! Requests carried out in this process: the broker, or a process without a broker, as far as the system lets it.
 //!
-//! Nothing is checked here. Who asks a broker is checked before ([`super::allowed`]); who asks itself can do no more than it may.
+//! Nothing is checked here. A broker checks requests before ([`super::allowed`]); a process that asks itself can do no
+//! more than it may.
 
 use super::client::Done;
 use super::listen::listen_here;

@@ -1,6 +1,7 @@
 //! The broker's jails of environments: started one after the other, cleared when they have ended.
 //!
-//! They have a lane of their own: a jail takes as long to begin as its program, its files and its control groups let it.
+//! They have a lane of their own: the start of a jail takes as long as its program, its files and its control groups
+//! take.
 
 use super::acts::{name_of, refused};
 use super::allowed::Allowed;

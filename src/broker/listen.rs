@@ -1,4 +1,4 @@
-//! The sockets in a node's run directory: for the node's user only, from their first moment.
+//! The listening sockets in a node's run directory: for the node's user only, from their first moment.
 
 use super::client::ask_at;
 use super::message::{Door, Request};

@@ -1,9 +1,10 @@
-//! What the node and its broker say to each other: one request, one answer, each a message of a few hundred bytes.
+//! Messages between the node and its broker: one request, one answer, a few hundred bytes each. Example: "the AF_XDP
+//! socket of eth1, queue 0".
 //!
-//! A message is one JSON value of a closed type; descriptors go beside it. Of what came from a network one thing is in one: the address of a next hop
-//! ([`Request::Neighbour`]), 16 bytes, of which the kernel asks at an interface of the node's. All else names interfaces, places in the kernel, and programs and
-//! maps of this project's. Reading is total (`fuzz/fuzz_targets/broker.rs`), and what
-//! was read is still checked against the configuration (`allowed`).
+//! A message is one JSON value of a closed type; descriptors go beside it. One thing in it comes from a network: the
+//! address of a next hop ([`Request::Neighbour`]), 16 bytes, which the kernel looks up at an interface of the node. All
+//! else names interfaces, places in the kernel, and this project's programs and maps. Reading is total
+//! (`fuzz/fuzz_targets/broker.rs`), and the result is still checked against the configuration (`allowed`).
 
 use crate::wire::Addr;
 use serde::{Deserialize, Serialize};

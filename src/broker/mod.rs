@@ -1,4 +1,5 @@
-//! The broker: the one process of a node that keeps privileges.
+//! The broker: the one process of a node that keeps privileges. Example: it opens a packet socket and passes the
+//! descriptor to the node.
 //!
 //! ```text
 //! anode node run ── fork ──▶ broker          root, never parses what a network sends

@@ -1,8 +1,8 @@
-//! What must be right on disk before a node gives its privileges away: its run directory, its store, whom they belong to.
+//! The files of a node before it gives its privileges away: run directory and store, with their owners.
 //!
-//! The run directory stays root's, so the node can change nothing there that the broker relies on. What the node keeps, its store and files of
-//! domains, becomes its user's. A directory above them may be closed to that user: so they are opened before, and reached by their
-//! descriptors from then on ([`reach`]).
+//! The run directory stays root's, so the node can change nothing there on which the broker relies. Store and files of
+//! domains become the node user's. A directory above them may be closed to that user: so they are opened before, and
+//! reached by their descriptors from then on ([`reach`]).
 
 use super::captures;
 use super::message::Door;

@@ -1,4 +1,4 @@
-//! The process of an environment: the jail that it gets, and its connection to the node, which it has from its birth.
+//! The process of an environment: its jail, and its connection to the node from birth.
 
 use super::client::ask;
 use super::message::Request;

@@ -1,4 +1,4 @@
-//! What a node is confined by, and what of it this host lacks.
+//! The parts of a node's sandbox (user, capabilities, Landlock, seccomp), and those that this host lacks.
 
 use super::prepare;
 use crate::config::NodeFile;

@@ -1,4 +1,4 @@
-//! Sockets that need a privilege, or room that does, as what they are once they are open.
+//! Sockets that need a privilege, or buffers that do, as values once they are open.
 
 use super::client::ask;
 use super::message::Request;

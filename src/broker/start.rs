@@ -1,4 +1,4 @@
-//! How a node comes to have a broker: it forks it and gives its privileges away, before it has any thread.
+//! The start of a broker: the node forks it and gives its own privileges away, before it has any thread.
 
 use super::acts::Acts;
 use super::allowed::Allowed;

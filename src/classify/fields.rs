@@ -1,4 +1,4 @@
-//! The fields of headers that rules look at: one list for both halves.
+//! The fields of headers in rules, such as the destination port of UDP: one list for both halves.
 //!
 //! A rule says what each must be ([`Rule::asks`]). Of that the tables of both halves are made: the user half's ([`super::shapes`]), which reads frames
 //! by `headers.rs`, and the kernel half's (`kernel/filters.rs`), which reads them by `bpf/take.h` and `bpf/channel.h`. That all of these read what

@@ -1,4 +1,5 @@
-//! Headers of an Ethernet frame: the one place where frames are read, for what a frame is ([`super::classify`]) and for channels.
+//! Reads the headers of an Ethernet frame: the one place of the user half for that. The classifier
+//! ([`super::classify`]) and channels use it.
 //!
 //! Three steps, each of which believes no length: the link (`Inside::of`), IP (`Head::of`), TCP or UDP (`Transport::of`). Whoever reads
 //! says what each step means to it. The kernel half reads the same fields ([`super::fields`]) and leaves to this one what is unusual.

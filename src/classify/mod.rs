@@ -1,4 +1,5 @@
-//! What a frame is, from its bytes alone.
+//! The classifier: what a frame is, from its bytes alone. Example: UDP to port 3322 with an ANEP header is a capsule, a
+//! fetch or PLAN.
 //!
 //! On an Ethernet port, ANEP comes natively in UDP to port 3322 or in IP protocol 107, and with it
 //! address resolution; everything else is the Linux stack's. On an overlay port a frame is an ANEP

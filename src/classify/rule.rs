@@ -1,4 +1,5 @@
-//! Rules: which packets are meant, by the fields of their headers and a few bytes of their payload.
+//! Rules: conditions on a packet's header fields and a few bytes of its payload. Example: UDP from 10.0.0.0/24 to port
+//! 5000.
 //!
 //! A rule is a value that says nothing of what is done with its packets, so both halves of the node, ports and the domains' channels
 //! share it: the tuple space ([`super::shapes`]), the maps of the kernel half (`kernel/filters.rs`), and specifications of channels as text

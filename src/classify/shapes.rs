@@ -1,9 +1,11 @@
-//! Early demultiplexing: by which rule a packet is somebody's, found before anything is done for it.
+//! Early demultiplexing: finds the rule that claims a packet, before any work is done for it. Example: of 10,000
+//! channels the one with the most specific filter.
 //!
-//! Rules of the same shape (which fields they look at, and how much of addresses) are in one hash table, so a packet costs
-//! one look-up for each shape that exists, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
-//! Rules that differ only in their keys share an entry; the first key that holds decides, longer keys before shorter ones.
-//! An entry is a cache line, and [`Demux::foresee`] asks for those of packets whose turn comes a little later (`flows`).
+//! Rules of the same shape (the same fields, the same prefix lengths) are in one hash table. So a packet costs one
+//! look-up for each existing shape, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
+//! Rules that differ only in their keys share an entry; the first matching key decides, longer keys before shorter
+//! ones. An entry is a cache line, and [`Demux::foresee`] asks for the lines of packets whose turn comes a little later
+//! (`flows`).
 
 mod flows;
 

@@ -1,4 +1,4 @@
-//! How the applications' commands reach a node: find it, give it the code, attach to it.
+//! Commands of applications reach a node here: they find it, give it their code, and attach to it.
 
 use crate::apps::{App, Attached, Error, Received};
 use crate::code::bundle::Bundle;

@@ -1,4 +1,4 @@
-//! `anode bench`: the measurements are a program of their own, `anode-bench`, which this one executes with its own arguments.
+//! `anode bench`: executes `anode-bench`, the program of the measurements, with the same arguments.
 //!
 //! So a node links nothing that only measures. The program stands beside this one, where a build leaves both.
 

@@ -1,4 +1,4 @@
-//! `anode cache`: be an origin, get and put values, measure what copies in the network are worth.
+//! `anode cache`: be an origin, get and put values, measure the benefit of copies in the network.
 
 use super::attach::{Place, destination, ms, seconds, token};
 use crate::apps::cache::{Answer, Client, Key, ORIGIN_PORT, Origin, VALUE_MAX};

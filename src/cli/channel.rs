@@ -1,4 +1,4 @@
-//! `anode channel`: by which ways packets reach domains and leave them.
+//! `anode channel`: the channels of a node's domains.
 
 use crate::clean;
 use crate::manage::client::{Control, run_dir};

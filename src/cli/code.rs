@@ -1,4 +1,4 @@
-//! `anode code`: what authors and operators do with mobile code.
+//! `anode code`: build, check, sign and keep mobile code.
 //!
 //! Authors make a key once (`anode cred new`), then build and check bundles (`.anb` files). Operators add bundles to
 //! a node's store, where they stay, and look at what it holds. Everything here works on files; no

@@ -1,10 +1,9 @@
 //! `anode demo`: the two-minute tour.
 //!
-//! Three nodes in a line. A capsule is sent that names code only its sender has: the code travels
-//! hop by hop behind it and stays. Then a cache in the network answers in the origin's place. As
-//! root this happens in network namespaces on real packet sockets, beside Linux's own ping, and
-//! captures prove what crossed each link; then once more with a kernel half. Otherwise it happens in the
-//! simulator, and says so.
+//! Three nodes in a line. A capsule names code that only its sender has: the code travels hop by hop behind it and
+//! stays. Then a cache in the network answers in the origin's place. As root this runs in network namespaces on real
+//! packet sockets, beside Linux's own ping, and captures show the packets of each link; then once more with a kernel
+//! half. Otherwise it runs in the simulator, and says so.
 
 mod kernel;
 mod native;

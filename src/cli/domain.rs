@@ -1,4 +1,4 @@
-//! `anode domain`: who owns what at a running node, and how to end it.
+//! `anode domain`: the domains of a running node, their possessions, and how to end one.
 
 use crate::clean;
 use crate::manage::client::{Control, run_dir};

@@ -1,4 +1,4 @@
-//! `anode heavy`: send capsules that nodes count, and ask a node who sends most.
+//! `anode heavy`: send capsules that nodes count, and ask a node for its largest senders.
 
 use super::attach::{Place, destination, seconds, token};
 use crate::apps::heavy::{query, send};

@@ -1,6 +1,7 @@
-//! `anode plan`: what authors of PLAN programs do, and how programs get into a network.
+//! `anode plan`: check and format PLAN programs, and inject them into a network.
 //!
-//! `check` and `fmt` work on files, `run` evaluates here, `inject` has a node evaluate. `docs/plan.md` has the language.
+//! `check` and `fmt` work on files, `run` evaluates here, `inject` has a node evaluate. `docs/plan.md` has the
+//! language.
 
 mod check;
 mod inject;

@@ -1,15 +1,14 @@
-//! Demand loading: code comes from where its capsule came from.
+//! Demand loading: the node asks the previous hop for the code of a capsule.
 //!
-//! A capsule whose code is absent waits here while the node asks the previous hop: first for the
-//! manifest (named by the capsule), then for the representation it lists. Objects travel in parts;
-//! a request names the parts still missing, so whatever was lost is asked for again, with back-off,
-//! until the give-up time. All capsules of one code share one request. Nothing else sees the bytes
-//! before their digest is right. After ANTS (DLRequest, DLResponse).
+//! A capsule with absent code waits here meanwhile. The node first asks for the manifest (named by the capsule), then
+//! for a representation in its list. Objects travel in parts. A request names the missing parts, so lost ones are asked
+//! for again, with back-off, until the give-up time. All capsules of one code share one request. Nothing else sees the
+//! bytes before their digest is right. After ANTS (DLRequest, DLResponse).
 //!
-//! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends
-//! what [`Step`]s say. At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by the way they came (`queue`).
-//! Every list has a limit, and the oldest of whoever has most gives way. What a search sends and asks for is paid by the capsules that
-//! wait for it (`fares`).
+//! This is a state machine without I/O: the node hands it capsules, answers and the time, and sends what [`Step`]s say.
+//! At most [`PENDING_MAX`] codes are on their way at a time; others wait for their turn, fairly by their neighbour
+//! (`queue`). Every list has a limit, and the oldest entry of the payer with most gives way. The waiting capsules pay
+//! for the requests of a search and for the answers (`fares`).
 
 mod answers;
 mod aside;

@@ -1,4 +1,5 @@
-//! Whose rights: from a bundle's signature and credentials to a role.
+//! Judgement of code: from a bundle's signature and credentials to a role. Example: a signature by key 7f… and a
+//! credential for `operator`.
 //!
 //! ```text
 //! unsigned ─▶ anyone        signed by a root of a role ─▶ that role

@@ -1,4 +1,4 @@
-//! Active linking: mobile code and the environment it runs in become one program for the kernel.
+//! Active linking: mobile code and the calls that it uses become one program for the kernel.
 //!
 //! ```text
 //! ┌────────┬──────────────────────┬──────────────┐

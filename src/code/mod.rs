@@ -1,4 +1,4 @@
-//! Mobile code: what a capsule names, and how it becomes something that a node runs.
+//! Mobile code: from the name in a capsule to something that a node runs.
 //!
 //! ```text
 //! author: ping.c ─▶ author::build ─▶ bundle (manifest + representations) ─▶ ping.anb

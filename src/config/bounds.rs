@@ -1,7 +1,8 @@
 //! Ceilings of resource bounds, by port: `bound_max` and `signed_bound_max` of a `[[port]]`.
 //!
-//! What a packet of a neighbour may cause in the whole network is its bound, so a port says how much of that counts, for capsules and PLAN alike.
-//! `bound_max` of `[plan]` and of `[[plan.ingress]]` can only lower that for PLAN: who sets something of PLAN does not open a port to capsules.
+//! A neighbour's packet causes traffic in the whole network up to its bound. So a port limits the bound, for capsules
+//! and PLAN alike. `bound_max` of `[plan]` and of `[[plan.ingress]]` can only lower that for PLAN: a setting of PLAN
+//! does not open a port to capsules.
 
 use super::guard::Demand;
 use super::plan::PlanFile;

@@ -1,7 +1,8 @@
-//! Defaults that are others than they were when a configuration was written: a start and `anode node check` have one line for each.
+//! Changed defaults: a notice for each key whose default differs from that of an older version. A start and `anode node
+//! check` print a line for each.
 //!
-//! Who has a key in the file has chosen, whatever its value, and hears nothing. A line names the key, what it means now, what it meant before, and what to
-//! write so that it is not said again. Lines go when nobody can have a configuration of before any more.
+//! A key in the file is a choice, whatever its value, and causes no notice. A notice has the key, its meaning now and
+//! before, and the line that ends the notice. Notices go when nobody can have a configuration of before any more.
 
 use super::guard::Demand;
 use super::{NodeFile, PortFile};

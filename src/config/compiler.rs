@@ -1,4 +1,4 @@
-//! How strangers' code is compiled: the hard limits of one job, and how many there are at a time.
+//! `[compiler]`: the hard limits of one job on strangers' code, and the number of jobs at a time.
 
 use super::{ConfigError, wrong};
 use crate::code::compiler::Limits;

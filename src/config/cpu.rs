@@ -1,4 +1,4 @@
-//! What the node gets of a CPU: `[cpu]` of the configuration. It is carried out in `manage/cpu.rs`.
+//! `[cpu]`: the node's share of a CPU. It is carried out in `manage/cpu.rs`.
 
 use crate::schedule::{Policy, WEIGHT_MAX};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! `[entry]`: what one neighbour, or all strangers of a port together, may use of the node while others are there.
+//! `[entry]`: the share of the node for one neighbour, or for all strangers of a port together, while others are there.
 
 use crate::node::entry::EntryLimits;
 use serde::Deserialize;

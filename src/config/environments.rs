@@ -1,4 +1,4 @@
-//! Execution environments of a configuration: `[[ee]]`.
+//! `[[ee]]`: execution environments of a node, with program, role and restarts.
 
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::bundle::Kind;

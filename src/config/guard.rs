@@ -1,4 +1,4 @@
-//! What ports demand, and the keys of neighbours: `demand` of a `[[port]]`, `keys` of its neighbours.
+//! Proofs of neighbours in a configuration: `demand` of a `[[port]]`, `keys` of its neighbours.
 
 use super::{ConfigError, NodeFile, PortFile, wrong};
 use crate::frame::PortId;

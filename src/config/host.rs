@@ -1,4 +1,4 @@
-//! What a configuration wants of this host that would otherwise be missed only when the node runs.
+//! Demands of a configuration on this host, checked before the node runs. Example: an interface that does not exist.
 
 use super::environments::EnvironmentFile;
 use super::{ConfigError, NodeFile, wrong};

@@ -1,4 +1,4 @@
-//! `[jail]` of the configuration: from which users of the host environments get theirs, and what of their jails must not be weaker.
+//! `[jail]`: the users of the host for environments, and the parts of their jails that must not be missing.
 
 use crate::sys::jail::Part;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! Lists of a configuration that could not become what they say: the node's tables would leave out what
-//! stands in them twice or beyond their limit.
+//! Lists of a configuration with double entries, or with more than the node's tables hold: refused here, since the
+//! tables would leave them out.
 
 use super::environments::ENVIRONMENTS_MAX;
 use super::{ConfigError, NodeFile, PortFile, wrong};

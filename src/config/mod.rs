@@ -1,8 +1,8 @@
-//! The configuration file of a node, and how it becomes a node.
+//! The configuration file of a node, and its way into a node.
 //!
-//! One TOML file describes one node; `anode node check` explains it and `anode node run` runs it.
-//! Unknown keys are refused, so a misspelt limit cannot be a limit that is not there; so is what stands
-//! twice, or is more than the node's tables hold.
+//! One TOML file describes one node; `anode node check` explains it and `anode node run` runs it. Unknown keys are
+//! refused, so a misspelt limit cannot be a missing limit. Double entries and more entries than the node's tables hold
+//! are refused too.
 
 mod bounds;
 mod changed;

@@ -1,4 +1,5 @@
-//! Parts of the sandbox of a node and of its jails: their names in configurations, and what they and their lack mean.
+//! Parts of the sandbox of a node and of its jails: their names in configurations, their meaning, and the consequence
+//! if one is missing.
 
 use crate::sys::jail;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The `[plan]` table of a configuration, and how it becomes a PLAN environment.
+//! `[plan]`: the PLAN environment of a configuration.
 
 use super::guard::check_private;
 use super::{ConfigError, NodeFile, wrong};

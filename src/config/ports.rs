@@ -1,4 +1,4 @@
-//! How a `[[port]]` of the configuration becomes a port of the node.
+//! `[[port]]`: from a table of the configuration to a port of the node.
 
 use super::{ConfigError, Opening, Plan, PortFile, wrong};
 use crate::frame::Link;

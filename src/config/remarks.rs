@@ -1,4 +1,5 @@
-//! What a configuration says that has no effect here, or perhaps another one than was meant: said by `anode node check` and at a start.
+//! Remarks on a configuration: keys without effect here, or perhaps with an unwanted one. `anode node check` and a
+//! start print them.
 
 use super::NodeFile;
 use crate::ee::plan::config::is_known;

@@ -1,4 +1,4 @@
-//! The node's routes: those of the configuration, the kernel's, and what is on the links.
+//! The node's routes: those of the configuration, the kernel's, and the subnets of its links.
 
 use super::{ConfigError, NodeFile, Opening, Plan, RouteSource, wrong};
 use crate::frame::{Link, PortId};

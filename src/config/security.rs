@@ -1,4 +1,4 @@
-//! `[security]` of the configuration: who the node is, and what this host must have.
+//! `[security]`: the user of the node, and the parts of its sandbox that this host must have.
 
 use super::part::Part;
 use super::{ConfigError, NodeFile, wrong};

@@ -1,4 +1,4 @@
-//! Which keys a file has, whatever their values: who has written one has chosen, also if what he wrote is the default.
+//! Keys that a file contains, whatever their values: a key with its default value is a choice too.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
-//! Reads type information: which fields a structure of C has and where, and the numbers of an enumeration.
+//! A reader of BTF: the fields of a C structure with their places, and the numbers of an enumeration.
 //!
-//! clang writes it into section `.BTF` of an object file for bpf (the kernel's Documentation/bpf/btf.rst): a list of types, each with a
-//! number, and names in a table of strings. Build scripts read it of files that they have compiled a moment ago, so this is part of no
-//! program, and whatever is wrong ends the build with a line that says what. Uses the standard library only.
+//! clang writes type information into section `.BTF` of an object file for bpf (the kernel's
+//! Documentation/bpf/btf.rst): a list of numbered types, and names in a table of strings. Build scripts read files that
+//! they have just compiled, so this is part of no program. An error ends the build with a line that explains it. Uses
+//! the standard library only.
 
 /// What the type information of an object file says.
 pub(crate) struct Types {

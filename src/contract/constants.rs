@@ -1,4 +1,4 @@
-//! Writes what C says of its structures and numbers as Rust: constants, or checks of structures that Rust has beside them.
+//! A generator of Rust from C's structures and numbers: constants, or checks of structures that Rust has beside them.
 //!
 //! `build.rs` and `libanode/build.rs` run this over what [`btf`](super::btf) reads. The constants say where each field is and how
 //! large, so that Rust has no numbers of its own. The checks compare every field of a `repr(C)` structure. Uses the standard library only.

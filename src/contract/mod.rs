@@ -1,4 +1,4 @@
-//! Where the two halves, and code, find what they share: the fields of structures of `bpf/` and `sdk/anode/capsule.h`, and their numbers.
+//! The contract of the two halves and of code: structures of `bpf/` and `sdk/anode/capsule.h` as Rust constants.
 //!
 //! ```text
 //! bpf/contract.bpf.c ──clang -g──▶ .BTF ──btf, constants──▶ OUT_DIR/contract.rs ──▶ here

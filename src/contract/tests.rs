@@ -1,4 +1,4 @@
-//! The generator on the contract itself, as it is and with the place of one field bent.
+//! The generator on the contract itself, as it is and with the place of one field changed.
 
 use super::btf::{Structure, Types};
 use super::constants::{assertions, checks, constants};

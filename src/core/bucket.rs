@@ -1,4 +1,4 @@
-//! Token buckets: how rates are bounded.
+//! Token buckets: bounds on rates, such as 100 packets a second with a burst of 10.
 
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;

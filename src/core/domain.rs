@@ -1,10 +1,11 @@
-//! Domains: who pays.
+//! Domains: the payers of a node. Example: the domain of one code, with 1,000 packets a second and 64 KiB of soft
+//! state.
 //!
-//! A domain owns what code uses: steps, packets, children, soft state, channels, memory, events. Every code, every flow and
-//! every execution environment runs in one. Limits come from the role of the principal at creation (the papers grant
-//! resources by credential, not from a parent), and a domain over its limits is throttled: its packets are dropped under
-//! [`Reason::Budget`]. Domains form a tree for one purpose: who ends one ends all below it.
-//! After Peterson et al., the NodeOS interface; PLAN on OSKit §3.3.
+//! A domain owns what its code uses: steps, packets, children, soft state, channels, memory, events. Every code, flow
+//! and execution environment runs in one. Limits come from the principal's role at creation (the papers grant resources
+//! by credential, not from a parent). A domain over its limits is throttled: its packets are dropped under
+//! [`Reason::Budget`]. Domains form a tree for one purpose: the end of one ends all below it. After Peterson et al.,
+//! the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
 use super::reason::{Drops, Reason};

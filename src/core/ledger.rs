@@ -1,4 +1,5 @@
-//! What became of the frames of a node: its balance.
+//! The balance of a node: every frame that came in has left, was delivered, used or dropped, or is held. Example: 100
+//! in, 97 out, 2 dropped, 1 held.
 //!
 //! ```text
 //! received + made  =  sent + delivered + used + not ours + dropped + held

@@ -1,4 +1,4 @@
-//! What mobile code writes into the node's log: the last lines, in a ring of fixed size.
+//! The log of mobile code (`an_log(7, visits)`): the last lines, in a ring of fixed size.
 
 use crate::wire::Digest;
 use std::collections::VecDeque;

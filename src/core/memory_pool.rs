@@ -1,12 +1,12 @@
-//! Memory pools: what domains hold, in octets.
+//! Memory pools: the memory of domains, in bytes. Example: 1 MiB shared by an environment and its three sub-domains.
 //!
-//! Every domain takes its buffers from one pool, and many domains may share one. A pool may be part of another: what it holds
-//! counts there too, but each has a limit of its own, which nobody below inherits. A charge that would bring a pool far over its
-//! limit ([`ceiling`]) is refused. One that goes a little over is granted, and an *overrun* begins: the domains that use
-//! the pool are told, and those that have not brought it back below its limit by the deadline are to be ended. So an environment
-//! learns that it holds too much while it can still do something about it. Nothing here is carried out: [`Pools::tell`] and
-//! [`Pools::due`] say who is to be told and ended. A charge allocates nothing.
-//! After Snow on Silk, table 1; PLAN on OSKit, §3.3.1.
+//! Every domain takes its buffers from one pool, and many domains may share one. A pool may be part of another. Its
+//! bytes count there too, but each has a limit of its own, which no pool below inherits. A charge far over the limit
+//! ([`ceiling`]) is refused. A charge a little over is granted and begins an *overrun*: the pool's domains are told,
+//! and are ended if the pool is still over its limit at the deadline. So an environment can free memory in time.
+//!
+//! Nothing here is carried out: [`Pools::tell`] and [`Pools::due`] name the domains to be told and ended. A charge
+//! allocates nothing. After Snow on Silk, table 1; PLAN on OSKit, §3.3.1.
 
 use super::domain::DomainId;
 use super::table::Table;

@@ -1,4 +1,4 @@
-//! What every environment of a node is called with, and what is there whether code runs or not.
+//! The core of a node: ports, routes, domains, memory, soft state, counters, log. Every environment is called with it.
 //!
 //! [`Core`] has the ports and routes, the ledger of [`domain`]s, their memory ([`memory_pool`]) and soft state ([`state_store`]), counters
 //! ([`reason`]) and the log. Packets are charged here, whoever runs them. Nothing in this folder runs packets.

@@ -1,4 +1,4 @@
-//! Why packets are dropped: one reason each, with a line of help for the operator.
+//! Reasons for drops, such as `no-route` and `budget`: one for each drop, with a line of help for the operator.
 //!
 //! Every drop in the node is counted under exactly one of these, node-wide and in the domain that
 //! paid for the packet. `anode node status` prints them with their help.

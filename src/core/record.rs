@@ -1,4 +1,4 @@
-//! What code has done in the other half beside its verdict: it is written down there, and done here.
+//! Records from the kernel half: the sends and log lines of code that has run there, carried out here.
 
 /// Where it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! One budget over both halves.
+//! One budget over both halves: a domain with 1,000 packets a second has 1,000, not 2,000.
 //!
 //! ```text
 //! user half: bucket ──spends──▶ ┌────────┐ ──charges──▶ bucket: kernel half

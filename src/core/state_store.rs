@@ -1,13 +1,14 @@
-//! Soft state: the only thing that outlives a packet.
+//! Soft state: values that code leaves at a node for later packets, such as a counter for a minute. Nothing else
+//! outlives a packet.
 //!
-//! A fixed table of 64-byte values, keyed by (domain, key), each with the time until which it is
-//! kept (the ANTS node cache). A domain has a quota and sees nobody else's entries. Domains are in groups, by the principal whose code it is or, if nobody
-//! has signed it, by the neighbour that brought it; so many codes are no more than one. A group's fair share is
-//! what the table has for each group that holds any: within that, nobody can push its entries out;
-//! what it holds beyond gives way to groups that hold less than theirs. Within a group domains share in the same way. When a domain's set of the table is
-//! taken by others all the same, a put is refused, and soft state is written so that this is harmless.
-//! The table is allocated once. The entries of one domain are chained, so that they can be forgotten
-//! without a look at those of others.
+//! A fixed table of 64-byte values, keyed by (domain, key), each with a time of expiry (the ANTS node cache). It is
+//! allocated once. A domain has a quota and sees nobody else's entries.
+//!
+//! Domains form groups, by the principal of their code or, if unsigned, by the neighbour that brought it; so many codes
+//! count as one group. The fair share of a group is the table divided by the number of groups with entries. Within that
+//! share nobody can push its entries out; entries beyond it give way to groups with less. Domains share a group in the
+//! same way. If others fill a domain's set of the table, a put is refused; soft state is written so that this is
+//! harmless. The entries of one domain are chained, so forgetting them looks at no others.
 
 use super::domain::{DomainId, Domains};
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! A table whose entries are named by where they are and which of those that were there: the name of an entry that has gone
-//! never means another one until its place has been used [`GENERATIONS`] times more.
+//! A table whose entries have names that expire with them: the name of a removed entry means no later one in the same
+//! place. A name is a place and a count, good for [`GENERATIONS`] uses of the place.
 
 use crate::sys::cache;
 use core::marker::PhantomData;

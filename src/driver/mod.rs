@@ -1,9 +1,10 @@
-//! The driver: what stands around a node that opens nothing, waits for nothing and reads no clock.
+//! The driver: the loop around a node. It hands the node frames, timers, commands and the time, and carries out the
+//! node's output.
 //!
-//! A [`Driver`] owns a [`Node`], the run-time of its codes, and the [`Output`] with the frame pool. Whoever has frames, timers and
-//! commands calls the node by it, with the time. What comes of that is carried out by an [`Outside`]: sockets, threads and processes
-//! (`manage`), links in virtual time (`sim`), or a table in memory ([`Supply`]: tests, benchmarks). In every one of them a round has the same
-//! order: frames, deliveries, what applications are told, upcalls, effects, each first to last. What they cause comes in the next round.
+//! A [`Driver`] owns a [`Node`], the run-time of its codes, and the [`Output`] with the frame pool. An [`Outside`]
+//! carries the output out: sockets, threads and processes (`manage`), links in virtual time (`sim`), or a table in
+//! memory ([`Supply`]: tests, benchmarks). In each of them a round has the same order: frames, deliveries, messages to
+//! applications, upcalls, effects, each first to last. Their consequences come in the next round.
 
 mod supply;
 

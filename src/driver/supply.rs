@@ -1,4 +1,5 @@
-//! An outside in memory: a store of objects, a compiler in this thread, a judge. It answers at once.
+//! An outside in memory, for tests and benchmarks: a store of objects, a compiler in this thread, a judge. It answers
+//! at once.
 
 use super::{Driven, Outside};
 use crate::code::bundle::Bundle;

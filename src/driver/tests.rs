@@ -1,4 +1,4 @@
-//! In which order what a node wants is carried out.
+//! The order in which a driver carries out the output of a node.
 
 use super::*;
 use crate::frame::PortId;

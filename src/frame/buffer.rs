@@ -1,9 +1,8 @@
-//! Frames: the buffers packets live in, and the pool they come from.
+//! Frames: the buffers of packets, and the pool of these buffers.
 //!
-//! A frame is owned by one station at a time and moves, so a packet crosses the node without a
-//! copy: the port fills it, the node edits it in place and hands it to another port, the port gives
-//! it back to the pool. Room is kept in front so that headers can be added when a capsule leaves an
-//! overlay for an Ethernet.
+//! One station at a time owns a frame, and it moves. So a packet crosses the node without a copy: the port fills it,
+//! the node edits it in place and hands it to another port, that port gives it back to the pool. Room in front lets
+//! headers be added when a capsule leaves an overlay for an Ethernet.
 
 use super::{Ends, Envelope, Marks, Payer, PeerId, PortId};
 use crate::wire::Addr;

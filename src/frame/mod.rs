@@ -1,4 +1,4 @@
-//! Frames, and what every station says of one: its port, its neighbour, who pays, its ends.
+//! Frames with their marks: the port, the neighbour, the payer, and the applications at both ends.
 //!
 //! It lies below whoever handles packets and imports [`crate::wire`] alone, so nobody has to know ports to name one.
 //! [`buffer`] is the memory that packets live in; [`shares`] says who may take a place in a bounded table, and [`assembly`] has the table of

@@ -1,12 +1,13 @@
-//! Shares of a bounded table: who may take a place in it, so that nobody takes the last one.
+//! Shares of a bounded table, so that nobody takes the last place. Example: of 64 places one greedy neighbour gets 32,
+//! two get 21 each.
 //!
-//! An owner (a neighbour, all strangers of a port, a principal, a domain) may take a place while it holds less than is free: a dynamic
-//! threshold (Choudhury and Hahne, *IEEE/ACM Transactions on Networking* 6(2), 1998). So one that takes all it can has half, two have a third
-//! each, *n* have all but one part of *n* + 1, and whoever comes next finds that part. No share is set by hand, none is lost while nobody
-//! wants it, and nothing that is held has to be thrown out. What everybody holds comes back by the table's own time-out.
+//! An owner (a neighbour, all strangers of a port, a principal, a domain) may take a place while it holds less than is
+//! free: a dynamic threshold (Choudhury and Hahne, *IEEE/ACM Transactions on Networking* 6(2), 1998). So *n* greedy
+//! owners leave one part of *n* + 1 free, and a newcomer finds it. No share is set by hand, none is lost while nobody
+//! wants it, and no entry has to be thrown out. Places come back by the table's own time-out.
 //!
-//! It counts only: the table holds what it holds. Owners must be few and dear to forge, or many of them are as bad as one;
-//! [`crate::frame::Payer`] is meant, not an address that a packet claims.
+//! This only counts: the table holds the entries. Owners must be few and dear to forge: [`crate::frame::Payer`] is
+//! meant, not an address that a packet claims.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,8 +1,9 @@
-//! The other half's part in channels: what looks at frames before the node does, in the kernel, and what passes by cut-through there.
+//! The kernel half's part in channels: it looks at frames before the node does, and carries cut-through channels.
 //!
-//! The node tells it of every incoming channel and of every cut-through channel that it could carry, and it does as the node would or leaves
-//! a packet to the node. Calls take effect before they return. What a domain may use is one budget over both halves
-//! ([`crate::core::share`]); what passed there is added to the node's own accounts once in a while, so that there is one account.
+//! The node tells it of every incoming channel and of every cut-through channel that it could carry. It does as the
+//! node would, or leaves a packet to the node. Calls take effect before they return. A domain has one budget over both
+//! halves ([`crate::core::share`]). The traffic there is added to the node's own accounts once in a while, so that
+//! there is one account.
 
 use super::exit::Target;
 use crate::classify::rule::Rule;

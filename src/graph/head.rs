@@ -1,9 +1,9 @@
-//! The headers of an outgoing channel, kept from one packet that was sent for those that follow.
+//! The headers of an outgoing channel, kept from one packet for the next ones.
 //!
-//! What differs from packet to packet of a channel with one receiver is lengths and what the checksums say of lengths and payload. So the headers
-//! of a packet that has found its way are kept with the sums of all that stays, and the next ones get a copy, two or three
-//! lengths, and sums that begin where the kept ones end (RFC 1624). Whether the way is still the same the node knows: [`Head::holds`] compares its
-//! count of changes, and asks for a look at the table of link addresses when an answer there has got old.
+//! Packets of a channel with one receiver differ only in lengths and in checksums over lengths and payload. So the
+//! headers of a sent packet are kept with the sums of all constant fields. The next packets get a copy, two or three
+//! lengths, and sums that continue from the kept ones (RFC 1624). [`Head::holds`] tells by a count of changes whether
+//! the way is still the same, and asks for a look at the table of link addresses when an answer there has got old.
 
 use crate::classify::rule::Layer;
 use crate::frame::{Frame, PortId};

@@ -1,7 +1,7 @@
-//! The channels of environments that have types of ANEP of their own: capsules, fetches of their code, PLAN, revocations.
+//! Channels of environments with types of ANEP of their own: capsules, fetches of code, PLAN, revocations.
 //!
-//! They are channels like others, of those environments' domains: an incoming and an outgoing one for a type of ANEP, by any port. Only
-//! how their packets are found differs: the type alone says it, so nothing is looked up, and their traffic is counted here.
+//! They are channels of those environments' domains like any others: an incoming and an outgoing one for a type of
+//! ANEP, by any port. Only the look-up differs: the type alone decides. Their traffic is counted here.
 
 use super::channels::{Channels, InChan, Traffic};
 use super::exit::Target;

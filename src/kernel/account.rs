@@ -1,4 +1,4 @@
-//! What the two halves tell each other of what codes spend: `struct account` of `bpf/contract.h`.
+//! The account of each code's spending, shared by the two halves: `struct account` of `bpf/contract.h`.
 
 use super::layout::ACCOUNTS;
 use super::maps::Maps;

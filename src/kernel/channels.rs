@@ -1,8 +1,8 @@
-//! Channels in the kernel: which frames they are, told to `bpf/cut.bpf.c`, and those that are cut through there.
+//! Channels in the kernel: tells `bpf/cut.bpf.c` the filters of incoming channels and the channels that cut through.
 //!
-//! All maps here are this process's own and pinned nowhere, and the ingress reaches the programs by a map that empties itself when
-//! its last holder goes ([`Doors`]). So a node that dies leaves a plain router behind as far as channels go, and the next one begins
-//! with none.
+//! All maps here belong to this process and have no pin. The ingress reaches the programs by a map that empties itself
+//! when its last holder goes ([`Doors`]). So a node that dies leaves a plain router behind as far as channels go, and
+//! the next one begins with none.
 
 use super::account::Account;
 use super::doors::{DOORS, Doors, Programs};

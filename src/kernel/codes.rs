@@ -1,4 +1,4 @@
-//! The codes of the kernel half: linked, verified, let run, taken out.
+//! The codes of the kernel half, from linking and verification to their removal.
 
 use super::error::{CODE_MAX, LoadError};
 use super::half::{KernelHalf, Pinned, State};

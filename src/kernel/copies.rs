@@ -1,8 +1,9 @@
-//! Copies of frames: the way out of packets whose code sends children.
+//! Replicas of frames: the way out of packets whose code sends children.
 //!
-//! A broadcast to a set of links, one map for each set, makes copies of one frame; a program behind each entry makes each a packet
-//! (`bpf/egress.bpf.c`). Sets are made when packets want them. The kernel has one such program for all frames that wait for an
-//! interface, whatever map they came by: so while there is code that sends, it stands behind the way out of all packets.
+//! A broadcast to a set of links makes replicas of one frame; each set has a map of its own, made when a packet wants
+//! it. A program behind each entry makes each replica a packet (`bpf/egress.bpf.c`). The kernel has one such program
+//! for all frames that wait for an interface, whatever map they came by. So while there is code that sends, it stands
+//! behind the way out of all packets.
 
 use super::half::KernelHalf;
 use super::half::State;

@@ -1,10 +1,12 @@
-//! The way from the ingress to programs that look for channels: a map of programs that nobody pins.
+//! Program slots: places in a map of programs, by which the ingress jumps to the programs of channels. Nobody pins the
+//! map.
 //!
-//! It empties itself when its last holder in user space goes, so what is behind it ends with this process, however that ends, while the
-//! ingress outlives it. A jump to a program that is not there is patched out of the ingress by the kernel.
+//! It empties itself when its last holder in user space goes. So its programs end with this process, however that ends,
+//! while the ingress outlives it. The kernel patches a jump to an empty slot out of the ingress.
 //!
-//! The programs are loaded when they are needed first, and doors open and close in a thread of their own: the verifier takes its time, and so
-//! does the kernel, which waits until nobody is on the way through a door that closes. Until they are open all is done in the user half.
+//! The programs are loaded when they are needed first. A thread of its own fills and empties the slots: the verifier
+//! takes its time, and so does the kernel, which waits until no packet is on its way through an emptied slot. Until
+//! they are filled the user half does all.
 
 use super::own;
 use crate::contract;

@@ -1,4 +1,4 @@
-//! Why code does not run in the kernel.
+//! Causes for code not to run in the kernel, such as the verifier's refusal.
 
 use crate::code::link::LinkError;
 use crate::contract::{CHILDREN, PROGRAMS};

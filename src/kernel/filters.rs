@@ -1,4 +1,5 @@
-//! Which frames of an interface are the node's: the maps of `bpf/filters.h` at the Linux stack, and the two programs that read them.
+//! The maps of `bpf/filters.h` at the Linux stack, which say whether a frame is the node's, and their two readers:
+//! guard and socket filter.
 
 use super::own;
 use crate::broker::Place;

@@ -1,4 +1,4 @@
-//! Name and shape of the maps that the kernel half and the node share (`bpf/contract.h`, `bpf/sockets.h`).
+//! Names and shapes of the maps shared by the kernel half and the node (`bpf/contract.h`, `bpf/sockets.h`).
 
 use crate::contract::{
     ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, LINES, NEAR, NEXT_HOPS, PORTS, PROGRAMS, SENDS, SOCKETS,

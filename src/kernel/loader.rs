@@ -1,4 +1,4 @@
-//! The loader: a process of its own that has mobile code verified, and can do nothing else.
+//! The loader: a process of its own that has the kernel verify mobile code, and can do nothing else.
 //!
 //! ```text
 //! node ── code, constants, map descriptors ──▶ loader: checks, links ── bpf(2) ──▶ verifier

@@ -1,4 +1,4 @@
-//! The maps that the kernel half and the node share (`bpf/contract.h`).
+//! The maps shared by the kernel half and the node, by name (`bpf/contract.h`): reading, writing, removing entries.
 
 mod usage;
 mod ways;

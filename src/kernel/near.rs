@@ -1,4 +1,4 @@
-//! The neighbours that the kernel half knows: those of the node, by number.
+//! The kernel half's table of neighbours: those of the node, by number.
 
 use super::half::{KernelHalf, State};
 use crate::wire::Addr;

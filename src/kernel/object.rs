@@ -1,4 +1,4 @@
-//! The programs that the build has compiled, taken out of their object files.
+//! Programs compiled by the build, taken out of their object files.
 //!
 //! These files are our own, so whatever is wrong with one is a fault of the build.
 

@@ -1,7 +1,7 @@
-//! What this project has in the kernel, by name: its maps and its programs.
+//! This project's maps and programs in the kernel, by name: `ingress`, `guard`, `codes_map`.
 //!
-//! Whoever wants one names it, with its maps; whoever may make it ([`crate::broker`]) makes what is called so here and nothing else. A
-//! program that runs in the kernel was therefore compiled with this program, or is mobile code that the loader has linked.
+//! A request names one, with its maps. The holder of privileges ([`crate::broker`]) makes what is listed here and
+//! nothing else. So a program in the kernel was compiled with this program, or is mobile code linked by the loader.
 
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SETS_OF_LINKS, layout};

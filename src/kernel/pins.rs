@@ -1,4 +1,4 @@
-//! Where the kernel half is pinned, so that it outlives the node's process.
+//! The pins of the kernel half in a BPF file system, by which it outlives the node's process.
 //!
 //! ```text
 //! RUN_DIR/bpf/            a BPF file system of the node's own

@@ -1,4 +1,5 @@
-//! What code has done in the kernel half beside its verdict, for the node to go on with: `struct record` of `bpf/contract.h`.
+//! Records of the kernel half: sends and log lines of code that has run there, for the node to carry out (`struct
+//! record` of `bpf/contract.h`).
 
 use super::layout::records;
 use super::maps::Maps;

@@ -1,9 +1,9 @@
-//! Redirected frames that do not arrive: kept from being lost, and counted if they are.
+//! Redirected frames that would not arrive: avoided beforehand, and counted if lost.
 //!
-//! Whether an interface takes redirected frames its driver says, and whoever watches the host tells it here ([`super::PortEntry`]): where it
-//! does not, programs find no way and the user half sends. What is lost all the same, because things have changed a moment ago or the
-//! other end is full, is counted in two places. Frames that the kernel refuses pass a tracepoint (`bpf/refused.bpf.c`); frames that the driver
-//! has no room for are among its own statistics.
+//! A driver says whether its interface takes redirected frames, and the watcher of the host tells it here
+//! ([`super::PortEntry`]). If not, programs find no way and the user half sends. Frames can still be lost, because
+//! something changed a moment ago or the other end is full. Refusals of the kernel pass a tracepoint
+//! (`bpf/refused.bpf.c`); frames without room in the driver are among its own statistics.
 
 use super::half::{KernelHalf, State};
 use super::maps::PortEntry;

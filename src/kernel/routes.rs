@@ -1,7 +1,8 @@
-//! The kernel's answer to where a packet goes, with all rules of policy routing, for the user half (`bpf/route.bpf.c`).
+//! The kernel's answer to "where does this packet go?", with all rules of policy routing, for the user half
+//! (`bpf/route.bpf.c`).
 //!
-//! It is the call that the kernel half makes (`bpf/next_hop.h`), with the same words, so both halves have one answer. It takes no lock
-//! of the routing tables and waits for nothing.
+//! It is the same call with the same words as the kernel half's (`bpf/next_hop.h`), so both halves have one answer. It
+//! takes no lock of the routing tables and waits for nothing.
 
 use super::own;
 use crate::contract::{self, fib};

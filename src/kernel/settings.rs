@@ -1,13 +1,14 @@
-//! What the node has drivers do otherwise, and gives back.
+//! Driver settings that the node changes, such as VLAN offload (`rxvlan`), and restores.
 //!
-//! - **Tags**: a driver may take the VLAN tag off a frame and tell of it beside the frame (`rxvlan`). An XDP program does not see it then, and would
-//!   take a packet of a VLAN for one of the interface. So drivers leave tags where a program of the node's stands.
-//! - **Joining**: the kernel joins segments of one flow into frames longer than any link carries (`gro`, `lro`), which nobody could send on. So it
-//!   does not where packets of channels are read from a socket.
+//! - **Tags**: a driver may take the VLAN tag off a frame and report it beside the frame (`rxvlan`). An XDP program
+//!   does not see it then, and would take a packet of a VLAN for one of the interface. So drivers leave tags where a
+//!   program of the node's stands.
+//! - **Joining**: the kernel joins segments of one flow into frames longer than any link carries (`gro`, `lro`), which
+//!   nobody could send on. So it does not where packets of channels are read from a socket.
 //!
-//! Files in the run directory say what was changed: written before the change and taken away after it was undone, each time
-//! as a whole, since a process may die at any instant. Whoever comes next undoes it: a process that follows, or `anode node down` in the same
-//! network namespace. What older versions change too stands in a file of the form that they know: either may come next.
+//! Files in the run directory record each change: written before it and removed after it was undone, each time as a
+//! whole, since a process may die at any instant. A following process undoes it, or `anode node down` in the same
+//! network namespace. Changes of older versions stand in a file of their form, since either version may come next.
 
 use crate::broker;
 use crate::sys::ethtool;

@@ -1,4 +1,4 @@
-//! The codes of the kernel half: which slot each has, and how far it is.
+//! The slots of codes in the kernel half: the number of each code, and how far its loading is.
 
 use super::maps::{CodeEntry, code_places};
 use crate::code::link::Linked;

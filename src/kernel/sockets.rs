@@ -1,8 +1,8 @@
 //! The way from the driver to AF_XDP sockets: `bpf/sockets.h` from the node's side.
 //!
-//! Behind a kernel half its own programs take frames there; elsewhere a program that does nothing else stands at the
-//! interface. Which socket a frame goes to is a map; how far the user half has come with what went there, so that
-//! nothing overtakes it, is memory shared with the programs ([`Tickets`]).
+//! With a kernel half, its own programs take frames there; without, a program for this alone stands at the interface. A
+//! map says which socket a frame goes to. Memory shared with the programs ([`Tickets`]) says how many of these frames
+//! the user half has finished, so nothing overtakes them.
 
 use super::doors::Doors;
 use super::half::{self, KernelHalf};

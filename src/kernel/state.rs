@@ -1,9 +1,9 @@
-//! Soft state of a code that the kernel half runs: `bpf/state.h` from the user half's side.
+//! Soft state of code in the kernel half: `bpf/state.h` from the user half's side.
 //!
 //! One map for each code, in sets of four entries under a lock. Both halves read and write it, so the code has one
-//! state. User space can read a set under its lock, but not change one entry of it: what it writes replaces the set, with all
-//! that the kernel half has written since it was read. So a program in the kernel changes the entry (`bpf/state.bpf.c`), in one step under
-//! the lock; it is loaded once for each map, and its run is one system call, which needs no privilege.
+//! state. User space can read a set under its lock but not change one entry: its write replaces the whole set, and
+//! loses changes of the kernel half since the read. So a program in the kernel changes the entry (`bpf/state.bpf.c`),
+//! in one step under the lock. It is loaded once for each map; one run is one system call, which needs no privilege.
 
 use super::own;
 use crate::abi::CallError;

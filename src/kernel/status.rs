@@ -1,4 +1,4 @@
-//! What can be counted in the kernel half, for the node's counter tree.
+//! Counters of the kernel half, for the node's counter tree.
 
 use super::maps::{KernelCounts, KernelUsage};
 use crate::core::ledger::Balance;

@@ -1,4 +1,4 @@
-//! How a kernel half takes the place of one that a process before this one has left.
+//! Succession: a new process takes over the kernel half left by an earlier one, also by one of another version.
 //!
 //! A set of maps that fits this program is taken over as it is. One of other shapes, of another version of the program, is not: a new set is made beside
 //! it, and the old one serves on, with its ingress, until all of the node is ready ([`KernelHalf::settle`]). Then the new ingress takes its place at each

@@ -1,8 +1,8 @@
-//! Type information (BTF, the kernel's Documentation/bpf/btf.rst) for linked programs.
+//! Type information (BTF) for linked programs; see the kernel's Documentation/bpf/btf.rst.
 //!
-//! The kernel verifies a *global* function for itself, and takes from its type what memory it may
-//! touch: here a context of 64 octets and a window of as many as the code's manifest says. That is
-//! the boundary of mobile code, so it is stated here and nowhere else.
+//! The kernel verifies a *global* function by itself, and its type says which memory it may touch: a context of 64
+//! bytes, and a window of the size in the manifest. That is the boundary of mobile code, so it is stated here and
+//! nowhere else.
 
 use crate::abi::{ADDRESSES, CONTEXT};
 use crate::code::link::{Linked, Owner};

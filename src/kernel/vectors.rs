@@ -1,4 +1,4 @@
-//! Functions that both halves have, on the same numbers: `bpf/vectors.bpf.c` in the kernel, and their Rust.
+//! Functions of both halves on the same numbers: `bpf/vectors.bpf.c` in the kernel beside their Rust.
 
 use super::maps::{code_places, place};
 use super::state::place_of_key;

@@ -1,4 +1,4 @@
-//! `up` and `down`: observe, plan, run the plan, until the lab is as its topology says.
+//! `up` and `down`: observe, plan, run the plan, until the lab equals its topology.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,4 +1,4 @@
-//! What can go wrong with a lab, each with its cause and the remedy.
+//! Errors of a lab, each with its cause and the remedy.
 
 use core::fmt;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! The topology file as it is written: TOML tables and their keys, nothing resolved yet.
+//! The topology file as written: TOML tables and their keys, nothing resolved yet.
 //!
-//! Every table refuses unknown keys. Values keep their place in the file, so that
-//! [`super::topology`], which resolves them, can name the line of a contradiction.
+//! Every table refuses unknown keys. Values keep their place in the file, so that [`super::topology`], which resolves
+//! them, can name the line of a contradiction.
 
 use core::fmt;
 use std::collections::BTreeMap;

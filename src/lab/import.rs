@@ -1,4 +1,4 @@
-//! Interface files of the PLAN daemon of old, as a topology.
+//! Import of interface files of the old PLAN daemon, as a topology.
 //!
 //! Such a file describes one node: the number of its interfaces, then for each a line with name, kind of link (`ip` or `ethernet`), own
 //! address, and the addresses of the neighbours. An address is a host, or host and port; several nodes of one host

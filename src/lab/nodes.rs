@@ -1,4 +1,4 @@
-//! The active nodes of a lab: one `anode node run` in each namespace whose node is active.
+//! The active nodes of a lab: one `anode node run` in the namespace of each active node.
 //!
 //! Unless the topology says otherwise a node has a packet port on every interface of its namespace
 //! and follows the kernel's routes there. Its sockets, its configuration and its log are in

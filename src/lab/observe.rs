@@ -1,5 +1,4 @@
-//! What a namespace really holds: links, addresses, our routes and permanent neighbours, read from
-//! the JSON of iproute2.
+//! The state of a namespace: links, addresses, our routes and permanent neighbours, read from the JSON of iproute2.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,7 @@
-//! The difference between a topology and what is there, as lines for `ip -batch` and `tc -batch`.
+//! The difference between a topology and the host, as lines for `ip -batch` and `tc -batch`.
 //!
-//! Pure functions: [`super::build`] runs the lines, in the order of the functions here. Where
-//! nothing differs there are no lines, so a second `up` changes nothing, and an `up` after a
-//! crash at any point does the rest.
+//! Pure functions: [`super::build`] runs the lines, in the order of the functions here. Equal parts have no lines. So a
+//! second `up` changes nothing, and an `up` after a crash at any point does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 

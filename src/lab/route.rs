@@ -1,8 +1,8 @@
 //! Static routes by shortest paths (Dijkstra), for IPv4 and IPv6 each on the links that carry it.
 //!
-//! Only routers are passed through, links with `routed = false` are not used, and of several
-//! shortest paths the one found over earlier links wins, so the same file gives the same routes.
-//! A path leads to every block of a router's routed links and to every node's own addresses.
+//! Only routers are passed through, and links with `routed = false` are not used. Of several shortest paths the one
+//! over earlier links wins, so the same file gives the same routes. A path leads to every block of a router's routed
+//! links and to every node's own addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 

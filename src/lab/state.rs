@@ -1,8 +1,7 @@
-//! What is remembered of labs between commands, and whose a namespace is.
+//! Records of labs between commands, and the lab of each namespace.
 //!
-//! A lab's record is written before its first namespace is made, so that after a crash `up` and
-//! `down` know what may be half there. Should the record be lost, the names `an-LAB-NODE` and the
-//! alias of each namespace's loopback interface still tell.
+//! A record is written before the lab's first namespace is made. So after a crash `up` and `down` know what may be half
+//! there. If a record is lost, the names `an-LAB-NODE` and the alias of each namespace's loopback interface still tell.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

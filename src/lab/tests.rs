@@ -1,4 +1,4 @@
-//! What topology files mean, and which of them are refused.
+//! Meanings of topology files, and refused ones.
 
 use std::collections::BTreeMap;
 

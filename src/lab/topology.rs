@@ -1,8 +1,7 @@
-//! A topology with everything resolved: interfaces, addresses, neighbours and routes of each node.
+//! A resolved topology: interfaces, addresses, neighbours and routes of each node.
 //!
-//! [`Topology::parse`] is the only way to one, so whoever holds a topology knows that its names
-//! fit into the kernel, its addresses are distinct, and its routes lead somewhere. It does no I/O
-//! but reading the file; [`super::plan`] turns it into commands.
+//! [`Topology::parse`] is the only way to one. So its names fit into the kernel, its addresses are distinct, and its
+//! routes lead somewhere. It does no I/O but reading the file; [`super::plan`] turns it into commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! What codes and their domains have used, over both halves.
+//! Accounts of codes and their domains, summed over both halves.
 //!
-//! Each half counts for itself, so that no packet waits for the other's counters; whoever asks gets the sums. A step of
-//! the user half and a nanosecond of the kernel half count alike, as they do for the budget.
+//! Each half counts for itself, so that no packet waits for the other's counters; a query gets the sums. A step of the
+//! user half and a nanosecond of the kernel half count alike, as they do for the budget.
 
 use crate::core::reason::{Drops, Reason};
 use crate::kernel;

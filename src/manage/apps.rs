@@ -1,4 +1,5 @@
-//! The socket applications attach to.
+//! The applications' socket: a local program attaches to a port of the node, sends capsules and receives those for its
+//! port.
 //!
 //! `apps.sock` in the node's run directory, sequenced packets. An application attaches to a port,
 //! sends capsules and gets those delivered to its port. The messages (all numbers big endian):

@@ -1,7 +1,8 @@
-//! What the loader must not wait for either: the disk. Objects that came with capsules are written behind its back.
+//! Writing of received objects to disk, by a thread of its own, so that the loader need not wait.
 //!
-//! They are in the store's memory before, so nobody misses them. Whoever asks something of the store as a whole waits until
-//! all is written. What a full disk refuses is tried again later, as long as it is in memory; that is said once, not for each.
+//! They are in the store's memory before, so nobody misses them. A question about the whole store waits until all is
+//! written. Objects refused by a full disk are tried again later, as long as they are in memory; the log has one line
+//! for all.
 
 use crate::code::store::{Error, Store};
 use crate::sys::threads::{self, Duty};

@@ -1,7 +1,7 @@
-//! What became of connections to the node's sockets that found no place, or lost theirs; `connections` of the status.
+//! Counts of connections to the node's sockets that found no place, or lost theirs: `connections` of the status.
 //!
-//! Places are shared by whose the connection is ([`crate::frame::shares::Shares`]), so that nobody takes the last one; those of connections that
-//! say nothing come back by a time-out.
+//! Places are shared by owner ([`crate::frame::shares::Shares`]), so that nobody takes the last one; silent connections
+//! lose theirs by a time-out.
 
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! What the node gets of a CPU, and how it gives the rest back: `[cpu]` of the configuration, carried out for the worker's thread.
+//! The node's share of a CPU: `[cpu]` of the configuration, carried out for the worker's thread.
 //!
-//! The worker asks between batches whether it has used its share, and sleeps if it has ([`crate::schedule::share`]). While it sleeps packets
-//! wait in the system's queues, and those that find no room there are counted as missed.
+//! The worker asks between batches whether it has used its share, and sleeps if it has ([`crate::schedule::share`]).
+//! Meanwhile packets wait in the system's queues; those without room there are counted as missed.
 
 use super::ee::{AccountCounts, Accounts};
 use crate::broker;

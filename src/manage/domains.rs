@@ -1,4 +1,5 @@
-//! What operators see of domains, and how they end one: the node's account, the kernel half's, files and processes put together.
+//! Domains for operators: a list with the node's account, the kernel half's, files and processes together, and a way to
+//! end one.
 
 use super::control::Handle;
 use crate::core::domain::DomainId;

@@ -1,7 +1,7 @@
-//! Follows what the kernel knows of interfaces, routes and rules of policy routing, and tells both halves.
+//! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 //!
-//! A port is its interface by name: one that is deleted and made again is the port's again, by another number and with what addresses
-//! it has then.
+//! A port is its interface by name. An interface that is deleted and made again is the port's again, with its new
+//! number and addresses.
 
 use super::control::Handle;
 use super::kernel;

@@ -1,6 +1,6 @@
-//! The kernel half of a node on this host: set up from its configuration, and told what the node wants.
+//! The kernel half of a node on this host: set up from its configuration, and kept equal to the node's orders.
 //!
-//! The latter is done by the linker's thread, off the packet path.
+//! The linker's thread carries the orders out, off the packet path.
 
 use super::ports::Before;
 use crate::broker;

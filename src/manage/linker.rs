@@ -1,8 +1,9 @@
-//! What the loader must not wait for: the kernel's verifier.
+//! The linker's thread: it waits for the kernel's verifier, so that the loader need not.
 //!
-//! One thread carries out what concerns the kernel half. Linking is paced, and gives way to all else: whoever makes the node
-//! link much costs it a fifth of a CPU at most, after a burst. Codes wait in [`Turns`], by the way they came and there by principal, as they do
-//! for the compiler: much code of one costs that one time, and when there is no more room its newest code, which stays in the user half.
+//! One thread carries out all work on the kernel half. Linking is paced and gives way to all else: much linking costs
+//! the node a fifth of a CPU at most, after a burst. Codes wait in [`Turns`], by neighbour and there by principal, as
+//! they do for the compiler. So much code of one costs that one time; without room its newest code stays in the user
+//! half.
 
 use super::kernel::Messenger;
 use super::loader::Loaded;

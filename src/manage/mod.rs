@@ -1,8 +1,8 @@
-//! Running a node on this host: configuration, the worker loop, the local sockets.
+//! A node on this host: configuration, the worker loop, the local sockets.
 //!
-//! [`assemble`] puts the pieces together: a [`worker`] thread that only moves packets, a [`loader`] for
-//! the store and the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a
-//! thread that follows the host's interfaces, routes and rules (`follow`). [`client`] is the other end of the sockets.
+//! [`assemble`] puts the parts together: a [`worker`] thread that only moves packets, a [`loader`] for the store and
+//! the compiler, the [`control`] socket, the applications' socket ([`apps`]), and a thread that follows the host's
+//! interfaces, routes and rules (`follow`). [`client`] is the other end of the sockets.
 
 pub mod account;
 pub mod apps;

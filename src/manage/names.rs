@@ -1,7 +1,8 @@
-//! Names that reasons for drops had in the version before this one: whoever reads a node's status by them does so for one version more.
+//! Former names of reasons for drops, for readers of a node's status of the version before; they go with the next
+//! version.
 //!
-//! Under `drops` a name stays that is no reason's any more, with the sum of the reasons that it stood for. `drops_before`, beside it, has all of them,
-//! also those that are still a reason's, of less than before. `docs/drops.md` says which was what.
+//! A former name stays under `drops` if no reason has it any more, with the sum of its reasons. `drops_before`, beside
+//! it, has all former names, also those of reasons with a narrower meaning now. `docs/drops.md` has the table.
 
 use crate::core::reason::Reason;
 use serde_json::{Map, Value, json};

@@ -1,11 +1,12 @@
 //! PLAN ports over TCP: a bridge from connections to the applications' socket.
 //!
-//! A message has its length in four octets before it, the most significant first; otherwise both sides say what they say on the
-//! socket. The bridge has threads of its own and passes on only what concerns PLAN, so the worker never waits for
-//! TCP, and who reaches the port can do no more than inject packets. By default nothing listens.
+//! A message has its length in four bytes before it, the most significant first; otherwise it equals a message on the
+//! socket. The bridge has threads of its own and passes on only PLAN, so the worker never waits for TCP, and a client
+//! of the port can do no more than inject packets. By default nothing listens.
 //!
-//! Connections are few, and those of one address have a share of them ([`Shares`]); one that does not attach in time is closed. One that has attached may
-//! be silent, until somebody finds no place: then that gives way which was idle for longest, if it was for long enough.
+//! Connections are few, and those of one address have a share of them ([`Shares`]); one that does not attach in time is
+//! closed. An attached one may be silent until another finds no place. Then the one that was idle for longest gives
+//! way, if it was for long enough.
 
 use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
 use super::connections::Counts;

@@ -1,7 +1,7 @@
-//! Which codes have run lately, for the next process: it prepares them before it takes packets.
+//! Recently used codes, for the next process: it prepares them before it takes packets.
 //!
-//! A file of names in the store, the last used first. It is written every few seconds if it has changed, and when the node
-//! stops. It gives no rights: the objects come from the store, are what their names say, and are judged anew.
+//! A file of names in the store, the last used first. It is written every few seconds if it has changed, and when the
+//! node stops. It gives no rights: the objects come from the store under their digests, and are judged anew.
 
 use super::control::Handle;
 use crate::sys::threads::{self, Duty};

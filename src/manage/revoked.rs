@@ -1,12 +1,13 @@
-//! Revocations of a running node, from its operator and from neighbours: decided, carried out by the worker, and kept in a file.
+//! Revocations of a running node, from its operator and from neighbours: decided, carried out by the worker, and kept
+//! in a file.
 //!
-//! The file is `revoked` in the store, a line for each: `operator` or `key`, then what was revoked in hexadecimal digits as on the wire (docs/wire.md), or, if
-//! nobody has signed it, its kind, its subject and the time. It is replaced whole, so an interrupted write leaves the old one. What a
-//! node without a store revokes is forgotten with it, and it says so.
+//! The file is `revoked` in the store, a line for each: `operator` or `key`, then the revocation in hexadecimal digits
+//! as on the wire (docs/wire.md). An unsigned one has its kind, subject and time. The file is replaced whole, so an
+//! interrupted write leaves the old one. A node without a store forgets its revocations at its end, and says so.
 //!
-//! The operator's words are on disk before he is told so. Those of neighbours cost a node less than their senders: a thread of their own
-//! writes them once in `PAUSE` at most, but a root's, of which there are few, at once and so that it is on disk. What a killed node had not
-//! written, neighbours tell again.
+//! The operator's revocation is on disk before the answer. Neighbours' revocations cost a node less than their senders:
+//! a thread of its own writes them once in `PAUSE` at most. Those of roots, which are few, are written and synced at
+//! once. Neighbours repeat what a killed node had not written.
 
 use super::control::Handle;
 use crate::clean::shown;

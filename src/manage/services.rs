@@ -1,4 +1,4 @@
-//! PLAN services that the operator loads are compiled by a thread of their own: control threads can make no memory that is executed.
+//! Compiling of an operator's PLAN services, in a thread of its own: control threads cannot make executable memory.
 
 use crate::ee::plan::wasm::WasmService;
 use crate::sys::threads::{self, Duty};

@@ -1,7 +1,7 @@
 //! The AF_XDP sockets of a node on this host: opened from its configuration, all in one memory.
 //!
-//! A port that cannot have them is an AF_PACKET port, and the log says why. Frames are copied by the kernel, or put into
-//! memory by the drivers: at all ports alike, since they share the memory.
+//! A port that cannot have them is an AF_PACKET port, and the log says why. Frames are copied by the kernel, or put
+//! into memory by the drivers: at all ports alike, since they share the memory.
 
 mod again;
 

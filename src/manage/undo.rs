@@ -1,8 +1,8 @@
-//! A start that fails leaves the host as it was.
+//! Undoing of a failed start: the host is left as it was.
 //!
-//! What a start attaches would outlive its process where it is pinned, or is a driver's setting. So a start that is not carried to its end
-//! takes it back: what it has attached, and no more. A kernel half that a process before this one has left stays for the next one. What a
-//! start that is killed has attached is in the run directory too: the next start takes it over, or `anode node down` takes it away.
+//! Pins and drivers' settings outlive a process. So a start that does not succeed removes what it has attached, and no
+//! more. A kernel half from an earlier process stays for the next one. A killed start leaves its notes in the run
+//! directory: the next start takes over, or `anode node down` removes all.
 
 use super::management::Management;
 use super::remove_sockets;

@@ -1,8 +1,8 @@
 //! The worker: one thread that takes frames from the ports through the node and back.
 //!
-//! It runs to completion: a batch of frames is received, each is processed, what came out is sent,
-//! and only then is the next batch looked at. Control reaches it by commands between batches, code
-//! by the loader; it waits for nothing but frames, and takes no lock.
+//! It runs to completion: receive a batch, process each frame, send the output, and only then look at the next batch.
+//! Control reaches it by commands between batches, code by the loader. It waits for nothing but frames, and takes no
+//! lock.
 
 mod around;
 mod changes;

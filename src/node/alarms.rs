@@ -1,11 +1,13 @@
-//! What the log says of an attack: that packets of a port are dropped and go on to be, under a reason that somebody else causes.
+//! Alarms: one line in the log for an attack that goes on. Example: "port 1 drops 4,000 packets a second under
+//! `look-up-rate`, last from 10.0.0.9".
 //!
 //! ```text
 //! drop ─▶ count and last source, of the port and reason ─▶ once a second: ten more than were told of, ten seconds ago? ─▶ one line
 //! ```
 //!
-//! Counters say how many; nobody looks at them who is not told to. A drop costs a few words of memory here, of a table with a place for each port
-//! and reason, and nothing is written before the timer comes. The last source is what the packet says or, on an overlay, where it came from: a hint.
+//! Counters have the numbers, but somebody has to be told to look. A drop costs a few words of memory here, in a table
+//! with a place for each port and reason; nothing is written before the timer. The last source is the claim of the
+//! packet or, on an overlay, its sender: a hint.
 
 use super::Cx;
 use crate::core::reason::Reason;

@@ -1,4 +1,5 @@
-//! What a driver asks of a node and tells it, where one of its environments or what they are called with has the answer.
+//! The calls of a driver on a node that concern one environment or the core, such as a new role table or a status
+//! query.
 
 use super::domains::DomainStatus;
 use super::entry::EntryCounts;

@@ -1,7 +1,7 @@
-//! The balance of a node's frames: where each of them is counted that does not simply pass.
+//! The counts behind a node's balance, at every place where a frame ends.
 //!
-//! [`crate::core::ledger`] says what is counted. A frame that goes back to the pool ends here by one of: `Cx::drop` under its reason,
-//! `Cx::use_up`, or the driver, which was handed it.
+//! [`crate::core::ledger`] defines the counts. A frame that goes back to the pool is counted by one of: `Cx::drop`
+//! under its reason, `Cx::use_up`, or the driver.
 
 use super::output::{EventKind, Output, Turn};
 use super::revoking::Revocations;

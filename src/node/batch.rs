@@ -1,9 +1,10 @@
-//! Batches of frames: what packets will look at is asked for before their turn comes.
+//! Batches of frames: memory that a packet will need is asked for before its turn comes (prefetching).
 //!
-//! With packets of thousands of domains each finds the lines of its filter, channel, domain and way out in no near cache, one
-//! behind the other. So a packet passes three stations before its turn, each a few packets apart: what it is ([`Node::look`], which asks for its
-//! filter), whose ([`Node::find`]: channel, domain, queue), and what that leads to ([`Node::approach`]: the way out). None of them changes
-//! anything but the packet. A channel that appears between is not seen by packets that have come already; one that goes away is noticed when their turn comes.
+//! With thousands of domains, filter, channel, domain and way out of a packet are not in the processor's caches, and
+//! each is found by the one before. So a packet passes three stations before its turn, each a few packets apart.
+//! [`Node::look`] finds its kind and asks for its filter; [`Node::find`] finds channel, domain and queue;
+//! [`Node::approach`] asks for the way out. They change nothing but the packet. A channel that appears meanwhile is not
+//! seen by packets already here; one that goes away is noticed at their turn.
 
 use super::halves;
 use super::output::Turn;

@@ -1,8 +1,9 @@
-//! Cuts resource bounds of neighbours' packets to the ceiling of the port that they come in by, counts that and says it.
+//! Cuts resource bounds of neighbours' packets to the ceiling of their port. Example: a capsule claims 10,000 hops, the
+//! port allows 256, so it goes on with 256.
 //!
-//! Capsules come here from `receiving` if their bound is above what anybody may have, or from `loading` when their code has
-//! come, since only then it is known whose it is; PLAN packets from their environment. The kernel half gives up to the user half what
-//! is above a ceiling, so this is the one place that cuts.
+//! Capsules come from `receiving` if their bound is above that of unsigned code, or from `loading` when their code has
+//! come, since only then their principal is known. PLAN packets come from their environment. The kernel half punts a
+//! packet above a ceiling, so this is the one place that cuts, counts and logs.
 
 use super::codes::Code;
 use super::output::{EventKind, Turn};

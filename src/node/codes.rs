@@ -1,4 +1,4 @@
-//! The code table: what the node knows of each code name.
+//! The code table: the state of each code name at this node.
 //!
 //! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full, one gives way with its domain and soft state:
 //! of whoever has most in the table, the new one counted, refusals first, then the code that is used least. So nobody takes what others have within

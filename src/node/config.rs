@@ -1,4 +1,5 @@
-//! What a node is made from. How a configuration file becomes this is `manage`'s business.
+//! The parts of a node at its start: ports, neighbours, routes, roles, sizes of tables. `config` makes them from a
+//! file.
 
 use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::Roles;

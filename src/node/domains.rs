@@ -1,4 +1,4 @@
-//! The tree of domains as operators and the management environment see it.
+//! The tree of domains, as operators and the management environment see it.
 //!
 //! The management environment's domain is the first below the root, and the environments that the node runs in processes of
 //! their own have theirs below it, each in its role. Operators look at all of them and may end any but the node's own.

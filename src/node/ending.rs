@@ -1,4 +1,5 @@
-//! The end of domains and hosts, with all that they own, and what there is in a node: so much before something is made and after it has ended.
+//! The end of domains and hosts, with all they own; and an inventory of a node, which must be the same before and
+//! after.
 
 use super::environment::{Door, Environment, EnvironmentId, Environments};
 use super::hosts::Hosts;

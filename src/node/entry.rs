@@ -1,28 +1,32 @@
-//! What each neighbour may use of the node: bytes, and time of its worker, from buckets that every frame passes before any environment sees it.
+//! The entrance of a node: each neighbour has a share of bytes and worker time, from buckets that every frame passes
+//! before any environment.
 //!
 //! ```text
-//! frame ─▶ whose? ─▶ bucket of bytes ─▶ bucket of worker time ─▶ classes, environments ─▶ time that this took
+//! frame ─▶ payer ─▶ bucket of bytes ─▶ bucket of worker time ─▶ classes, environments ─▶ time that this took
 //!                          └──────────── empty ─┴─▶ drop (entry-share)       ▲────────────────── charged ──┘
 //! ```
 //!
-//! **Whose.** A configured peer of an overlay port has buckets of its own ([`PeerId`]), and so has a neighbour with a key, on whatever port: what it
-//! proves to have sent is charged to it, and what claims its name without a proof, or with a forged one, to the strangers of the port. These share one
-//! pair: addresses on a link can be forged, so a name that costs nothing is worth nothing, and no flood of names displaces anything here.
-//! The table has a row for each port, each peer and each neighbour with a key from the start, and never another.
+//! **Payers.** A configured peer of an overlay port has buckets of its own ([`PeerId`]), and so has a neighbour with a
+//! key, on whatever port. Packets that it has proved are charged to it. Packets in its name without a proof, or with a
+//! forged one, are charged to the strangers of the port. These share one pair of buckets: addresses on a link can be
+//! forged, so a name that costs nothing is worth nothing, and no flood of names displaces anything here. The table has
+//! a row for each port, each peer and each neighbour with a key from the start, and never another.
 //!
-//! **How much.** Whoever is alone (nobody else has come for ten seconds) has the whole worker. Else each may have a *level* of worker time a second: a half
-//! at most (`[entry] share`). Those that want more than they get divide what the content ones leave when they have twice what they use, but
-//! nobody's level is less than an equal part for each that is active. Levels are found anew ten times a second, as max-min shares are (Bertsekas and Gallager,
-//! *Data Networks*, 6.5.2). What a worker does that is in nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`, 5 ms: what the
-//! queue of a content neighbour outlasts while a burst of another is done. What is overdrawn is paid back, for a second at most.
-//! A level is an estimate. So while more than `CROWDED` packets wait, whoever wants more than its share comes after those who want no more than theirs:
-//! what the estimate misses is at its expense.
+//! **Levels.** A payer alone (no other for ten seconds) has the whole worker. Else each may have a *level* of worker
+//! time a second: a half at most (`[entry] share`). Payers that want more than they get divide the rest of the content
+//! ones, when these have twice their use. Nobody's level is less than an equal part for each active payer. Levels are
+//! found anew ten times a second, as max-min shares are (Bertsekas and Gallager, *Data Networks*, 6.5.2). Work in
+//! nobody's cost, such as sending, comes off all levels alike. The burst is `burst_ms`, 5 ms, which the queue of a
+//! content neighbour outlasts; an overdraft is paid back, for a second at most. A level is an estimate. So while more
+//! than `CROWDED` packets wait, payers above their share come after payers below theirs: the error of the estimate is
+//! at their expense.
 //!
-//! **What is charged.** What packets of a neighbour took: those that wait their turn when they have run, of which the mean is taken beforehand, so that
-//! a queue holds no more than a burst; those that are done at once as long as that took; what comes of a packet later (it waited for a name, a code or a
-//! signature, sent packets to this node, or left copies to be sent by and by) as long as that takes then; and of reading a batch each frame's part, refused
-//! ones included. Time is the work of the thread ([`WorkClock`]): what others had of its CPU meanwhile is charged to nobody, and not shared out.
-//! Where there is no clock, in the simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
+//! **Costs.** A payer is charged the time of its packets. Packets that wait for their turn are charged when they have
+//! run; the mean is taken beforehand, so that a queue holds no more than a burst. Packets done at once are charged
+//! their time. Later work of a packet (it waited for a name, a code or a signature, sent packets to this node, or left
+//! copies to be sent later) is charged then. Reading a batch is divided among its frames, refused ones included. Time
+//! is the work of the thread ([`WorkClock`]); other threads on its CPU are charged to nobody. Without a clock, in the
+//! simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
 
 mod charging;
 

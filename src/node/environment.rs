@@ -1,12 +1,13 @@
-//! Whoever runs packets of domains, and the table of them.
+//! Environments of a node, and the table that finds one by a packet's type of ANEP.
 //!
 //! ```text
 //! receive ─▶ classify ─▶ type of ANEP ─▶ row of the table ─▶ Environment::packet ─▶ (waits) ─▶ Environment::run
 //! ```
 //!
-//! A new environment is one file with an [`Environment`] in it, and one call of [`Environments::add`]. Capsules, PLAN, the hosts of environments behind
-//! the NodeOS interface, and revocations are rows like any other; `tests` below has one more. Calls do not nest: what an environment ends, or has others told
-//! of, is left in [`Cx`] and done by [`Environments::settle`] when the call has returned.
+//! A new environment is one file with an [`Environment`] in it, and one call of [`Environments::add`]. Capsules, PLAN,
+//! hosts behind the NodeOS interface, and revocations are rows like any other; `tests` below has one more. Calls do not
+//! nest: endings and messages of a call are left in [`Cx`] and carried out by [`Environments::settle`] when it has
+//! returned.
 
 use super::ending::Gone;
 use super::output::Turn;

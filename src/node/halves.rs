@@ -1,9 +1,8 @@
-//! The other half: what the node tells the kernel half, and the packets that come up from it.
+//! The node's link with the kernel half: orders to it, and packets punted by it.
 //!
-//! Code that is ready here is linked for the kernel too, in the background, if its bundle has that
-//! representation. From then on its capsules run there; those that cannot go on there come up, either
-//! as they came, or with the verdict of code that has run ([`Capsules::go_on`]). The contract is
-//! `bpf/contract.h`.
+//! Code that is ready here is linked for the kernel too, in the background, if its bundle has that representation. From
+//! then on its capsules run there. A punted capsule is as it came, or it has the verdict of code that has run
+//! ([`Capsules::go_on`]). The contract is `bpf/contract.h`.
 
 use super::codes::Code;
 use super::output::{Cause, Effect, Ingress, KernelOrder, Linked, Turn};

@@ -1,8 +1,8 @@
-//! How absent code gets here: look into the store, ask the previous hop, check, prepare.
+//! Loading of absent code: look into the store, ask the previous hop, check, prepare.
 //!
-//! [`crate::code::fetch`] knows what is on its way; this carries its steps out and decides what an
-//! object that has arrived means. Nothing is stored or served before its digest has been checked and a
-//! manifest names it, and nothing is run before the rules of representations have been checked too.
+//! [`crate::code::fetch`] is the table of searches. This module carries out their steps and judges each object that
+//! arrives. Nothing is stored or served before its digest has been checked and a manifest names it. Nothing runs before
+//! the rules of representations have been checked too.
 
 use super::codes::{Code, Ready};
 use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Prepare, Turn};

@@ -1,4 +1,4 @@
-//! Manifests and representations in memory, by digest: what the node can serve at once.
+//! Objects in memory, by digest: manifests and representations that the node can serve at once.
 //!
 //! Bounded in octets; the object unused for longest goes first. What persists is the driver's store.
 

@@ -1,7 +1,7 @@
-//! The NodeOS interface, bound to a domain of this node.
+//! The NodeOS interface, bound to one domain of this node.
 //!
-//! [`Os`] is what [`NodeOs`] is for environments of the node: what they are called with, a turn, and in whose name. Every call
-//! first sees to it that what it is given exists and is of the caller's subtree of domains.
+//! [`Os`] implements [`NodeOs`] for environments of the node: a context, a turn, and the calling domain. Every call
+//! first checks that its objects exist and belong to the caller's subtree of domains.
 
 use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};

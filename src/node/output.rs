@@ -1,5 +1,5 @@
-//! What a node gives back for a frame, a timer or a command: frames to send, capsules to deliver,
-//! and effects that only the outside can have. The driver empties it after every call.
+//! The output of a node for one frame, timer or command: frames to send, capsules to deliver, and effects for the
+//! outside, such as "compile this". The driver empties it after every call.
 
 use crate::classify::rule::Rule;
 use crate::code::fetch::Source;

@@ -1,9 +1,9 @@
-//! Code and domains that stay over their budgets, and what else is seen of codes once a second.
+//! Code and domains over their budgets for long, looked at once a second.
 //!
-//! Every packet beyond a budget is dropped, in either half. Where the role says so (`over_budget = "remove"`), code for which
-//! that happens for some seconds in a row is taken out of both halves and refused for a time; its capsules are
-//! then dropped under [`Reason::Removed`], before anything of them is looked at. A domain whose channels bring more than its role
-//! lets in ends for the same reason, with all that it owns.
+//! Every packet beyond a budget is dropped, in either half. If the role says so (`over_budget = "remove"`), code over
+//! its budget for some seconds in a row is taken out of both halves and refused for a time. Its capsules are then
+//! dropped under [`Reason::Removed`], before any work for them. A domain whose channels bring more than its role allows
+//! ends in the same way, with all it owns.
 
 use super::codes::Code;
 use super::ending::EndedBy;

@@ -1,13 +1,14 @@
-//! Packets that wait for the CPU: a bounded queue for each domain, and the path scheduler that says whose packet is next.
+//! Waiting packets: a bounded queue for each domain, and the path scheduler that picks the next packet.
 //!
-//! A packet comes here as soon as it is known whose it is, before anything is done for it, and is dropped here when too many of its domain's
-//! wait. With `fifo` nothing waits: a packet runs to completion when it comes, since queues cost more than they order. With every other policy
-//! the driver calls [`Node::run_turn`] (in the simulator [`Node::run_next`], one packet at a time) until nothing waits or others have their turn ([`Round`]),
-//! and tells what it cost ([`Node::ran`]).
+//! A packet comes here as soon as its domain is known, before any work for it, and is dropped if too many of the domain
+//! wait. With `fifo` nothing waits: a packet runs to completion when it comes, since queues cost more than they order.
+//! With every other policy the driver calls [`Node::run_turn`] until nothing waits or others have their turn
+//! ([`Round`]), and tells the cost ([`Node::ran`]). The simulator calls [`Node::run_next`], one packet at a time.
 //!
-//! What it costs to take packets in is paid by whose they are, run or dropped: the driver tells it by the batch ([`Node::received`]), and
-//! each packet's part comes to what its domain pays next. So a domain that sends more than can run pays with its own share for what
-//! that costs the node (after Druschel and Banga, *Lazy receiver processing*, OSDI 1996, where such work waits for the receiver's turn instead).
+//! The receipt of a packet is paid by its domain, run or dropped. The driver tells that cost by the batch
+//! ([`Node::received`]), and each packet's part is added to the next charge of its domain. So a domain that sends more
+//! than can run pays for the receipt with its own share (after Druschel and Banga, *Lazy receiver processing*, OSDI
+//! 1996, where such work waits for the receiver's turn instead).
 
 use super::codes::Found;
 use super::environment::EnvironmentId;

@@ -1,6 +1,6 @@
-//! The door between the node and its PLAN environment.
+//! The binding of the PLAN environment to the node.
 //!
-//! [`Binding`] is all that the environment has of the node: its clock, its topology, frames to neighbours, messages to
+//! [`Binding`] is all that the environment has of the node: a clock, the topology, frames to neighbours, messages to
 //! applications, and a domain for each principal, which pays.
 
 use super::environment::{Environment, EnvironmentId, OwnType};

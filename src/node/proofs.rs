@@ -1,4 +1,4 @@
-//! Neighbours that prove what they send, and what ports demand.
+//! Proofs of neighbours: packets with a code from a shared secret, and ports that demand one.
 //!
 //! ```text
 //! in    frame ─▶ proof? ─▶ key of the port? ─▶ counter in the window? ─▶ code right? ─▶ authenticated, without the proof
@@ -6,9 +6,10 @@
 //! out   ANEP packet to a neighbour with a key ─▶ proof in front
 //! ```
 //!
-//! Two neighbours share a secret; each direction has a key of its own, derived from it and both addresses, so nothing can be sent back to who
-//! sent it. A sender's counter grows with every packet and over restarts: it begins at the time of day, and jumps to it once in `STEP`. So a node that has just
-//! started refuses what was sent before by its clock, without having stored anything; what remains is in `docs/trust.md`.
+//! Two neighbours share a secret. Each direction has a key of its own, derived from it and both addresses, so a packet
+//! sent back to its sender is refused. A sender's counter grows with every packet and over restarts: it begins at the
+//! time of day, and jumps to it once in `STEP`. So a node that has just started refuses packets from before by its
+//! clock, and needs no memory of them. `docs/trust.md` has the remaining gap.
 
 use super::replay::Window;
 use super::unproved::Unproved;

@@ -1,4 +1,4 @@
-//! What each neighbour may ask of a node a second.
+//! Rates of requests: the look-ups and code requests that each neighbour may cause in a second.
 
 use crate::core::bucket::TokenBucket;
 use std::collections::HashMap;

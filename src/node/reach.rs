@@ -1,13 +1,14 @@
-//! What the node sends of its own accord, and to whom: the one place where [`Reach`] is asked.
+//! The node's own messages: the one place that asks [`Reach`] how much may be sent to an address.
 //!
-//! Capsules that need code, revocations and PLAN packets give credit to the addresses that they name; requests for code,
-//! revocations and PLAN's messages between neighbours, reports and services use it. Neighbours of the configuration count as answered:
-//! somebody has said that they want to hear of this node. What everybody on a
-//! link is told (RIP) is as much whoever is there.
+//! Capsules that need code, revocations and PLAN packets give credit to the addresses that they name. Requests for
+//! code, revocations, reports, services and PLAN's messages between neighbours use it up. Configured neighbours count
+//! as having answered: the operator wants them to hear of this node. A message to everybody on a link (RIP) is as much
+//! to each receiver.
 //!
-//! Three answers need no table, because each is paid by what it answers and by nothing else, which is stricter: parts of code are three times the request
-//! at most (`serving`), a PLAN code goes once to who was sent its digest, and the packet with the digest has paid for it (`ee::plan::costs`), and an answer to
-//! ARP or neighbour discovery is as long as its question.
+//! Three answers need no table, because each is paid by its own question and by nothing else, which is stricter. Parts
+//! of code are three times the request at most (`serving`). A PLAN code goes once to each receiver of its digest, paid
+//! by the packet with the digest (`ee::plan::costs`). An answer to ARP or neighbour discovery is as long as its
+//! question.
 
 use super::{Cx, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;

@@ -1,4 +1,4 @@
-//! What comes in: what it is, from whom, and which environment of the node's own it is for.
+//! Received frames: their kind, their neighbour, and the environment that gets them.
 
 use super::environment::{Door, OwnType, Row};
 use super::output::{EventKind, Turn};

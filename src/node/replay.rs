@@ -1,4 +1,5 @@
-//! Which packets of a neighbour have come already: a window over their counters (RFC 6479), without shifting.
+//! The replay window: refuses packets of a neighbour that have come already, by their counters (RFC 6479), without
+//! shifting.
 //!
 //! Counters jump now and then, by much more than the window has ([`super::proofs`]). What was sent before a jump and is overtaken by what was sent
 //! behind it still counts: the window of before stays until the next jump, for that stretch alone.

@@ -1,14 +1,14 @@
-//! Revocations at this node: what is running by what was taken back ends, and neighbours are told.
+//! Revocations at this node: running code of a revoked key ends, and neighbours are told.
 //!
 //! ```text
 //! a neighbour ─▶ known? rate? ─▶ effect: verify, remember ─┐
-//! the operator ────────────────────────────────────────────┴─▶ codes and principals that it takes something of end ─▶ neighbours, once
+//! the operator ────────────────────────────────────────────┴─▶ codes and principals that lose something end ─▶ neighbours, once
 //! ```
 //!
-//! The table of what is revoked is the security module's ([`crate::trust::Roles`]), which says no from then on; here is what is already in the node.
-//! A message is passed on when it is news, not when it comes again, also if it was forgotten for others meanwhile: else words of more strangers than
-//! a table holds would go round for ever. Links lose messages and fall apart, so what is remembered is told
-//! again in turn, none to the same neighbour within `AGAIN`.
+//! The table of revocations is the security module's ([`crate::trust::Roles`]), which refuses from then on; this module
+//! ends what is already in the node. A message is passed on when it is news, and not when it comes again, even if it
+//! was displaced meanwhile: else more strangers' messages than a table holds would go round for ever. Links lose
+//! messages and fall apart, so remembered ones are told again in turn, none to the same neighbour within `AGAIN`.
 
 use super::codes::Code;
 use super::environment::{Environment, OwnType};

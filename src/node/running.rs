@@ -1,4 +1,4 @@
-//! Capsules: their code runs, and its verdict is carried out.
+//! Runs capsules: the code of each, and the actions of its verdict.
 
 use super::codes::Found;
 use super::output::{Delivery, EventKind, Turn};

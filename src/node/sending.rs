@@ -1,9 +1,8 @@
-//! The way out: next hop, headers, link address.
+//! Sending: next hop, headers, link address.
 //!
-//! A capsule gets its ANEP header back (options are hop by hop: checked on the way in, not carried
-//! on), then what its link needs: nothing on an overlay port, UDP, IP and Ethernet headers natively.
-//! The IP addresses of a native capsule are the capsule's own, so nodes that are not active route it
-//! like any packet.
+//! A capsule gets its ANEP header back (options are hop by hop: checked on the way in, not carried on), then the
+//! headers of its link: none on an overlay port, UDP, IP and Ethernet headers natively. The IP addresses of a native
+//! capsule are the capsule's own, so plain routers forward it like any packet.
 
 use super::output::{EventKind, Turn};
 use super::{Cx, Node};

@@ -1,14 +1,14 @@
-//! Answers to neighbours that ask for code.
+//! Answers to neighbours that ask for code: at most three bytes for each byte of the request.
 //!
-//! A request is answered only if it comes from a neighbour, within the rate of whoever pays for it, and with at
-//! most three bytes for each of its own, so a forged one is not worth sending. That rule needs no table, and is stricter than the one of
-//! [`crate::topology::Reach`]: nothing is saved up for later, and nobody who has answered gets more.
+//! A request is answered only if it comes from a neighbour and within the rate of its payer. So a forged one is not
+//! worth sending. That rule needs no table, and is stricter than that of [`crate::topology::Reach`]: nothing is saved
+//! up for later, and an answer gives nobody more.
 //!
-//! Rates go by [`Payer`]: each peer of a port has one, each neighbour that proves its name, and all others of a port
-//! together. Addresses on a link can be forged, so a thousand of them have no more than one.
+//! Rates go by [`Payer`]: each peer of a port, each neighbour that proves its name, and all others of a port together.
+//! Addresses on a link can be forged, so a thousand of them have no more than one.
 //!
-//! An object that is not in memory is looked up in the store. The request waits for that in a short list, where the oldest of
-//! whoever has most gives way. The look-up is charged like a part that is sent, whatever comes of it.
+//! An object that is not in memory is looked up in the store. The request waits in a short list, where the oldest of
+//! the payer with most gives way. The look-up is charged like a part that is sent, also if it finds nothing.
 
 use super::output::{Effect, EventKind, Ingress, Turn};
 use super::rates::Rates;

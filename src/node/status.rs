@@ -1,4 +1,4 @@
-//! The counter tree: everything the node counts, as one value to print or to publish.
+//! The counter tree: all counters of the node as one value, to print or to publish.
 
 use super::codes::Code;
 use super::entry::EntryCounts;

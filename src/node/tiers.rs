@@ -1,9 +1,10 @@
-//! Hot code: what takes over a hundredth of a worker is compiled again, better, and takes its own place between two packets.
+//! Hot code: code that takes over a hundredth of a worker is compiled again by the optimiser, and replaced between two
+//! packets.
 //!
-//! How hot code is, is told by its steps, since those are what an optimiser makes faster; calls of the node are the node's either way. Steps are the
-//! same in both tiers and at every node, so the simulator finds the same code hot at the same time. Code is looked at with every sweep, so it
-//! is found within `SWEEP`; the rest of the time until it runs optimised is the compiler's, which works in the background and
-//! in its jail like the first time. A module that the optimiser fails on stays as it is.
+//! Steps decide whether code is hot, since an optimiser makes steps faster and not the node's calls. Steps are the same
+//! in both tiers and at every node, so the simulator finds the same code hot at the same time. Every sweep looks at all
+//! code, so hot code is found within `SWEEP`; then the compiler works in the background and in its jail, as the first
+//! time. A module on which the optimiser fails stays as it is.
 
 use super::codes::{Code, Ready};
 use super::output::{Cause, Effect, Ingress, Prepare, Turn};

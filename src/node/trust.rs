@@ -1,9 +1,10 @@
-//! In whose name code acts: asks for its role when its manifest is here, and again now and then.
+//! The role of code: asked when its manifest arrives, and again now and then. Example: code signed by key 7f… gets the
+//! role `operator`.
 //!
-//! Unsigned code is `anyone`'s without a question. For signed code the credentials that travel beside it are looked for, here
-//! and where the capsule came from; then the outside, which knows the time and can do public-key operations
-//! at leisure, says what that makes of it ([`crate::trust::Roles::authorise`]). The node keeps credentials that it cannot judge, since the next hop
-//! may, and forgets those that are forged.
+//! Unsigned code is `anyone`'s without a question. For signed code the credentials beside it are fetched, here and from
+//! the previous hop. Then the outside, which knows the time and can afford public-key operations, decides
+//! ([`crate::trust::Roles::authorise`]). The node keeps credentials that it cannot judge, since the next hop may, and
+//! forgets forged ones.
 
 use super::codes::{Code, Coming, Ready};
 use super::output::{Cause, Effect, Ingress, Turn};

@@ -1,7 +1,8 @@
-//! Packets that prove nothing to a port that demands it, or with a key that the port does not know: counted, and said once of each source.
+//! Packets without a proof on a port that demands one, or with an unknown key: counted, and logged once for each
+//! source.
 //!
-//! The two causes have a memory each: one packet that somebody has made up in a neighbour's name must not keep the log from saying that the
-//! neighbour has another key.
+//! The two causes have a memory each: one invented packet in a neighbour's name must not keep the log from saying that
+//! the neighbour has another key.
 
 use super::Cx;
 use super::ceilings::Said;

@@ -1,4 +1,4 @@
-//! Events: what a domain wants to be told at a time.
+//! Events: timers of domains. Example: "call me in 20 ms".
 //!
 //! A wheel of wheels with a resolution of a millisecond (Varghese and Lauck, SOSP 1987): a level's slot holds what is due in one turn of the level
 //! below, and is taken apart when that turn begins. Scheduling and cancelling touch a few entries, however many there are; entries are used again, so

@@ -1,10 +1,12 @@
-//! Files: what outlives the node.
+//! Files of domains: values that outlive the node, such as the settings of an environment.
 //!
-//! A *name space* is a tree of files that belongs to one holder (an execution environment, by its name) and is used by the holder's domains and by
-//! those of others whom it has given a share. Its octets and files are counted as a whole; a domain may make it grow only as far as its
-//! own role grants, and the domains of others also only as far as the holder's does. Names are relative paths without `.` and
-//! `..`; there are no links and no devices. Here is what can be decided without a disk: names, flags, shares and quotas;
-//! `manage/files` has the edges. Loosely after POSIX, as the papers have it (Snow on Silk §2.1, PLAN on OSKit §3.3.1).
+//! A *name space* is a tree of files that belongs to one holder (an execution environment, by its name). The holder's
+//! domains use it, and those of others with a share. Its bytes and files are counted as a whole. A domain may make it
+//! grow only as far as its own role grants, and domains of others also only as far as the holder's role grants. Names
+//! are relative paths without `.` and `..`; there are no links and no devices.
+//!
+//! This module decides without a disk: names, flags, shares and quotas; `manage/files` has the disk. Loosely after
+//! POSIX, as the papers have it (Snow on Silk §2.1, PLAN on OSKit §3.3.1).
 
 use super::interface::Error;
 use crate::object_name;

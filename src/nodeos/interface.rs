@@ -1,4 +1,5 @@
-//! The NodeOS interface: what execution environments get from the node, and by which calls.
+//! The NodeOS interface: the calls of execution environments on the node, such as "create a channel" or "wake me in 20
+//! ms".
 //!
 //! Five abstractions: domains own, thread pools compute, memory pools hold, channels communicate, files last; besides them
 //! events, soft state, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are named by the types that end in

@@ -1,4 +1,5 @@
-//! The node's operating system: who owns what, and what it may use.
+//! The node's operating system: channels, events, files and threads for execution environments, each owned and paid by
+//! a domain.
 //!
 //! [`interface`] is what execution environments get from it: [`channel`]s, [`event`]s, [`mod@file`]s, and threads ([`thread_pool`]). Domains,
 //! memory pools and soft state are [`crate::core`]'s. What a role gives a domain, [`crate::trust::limits`] and [`crate::trust::grants`] say.

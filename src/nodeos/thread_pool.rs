@@ -1,14 +1,12 @@
-//! Thread pools: how much of a domain is worked on at the same time, and for how long.
+//! Thread pools: the number of threads that work for a domain, and the time that one may work.
 //!
-//! Every domain has one, made with it. A packet, an event or an exception activates a thread, which runs end to end. There is no call
-//! that ends a thread: one that works for too long at a time ends its domain, which is all the node can do
-//! about code that it does not run itself.
+//! Every domain has one pool. A packet, an event or an exception activates a thread, which runs end to end. No call
+//! ends a thread: one that works for too long ends its domain, since the node does not run that code itself.
 //!
-//! In the node's process domains have one thread, the node's, and nothing but the account ([`Activations`]). In a process of its own each thread
-//! shows the node a number in shared memory: odd while it works, changed whenever it begins or is done, and for which domain. The node looks
-//! now and then ([`ThreadPool::look`]); who shows the same odd number for too long hangs. A process that shows what is not so keeps
-//! nobody from anything but its own threads from being seen.
-//! After PLAN on OSKit, §3.3.1; Snow on Silk, §2.4.
+//! In the node's process domains have one thread, the node's, and only the account ([`Activations`]). In a process of
+//! its own each thread shows the node a number in shared memory: odd while it works, changed at each beginning and end,
+//! and its domain. The node looks now and then ([`ThreadPool::look`]); a thread with the same odd number for too long
+//! hangs. False numbers of a process hide only its own threads. After PLAN on OSKit, §3.3.1; Snow on Silk, §2.4.
 
 use super::interface::{ThreadPoolSpec, Upcall};
 use crate::core::domain::{Activations, DomainId};

@@ -1,4 +1,4 @@
-//! Where frames enter and leave.
+//! Ports: where frames enter and leave a node, such as `eth1` or a UDP socket.
 //!
 //! [`crate::frame`] has the buffer all ports share; [`udp`], [`packet`] and [`xdp`] are ports, [`pcap`] a tap on
 //! any. The ports themselves are the edge of the sans-I/O core:

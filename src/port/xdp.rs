@@ -1,9 +1,9 @@
-//! Native ports by AF_XDP: what the kernel hands over before it has made anything of a frame.
+//! Native ports by AF_XDP: frames from the driver, before the kernel has made anything of them.
 //!
 //! Each receive queue of the interface has a socket, and a program before the interface takes capsules there
-//! (`bpf/sockets.h`). Everything else goes up the Linux stack, so a [`PacketPort`] stays behind it: for ARP and neighbour
-//! discovery, which the stack must see too, for capsules of a queue that has no socket, and for channels. One socket
-//! sends for the whole interface, so frames leave in the order in which they were queued.
+//! (`bpf/sockets.h`). Everything else goes up the Linux stack. So a [`PacketPort`] stays behind it: for ARP and
+//! neighbour discovery, which the stack must see too, for capsules of a queue without a socket, and for channels. One
+//! socket sends for the whole interface, so frames leave in the order of the queue.
 
 use super::packet::PacketPort;
 use super::queue::SendQueue;

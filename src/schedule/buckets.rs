@@ -1,9 +1,9 @@
-//! Buckets of flows, and which of them is the first that holds one.
+//! Buckets of flows, with a fast search for the first non-empty one.
 //!
-//! Each bucket is a list in order of arrival, linked through the flows themselves, so that nothing is allocated and a flow can be
-//! taken out from anywhere. Which buckets hold something is kept in bits, a word for 64 buckets, and a bit for each such word: so the
-//! first one is found by counting the zeros of a few words, however many flows there are (find-first-set queues; Saeed et al., Eiffel,
-//! NSDI 2019, go further). It knows nothing of time, weights or deadlines.
+//! Each bucket is a list in order of arrival, linked through the flows themselves. So nothing is allocated, and a flow
+//! can be taken out from anywhere. A bit for each bucket says whether it holds something, and a bit for each word of 64
+//! such bits. So the first one is found by counting the zeros of a few words, for any number of flows (find-first-set
+//! queues; Saeed et al., Eiffel, NSDI 2019, go further). Time, weights and deadlines are the caller's.
 
 use crate::sys::cache;
 

@@ -1,32 +1,37 @@
-//! Path schedulers: which domain's packet runs next on the node's CPU.
+//! Path schedulers: they pick the domain whose packet runs next on the node's CPU. Example: weights 1, 2 and 4 have
+//! 1/7, 2/7 and 4/7 of it.
 //!
-//! A packet comes here when its in-channel has been found and it waits in its domain's queue; [`PathScheduler::next`] names the domain that runs
-//! one packet, [`PathScheduler::charge`] tells what that cost, in nanoseconds or steps. It is a data structure: the time is passed in,
-//! nothing is allocated once the flows are there, and each call takes the same few steps for ten flows as for ten thousand.
-//! A *flow* is a domain, named by its place in the table of domains.
+//! A packet comes here when its in-channel has been found, and waits in its domain's queue. [`PathScheduler::next`]
+//! names the domain that runs one packet; [`PathScheduler::charge`] tells its cost, in nanoseconds or steps. A
+//! scheduler is a data structure: the time is passed in, nothing is allocated once the flows are there, and each call
+//! takes the same few steps for ten flows as for ten thousand. A *flow* is a domain, named by its place in the table of
+//! domains.
 //!
-//! | policy | who runs |
+//! | policy | next flow |
 //! |---|---|
-//! | `fifo` | who has waited longest, a packet each |
-//! | `priority` | the highest priority that has work; within one, as `fifo` |
-//! | `wfq` | who is furthest behind its share: start-time fair queueing (Goyal, Guo and Vin, *A hierarchical CPU scheduler*, OSDI 1996), since it need not know a cost in advance |
-//! | `edf` | the earliest deadline (Liu and Layland 1973), one packet after the other (Jeffay et al. 1991); flows without deadlines have what is left, as `wfq` |
-//! | `bert` | shares as in `wfq`; important flows with deadlines steal turns, by `edf`, from flows that are not important |
+//! | `fifo` | the one that has waited longest, a packet each |
+//! | `priority` | the highest priority with work; within one, as `fifo` |
+//! | `wfq` | the one furthest behind its share: start-time fair queueing (Goyal, Guo and Vin, *A hierarchical CPU scheduler*, OSDI 1996), which needs no cost in advance |
+//! | `edf` | the earliest deadline (Liu and Layland 1973), one packet after the other (Jeffay et al. 1991); flows without deadlines have the rest, as `wfq` |
+//! | `bert` | as `wfq`; important flows with deadlines steal turns, by `edf`, from flows that are not important |
 //!
-//! **Shares.** Flows below another one divide what that has (`tree`). A flow has a virtual time, which its costs move on the slower the larger its weight; the least one runs. A flow that wakes
-//! starts at the virtual time of who runs, so being idle gains nothing.
+//! **Shares.** Flows below another one divide its share (`tree`). A flow has a virtual time, which moves by its costs,
+//! the slower the larger its weight; the least one runs. A flow that wakes starts at the virtual time of the running
+//! one, so being idle gains nothing.
 //!
-//! **Deadlines.** A flow with a deadline of *d* may have one packet run in each *d*, and that at the latest *d* after it came: the deadline of a
-//! packet is *d* behind its coming or its forerunner's deadline, whichever is later. So who sends more than it said has later deadlines and harms
-//! nobody else. *Feasible*, and met, is a set of flows whose sum of cost/*d* is at most one (for `bert`: at most what the shares of important flows without
-//! deadlines leave), up to one packet of anybody, which is not interrupted, and the calendar's step of 66 µs. What others want does not matter.
+//! **Deadlines.** A flow with a deadline of *d* may have one packet run in each *d*, at the latest *d* after its
+//! arrival. The deadline of a packet is *d* behind its arrival or its forerunner's deadline, whichever is later. So a
+//! flow that sends more than it said has later deadlines and harms no other. A set of flows is *feasible*, and met, if
+//! its sum of cost/*d* is at most one (for `bert`: at most the rest of important flows without deadlines). The error is
+//! one packet of any flow, which is not interrupted, and the calendar's step of 66 µs. Demands of others do not matter.
 //!
-//! **BERT** (Bavier, Peterson and Mosberger, Princeton TR-587-98 and TR-602-99). Taken from there: proportional shares for all, cycles stolen by flows
-//! that would miss a deadline, importance, which decides who may steal and who is immune. Our own: thieves are ordered by deadline, use their own share
-//! first, and steal at once rather than when it is nearly too late; what they steal is paid, by weight, by all who may be robbed and have work, whose virtual
-//! time moves away from that of the immune.
+//! **BERT** (Bavier, Peterson and Mosberger, Princeton TR-587-98 and TR-602-99). From there: proportional shares for
+//! all, cycles stolen by flows that would miss a deadline, and importance, which decides who may steal and who is
+//! immune. Our own: thieves are ordered by deadline, use their own share first, and steal at once rather than when it
+//! is nearly too late. Stolen time is paid, by weight, by all flows with work that may be robbed; their virtual time
+//! moves away from that of the immune.
 //!
-//! The seed of it all is Silk's suite of schedulers for paths (Snow on Silk §3.2). `share` is the node's own share of a CPU.
+//! The model is Silk's suite of schedulers for paths (Snow on Silk §3.2). `share` is the node's own share of a CPU.
 
 mod apart;
 mod buckets;

@@ -1,4 +1,4 @@
-//! Which schedulers there are, and what a flow gets of each.
+//! Policies by name (`wfq`, `edf`, …), and the parameters of a flow under each.
 
 use super::{DEADLINE_NS_MAX, WEIGHT_MAX};
 

@@ -1,8 +1,9 @@
-//! The node's share of a CPU: how long the worker rests so that the rest of the machine has what was promised to it.
+//! The node's share of a CPU: how long the worker rests, so that the rest of the machine has its promised part.
+//! Example: a share of 60 % rests 4 ms of 10.
 //!
-//! The CPU time of the worker's thread is paid from an account that fills at the share's rate while the clock runs, up to a burst. When it is
-//! overdrawn, the worker sleeps until it is not. Accounting alone: who measures and who sleeps is `manage::worker` (Snow on Silk §3.2: the node
-//! decides what share Linux gets).
+//! The CPU time of the worker's thread is paid from an account that fills at the share's rate while the clock runs, up
+//! to a burst. When it is overdrawn, the worker sleeps until it is not. Only the account is here; `manage::worker`
+//! measures and sleeps (Snow on Silk §3.2: the node decides what share Linux gets).
 
 /// The most that can be saved up, in nanoseconds of CPU time for a whole CPU.
 pub const BURST_NS: u64 = 10_000_000;

@@ -1,4 +1,4 @@
-//! The policies in virtual time: packets with known costs, a clock that moves by them, and what each flow had of it.
+//! The policies in virtual time: packets with known costs, a clock that moves by them, and the time of each flow.
 
 use super::*;
 use proptest::prelude::*;

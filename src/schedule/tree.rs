@@ -1,4 +1,4 @@
-//! Shares of shares: what is below a flow divides what that flow has.
+//! Shares of shares: flows below a flow divide its share.
 //!
 //! ```text
 //! capsules (100) ─┬─ code a (100)      a environment of weight 100 beside one of weight 400 has a fifth of the CPU,

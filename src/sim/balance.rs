@@ -1,4 +1,4 @@
-//! No frame is lost without a counter: asserted of every node when a run ends, and at each step if that is asked for.
+//! No frame is lost without a counter: asserted for every node at the end of a run, and at each step on request.
 
 use super::Simulation;
 use super::host::Inmate;

@@ -1,8 +1,8 @@
-//! What became of one packet, told from a history.
+//! The story of one packet, told from a history.
 //!
-//! A packet's story begins with those it comes from (parents, and the packet a link has doubled), and
-//! while it waits for its code it is the story of that code: requests, parts, losses. The history is
-//! read twice, so it may be larger than memory.
+//! It begins with the packet's origin (parents, or the packet that a link has doubled). While the packet waits for its
+//! code it is the story of that code: requests, parts, losses. The history is read twice, so it may be larger than
+//! memory.
 
 use super::trace::{Carried, Entry, Loss, What};
 use crate::core::reason::Reason;

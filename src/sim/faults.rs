@@ -1,4 +1,4 @@
-//! What happens to the network itself: nodes that crash and start, links that are cut and mended.
+//! Faults of a simulated network: nodes that crash and start, links that are cut and mended.
 
 use super::host::{Actor, Inmate};
 use super::run::Action;

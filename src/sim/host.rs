@@ -1,4 +1,4 @@
-//! A place in the network: a node that is up or down, or something that only looks like one.
+//! A place in the simulated network: a node that is up or down, or an impostor.
 
 use super::Application;
 use super::packets::Packets;

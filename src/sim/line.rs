@@ -1,8 +1,7 @@
-//! One direction of a link: what becomes of a frame that is put on it.
+//! One direction of a link: delay, loss, doubling and reordering of its frames.
 //!
-//! A frame waits until those before it are on the line (serialisation), travels for the delay, and
-//! may be lost, doubled, or held back on the way. The queue is not a list: when the line becomes
-//! free says how many octets wait.
+//! A frame waits for those before it (serialisation), travels for the delay, and may be lost, doubled, or held back on
+//! the way. The queue is not a list: the time at which the line becomes free gives the number of waiting bytes.
 
 use super::network::{Carries, Line};
 use crate::frame::{PeerId, PortId};

@@ -1,4 +1,4 @@
-//! Frames on links, and what is told and counted of them.
+//! Frames on links, with their trace lines and counters.
 
 use super::line::Fate;
 use super::run::Action;

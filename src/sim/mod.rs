@@ -1,13 +1,11 @@
 //! Networks in virtual time: the same nodes, thousands of them, from a seed.
 //!
-//! A [`Simulation`] holds [`crate::node::Node`]s and the [`network`] between them. It takes the next
-//! action out of a queue, hands a frame, a timer or an answer to a node, and puts what the node
-//! gives back onto links, into applications and back into the queue. Time is a number that jumps
-//! from action to action; chance comes from the seed: the same network, seed and calls give the same
-//! run, octet by octet. Wasm really runs, with fuel as its only limit.
+//! A [`Simulation`] holds [`crate::node::Node`]s and the [`network`] between them. It takes the next action out of a
+//! queue, hands a frame, a timer or an answer to a node, and puts the node's output onto links, into applications and
+//! back into the queue. Time is a number that jumps from action to action; chance comes from the seed. The same
+//! network, seed and calls give the same run, byte by byte. Wasm really runs, with fuel as its only limit.
 //!
-//! [`scenario`] describes a whole run in a file, [`trace`] is its history, [`explain`] tells what
-//! became of one packet.
+//! [`scenario`] describes a whole run in a file, [`trace`] is its history, [`explain`] tells the story of one packet.
 
 mod balance;
 pub mod explain;

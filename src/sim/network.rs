@@ -1,9 +1,8 @@
-//! The network a simulation is of: nodes, the links between them, and what both are like.
+//! The network of a simulation: nodes, the links between them, and their properties.
 //!
-//! Node number i (from 0) has the address 10.0.0.0 + i + 1, or fd00:: + i + 1, or both. An overlay
-//! port has that address alone. A port of an Ethernet link is in a subnet of its own besides
-//! (172.16.0.0 + 4k/30 and fd01:0:0:k::/64 for link k), as on real interfaces, and its neighbour's
-//! hardware address must be resolved first.
+//! Node number i (from 0) has the address 10.0.0.0 + i + 1, or fd00:: + i + 1, or both. An overlay port has that
+//! address alone. A port of an Ethernet link is in a subnet of its own besides (172.16.0.0 + 4k/30 and fd01:0:0:k::/64
+//! for link k), as on real interfaces, and its neighbour's hardware address must be resolved first.
 
 use super::shape::Shape;
 use crate::ee::plan::Config;

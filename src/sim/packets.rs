@@ -1,9 +1,9 @@
-//! Where every packet is: the books of a simulation.
+//! The books of a simulation: where every packet is.
 //!
-//! Each capsule frame has an identity of its own: injected ones and those a link doubles get it from
-//! here, children from their node (whose identities begin above [`CHILDREN`]). A packet is in a node,
-//! on a link, or has ended, in one way only; so at any time
-//! injected + children + doubled + forged = ended + alive, and a leak is a packet that stays alive.
+//! Each capsule frame has an identity of its own: injected ones and those a link doubles get it from here, children
+//! from their node (whose identities begin above [`CHILDREN`]). A packet is in a node, on a link, or has ended, in one
+//! way only. So at any time injected + children + doubled + forged = ended + alive, and a leak is a packet that stays
+//! alive.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,8 +1,7 @@
 //! Shortest paths: the routes of every node, and the configuration that goes with them.
 //!
-//! Every node gets a host route to every other one. Paths have the fewest links; where several do,
-//! the destination chooses among them, so that load spreads and the same network always gets the
-//! same routes.
+//! Every node gets a host route to every other one. Paths have the fewest links. Of several, the destination chooses
+//! one, so that load spreads and the same network always gets the same routes.
 
 use super::network::{Carries, Network};
 use crate::frame::{Link, PeerId, PortId};

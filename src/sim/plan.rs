@@ -1,4 +1,4 @@
-//! PLAN in a simulated network: applications at PLAN ports, and what is on links.
+//! PLAN in a simulated network: applications at PLAN ports, and messages on links.
 
 use super::host::{Host, Inmate};
 use super::run::Action;

@@ -1,8 +1,8 @@
 //! The future: actions in the order of their virtual time.
 //!
-//! Actions at the same time come out in the order they went in, so a run depends on nothing but its
-//! seed. The heap holds 16-octet keys (time, number, place); the actions rest in a slab beside it,
-//! since frames are too large to be moved at every level of a heap.
+//! Actions at the same time come out in the order they went in, so a run depends on nothing but its seed. The heap
+//! holds 16-byte keys (time, number, place); the actions rest in a slab beside it, since frames are too large to be
+//! moved at every level of a heap.
 
 use std::collections::BinaryHeap;
 

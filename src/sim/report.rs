@@ -1,7 +1,6 @@
-//! The result of a run: what was sent, what became of it, and what it cost.
+//! The result of a run: sent packets, their ends, and their cost.
 //!
-//! All of it is the same for the same seed; how long the machine took is told apart from it, by
-//! whoever ran it.
+//! All of it is the same for the same seed; the machine's time is told apart, by the caller.
 
 use super::Simulation;
 use super::histogram::Summary;

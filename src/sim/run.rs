@@ -1,4 +1,4 @@
-//! The loop: next action, its node, what the node gives back.
+//! The loop of a simulation: next action, its node, the node's output.
 
 use super::host::{Host, Inmate};
 use super::trace::Loss;

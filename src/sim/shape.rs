@@ -1,4 +1,4 @@
-//! Shapes of networks: which node has a link to which.
+//! Shapes of networks: line, ring, grid, tree, and their links.
 
 use super::network::Problem;
 use rand_core::Rng;

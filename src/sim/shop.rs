@@ -1,7 +1,7 @@
-//! Where simulated nodes have their code compiled: once per process.
+//! The compiler of simulated nodes: one per process.
 //!
-//! What comes out depends on nothing but the octets that go in, so all simulations of a process
-//! share one compiler and what it has made. How long a node waits for its code is virtual.
+//! Its result depends on nothing but its input, so all simulations of a process share one compiler and its results. The
+//! time that a node waits for its code is virtual.
 
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::run::{Prepare, Program, Tier};

@@ -1,4 +1,4 @@
-//! A simulation, as those use it who build one: nodes, codes, ports, capsules, time.
+//! A simulation for its users: nodes, codes, ports, capsules, time.
 //!
 //! [`super::run`] is the loop that makes time pass.
 

@@ -1,7 +1,7 @@
-//! What an observer of a simulation sees: every frame at the edge of a node, octet by octet.
+//! Observers of a simulation: they see every frame at the edge of a node, byte by byte.
 //!
-//! The history ([`super::trace`]) tells what nodes did with packets. A tap sees what they were given and what they gave, and so
-//! whatever else differs between two runs. Tests make digests of both, and check invariants on what leaves a node.
+//! The history ([`super::trace`]) tells what nodes did with packets. A tap sees their input and output, and so any
+//! other difference between two runs. Tests make digests of both, and check invariants on nodes' output.
 
 use super::Simulation;
 use crate::node::{Node, Turn};

@@ -1,7 +1,7 @@
-//! The history of packets: one line of JSON for everything that happens to one.
+//! The history of packets: one line of JSON for each event, such as "packet 7 forwarded by node 3".
 //!
-//! Lines are in the order of virtual time, and the same seed writes the same octets. Packet 0 is no
-//! packet: its lines tell what nodes do for code and links. [`super::explain`] reads it back.
+//! Lines are in the order of virtual time, and the same seed writes the same bytes. Packet 0 is no packet: its lines
+//! tell what nodes do for code and links. [`super::explain`] reads it back.
 
 use super::network::Network;
 use crate::node::EventKind;

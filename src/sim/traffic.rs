@@ -1,4 +1,4 @@
-//! Traffic: nodes that send capsules at a rate.
+//! Traffic of a simulation: nodes that send capsules at a rate.
 
 use super::Simulation;
 use super::run::Action;

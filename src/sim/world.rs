@@ -1,4 +1,4 @@
-//! All of a simulation but its nodes: places, links, what is planned, and the books. It carries out what nodes want done.
+//! All of a simulation but its nodes: places, links, planned actions, and the books. It carries out nodes' output.
 
 use super::host::{Host, Sink};
 use super::line::Direction;

@@ -1,4 +1,4 @@
-//! Hints for the processor's caches. They change nothing but how long memory is waited for.
+//! Hints for the processor's caches. They change the time of waits for memory, and nothing else.
 
 use rustix::mm::{Advice, madvise};
 

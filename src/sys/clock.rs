@@ -1,4 +1,4 @@
-//! The clock of real nodes.
+//! The clock of real nodes: monotonic nanoseconds since the node began.
 
 #![allow(unsafe_code)]
 

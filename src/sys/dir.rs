@@ -1,5 +1,5 @@
-//! Files below a directory, and nothing else: every name is resolved by openat2 so that it can leave by no `..`, no link, no
-//! absolute name, no mount and no link of /proc, whatever others do to the tree meanwhile.
+//! Files below a directory, and nothing else. `openat2` resolves every name: no `..`, no link, no absolute name, no
+//! mount and no link of /proc leads out of it, whatever others do to the tree meanwhile.
 //!
 //! Errors are the system's; [`crate::manage::files`] says what they mean.
 

@@ -1,4 +1,4 @@
-//! What a driver says of an interface, and lets be changed (`SIOCETHTOOL`).
+//! Settings and features of a driver's interface, read and changed (`SIOCETHTOOL`).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,4 +1,4 @@
-//! Which files a node can reach: its own, and the system's to read. It holds for every thread that comes after.
+//! The files of a node's process: its own, and the system's to read. The limit holds for every thread started later.
 
 use super::landlock::{May, Restriction, Tcp};
 use std::io;

@@ -1,8 +1,8 @@
-//! A child of this process for one piece of work on input that nobody trusts.
+//! A forked child for one piece of work on untrusted input, such as one module to compile.
 //!
-//! The child is a copy of a process with one thread, so it begins warm, and it ends with its work: nothing of one piece reaches the next.
-//! Before it begins it gives up all that it does not need (limits, then a list of system calls), for good. It is ended by the
-//! kernel, not by whoever watches: by its time of the CPU, by the wall clock, by a call that is not on the list.
+//! The child is a copy of a process with one thread, so it begins warm, and it ends with its work: nothing of one piece
+//! reaches the next. First it gives up all that it does not need (limits, then a list of system calls), for good. The
+//! kernel ends it, not a watcher: by its CPU time, by the wall clock, by a call that is not on the list.
 
 mod ended;
 

@@ -1,8 +1,8 @@
-//! Which files a process can reach, which TCP it can speak and whom it can signal, for good (Landlock).
+//! Landlock: permanent limits on a process's files, TCP and signals.
 //!
-//! Who restricts itself names paths or open files, and what it may do there: [`May`]. This module alone says which of the kernel's
-//! accesses that is. What nobody has named cannot be reached, and no process outside can be signalled. It holds for the calling thread
-//! and for all threads and processes that it starts later.
+//! A process names paths or open files, and what it may do there: [`May`]. Only this module knows the kernel's access
+//! bits for that. Unnamed files cannot be reached, and no process outside can be signalled. The limit holds for the
+//! calling thread and for all threads and processes that it starts later.
 //!
 //! A kernel without Landlock restricts nothing, an old one less; `false` means nothing.
 

@@ -1,7 +1,7 @@
 //! Every call to the operating system that is not in the standard library, behind small types.
 //!
-//! Nothing here decides anything: each function is one system call or a handful that belong
-//! together, with its arguments checked and its errors named.
+//! Nothing here decides anything: each function is one system call or a handful that belong together, with its
+//! arguments checked and its errors named.
 #![allow(unsafe_code)]
 
 pub mod bpf;

@@ -1,10 +1,12 @@
-//! What drivers say of redirected frames: XDP features of interfaces (generic netlink, family `netdev`, Linux 6.3).
+//! XDP features of interfaces: whether a driver takes redirected frames (generic netlink, family `netdev`, Linux 6.3).
 //!
-//! A frame that XDP redirects to an interface arrives only if the driver takes such frames (`ndo-xmit`). A veth takes them only while its
-//! *other* end has an XDP program or generic receive offload, wherever that end is; the kernel keeps the feature of this end up to date,
-//! and tells of changes. So what is beyond the link need not be seen, nor probed by frames.
+//! A frame that XDP redirects to an interface arrives only if the driver takes such frames (`ndo-xmit`). A veth takes
+//! them only while its *other* end has an XDP program or generic receive offload, wherever that end is. The kernel
+//! keeps the feature of this end up to date, and tells of changes. So nobody need look beyond the link, or probe it by
+//! frames.
 //!
-//! Messages are read by hand: the family has two requests and four attributes that matter here. Whatever is cut short is passed over.
+//! Messages are read by hand: the family has two requests and four attributes that matter here. Truncated messages are
+//! skipped.
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use std::collections::HashMap;

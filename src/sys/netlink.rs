@@ -1,9 +1,8 @@
-//! What the Linux kernel knows: interfaces, addresses, and the routes of its main tables.
+//! The Linux kernel's interfaces, addresses, and routes of its main tables.
 //!
-//! Read by netlink dumps (rtnetlink(7)), so it is right inside network namespaces too, where /sys
-//! need not be. [`Watch`] says when something has changed; then everything is read anew. A message that
-//! is not understood is passed over: one odd route must not hide all others. Of a route over several
-//! next hops the first whose link is up counts.
+//! Read by netlink dumps (rtnetlink(7)), so it is right inside network namespaces too, where /sys need not be.
+//! [`Watch`] reports a change; then everything is read anew. An unknown message is skipped: one odd route must not hide
+//! all others. Of a route over several next hops the first with a link that is up counts.
 
 mod dump;
 

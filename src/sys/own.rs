@@ -1,7 +1,8 @@
-//! Files in a directory that somebody else may write to, or read: opened by one name in it, which is never followed, and never waited for.
+//! Files in a directory that others may write to: opened by one name in it, without following a link and without
+//! waiting.
 //!
-//! A name there may be a link to anywhere, a pipe that blocks whoever opens it, or a device that never ends. So what is opened here is
-//! an ordinary file, or refused.
+//! A name there may be a link to anywhere, a pipe that blocks an open, or a device that never ends. So only an ordinary
+//! file is opened; others are refused.
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, fchown, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! Whose files are: directories opened without being read, and trees given to another user.
+//! Owners of files: directories opened without being read, and trees given to another user.
 
 use super::privileges::Identity;
 use rustix::fs::{

@@ -1,4 +1,4 @@
-//! A process gives its privileges away, for good, and keeps another that has them.
+//! Privileges of a process: given away for good, or kept by another process.
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{

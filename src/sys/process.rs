@@ -1,4 +1,5 @@
-//! Ending processes that we do not own as children, by pidfd, so that a recycled number is never hit; and what stands beside a program.
+//! Ends processes that are not our children, by pidfd, so that a recycled number is never hit; and finds programs
+//! beside this one.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};

@@ -1,8 +1,9 @@
 //! The threads of a node. All are started here, so that each can make the system calls of its kind and no others.
 //!
-//! A kind has a list, `jail/seccomp/PROCESSOR/NAME.json`; what is not on it fails with EPERM. A thread has the list of whoever starts it from its first moment,
-//! and no list has the call by which there is another: so once a thread has its list it starts threads of its own kind only. Lists hold in a process that
-//! [confines](confine) its threads, which a node does that has given its privileges away; in others (tests, benchmarks) threads are ordinary ones.
+//! A kind has a list, `jail/seccomp/PROCESSOR/NAME.json`; other calls fail with EPERM. A thread has its starter's list
+//! from its first moment, and no list has the call that sets another. So a thread with a list starts threads of its own
+//! kind only. Lists hold in a process that [confines](confine) its threads, as a node without privileges does; in
+//! others (tests, benchmarks) threads are ordinary ones.
 
 use super::jail::Filters;
 use std::cell::Cell;

@@ -1,9 +1,10 @@
-//! The most that a resource bound of a neighbour's packet counts for, by the port that it comes in by.
+//! Ceilings of resource bounds, by port: the most that a neighbour's packet may claim. Example: a packet with bound
+//! 10,000 counts as 256.
 //!
-//! A bound says how many frames a packet and all that come of it may still take. Whoever sends a packet writes it, so
-//! without a ceiling one packet could take any number. A node cuts the bound of every capsule and PLAN packet from a
-//! neighbour to the ceiling of its port, before any environment sees it; what applications of the node itself
-//! send is theirs to choose. So one packet causes at most ceiling × MTU bytes in the whole network.
+//! A bound is the number of frames that a packet and its descendants may still take. The sender writes it, so without a
+//! ceiling one packet could take any number. A node cuts the bound of every capsule and PLAN packet from a neighbour
+//! before any environment sees it; applications of the node itself choose freely. So one packet causes at most ceiling
+//! × MTU bytes in the whole network.
 
 /// The ceilings of one port, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a port carries: counters, and the load mobile code can ask for.
+//! The load of a port: its counters, and the queue length that mobile code can ask for.
 
 /// The time over which load is averaged, in nanoseconds.
 const WINDOW: u64 = 100_000_000;

@@ -1,4 +1,4 @@
-//! What the node knows of the network around it: its ports, neighbours and routes.
+//! The node's view of its network: ports, neighbours and routes.
 
 pub mod ceiling;
 pub mod gauge;

@@ -1,13 +1,12 @@
-//! Neighbours and ports, as the node knows them.
+//! Neighbours of a node, configured and learned. Example: 10.0.1.2 on port 1, heard a second ago.
 //!
-//! A *neighbour* is an active node that can be reached without another active node between: on an
-//! overlay port a configured peer, on an Ethernet port a configured address or one that has shown
-//! itself by a capsule from the port's own subnet. Code is fetched from neighbours and served to
-//! neighbours only.
+//! A *neighbour* is an active node that can be reached without another active node between. On an overlay port it is a
+//! configured peer. On an Ethernet port it is a configured address, or the sender of a capsule from the port's own
+//! subnet. Code is fetched from neighbours and served to neighbours only.
 //!
-//! Anybody on the link can forge the latter, so what was learned is forgotten after a while of
-//! silence, and gives way to others when there are many: first of the port that holds most, and there those that have come last. A neighbour
-//! heard for ten seconds gives way to no other name of its own port. What was configured stays.
+//! Anybody on the link can forge the latter. So learned neighbours are forgotten after a while of silence and give way
+//! when there are many: first those of the port with most, and there the latest. A neighbour heard for ten seconds
+//! gives way to no other name of its own port. Configured neighbours stay.
 
 use super::Ceiling;
 use crate::frame::{Link, PeerId, PortId};

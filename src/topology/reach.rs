@@ -1,12 +1,13 @@
-//! What the node itself may send to an address: at most three times what has come from there, until somebody there has answered.
+//! A limit on the node's own messages to an address: three times the bytes that came from there, until the address has
+//! answered.
 //!
-//! Programs pay for their packets with the resource bound. What the node sends of its own accord (word of errors and of arrivals,
-//! answers to neighbours, the traffic of services) goes to addresses that packets name, and anybody can forge those. So until an address has
-//! shown that it gets what it is sent, by repeating a number that nobody can guess, it is sent no more than
-//! [`TIMES`] the bytes that have come in its name: the rule of RFC 9000, section 8.1. Addresses of the configuration count as answered.
+//! Programs pay for their packets with the resource bound. The node's own messages (reports of errors and arrivals,
+//! answers to neighbours, the traffic of services) go to addresses that packets name, and anybody can forge those. An
+//! address answers by repeating a number that nobody can guess. Until then it is sent no more than [`TIMES`] the bytes
+//! that came in its name: the rule of RFC 9000, section 8.1. Configured addresses count as having answered.
 //!
-//! The table is of fixed size, hashed with a secret: a flood of names displaces names that have not answered first, and whoever
-//! gets a place anew begins with nothing.
+//! The table is of fixed size, hashed with a secret: a flood of names displaces silent names first, and a new name
+//! begins with nothing.
 
 use crate::wire::Addr;
 

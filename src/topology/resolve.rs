@@ -1,9 +1,9 @@
-//! Link addresses of next hops on Ethernet ports: the table behind ARP (RFC 826) and IPv6 neighbour
-//! discovery (RFC 4861).
+//! Link addresses of next hops on Ethernet ports: the table behind ARP (RFC 826) and IPv6 neighbour discovery (RFC
+//! 4861).
 //!
-//! Packets for a next hop that is not known yet wait here, a few for each; questions are repeated
-//! and given up. Only answers to questions asked (or to a known address) are believed, and each neighbour whose packets make the node ask
-//! has a share of the table ([`Shares`]), so nobody can fill it. The messages themselves are built by the node.
+//! Packets for an unresolved next hop wait here, a few for each; questions are repeated and given up. Only answers to
+//! questions asked (or to a known address) are believed. Each neighbour whose packets make the node ask has a share of
+//! the table ([`Shares`]), so nobody can fill it. The node builds the messages.
 
 use crate::frame::shares::Shares;
 use crate::frame::{Frame, Payer, PortId};

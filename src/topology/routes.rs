@@ -1,8 +1,7 @@
-//! Routes: longest-prefix match over 16-byte addresses.
+//! Routes: longest-prefix match over 16-byte addresses. Example: 10.0.3.0/24 by 10.0.1.2 on port 1.
 //!
-//! A table is built by control and never changed: the node gets a new one when routes change
-//! (static routes, or a copy of the kernel's FIB). Look-ups go through one hash table per prefix
-//! length that occurs, longest first.
+//! A table is built by control and never changed: the node gets a new one when routes change (static routes, or a copy
+//! of the kernel's FIB). Look-ups go through one hash table for each occurring prefix length, longest first.
 
 use crate::frame::PortId;
 use crate::wire::{Addr, Prefix};

@@ -1,9 +1,8 @@
-//! Ways: all that a capsule needs to know of its destination, found once and remembered.
+//! Ways: the next hop, port and locality of a destination, found once and remembered.
 //!
-//! The routing table, the node's own addresses and its neighbours are each searched for a capsule's
-//! destination, some of them twice. A [`Ways`] remembers the answers for the destinations seen last,
-//! each in the one place its address falls on, until the routes change. Two destinations that fall
-//! on the same place displace each other and cost what they would have cost without.
+//! The routing table, the node's own addresses and its neighbours are each searched for a capsule's destination, some
+//! of them twice. A [`Ways`] remembers the answers for recent destinations, each in one place by its address, until the
+//! routes change. Two destinations in the same place displace each other and cost as much as without it.
 
 use super::{NextHop, Router};
 use crate::frame::{PeerId, PortId};

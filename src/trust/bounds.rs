@@ -1,8 +1,9 @@
-//! What judging a credential may cost, found out before Datalog runs: its shape, and the steps that its checks take at most.
+//! The cost of judging a credential, computed before Datalog runs: its shape, and the most steps of its checks.
 //!
-//! A check asks whether there are facts that fit together: each alternative tries all facts of one name with all of the next, and what it says of them
-//! once for each such row. Whoever holds a token can append checks and facts to it, and Datalog looks at the clock between two alternatives only; so
-//! their product is bounded here, where all numbers are known. Values count by their length.
+//! A check asks for facts that fit together: each alternative tries all facts of one name with all of the next, and its
+//! expressions once for each such row. A holder of a token can append checks and facts to it, and Datalog looks at the
+//! clock between two alternatives only. So their product is bounded here, where all numbers are known. Values count by
+//! their length.
 
 use super::credential::Refusal;
 use biscuit_auth::builder::{Binary, Check, Expression, Fact, Op, Predicate, Rule, Term, Unary};

@@ -1,7 +1,7 @@
-//! Why a credential of a trusted root grants nothing here: what it does grant, and to whom.
+//! Explanations of a credential without effect here: the role and principal that it grants.
 //!
-//! Asked only when no role was found, so that whoever has misspelt a role learns another thing than whoever has somebody else's credential.
-//! The words of the credential come from the network: a role that can be none is not repeated.
+//! Asked only when no role was found, so that a misspelt role and a foreign credential give different messages. The
+//! words of the credential come from the network: an impossible role name is not repeated.
 
 use super::credential::{Refusal, Verified};
 use super::{PrincipalId, Roles, check_role_name};

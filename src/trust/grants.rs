@@ -1,8 +1,9 @@
-//! What a role grants a domain at its creation besides [`super::limits`]: its share of the processor, memory, threads, links, time and disk.
+//! Grants of a role to a new domain besides [`super::limits`]: processor, memory, threads, links, time and disk.
 //!
-//! Resources come from the credential and are not taken from the domain above (PLAN on OSKit §3.3.1), so each domain has all of
-//! what its role grants. The defaults are for code of anyone: it runs and is paid for, but owns no channel, event, file or
-//! domain; a role for an execution environment says what that gets. Each number has its unit in its name, or counts things.
+//! Resources come from the credential and are not taken from the domain above (PLAN on OSKit §3.3.1), so each domain
+//! has all that its role grants. The defaults are for code of anyone: it runs and is paid for, but owns no channel,
+//! event, file or domain; roles for execution environments grant these. Each number has its unit in its name, or counts
+//! things.
 
 /// The heaviest weight.
 pub const WEIGHT_MAX: u32 = 10_000;

@@ -1,7 +1,7 @@
-//! What code may use: the numbers of a role, each with its unit in its name.
+//! Limits of code: the numbers of a role, each with its unit in its name. Example: `packets_per_second = 1000`.
 //!
-//! A domain enforces those that count packets by packet ([`crate::core::domain`]); run-times, linker and verifier those that bound code
-//! when it is loaded. No role can exceed what a node has at all: the maxima here.
+//! A domain enforces the limits on packets ([`crate::core::domain`]); run-times, linker and verifier those on code when
+//! it is loaded. No role can exceed the maxima of the node, which are here too.
 
 use crate::abi::CHILDREN_MAX;
 

@@ -1,4 +1,4 @@
-//! Trust: who wrote a piece of code, and what it may do therefore.
+//! Trust: the author of a piece of code, and its rights at this node.
 //!
 //! ```text
 //! bundle, signed by a principal ─┐

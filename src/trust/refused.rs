@@ -1,4 +1,4 @@
-//! Tokens that were refused whoever asks: known again by their digest, so that the same one costs its signatures once.
+//! Tokens with wrong signatures: remembered by their digest, so that the same one costs its verification once.
 
 use super::credential::{Credential, Refusal, Verified};
 use super::role::Roles;

@@ -1,4 +1,4 @@
-//! Revocations: what a key, or the operator of a node, takes back; and what is affected by it here.
+//! Revocations: a key, or the operator of a node, takes back a token, a principal or a code.
 //!
 //! | signed by | token | principal | code |
 //! |---|---|---|---|

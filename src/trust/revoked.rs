@@ -1,8 +1,9 @@
-//! What has been revoked, as far as a node remembers: a bounded table that nobody fills at others' cost.
+//! The memory of revocations: a bounded table that nobody fills at others' cost.
 //!
-//! The operator's own words come first and give way to nobody. Every root key of the node's roles has a share of its own; it is full rather
-//! than forgetful. Of all other signers, whose keys cost nothing, few words are remembered, the oldest giving way: but for those that
-//! have taken something here, which have a share of their own. Read where rights are decided, off the packet path.
+//! The operator's own come first and give way to nobody. Every root key of the node's roles has a share of its own; it
+//! is full rather than forgetful. All other signers, whose keys cost nothing, have few places, and the oldest gives
+//! way; those that have revoked something used here have a share of their own. The table is read where rights are
+//! decided, off the packet path.
 
 use super::key::PrincipalId;
 use super::revocation::{Extent, Revocation, Rights};

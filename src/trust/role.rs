@@ -1,9 +1,8 @@
-//! Roles: what code may use, by whose code it is.
+//! Roles: rights of code, by its author. Example: `operator` may run native code with 1 MiB of soft state.
 //!
-//! A role is a line of the node's policy: which representations, in which form in the kernel, which calls, how much of
-//! everything. The node trusts root keys for it: code that such a key has signed, or whose signer such a
-//! key has granted the role ([`super::Credential`]), acts in it. All other code acts for `anyone`, a role that
-//! every node has.
+//! A role is a line of the node's policy: representations, their form in the kernel, calls, and amounts of everything.
+//! The node trusts root keys for it. Code acts in the role if such a key has signed it, or has granted its signer the
+//! role ([`super::Credential`]). All other code acts for `anyone`, a role of every node.
 
 use super::PrincipalId;
 use super::grants::Grants;

@@ -1,7 +1,8 @@
-//! Secrets that two neighbours share, to prove to each other what they send.
+//! Secrets that two neighbours share, to prove the origin of packets to each other.
 //!
-//! The file is one line of text, `anode-secret `, the secret's number as hexadecimal digits, a blank, and its 32 bytes as 64 more, with mode
-//! 0600. Reading refuses a file that others can read. Both neighbours have a copy; the number says in packets which secret it is.
+//! The file is one line of text, `anode-secret `, the secret's number as hexadecimal digits, a blank, and its 32 bytes
+//! as 64 more, with mode 0600. Reading refuses a file that others can read. Both neighbours have a copy; the number in
+//! a packet names the secret.
 
 use super::key::{KeyError, KeyKind, random, read_private, write_private};
 use std::path::Path;

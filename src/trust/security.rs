@@ -1,4 +1,4 @@
-//! The security module: what every load of code and every creation of a domain passes, mandatory and in one place.
+//! The security module: every load of code and every creation of a domain passes it, in one place.
 //!
 //! ```text
 //! code, when it is loaded ─────────▶ Roles::authorise, Roles::unsigned ─┐

@@ -1,4 +1,4 @@
-//! Statements: what a principal signs of a packet that is a program, and in which role the packet is evaluated therefore.
+//! Statements: a principal's signature on a PLAN packet, and the role in which the packet is evaluated.
 //!
 //! ```text
 //! "anode-plan-1" 0 | time (64 bits, nanoseconds since 1970) | host (128) | what is said        signed with ed25519

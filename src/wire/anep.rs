@@ -1,10 +1,10 @@
-//! ANEP, the Active Network Encapsulation Protocol (draft-active-anep, Alexander et al. 1997).
+//! ANEP, the Active Network Encapsulation Protocol (draft-active-anep, Alexander et al. 1997): the header of every
+//! active packet.
 //!
-//! It is what tells one execution environment's packets from another's: a version, a type id, and
-//! options. Natively an ANEP packet is the payload of UDP port [`UDP_PORT`] or of IP protocol
-//! [`IP_PROTOCOL`]; in an overlay it is a whole datagram between neighbours. A packet of a type
-//! that a node does not know is discarded or forwarded by default routing, as its flag says.
-//! Authentication options are carried, not judged.
+//! It has a version, a type id that names the environment, and options. Natively an ANEP packet is the payload of UDP
+//! port [`UDP_PORT`] or of IP protocol [`IP_PROTOCOL`]; in an overlay it is a whole datagram between neighbours. A
+//! packet of an unknown type is discarded or forwarded by default routing, as its flag says. Authentication options are
+//! carried, not judged.
 
 pub use super::anep_option::{Identifier, Opt, Options, option_type};
 use super::anep_option::{OPTION_HEADER, check_options, emit_option};

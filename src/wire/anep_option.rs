@@ -1,8 +1,8 @@
-//! ANEP options: type, length, value, and a bit that says what a node does that knows none of it.
+//! ANEP options: type, length, value, and a flag for nodes that do not know the type.
 //!
-//! They stand between [`anep`](super::anep)'s basic header and the payload. Public types mean the
-//! same in every packet, private ones something of the type id's own. Every length counts 32-bit
-//! words, the option's header included. Addresses stand in identifiers, one scheme per family.
+//! They stand between [`anep`](super::anep)'s basic header and the payload. Public types mean the same in every packet;
+//! private ones belong to the type id. Every length counts 32-bit words, the option's header included. Addresses stand
+//! in identifiers, one scheme per family.
 
 use super::{Addr, Error, Result, field, put};
 

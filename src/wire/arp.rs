@@ -1,7 +1,7 @@
 //! ARP for IPv4 over Ethernet (RFC 826).
 //!
-//! A node on a native interface answers for its own addresses and asks for its next hops'. Other
-//! hardware or protocol types are malformed here; which claims are believed is decided elsewhere.
+//! A node on a native interface answers for its own addresses and asks for its next hops'. Other hardware or protocol
+//! types are malformed here; `topology` decides which claims are believed.
 
 use super::ethernet::Mac;
 use super::{Error, Result, field, put};

@@ -1,10 +1,9 @@
-//! The capsule header: which code runs on the packet, for whom, and how much work it may still cause.
+//! The capsule header: the name of the code, the addresses, and the bound on the frames that it may still cause.
 //!
-//! It is the payload of an ANEP packet with type id [`CAPSULE`](super::anep::type_id::CAPSULE), as
-//! in PAN (Nygren et al., OPENARCH 1999) and ANTS before it: the code is named by a hash, the
-//! previous node is where a missing code is asked for, and the resource bound is spent by every hop
-//! and split among children. Bytes before [`LOCKED`] belong to the node; from there on the capsule
-//! sees and changes its *window*. Nothing here judges the addresses: that is the node's business.
+//! It is the payload of an ANEP packet with type id [`CAPSULE`](super::anep::type_id::CAPSULE), as in PAN (Nygren et
+//! al., OPENARCH 1999) and ANTS before it. A hash names the code, the previous node has it, and every hop spends one of
+//! the bound and children share it. Bytes before [`LOCKED`] belong to the node; from there on the capsule sees and
+//! changes its *window*. Nothing here judges the addresses: that is the node's business.
 
 use super::{Addr, Digest, Error, Result, field, put};
 use crate::contract::{self, capsule as layout};

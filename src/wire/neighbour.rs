@@ -1,7 +1,7 @@
-//! Neighbour discovery: what stands in the two messages of ICMPv6 that take the place of ARP (RFC 4861).
+//! Neighbour discovery (RFC 4861): the contents of the two ICMPv6 messages that replace ARP.
 //!
-//! [`icmp`](super::icmp) recognises the messages and verifies their checksums; here are the target,
-//! the Ethernet address in an option, and the rules a message must keep to be believed at all.
+//! [`icmp`](super::icmp) recognises the messages and verifies their checksums. Here are the target, the Ethernet
+//! address in an option, and the rules of a valid message.
 
 use super::ethernet::Mac;
 use super::icmp::{HEADER, V6};

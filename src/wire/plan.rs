@@ -1,8 +1,8 @@
-//! What PLAN nodes say to each other: packets, pieces of them, codes, and routes.
+//! Messages between PLAN nodes: packets, pieces of them, codes, and routes.
 //!
-//! The payload of an ANEP packet of type [`super::anep::type_id::PLAN`] is one message. A packet stands for itself:
-//! its first octet is the version of its binary form. All others begin with an octet from 0x80 up. `docs/wire.md` has
-//! the layouts. A message longer than a link carries goes in pieces of equal size; only neighbours take them together.
+//! The payload of an ANEP packet of type [`super::anep::type_id::PLAN`] is one message. A packet stands for itself: its
+//! first byte is the version of its binary form. All others begin with a byte from 0x80 up. `docs/wire.md` has the
+//! layouts. A message longer than a link carries goes in pieces of equal size; only neighbours put them together.
 
 use super::{Addr, Error, Result};
 

@@ -1,4 +1,4 @@
-//! Proofs of neighbours: an ANEP authentication option that says which neighbour has sent a packet, hop by hop.
+//! Proofs of neighbours: an ANEP authentication option by which a packet proves its last sender, hop by hop.
 //!
 //! ```text
 //!  0: FLG, type 4 (16) | length 9 (16)          ANEP's own, in words

@@ -1,4 +1,4 @@
-//! Revocations: a key takes back what it has issued, and every node tells its neighbours once.
+//! Revocations on the wire: a key takes back what it has issued, and every node tells its neighbours once.
 //!
 //! ```text
 //!  0: version (8) = 1 | what (8): 1 token, 2 principal, 3 code | zero (16)

@@ -1,4 +1,4 @@
-//! In steady state a packet allocates nothing: counted by an allocator that counts.
+//! A packet in steady state allocates nothing: counted by an allocator.
 
 #[path = "../node/bed.rs"]
 mod bed;

@@ -1,4 +1,4 @@
-//! What a configuration says wrongly is refused, by a text that names the file, the key, and what may stand there.
+//! Wrong configurations are refused, by a text that names the file, the key, and its possible values.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

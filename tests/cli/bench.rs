@@ -1,4 +1,5 @@
-//! `anode bench` becomes the program `anode-bench` beside it, with the words that it was given, or says what to build.
+//! `anode bench` becomes the program `anode-bench` beside it, with the same arguments, or names the command that builds
+//! it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Every command that a document shows as a test is run.
+//! Every command in a document that is marked as a test is run.
 //!
 //! Blocks fenced as `sh test` of one document are one script, in an empty folder with the project's
 //! binary first in the path; a command that fails fails the test. What a script leaves running is ended

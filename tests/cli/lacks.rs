@@ -1,7 +1,8 @@
-//! Hosts that lack parts of the sandbox: each lack is said at a start, in `status` and in `check`, and is an error where it is required.
+//! Hosts that lack parts of the sandbox: each lack is reported at a start, in `status` and in `check`, and is an error
+//! where the part is required.
 //!
-//! A host that lacks a part is made of this one: by a filter that has the kernel say that it has no such system call, by a mount namespace
-//! without control groups, by a root directory that is not that of its mount namespace, which gets no user namespaces.
+//! Such a host is made of this one: by a filter that makes a system call unknown, by a mount namespace without control
+//! groups, by a root directory that is not that of its mount namespace, which gets no user namespaces.
 
 use anode::config::part::Part;
 use anode::manage::client::Control;

@@ -1,4 +1,4 @@
-//! The program from the command line, where it does something and ends.
+//! The program from the command line: commands that do something and end.
 
 mod bad_settings;
 mod bench;

@@ -1,4 +1,5 @@
-//! `anode node check` and a start refuse the same, with the key that is meant; what has no effect is said, and what was there stays.
+//! `anode node check` and a start refuse the same, and name the key; settings without effect are reported, and existing
+//! files stay.
 
 use anode::manage::client::ClientError;
 use anode::sys::process::is_root;

@@ -1,4 +1,4 @@
-//! `anode plan`: exit status, what is printed where, and that files are left alone unless they should change.
+//! `anode plan`: exit status, output, and files that are left alone unless they should change.
 
 use serde_json::Value;
 use std::path::Path;

@@ -1,4 +1,4 @@
-// Returns the verdict that its payload names, with the addresses that it names, and shows its context.
+// Returns the verdict named in its payload, with the addresses there, and shows its context.
 #include <anode/capsule.h>
 
 enum change { SOURCE = 1, DESTINATION = 2, SOURCE_HERE = 4, BACK = 8 };

@@ -1,4 +1,4 @@
-// Makes each call that both halves have, and puts what comes of it where it can be seen.
+// Makes each call that both halves have, and writes the results into its payload.
 #include <anode/capsule.h>
 
 struct calls {

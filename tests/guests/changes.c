@@ -1,4 +1,4 @@
-// Changes a number or a value in soft state as its payload says, and puts what came of it there.
+// Changes a number or a value in soft state as its payload says, and writes the result there.
 #include <anode/capsule.h>
 
 enum operation { MAX = 1, EXCHANGE = 2, RENEW = 3 };

@@ -1,4 +1,4 @@
-// Eight samples at once, and one after the other: whoever finds a difference drops the packet.
+// Eight samples at once, and one after the other: a difference drops the packet.
 #include <anode/capsule.h>
 
 struct samples { be16 each[8]; };

@@ -1,5 +1,5 @@
-// Sends the children that its payload names, with what it was told of each, writes lines into the log, and returns the verdict
-// that its payload names.
+// Sends the children named in its payload, each with the result of its call, writes lines into the log, and returns
+// the verdict named in its payload.
 #include <anode/capsule.h>
 
 #define MOST 18

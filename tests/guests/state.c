@@ -1,4 +1,4 @@
-// Does with soft state what its payload says, and puts what came of it there.
+// Calls soft state as its payload says, and writes the result there.
 #include <anode/capsule.h>
 
 enum operation { GET = 1, PUT = 2, ADD = 3 };

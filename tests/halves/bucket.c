@@ -1,5 +1,5 @@
-/* The kernel half's bucket, compiled for this machine: reads a rate and then, a line each, the microseconds that pass and what is charged, and prints what
- * is left. */
+/* The kernel half's bucket, compiled for this machine. It reads a rate and then, a line each, elapsed microseconds and
+ * a charge, and prints the rest. */
 #include "../../bpf/budget.h"
 
 int scanf(const char *, ...);

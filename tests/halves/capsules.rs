@@ -1,4 +1,4 @@
-//! One packet, two halves: what the kernel half does to a capsule is what the user half does to it.
+//! One packet, two halves: the kernel half does to a capsule what the user half does.
 //!
 //! A node of the user half and a kernel half are told the same: ports, addresses, neighbours, routes,
 //! link addresses. The same frame goes into both; the kernel's by BPF_PROG_TEST_RUN, in a namespace of

@@ -1,4 +1,4 @@
-//! Channels in two halves: what the kernel half cuts through comes out as from a user half alone, and is counted the same.
+//! Channels in two halves: cut-through in the kernel half gives the same packets and counts as a user half alone.
 //!
 //! A user half alone and one above a kernel half have the same channels and get the same frames; what the kernel half leaves to
 //! the user half goes there. `tests/net/channels.rs` has the same on real interfaces.

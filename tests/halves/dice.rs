@@ -1,4 +1,4 @@
-//! Chance from a seed, and addresses by chance.
+//! Random numbers from a seed, and random addresses.
 #![allow(dead_code)]
 
 use super::place::{FAR, LEFT, OWN_LEFT, OWN_RIGHT, RIGHT, v6};

@@ -1,6 +1,6 @@
 //! Frames under construction: every field can be set to anything, and lengths and sums follow unless told not to.
 //!
-//! Written out by hand, octet by octet, and not by the code under test.
+//! Written out by hand, byte by byte, and not by the code under test.
 #![allow(dead_code)]
 
 use super::place::{MACS, OWN_MACS};

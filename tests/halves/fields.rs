@@ -1,4 +1,4 @@
-//! What can be wrong with a frame, field by field.
+//! Faults of a frame, field by field.
 
 use super::dice::Dice;
 use super::draft::Draft;

@@ -1,5 +1,5 @@
-//! Packet cases by chance, from a seed: capsules in transit, capsules that end here or cannot go on, and frames of
-//! which any field, octet or length is wrong.
+//! Random packet cases from a seed: capsules in transit, capsules that end here, and frames with any field, byte or
+//! length wrong.
 
 use super::dice::Dice;
 use super::draft::{Draft, Form, mend_ipv4};

@@ -1,5 +1,5 @@
-//! Code that wants more than is its own: every sample of `tests/hostile/` is refused where it says and for the reason
-//! it says, or runs and does no more than it may.
+//! Hostile code: every sample of `tests/hostile/` is refused at its stage and for its reason, or runs and does no more
+//! than it may.
 //!
 //! Most break a rule of `docs/bundle.md` and never get to the kernel; those that are well-formed are refused by its
 //! verifier, in a thread of few rights; the others run on a packet here.

@@ -1,5 +1,5 @@
-//! The same case into a user half alone, and into a kernel half with a user half above it: what leaves, what is
-//! delivered, what is dropped under which reason, and the soft state must be the same.
+//! The same case in a user half alone, and in a kernel half with a user half above it. Sent packets, deliveries, drops
+//! with their reasons, and soft state must be the same.
 //!
 //! The clock of both stands still but for the steps of the cases. The kernel's cannot be stopped: it is set anew for
 //! every case and goes on for as long as that takes. So the times that code writes into packets and state may be

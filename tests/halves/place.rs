@@ -1,4 +1,4 @@
-//! A namespace with two interfaces, and the two halves of one node told of it; beside them a user half alone.
+//! A namespace with two interfaces, and both halves of one node on them; beside them a user half alone.
 #![allow(dead_code)]
 
 pub mod user;

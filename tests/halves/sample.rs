@@ -1,4 +1,4 @@
-//! Reads the samples of `tests/hostile/`: what is wanted, where it must end and why, and the octets.
+//! Reads the samples of `tests/hostile/`: purpose, stage of refusal, reason, and bytes.
 //!
 //! ```text
 //! # What it wants, in words.

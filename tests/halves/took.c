@@ -1,5 +1,5 @@
-/* What a timed packet is charged in the kernel half, compiled for this machine and with a clock of its own: reads, a line each, what one packet can take
- * at most and what has passed since it began, both in nanoseconds, and prints the charge. */
+/* The charge for a timed packet in the kernel half, compiled for this machine and with a clock of its own. It reads a
+ * line each of a packet's maximum and its elapsed time, both in nanoseconds, and prints the charge. */
 #include "../../bpf/base.h"
 
 static u64 shown;

@@ -1,5 +1,5 @@
-//! Labs for real: namespaces, links and traffic on this machine. Needs root; without it every test
-//! says SKIPPED and passes, but fails where the environment has `CI`.
+//! Labs on this machine: namespaces, links and traffic. Needs root; without it every test says SKIPPED and passes, but
+//! fails where the environment has `CI`.
 //!
 //! Each test has a lab name of its own, so that tests and other users of the machine do not meet.
 

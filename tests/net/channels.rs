@@ -1,5 +1,5 @@
-//! Channels of domains on real interfaces, in a node that runs in the test's process: packets of the Linux stack's neighbours
-//! come to an environment and go on from it, and what is no channel's stays with Linux.
+//! Channels of domains on real interfaces, in a node in the test's process. Packets of the Linux stack's neighbours
+//! reach an environment and go on from it; all other packets stay with Linux.
 
 mod node;
 

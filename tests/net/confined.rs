@@ -1,4 +1,5 @@
-//! What the processes and threads of a running node with a kernel half are: nobody, alone, and with a list of system calls each.
+//! The processes and threads of a running node with a kernel half: without a user of the host, alone, and with a list
+//! of system calls each.
 
 use crate::running::{self, LINE, Running};
 use anode::sys::privileges::{Standing, standing};

@@ -1,4 +1,5 @@
-//! A flood on a native port, and the books of the node behind it: whatever has reached its interface was sent on, or is counted as dropped.
+//! A flood on a native port, and the books of the node behind it: every frame at its interface was sent on, or is
+//! counted as dropped.
 
 use crate::running::{HOSTS, Running};
 use crate::sender::{Sender, WARM, next_mark, receiver};

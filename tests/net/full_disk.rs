@@ -1,4 +1,4 @@
-//! A store whose disk is full: said once, and the node works on from memory.
+//! A store on a full disk: one log line, and the node works on from memory.
 
 use crate::running::{LINE, PATIENCE, Running};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Segments that the kernel joins on the way in (GRO) are longer than any link carries: they are kept apart while a channel takes
-//! packets from a socket, and what is too long all the same is counted. What was changed at interfaces is given back, also after a death.
+//! Segments joined by the kernel (GRO) are longer than any link carries. They are kept apart while a channel takes
+//! packets from a socket, and longer ones are counted. Changed settings of interfaces are restored, also after a death.
 
 use crate::running::{self, ANODE, HOSTS, Running};
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! Trusted environments in the node's own process: the programs in C of the other tests, and the examples, built as shared objects.
+//! Trusted environments in the node's own process: the other tests' programs in C, and the examples, built as shared
+//! objects.
 
 use crate::build::{Linked, build};
 use crate::running::{ANODE, HOSTS, PATIENCE, Running};

@@ -1,5 +1,5 @@
-//! Environments in processes of their own, on real interfaces: the examples in C beside a node that runs as a process, and what
-//! becomes of the node and of others when such a process is killed, hangs or lies.
+//! Environments in processes of their own, on real interfaces: the examples in C beside a node as a process. The node
+//! and others survive when such a process is killed, hangs or lies.
 
 use crate::build::{Linked, build};
 use crate::running::{HOSTS, PATIENCE, Running};

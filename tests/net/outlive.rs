@@ -1,4 +1,5 @@
-//! The kernel half outlives its node: whatever ends the process, capsules go on running, and the next process takes over.
+//! The kernel half outlives its node: after any end of the process, capsules go on running, and the next process takes
+//! over.
 
 use crate::running::{ANODE, Running, guest, in_kernel};
 use crate::sender::{Sender, WARM, next_mark, receiver};

@@ -1,4 +1,4 @@
-//! PLAN on nodes that are real processes: in an overlay of UDP sockets without privileges, and on real interfaces.
+//! PLAN on nodes as real processes: in an overlay of UDP sockets without privileges, and on real interfaces.
 
 use crate::running::{ANODE, LINE, Running};
 use anode::apps::plan::{Local, Script, delivered, packet};

@@ -1,5 +1,5 @@
-//! Nothing disappears behind a redirect: where frames that XDP redirects would not arrive, the user half sends, and what was lost before
-//! that was known is counted. Real nodes and interfaces.
+//! No packet disappears behind a redirect. If an interface would lose redirected frames, the user half sends; frames
+//! lost before that was known are counted.
 
 use crate::running::{self, ANODE, HOSTS, Running, in_kernel};
 use anode::wire::{Addr, Digest, anep, capsule};

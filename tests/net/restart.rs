@@ -1,4 +1,5 @@
-//! A restart of the user half loses nothing: codes are ready before ports open, and what sockets hold when a node stops goes its way.
+//! A restart of the user half loses nothing: codes are ready before ports open, and frames in sockets of a stopping
+//! node go their way.
 
 use crate::running::{self, ANODE, HOSTS, Running};
 use crate::sender::{Sender, WARM, next_mark, receiver};

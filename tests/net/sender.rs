@@ -1,4 +1,4 @@
-//! Capsules that a node is sent while its process lives or does not, and who counts them behind it.
+//! A sender of capsules to a node whose process lives or not, and counters behind it.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use super::running::Running;

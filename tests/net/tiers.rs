@@ -1,4 +1,4 @@
-//! Hot code is compiled again, better, and nobody can tell but by the time it takes.
+//! Hot code is compiled again by the optimiser, and only its speed tells.
 
 use crate::guests::*;
 use crate::running::{self, LINE, PATIENCE, Running};

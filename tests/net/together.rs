@@ -1,5 +1,5 @@
-//! Codes that arrive together: each is fetched, compiled and linked in its turn, at every node on the way, and none is forgotten, whoever makes up
-//! names of neighbours and of codes beside them.
+//! Codes that arrive together: each is fetched, compiled and linked in its turn, at every node on the way, and none is
+//! forgotten. Invented names of neighbours and codes beside them change nothing.
 
 use crate::running::{LINE, Running, guest, in_kernel};
 use anode::code::bundle::{Bundle, Kind};

@@ -1,5 +1,5 @@
-//! An upgrade under traffic: another version of the program takes a node over that root has run, and gives it back, and every packet
-//! arrives once.
+//! An upgrade under traffic: another version of the program takes over a node of root's, and gives it back, and every
+//! packet arrives once.
 //!
 //! The older program is the one that `ANODE_OLD` names, which a soak builds from an older commit (`tools/older.sh`). Without it this program stands in
 //! for it: what it leaves becomes root's, and of what it leaves pinned a map is missing, as if it had another shape.

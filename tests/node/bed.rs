@@ -1,5 +1,5 @@
-//! One node without sockets, driven as a worker drives it but in virtual time: what has come is taken in for a price, then packets run, each for its
-//! own. Environments in the process take what comes for their domains.
+//! One node without sockets, driven as by a worker but in virtual time. Taking a packet in has a price, then packets
+//! run, each for its own. Environments in the process take the packets of their domains.
 #![allow(dead_code)]
 
 use anode::core::domain::Usage;

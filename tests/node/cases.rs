@@ -1,4 +1,4 @@
-//! One node, one packet, data in and data out: what every input does, and that it moves one counter.
+//! One node, one packet, data in and data out: the effect of every input, and the one counter that it moves.
 //!
 //! Each case gives the node a capsule (or garbage) and says what must come of it: a frame sent, a
 //! delivery, or a drop under exactly one reason. The code is real wasm, compiled and run.

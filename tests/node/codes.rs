@@ -1,4 +1,4 @@
-//! How one node gets code that it does not have, and serves code to others: within whose rate, and what is dropped.
+//! Code at one node: fetched, and served to others, within rates; and its drops.
 
 use crate::node_bench::{Bench, LEFT, RIGHT, drops_one, header, module, native, packet, request};
 use anode::code::bundle::{Bundle, Kind};

@@ -1,4 +1,4 @@
-//! Resource control that bites: what a domain wants beyond its share it takes from nobody, and every limit of a role is one.
+//! Resource control: a greedy domain takes nothing from the share of another, and every limit of a role holds.
 //!
 //! Throughput is counted in virtual time, in which a worker takes packets in and runs them at known costs: the same every time.
 

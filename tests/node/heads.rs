@@ -1,4 +1,4 @@
-//! Headers that are kept from packet to packet of an outgoing channel are given up when the way changes.
+//! Kept headers of an outgoing channel are given up when the way changes.
 
 use crate::bed::Bed;
 use anode::frame::{Frame, PortId};

@@ -1,5 +1,5 @@
-//! A domain that ends leaves nothing: everything is counted before it is made and after it has ended, while packets come for it
-//! and for others.
+//! The end of a domain leaves nothing: an inventory before its creation and after its end is the same, while packets
+//! come for it and for others.
 //!
 //! `ANODE_ROUNDS` says how many domains, 300 unless it is set; `SEED` decides what each of them has.
 

@@ -1,5 +1,5 @@
-//! Packets that wait for their domain's turn, in one node without sockets: datagrams come for the channels of domains with different roles, and an
-//! environment in the node's process takes them. What each domain gets, what is dropped, and what is left when one ends.
+//! Packets that wait for their domain's turn, in one node without sockets. Datagrams come for channels of domains with
+//! different roles, and an environment in the node's process takes them: shares, drops, and the end of a domain.
 
 use anode::core::reason::Reason;
 use anode::driver::Driver;

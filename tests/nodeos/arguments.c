@@ -1,5 +1,5 @@
-/* Every function of nodeos.h with every bad argument: each must give the error that the header says.
- * ANODE_NODEOS names the node; the role "ee" grants channels, domains and memory. Prints "ok" at the end. */
+/* Every function of nodeos.h with every bad argument: each must give the header's error. ANODE_NODEOS names the node;
+ * the role "ee" grants channels, domains and memory. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <pthread.h>
 #include <stdio.h>

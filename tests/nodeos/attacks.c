@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * An environment that means harm, in a role that owns nothing: tries what has been done to nodes, and says what came of it in one
- * line, "attacks:" and then "NAME=refused" or "NAME=done" for each; in the end it takes memory, and says that too. Arguments: a process of the host, then sockets of nodes. With "greedy" as the
- * only argument it takes connections and memory until it is ended.
+ * A hostile environment, in a role that owns nothing. It tries known attacks on nodes, and prints one line: "attacks:"
+ * and then "NAME=refused" or "NAME=done" for each. At the end it takes memory, and reports that too. Arguments: a
+ * process of the host, then sockets of nodes. With "greedy" as the only argument it takes connections and memory until
+ * it is ended.
  */
 #define _GNU_SOURCE
 #include <anode/nodeos.h>

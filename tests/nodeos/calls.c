@@ -1,5 +1,5 @@
-/* A program that does nothing but call its node, as fast as that answers: each call is answered, and what they cost is its domain's. Prints "ok" at
-   the end. */
+/* A program that does nothing but call its node, as fast as that answers. Each call is answered, and its domain pays
+ * for it. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <stdio.h>
 #include <stdlib.h>

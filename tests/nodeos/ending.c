@@ -1,6 +1,6 @@
-/* Ended means ended: when an_domainTerminate or an_domainDestroy returns, no function of the domain runs, nor of one below it, whoever has
- * closed it: this thread, the library's thread that hears of it from the node, a function of the domain's own, or two of them at once. Prints
- * "ok" at the end. */
+/* Ended means ended: after an_domainTerminate or an_domainDestroy, no function of the domain or of one below it runs.
+ * That holds whoever closed it: this thread, the library's thread on word of the node, a function of the domain's own,
+ * or two of them at once. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * An environment that a node runs: says what it has, and counts its lives in a file.
+ * An environment run by a node: prints its user, files and limits, and counts its lives in a file.
  */
 #include <anode/nodeos.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * An environment one of whose functions never returns. When the node has ended its domain for that, it says that all went well.
+ * An environment with a function that never returns. When the node has ended its domain for that, it prints success.
  */
 #include <anode/nodeos.h>
 #include <unistd.h>

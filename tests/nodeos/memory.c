@@ -1,5 +1,5 @@
-/* A process that has no memory left, or no room for a thread's stack: every call says AN_ENOMEM or works, none ends the process, and with
- * memory all works as before. Prints "ok" at the end. */
+/* A process without memory left, or without room for a thread's stack: every call gives AN_ENOMEM or works, none ends
+ * the process. With memory all works as before. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A process that polls, at a node that does: packets go round and round, and now and then all is quiet for so long that both sleep.
- * What is sent by if0 comes in by if1. Prints "ok" at the end. */
+/* A polling process at a polling node: packets go round and round, and now and then a long silence lets both sleep.
+ * Packets sent by if0 come in by if1. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <stdatomic.h>
 #include <stdio.h>

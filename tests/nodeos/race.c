@@ -1,5 +1,5 @@
-/* Calls that race with the destruction of what they are about: every one gives an error of the header or works. Threads send, create
- * and destroy on domains and channels that another thread ends all the time. Prints "ok" at the end. */
+/* Calls that race with the destruction of their objects: every one gives an error of the header or works. Threads
+ * send, create and destroy on domains and channels that another thread ends all the time. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Events, functions, memory and files of a domain, as a program in C uses them. Prints "ok" at the end. */
+/* Events, functions, memory and files of a domain, used by a program in C. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Specifications live for one call: each is freed, or overwritten, as soon as the call returns, and what was created works all the
- * same. Built with AddressSanitizer, which sees any use after that. Also: memory of objects in the explicit model is
- * not touched by destroying them. Packets travel from port if0 to port if1 of the same node. Prints "ok" at the end. */
+/* Specifications live for one call: each is freed or overwritten as soon as the call returns, and the created object
+ * works all the same. Built with AddressSanitizer, which sees any use after that. Also: memory of objects in the
+ * explicit model is not touched by destroying them. Packets travel from port if0 to port if1 of the same node. Prints
+ * "ok" at the end. */
 #include <anode/nodeos.h>
 #include <stdatomic.h>
 #include <stdio.h>

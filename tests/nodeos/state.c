@@ -1,4 +1,5 @@
-/* Soft state of domains, as a program in C uses it: two threads and a domain below change the same values. Prints "ok" at the end. */
+/* Soft state of domains, used by a program in C: two threads and a domain below change the same values. Prints "ok" at
+ * the end. */
 #include <anode/nodeos.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * An environment that ends a domain of its own while a function of that never returns: the call waits, and nobody else does.
+ * An environment that ends a domain of its own while a function of it never returns: the call waits, and nobody else
+ * does.
  */
 #include <anode/nodeos.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Threads: their names, their leave, what they cost; and one that hangs, which takes its domain with it and nothing else. A packet that is sent by
- * if0 comes in by if1. Prints "ok" at the end. */
+/* Threads of a program: their names, their permission, their cost. One hangs, and takes its domain with it and nothing
+ * else. A packet sent by if0 comes in by if1. Prints "ok" at the end. */
 #include <anode/nodeos.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-//! The node is not root: what a running node is, and what its broker refuses whoever has taken the node over.
+//! The node is not root: its rights when it runs, and the broker's refusals to an attacker who has taken the node over.
 
 mod others;
 mod waiting;

@@ -1,4 +1,5 @@
-//! What people read: names and texts of strangers reach terminals, logs and programs through a running node, and do nothing there.
+//! Clean text for people: strangers' names and texts reach terminals, logs and programs through a running node, and do
+//! nothing there.
 
 use crate::single::{ANODE, Node};
 use anode::clean::is_clean;

@@ -1,4 +1,4 @@
-//! Compiling strangers' code: bounded before it begins, jailed while it lasts, and no concern of anybody else.
+//! Compiling of strangers' code: bounded before it begins, jailed while it lasts, without effect on others.
 //!
 //! Each case of `compiling/worst.rs` is a module that costs a compiler most per byte, in one way. What a node did with the first of
 //! them (58 kB of unsigned wasm: 53 s, 1.3 GB, everybody's code waited 27 s) is what the others generalise.

@@ -1,4 +1,5 @@
-//! What a node takes of a CPU, as a real process under load: its share holds, and real-time mode is what it says or says what is missing.
+//! The CPU use of a node as a real process under load: its share holds, and real-time mode works or names its missing
+//! part.
 
 use anode::manage::client::Control;
 use serde_json::Value;

@@ -1,8 +1,9 @@
-//! Environments of a running node end a hundred times: nothing of them stays, at the node, at its broker or on the host.
+//! Environments of a running node end a hundred times, and nothing of them stays: at the node, at its broker or on the
+//! host.
 //!
-//! Each is a program with a session, a domain below its own, memory that it shares with the node, and an open file. It is killed and
-//! started again, and at last ended by `anode domain kill`. What is counted is the same with all of them in their second life and in their
-//! last one; and in the end the same as at a node whose environments have lived once.
+//! Each is a program with a session, a domain below its own, memory shared with the node, and an open file. It is
+//! killed and started again, and at last ended by `anode domain kill`. The counts are the same in their second life and
+//! in their last one. In the end they are those of a node whose environments have lived once.
 
 use crate::build::{Linked, build};
 use crate::jail::look_at_own_mounts;

@@ -1,4 +1,4 @@
-//! Files of domains, on a real disk: what they may do, what they cannot reach, and that the account is right whatever comes.
+//! Files of domains on a real disk: allowed calls, unreachable files, and an account that stays right.
 
 use anode::manage::files::{CALL_BYTES_MAX, Files, LIST_MAX};
 use anode::nodeos::file::{Access, DEPTH_MAX, FileId, FileKind, FileSpec, HANDLES_MAX, OpenFlags, Quota, Used};

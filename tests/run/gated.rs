@@ -1,4 +1,5 @@
-//! The gate of tests ([`crate::gate`]): those of one file go in together, those of another one wait, and no helper goes in.
+//! The gate of tests ([`crate::gate`]): tests of one file go in together, those of another one wait, and no helper goes
+//! in.
 
 use crate::gate::pass;
 use std::process::Command;

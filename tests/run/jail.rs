@@ -1,4 +1,4 @@
-//! Jails ([`anode::sys::jail`]) around real programs: what is in them, how they end, and that nothing of them is left.
+//! Jails ([`anode::sys::jail`]) around real programs: their contents, their end, and that nothing of them is left.
 //!
 //! As root all parts are there; the same as an ordinary user (or in a user namespace) has weaker ones, which are named.
 

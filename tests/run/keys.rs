@@ -1,5 +1,5 @@
-//! Keys at nodes that run: what `anode cred revoke` takes ends at once, at neighbours too, and over restarts; ports that demand proofs and
-//! signatures let nothing else in.
+//! Keys at running nodes. A revocation by `anode cred revoke` acts at once, at neighbours too, and over restarts; ports
+//! that demand proofs and signatures let nothing else in.
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::client::{Attachment, Control};

@@ -1,4 +1,5 @@
-//! Environments in processes of their own, at real nodes: they start, are kept to what they have, and end with their domains.
+//! Environments in processes of their own, at real nodes: they start, are kept to their role, and end with their
+//! domains.
 
 use crate::build::{Linked, build};
 use crate::single::Node;

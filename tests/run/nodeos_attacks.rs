@@ -1,5 +1,6 @@
-//! What has been done to nodes by environments in processes, and may not be any more: attacks.c in a real environment, in a role that owns nothing, under a
-//! node of root's (docs/threat-model.md). On the tree before jails each of them was done, but for those that Landlock and seccomp kept off already.
+//! Known attacks of environments on nodes, all refused now: attacks.c in a real environment, in a role that owns
+//! nothing, under a node of root's (docs/threat-model.md). Before there were jails each of them worked, except those
+//! that Landlock and seccomp prevented already.
 
 use crate::build::{Linked, build};
 use crate::single;

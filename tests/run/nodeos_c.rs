@@ -1,5 +1,5 @@
-//! The C library against a node, without privileges: an overlay node with two ports that are each other's neighbours, so that what
-//! a channel sends by the first comes in by the second.
+//! The C library against a node, without privileges: an overlay node with two ports that are each other's neighbours. A
+//! packet that a channel sends by the first comes in by the second.
 //!
 //! The programs are in `tests/nodeos/`; they are built with the system's C compiler and linked to the static library.
 

@@ -1,4 +1,4 @@
-//! Configurations of before start: those of `tests/configurations/`, kept as they were written for commit c994750.
+//! Older configurations still start: those of `tests/configurations/`, as written for commit c994750.
 //!
 //! Each is run by the program as it is. It must answer, keep the keys' meaning, and say once what default it leaves that has
 //! changed since, a line each, at a start and in `anode node check`; a key that a file has set is not spoken of. Whoever takes a

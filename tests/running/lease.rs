@@ -1,4 +1,4 @@
-//! A file that the kernel has everybody wait for who opens or executes it: somebody has leased it (fcntl(2), F_SETLEASE).
+//! A file whose opening and execution block, since another process has leased it (fcntl(2), F_SETLEASE).
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One overlay node as a real process, with everything it has in a folder of its own.
+//! One overlay node as a real process, with all its files in a folder of its own.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use anode::manage::client::Control;

@@ -1,5 +1,6 @@
-//! No node is an amplifier: what one packet of a forging neighbour causes in the whole network is at most its bound × MTU bytes, the bound
-//! being cut to the ceiling of the port; and an address that says nothing gets three times the bytes that came in its name, also as a neighbour's.
+//! No node is an amplifier. One packet of a forging neighbour causes at most its bound × MTU bytes in the whole
+//! network, with the bound cut to the ceiling of the port. A silent address gets three times the bytes that came in its
+//! name, also as a neighbour's.
 
 use crate::guests::{bouncing, bundle, header, module, seed};
 use crate::net::{Net, host, network, value};

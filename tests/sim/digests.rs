@@ -1,4 +1,4 @@
-//! What the simulator does, event by event, as digests: a change of behaviour shows itself, and says where it begins.
+//! Digests of the simulator's runs, event by event: a change of behaviour shows itself, and its first event.
 //!
 //! Every scenario runs with several seeds. A recorder takes down each frame at the edge of a node (time, node, octets), each line of
 //! the history (verdicts, drops, deliveries), and each node's drop counters at the end. `tests/digests/simulator.txt` keeps a line

@@ -1,4 +1,4 @@
-//! Guests of the simulator's tests, in WAT, and small things all of these tests need.
+//! Guests of the simulator's tests, in WAT, and common functions of these tests.
 #![allow(dead_code)]
 
 use anode::code::bundle::{Bundle, Kind};

@@ -1,4 +1,5 @@
-//! What tests of PLAN networks share: simulated networks with an application at every node, programs, and the books.
+//! The common part of tests of PLAN networks: simulated networks with an application at every node, programs, and the
+//! books.
 
 use anode::apps::plan::{Local, Script, packet};
 use anode::ee::plan::{Config, Seat};

@@ -1,4 +1,4 @@
-//! Peers that are no nodes: what they send and what they hear.
+//! Peers that are no nodes: their messages, and the messages to them.
 #![allow(dead_code)]
 
 use anode::sim::Actor;

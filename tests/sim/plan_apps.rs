@@ -1,4 +1,4 @@
-//! The library of PLAN programs, each in a simulated network of the shape it is for.
+//! The library of PLAN programs, each in a simulated network of a fitting shape.
 
 use crate::net::{Net, app, host, network, value};
 use anode::apps::plan::Local;

@@ -1,5 +1,5 @@
-//! PLAN in simulated networks: the shipped programs, the resource bound under everything that links and liars do, codes that
-//! travel once, long packets, names, ports, and failures.
+//! PLAN in simulated networks: the shipped programs, the resource bound under faults and lies, codes that travel once,
+//! long packets, names, ports, and failures.
 
 mod vectors;
 

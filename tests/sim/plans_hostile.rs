@@ -1,5 +1,5 @@
-//! PLAN packets that mean harm, on nodes of a simulated network: each ends with an exception at home or a counted drop, costs no more than its own
-//! limits, and the node goes on.
+//! Hostile PLAN packets on nodes of a simulated network. Each ends with an exception at its source or a counted drop,
+//! costs no more than its own limits, and the node goes on.
 
 use crate::net::{Net, app, host, value};
 use anode::apps::plan::Script;

@@ -1,5 +1,5 @@
-//! PLAN packets that principals sign, in simulated networks: whose role decides what they see, what they may install, and what of theirs counts
-//! for nothing; and services that were loaded as routing functions.
+//! Signed PLAN packets in simulated networks: the signer's role decides which services they see and install, and which
+//! packets count for nothing. Also services loaded as routing functions.
 
 use crate::net::{Net, host, network, value};
 use anode::apps::plan::Script;

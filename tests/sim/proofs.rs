@@ -1,4 +1,5 @@
-//! Neighbours that prove what they send: in the simulator on both kinds of links, and packet by packet against who replays, reorders and forges.
+//! Neighbours with proofs: in the simulator on both kinds of links, and packet by packet against replay, reordering and
+//! forgery.
 
 use crate::guests::*;
 use anode::core::reason::Reason;

@@ -1,5 +1,5 @@
-//! Revocations through a network: what a key takes back ends everywhere, under loss, duplication and partition, and nothing else does, whoever
-//! sends what.
+//! Revocations through a network: what a key takes back ends everywhere, under loss, duplication and partition, and
+//! nothing else does.
 
 use crate::guests::*;
 use crate::peers::{self, Heard, Peer};

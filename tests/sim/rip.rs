@@ -1,4 +1,4 @@
-//! RIP between simulated PLAN nodes: ways are found, are shortest, and are found again when links and nodes fail.
+//! RIP between simulated PLAN nodes: routes are found, are shortest, and are found again when links and nodes fail.
 
 use crate::net::{Net, app, host, network, value};
 use anode::core::reason::Reason;

@@ -1,9 +1,9 @@
-//! Searches for code are at the expense of the packets that need it: what one packet of a neighbour causes in the whole network, code that
-//! must be fetched at every node included, is at most its bound × MTU bytes, whatever is lost and asked for again.
+//! Searches for code are paid by the packets that need it. One packet of a neighbour causes at most its bound × MTU
+//! bytes in the whole network, with code fetched at every node, whatever is lost and asked for again.
 //!
-//! Bytes are those of IP packets, or of ANEP packets on an overlay, that nodes send, the forger's own apart. Questions of ARP are not among
-//! them: they do not leave their link, and are few for an address, however many packets wait for it. A frame that the network makes two of
-//! is another packet that comes in.
+//! Bytes are those of IP packets, or of ANEP packets on an overlay, that nodes send, the forger's own apart. Questions
+//! of ARP are not among them: they do not leave their link, and are few for an address. A frame that the network makes
+//! two of is another packet that comes in.
 
 use crate::amplify::{MTU, NODES, attacked, framed, frames, line_with_forger, of_many_codes, silence};
 use crate::guests::{bouncing, header, padded_forward, seed};

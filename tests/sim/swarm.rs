@@ -1,4 +1,4 @@
-//! Swarms: networks by chance, and what must hold in all of them, at every step.
+//! Swarms: random networks, and invariants of all of them at every step.
 //!
 //! A seed chooses shape, links, tables, addresses, keys of neighbours, what ports demand, roles, schedulers, PLAN's settings, codes (good, wasteful,
 //! wrong, random and signed ones), traffic, revocations, faults, and who is hostile. Hostile places replay, bend and forge what

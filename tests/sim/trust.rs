@@ -1,5 +1,4 @@
-//! Credentials on the way: code that is fetched from hop to hop keeps them; what liars do to them takes rights away at
-//! most.
+//! Credentials on the way: code that is fetched from hop to hop keeps them; a liar can take rights away at most.
 
 use crate::guests::*;
 use crate::peers::{self, Heard, Peer};

@@ -1,4 +1,4 @@
-//! Which folders of `src/` import which: a hierarchy, from the bottom up, without circles.
+//! The imports among folders of `src/`: a hierarchy, from the bottom up, without circles.
 //!
 //! A row may name only folders of earlier rows. What still imports one of a later row is an exception, with what will end it. Rows say
 //! neither more nor less than the code does, and ARCHITECTURE.md shows them. Code under `#[cfg(test)]` may import what it likes.

@@ -1,9 +1,8 @@
 //! The invariants of the source tree, checked by reading it.
 //!
-//! Which module may do what (I/O, clocks, `unsafe`, panics), which folder imports which
-//! (`folders.rs`), how long files and functions may be, what opens every file, and which words
-//! never stand in one. ARCHITECTURE.md has the reasons. Every check is also run on a bad sample
-//! and must complain, so that none passes by not looking.
+//! Modules with I/O, clocks, `unsafe` or panics, imports among folders (`folders.rs`), lengths of files, functions and
+//! lines, the first paragraph of every file (`prose.rs`), and words that never stand in one. ARCHITECTURE.md has the
+//! reasons. Every check is also run on a bad sample and must complain, so that none passes by not looking.
 
 use std::fs;
 use std::path::{Path, PathBuf};

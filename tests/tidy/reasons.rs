@@ -1,7 +1,7 @@
-//! Each reason for a drop has one meaning: `docs/drops.md` says of each what is counted, in which unit, and in which files.
+//! Each reason for a drop has one meaning: `docs/drops.md` has its definition, its unit, and the files that count it.
 //!
-//! A file that counts a reason and is not in its row makes the check fail: whoever adds a place of use says there that the meaning is the same, or
-//! gives the cause a reason of its own.
+//! A file that counts a reason and is not in its row makes the check fail. A new place of use is added there, or gets a
+//! reason of its own.
 
 use super::source::Source;
 use super::{Complaints, sources, texts};

@@ -1,5 +1,5 @@
-//! From C to bundles: what clang makes of the guests passes every check, the same source gives the
-//! same name, and what cannot be built is refused with cause and remedy. Needs clang and lld.
+//! From C to bundles: clang's output for the guests passes every check, the same source gives the same name, and bad
+//! sources are refused with cause and remedy. Needs clang and lld.
 
 use anode::code::author::{self, Error, Options};
 use anode::code::bundle::{Bundle, Insn, Kind, Program};

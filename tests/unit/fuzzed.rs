@@ -1,4 +1,4 @@
-//! Every fuzz target without a fuzzer: the committed corpus, and inputs bent from it by a printed seed.
+//! Every fuzz target without a fuzzer: the committed corpus, and inputs mutated from it by a printed seed.
 //!
 //! `fuzz/corpus/TARGET.txt` has an input in each line, in hexadecimal; they are what coverage has kept in soaks (`fuzz/README.md`).
 //! `SEED=n` replays, `ANODE_CASES=n` is how many bent inputs each target gets. What fails is printed, for `xxd -r -p`.

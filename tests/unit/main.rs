@@ -1,4 +1,5 @@
-//! What needs nothing but this crate and a C compiler: formats, bundles, rights, checkers, and the fuzz targets without a fuzzer.
+//! Tests that need nothing but this crate and a C compiler: formats, bundles, rights, checkers, and the fuzz targets
+//! without a fuzzer.
 
 // As the harnesses of libanode call it, which they do in their own crate.
 extern crate libanode as anode1;

@@ -1,4 +1,4 @@
-//! Native code beside wasm: the same C source, the same frames, the same results, octet by octet.
+//! Native code beside wasm: the same C source, the same frames, the same results, byte by byte.
 //!
 //! Each program of `apps/` and `tests/guests/` is built for both, put into two nodes that differ in nothing
 //! else, and given the same packets. Frames, deliveries, drops, logs, and what the soft state makes of later packets must agree. And: native code

@@ -1,4 +1,4 @@
-//! Whose rights code has: (bundle, credentials, roles, time) → role and representations, or the reason of a refusal.
+//! Rights of code: (bundle, credentials, roles, time) → role and representations, or the reason of a refusal.
 //!
 //! The credentials are real biscuits, made and signed here, mutated, cut and mixed up. Every case states the
 //! role, and whether a refusal means that the credential is good for nobody.

@@ -1,5 +1,5 @@
-//! The rules of soft state as data (`state.json`): what is done with a key at which time, and what must come of it. They hold for the node's
-//! table, and for a map of the kernel half.
+//! The rules of soft state as data (`state.json`): an operation on a key at a time, and its result. They hold for the
+//! node's table, and for a map of the kernel half.
 
 use anode::core::state_store::{Change, Refused, VALUE, Value};
 use serde_json::Value as Json;

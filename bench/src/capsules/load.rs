@@ -1,4 +1,5 @@
-//! Getting code ready, keeping it and ending it: compile time, the first capsule over a cold hop, the memory of an idle node, revocations.
+//! Code before and after its use: compile time, the first capsule over a cold hop, the memory of an idle node,
+//! revocations.
 
 use std::time::Duration;
 

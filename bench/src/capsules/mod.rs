@@ -1,4 +1,4 @@
-//! `anode bench capsules`: what a wasm capsule costs beside plain forwarding in C, and what a node costs that waits for one.
+//! `anode bench capsules`: the cost of a wasm capsule beside plain forwarding in C, and of a node that waits for one.
 //!
 //! Gateways come first, since they are what users see: a whole `anode node run` process in which a capsule's code forwards every
 //! packet, against C programs that forward unread ([`super::gateway`]). [`micro`] takes the same work apart without I/O, [`load`] measures

@@ -1,4 +1,4 @@
-//! A running `anode node run` as a benchmark sees it: its configuration, its control socket, its applications.
+//! A running `anode node run` for benchmarks: its configuration, its control socket, its applications.
 
 use std::fs::File;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! The simulator: the thousand nodes of the tests, each with ten capsules a second to random others over links that lose one in twenty.
+//! The simulator's speed: the thousand nodes of the tests, each with ten capsules a second to random others over links
+//! that lose one in twenty.
 
 use super::super::guests::{APP_PORT, Guests};
 use super::super::micro::thread_time;

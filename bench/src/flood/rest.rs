@@ -1,4 +1,4 @@
-//! What the kernel still does for routers that have ended.
+//! Work that the kernel still does for routers that have ended.
 //!
 //! A node leaves thousands of programs and maps behind, which the kernel's workers free later: up to a thousand of them at once, each of
 //! which takes the CPU from what is measured next. Nothing says when they are done, so they are watched.

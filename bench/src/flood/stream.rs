@@ -1,4 +1,4 @@
-//! What the flood sends: size, batches, destinations and codes of its frames, and who takes them in.
+//! The packets of the flood: size, batches, destinations and codes of its frames, and their receiver.
 
 use std::net::IpAddr;
 

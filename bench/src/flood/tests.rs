@@ -1,4 +1,4 @@
-//! The in-kernel rungs where they can run: every variant forwards all, and the right one does it.
+//! The in-kernel rungs where they can run: every variant forwards all, and the intended one does it.
 
 use super::super::Settings;
 use super::super::guests::Guests;

@@ -1,4 +1,4 @@
-//! What forwards between the flood's two ends: Linux, a forwarder in XDP written by hand, or a node.
+//! The forwarder between the flood's two ends: Linux, a forwarder in XDP written by hand, or a node.
 //!
 //! A variant that this machine or this program does not have says why ([`Variant::missing`]) and is left out with a note.
 

@@ -1,4 +1,4 @@
-//! The attacks, and the codes that they and the innocent use.
+//! The attacks, and the codes of attacker and innocent.
 
 use super::super::Error;
 use super::super::guests::compile;

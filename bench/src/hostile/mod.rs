@@ -1,4 +1,4 @@
-//! `anode bench hostile`: what a neighbour that does nothing wrong has left of its share beside each attack.
+//! `anode bench hostile`: the share that an innocent neighbour keeps beside each attack.
 //!
 //! ```text
 //! generator ─┬─ attacker ──▶ port a ┐

@@ -1,4 +1,5 @@
-//! Ordinary traffic beside a flood of capsules, on one CPU: what of it gets through where Linux alone forwards both, and where a kernel half runs the capsules.
+//! Ordinary traffic beside a flood of capsules, on one CPU: with Linux alone as the forwarder of both, and with a
+//! kernel half for the capsules.
 //!
 //! The flood ([`super::super::flood`]) enters the router on r0, and between its batches `pace` sends datagrams that are no capsules by the same interface.
 //! Linux forwards those in each variant, and counts what it has forwarded in the router's namespace; where it forwards the flood too, what of the flood

@@ -1,4 +1,4 @@
-//! `anode bench nodeos`: what the NodeOS costs a packet, and how long a domain takes to end.
+//! `anode bench nodeos`: the cost of the NodeOS for a packet, and the time that a domain takes to end.
 //!
 //! Without I/O: an Ethernet frame comes in, is found to be a channel's, an environment in the node's process gets the payload and sends it by
 //! another channel, and a frame with headers of its own stands ready for the port. Traffic spread evenly over many domains, each with

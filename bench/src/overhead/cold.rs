@@ -1,4 +1,4 @@
-//! What code costs that a node has never seen: the first capsule over a hop, and how long until the kernel half runs it.
+//! The cost of unknown code: the first capsule over a hop, and the time until the kernel half runs it.
 //!
 //! ```text
 //! s: node, has the code ──▶ s0 ── r0 │node, kernel half│ r1 ── d0 │d: witness

@@ -1,4 +1,4 @@
-//! `anode bench overhead`: the active overhead on every rung at which a node can stand, from the kernel's ingress to user space.
+//! `anode bench overhead`: the active overhead at every place of a node, from the kernel's ingress to user space.
 //!
 //! PAN (Nygren, Garland and Kaashoek, OPENARCH 1999) showed the price of active packets as a ladder: the same capsule handled lower and
 //! lower in the system, beside plain forwarding on the same rung. Here the lower rungs are in the kernel, measured by the one-CPU flood

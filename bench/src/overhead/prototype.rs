@@ -1,4 +1,4 @@
-//! The rung at which active networks began: code comes with every capsule and is made ready for it alone.
+//! The first rung of active networks: code comes with every capsule and is prepared for it alone.
 //!
 //! It is a node like all others that never has the code ready: more codes take turns than its table holds, and each capsule names the one that
 //! gave way longest ago. So for every capsule the module is read from the store, checked, compiled, run and forgotten. PAN's first

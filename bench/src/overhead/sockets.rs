@@ -1,5 +1,5 @@
-//! The rungs between driver and user space: a capsule over AF_XDP, as wasm and as trusted native code, beside an AF_XDP forwarder in plain C
-//! that does not look.
+//! The rungs between driver and user space: a capsule over AF_XDP, as wasm and as trusted native code, beside an AF_XDP
+//! forwarder in plain C.
 //!
 //! Both are in copy mode, since veth knows no other, and have one memory for both interfaces. The C program forwards a frame
 //! from where it was received into (`bench/c/xdpgw.c`).

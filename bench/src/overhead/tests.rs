@@ -1,4 +1,4 @@
-//! What is judged, and by what.
+//! The rows of the result with a target, and the variants that each is compared with.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Cut-through paths in the kernel half beside Linux's own forwarding: CPU time of a packet in the one-CPU flood and in fair bursts, and
-//! the highest rate without loss, found by bisection (RFC 2544 §26.1).
+//! Cut-through paths in the kernel half beside Linux's own forwarding: CPU time of a packet, and the highest rate
+//! without loss (RFC 2544 §26.1).
 
 use super::super::compile::{KernelPrograms, Programs};
 use super::super::flood::{Channel, Flood, Rhythm, Stream, Variant, judge};

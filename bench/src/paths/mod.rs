@@ -1,5 +1,5 @@
-//! `anode bench paths`: ways of packets through the NodeOS, beside what does the same without it (Snow on Silk §5: three paths,
-//! sizes from 1 to 1400 octets, latency and throughput).
+//! `anode bench paths`: ways of packets through the NodeOS beside plain ones (Snow on Silk §5: three paths, 1 to 1400
+//! bytes, latency and throughput).
 
 mod active;
 mod cut;

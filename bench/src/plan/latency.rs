@@ -1,4 +1,4 @@
-//! Round trips (figures 5.2 and 5.3, table 5.2): a question and its answer by the node, by plain C, by the kernel.
+//! Round trips (figures 5.2 and 5.3, table 5.2): a question answered by the node, by plain C, and by the kernel.
 //!
 //! ```text
 //! udp:     rtt 127.0.0.1:A ◀──▶ 127.0.0.1:B who answers

@@ -1,4 +1,4 @@
-//! `anode bench plan`: what packets that are programs cost, after the papers' measurements of PLAN.
+//! `anode bench plan`: the cost of packets that are programs, after the papers' measurements of PLAN.
 //!
 //! | figure of the thesis on PLAN and the OSKit | here |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! `anode bench presence`: what a node that stands there costs the traffic that is not for it.
+//! `anode bench presence`: the cost of a node for traffic that is not for it.
 //!
 //! No capsule comes. Ordinary packets are forwarded by Linux through a router, and TCP streams go through it and to it, while a node is there with
 //! its kernel half, with AF_XDP sockets alone, or with native ports alone (socket filter and guard). A bare program that

@@ -1,4 +1,5 @@
-//! TCP streams through a router and to it (`bench/c/stream.c`), with all interfaces' offloads as they are, and said.
+//! TCP streams through a router and to it (`bench/c/stream.c`), with all interfaces' offloads as they are, and named in
+//! the result.
 //!
 //! ```text
 //! s: sender ──▶ s0 ── r0 │router│ r1 ── d0 ──▶ d: receiver          through

@@ -1,5 +1,6 @@
-//! A node without sockets whose domains do work of a known cost: datagrams are found by their channels, wait for their domains' turns and are
-//! worked on by an environment that burns CPU time. Its clock is the CPU time of this thread, so what others take of the machine does not count.
+//! A node without sockets whose domains do work of a known cost. Datagrams are found by their channels, wait for their
+//! domains' turns, and an environment burns CPU time for each. Its clock is the CPU time of this thread, so other
+//! threads of the machine do not count.
 
 use super::super::Error;
 use anode::core::memory_pool::POOLS_MAX;

@@ -1,4 +1,4 @@
-//! What a domain has left of its share beside one that wants more than its own.
+//! The share that a domain keeps beside one that wants more than its own.
 //!
 //! Both have one weight. The good one always has work; the figure is how many of its packets run in a second of CPU time, in halves of what runs
 //! when it is alone: 1 is its fair share. What it costs to take packets in counts too, also of those that are dropped.

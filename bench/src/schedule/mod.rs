@@ -1,4 +1,4 @@
-//! `anode bench schedule`: what scheduling does to queues, shares and deadlines, and what a decision costs.
+//! `anode bench schedule`: queues, shares and deadlines under each scheduler, and the cost of a decision.
 //!
 //! A running node by real clocks ([`live`]): shares of three environments of weights 1:2:4 under overload, in the node's process, in processes, and PLAN, capsules
 //! and a process mixed; of one with thirty domains below it; and deadlines. Then what needs no node of its own, as a second table: queues between threads under time-sharing and real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under

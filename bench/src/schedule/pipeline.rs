@@ -1,5 +1,6 @@
-//! Queues between threads, as Bowman had them (Merugu et al., figure 8): an input thread, an a-flow's thread and an output thread on one CPU, packets waiting
-//! between them, beside threads that compute. How long the queues are under time-sharing and under real-time scheduling.
+//! Queues between threads, as Bowman had them (Merugu et al., figure 8): an input thread, an a-flow's thread and an
+//! output thread on one CPU, beside threads that compute. It measures the queues under time-sharing and under real-time
+//! scheduling.
 //!
 //! Packets come at a steady rate whatever the threads do. Under time-sharing each thread works as long as the system lets it. Under real-time
 //! scheduling all three have the same priority and give way after a microsecond of work, which is the paper's quantum. The node itself

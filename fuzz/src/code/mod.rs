@@ -1,5 +1,5 @@
-//! Bundles, the checks of representations, and linking: what a node does with fetched bytes before a compiler or
-//! the kernel's verifier sees them.
+//! Bundles, the checks of representations, and linking: all steps on fetched bytes before a compiler or the kernel's
+//! verifier.
 
 #[path = "../../../src/code/bundle/mod.rs"]
 pub mod bundle;

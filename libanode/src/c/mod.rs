@@ -1,4 +1,4 @@
-//! The functions of `sdk/anode/nodeos.h`, which says what each does.
+//! The functions of `sdk/anode/nodeos.h`, as C calls them. The header has their meaning.
 //!
 //! Here is only what has to do with C: pointers become values, results become codes. A function that creates gives the object or NULL,
 //! and then `an_error` says why; the others give 0 or the code. Specifications are read once, at the beginning of the call, and never

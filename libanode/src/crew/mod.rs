@@ -1,4 +1,4 @@
-//! The threads that run a program's functions: deliver functions, events, exceptions.
+//! Crews: the threads that run a program's functions for packets, events and exceptions.
 //!
 //! Each domain has a crew of at most so many threads. All crews of a session share what comes from the node: one thread at a time
 //! *leads*, that is, waits for it. What it takes out is queued with the crews of its domains; then it leaves the lead to a thread that has

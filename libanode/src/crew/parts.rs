@@ -1,4 +1,4 @@
-//! What a program has besides memory: its domains and channels, events to come, and the functions that it wants called.
+//! The parts of a program besides memory: its domains, channels, coming events, and registered functions.
 
 use crate::entry::End;
 use crate::error::Error;

@@ -1,9 +1,10 @@
-//! Which functions run for which domains, and who waits for them to return: what makes "ended" mean that nothing of it runs.
+//! Running functions by domain, and the threads that wait for their return: "ended" means that nothing of a domain
+//! runs.
 //!
-//! Whoever ends a domain waits until no function of it or of a domain below it runs, but for those of the calling thread. Who closed the
-//! domain does not matter: the list outlives it. Two functions that end each other's domains would wait for each other for ever; so a
-//! function that waits, directly or over others, for the one that waits for it, does not count. Nothing here locks or wakes:
-//! [`super::Desk`] does, under its own lock.
+//! The end of a domain waits until no function of it or of a domain below it runs, but for those of the calling thread.
+//! Who closed the domain does not matter: the list outlives it. Two functions that end each other's domains would wait
+//! for each other for ever. So a function that waits, directly or over others, for the one that waits for it, does not
+//! count. Nothing here locks or wakes: [`super::Desk`] does, under its own lock.
 
 use crate::numbers::Numbers;
 

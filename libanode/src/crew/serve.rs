@@ -1,4 +1,4 @@
-//! A thread at work for a domain: it leads, takes what is to be done, and does it.
+//! A thread at work for a domain: it leads, takes an entry, and runs its function.
 
 use super::{Argument, CEnds, Channel, Crew, DELIVERS, Desk, Job, LEAVES, Overrun, ProcessDomain, State, Working};
 use super::{NODES, caller, give_back, works_for};

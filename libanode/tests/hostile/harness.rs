@@ -1,5 +1,5 @@
-//! What must hold whatever octets come: of messages of the socket, and of a ring that the other side writes into. The fuzz targets run
-//! these, and so do the tests with octets from a seed.
+//! Invariants for any bytes: in messages of the socket, and in a ring that the other side writes. The fuzz targets run
+//! these, and so do the tests from a seed.
 
 use anode1::entry::Message;
 use anode1::memory::{Geometry, Memory};

@@ -1,4 +1,4 @@
-//! The rules of form of a code, and what follows from them.
+//! The rules of form of a code, such as "a call names an earlier function", and their consequences.
 
 use super::{
     CodeError, DEFINITIONS_MAX, Definition, Expr, Facts, Kind, LOCALS_MAX, NESTING_MAX, OPERANDS_MAX, PARAMS_MAX,

@@ -1,4 +1,4 @@
-//! Code: what a program is once names have been resolved, and what travels in packets.
+//! Code: a program after names have been resolved, as it travels in packets.
 //!
 //! A code is a row of definitions, functions and values. A direct call names an *earlier* definition by
 //! its position, a chunk any definition. [`Code::new`] checks this and every other rule of form, for code

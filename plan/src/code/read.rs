@@ -1,4 +1,4 @@
-//! Octets to code: total, bounded, and only the canonical form is accepted.
+//! Bytes to code: total, bounded, and only the canonical form is accepted.
 
 use super::write::tag;
 use super::{

@@ -1,4 +1,4 @@
-//! What of a code travels with a chunk.
+//! Slices: the part of a code that travels with a chunk.
 //!
 //! The definition of the chunk's function, everything it calls, every value it uses, and every function
 //! of which it makes a chunk, and so on for each of these: enough whatever happens on the way, never

@@ -1,4 +1,4 @@
-//! Code to octets, in the canonical form; docs/plan.md has it in a table.
+//! Code to bytes, in the canonical form; docs/plan.md has it in a table.
 
 use super::{Code, Expr, Kind, Names, Target, VERSION};
 use crate::name::Name;

@@ -1,4 +1,4 @@
-//! What single instructions of the machine do, where that takes more than a line.
+//! Single instructions of the machine that take more than a line.
 
 use super::builtin::Given;
 use super::compile::{Compiled, FoldCallee, FoldSite, Link, Op};

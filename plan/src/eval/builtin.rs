@@ -1,4 +1,4 @@
-//! The services that are part of evaluation itself, on every node.
+//! Services that are part of evaluation itself, on every node.
 
 use super::{Fault, Result, Run};
 use crate::name::Name;

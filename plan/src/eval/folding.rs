@@ -1,4 +1,4 @@
-//! What both evaluators do at the beginning of a fold.
+//! The beginning of a fold, common to both evaluators.
 
 use super::{Fault, Result, Run};
 use crate::value::{List, Value};

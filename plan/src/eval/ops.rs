@@ -1,4 +1,4 @@
-//! The operators: what they do, what they cost, and that their operands fit.
+//! The operators: meaning, cost, and checks of their operands.
 
 use super::{Fault, Result, Run, Stop};
 use crate::code::{Binary, Unary};

@@ -1,4 +1,4 @@
-//! What becomes of a packet once it was evaluated, as data for the node to act on.
+//! The outcome of an evaluated packet, as data for the node: done, failed, or reported.
 //!
 //! A packet that ends in an exception nobody handled, in a fault, or without resource bound on its way, is
 //! reported to its source: there the packet's *handler*, a service, is called with the error's name, the host where

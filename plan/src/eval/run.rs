@@ -1,4 +1,4 @@
-//! One evaluation under way: what it may still cost, and the node it runs on.
+//! One evaluation under way: its remaining limits, and the node it runs on.
 
 use super::{Fault, Limits, Node, Result, Stop, spend};
 use crate::name::Name;

@@ -1,4 +1,4 @@
-//! New packets, and what they cost.
+//! New packets, and their cost.
 //!
 //! The rules of the resource bound: a packet's bound is donated to it by its maker, who loses as much.
 //! Every hop costs one; the first is taken from the donation at once, also if the destination is this very

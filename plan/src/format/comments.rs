@@ -1,4 +1,4 @@
-//! Where comments stand: alone on their lines, behind a token, or before one on the same line.
+//! Places of comments: alone on their lines, behind a token, or before one on the same line.
 
 use crate::span::Span;
 use crate::syntax::token::{Comment, Spanned, Token};

@@ -1,4 +1,4 @@
-//! Octets to packets: total, bounded, and only the canonical form is accepted.
+//! Bytes to packets: total, bounded, and only the canonical form is accepted.
 
 use super::encode::tag;
 use super::{CODES_MAX, FIXED, Header, PACKET_MAX, Packet, View};

@@ -1,4 +1,4 @@
-//! Packets to octets.
+//! Packets to bytes.
 
 use super::header::{BOUND, DESTINATION, FIXED, FLOW, PORT, PREVIOUS, SESSION, SOURCE};
 use super::{CODES_MAX, Header, PACKET_MAX, Packet, VERSION};

@@ -1,4 +1,4 @@
-//! The header of a packet. Its fixed part is all that a node needs to route the packet and to spend a hop.
+//! The header of a packet. Its fixed part is enough for a node to route the packet and to spend a hop.
 
 use super::VERSION;
 use crate::name::Name;

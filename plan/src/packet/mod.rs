@@ -1,4 +1,4 @@
-//! Packets: a chunk and what the network must know of it.
+//! Packets: a chunk with its header.
 //!
 //! The binary form is canonical: octets that decode are the octets that encoding gives again, and
 //! everything else is refused. A packet carries exactly the code that its chunks need, either whole or,

@@ -1,4 +1,4 @@
-//! What a node reads of a packet that it does not evaluate: how it is routed, and which codes it carries.
+//! The outline of a packet that is only passed on: its routing function, and the codes that it carries.
 //!
 //! A code travels whole or as its digest; a node on the way may have to turn one into the other, since what the next
 //! node holds differs from what this one does. Nothing behind the codes is looked at, and nothing else changes.

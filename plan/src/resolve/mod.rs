@@ -1,4 +1,4 @@
-//! What every name means: syntax tree to definitions.
+//! Name resolution: syntax tree to definitions.
 //!
 //! Names are looked up from the inside out: variables and local definitions, definitions of the program,
 //! then the names every node knows. A call may only name an *earlier* function; a chunk, which is

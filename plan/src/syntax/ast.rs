@@ -1,4 +1,4 @@
-//! What was written: the syntax tree.
+//! The syntax tree of a program.
 //!
 //! The tree has every parenthesis of the source, so that the formatter can write it again; it knows
 //! nothing of what names mean, which is [`resolve`](crate::resolve)'s business.

@@ -1,4 +1,4 @@
-//! Tokens to syntax tree: definitions, and how the parser goes on after a mistake.
+//! Tokens to syntax tree: definitions, and recovery after a mistake.
 //!
 //! Recursive descent, one token of look-ahead. A mistake is reported where it is, once; then tokens are
 //! left out up to one at which something begins or ends (`fun`, `;`, `)`, `end` …) and parsing goes on

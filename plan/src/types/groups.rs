@@ -1,4 +1,4 @@
-//! In which order definitions are inferred.
+//! The order in which definitions are inferred.
 
 use crate::code::{Definition, Expr, Kind, Target};
 

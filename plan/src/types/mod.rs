@@ -1,4 +1,4 @@
-//! Types, and making them equal.
+//! Types, and their unification.
 //!
 //! A type variable is an index into `Table`, which knows what it was found to be. Types can grow
 //! exponentially with the program that has them, so the table counts its work and gives up at a limit;

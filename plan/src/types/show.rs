@@ -1,4 +1,4 @@
-//! Types as people read them.
+//! Types as text for people.
 
 use super::{Type, variables};
 

@@ -1,4 +1,4 @@
-//! Values: what programs compute with and what packets carry.
+//! Values of PLAN: numbers, strings, lists, hosts, chunks. Programs compute with them, and packets carry them.
 //!
 //! Values are immutable and share their parts. Sharing could make a small value look exponentially large
 //! to whoever walks it, and nesting could exhaust the stack, so every compound value knows its *weight*

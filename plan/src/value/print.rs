@@ -1,4 +1,4 @@
-//! Values as people read them: what `print` shows.
+//! Values as text for people, as `print` shows them.
 
 use super::{Host, Value};
 use std::fmt;

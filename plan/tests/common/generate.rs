@@ -1,4 +1,4 @@
-//! Programs out of octets: the same octets give the same program, fewer give a smaller one.
+//! Programs from bytes: the same bytes give the same program, fewer give a smaller one.
 
 pub mod source;
 pub mod untyped;

@@ -1,4 +1,4 @@
-//! A network of evaluators in memory: nodes, links, shortest ways, and every packet as octets.
+//! A network of evaluators in memory: nodes, links, shortest paths, and every packet as bytes.
 //!
 //! Nodes do what a node must do around the evaluator: they decode what arrives, evaluate it if it is for
 //! them, send it on if it is not, spend its hops, keep programs, and report failures.

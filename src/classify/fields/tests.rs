@@ -1,4 +1,5 @@
-//! Frames in which one byte of one field is another, and rules that ask for one field: what both halves must find.
+//! Every field of the list is read by both halves: frames with one changed byte in one field, against rules over one
+//! field.
 
 use super::*;
 use crate::classify::headers::Layers;

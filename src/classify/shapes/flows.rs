@@ -1,7 +1,7 @@
-//! Rules of one shape: a table of flows whose entries are a cache line each.
+//! The hash table of all rules of one shape; each entry is one cache line.
 //!
-//! Open addressing with at least three in four places free, so that a packet is found in the first line it looks at nearly always, and
-//! so that this line can be asked for before the packet's turn comes. Where an entry is depends on a secret of the node.
+//! Open addressing, with at least three of four places free: a packet is nearly always found in the first line, and
+//! that line can be asked for before the packet's turn comes. Places depend on a secret of the node.
 
 use super::NoPlace;
 use crate::classify::fields::Field;

@@ -1,4 +1,4 @@
-//! What a bundle is, and what it may at a node, as one value to print.
+//! A bundle and its rights at a node, as one value to print.
 
 use crate::code::bundle::{Bundle, Error, Kind};
 use crate::code::check::{self, Report};

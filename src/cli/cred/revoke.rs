@@ -1,4 +1,4 @@
-//! `anode cred revoke` and `anode cred revoked`: what is taken back, and what was.
+//! `anode cred revoke` and `anode cred revoked`: revoke a credential, a principal or a code, and list revocations.
 
 use super::super::attach::Place;
 use super::super::code::Print;

@@ -1,4 +1,5 @@
-//! The demo's last part: the same line of nodes with a kernel half, in which capsules in transit never leave the kernel.
+//! The demo's last part: the same line of nodes with a kernel half, in which capsules in transit never leave the
+//! kernel.
 
 use super::native::Native;
 use super::{Stage, ping_once};

@@ -1,4 +1,4 @@
-//! `anode node check`: what a configuration means on this host.
+//! `anode node check`: explains a configuration on this host.
 
 mod limits;
 

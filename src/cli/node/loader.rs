@@ -1,4 +1,4 @@
-//! What `anode node status` says of loading: what was compiled, what waits for whom, and what is not tried again.
+//! The part of `anode node status` on loading: compiled code, waiting jobs, refused modules.
 
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Words that `anode node check` and `anode node status` have in common, and rows that status makes of the kernel half's counters.
+//! Words shared by `anode node check` and `anode node status`, and rows of the kernel half's counters.
 
 use serde_json::Value;
 use std::fmt::Write as _;

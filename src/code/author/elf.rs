@@ -1,4 +1,4 @@
-//! An object file (ELF, 64 bits, for bpf) of one function without relocations: what other tools can be shown.
+//! Writes one function as an object file (ELF, 64 bits, for bpf), without relocations, for other tools to read.
 
 /// Octets of the headers.
 const HEADER: usize = 64;

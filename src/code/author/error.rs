@@ -1,4 +1,4 @@
-//! Why a program cannot be built, and what its author can do.
+//! Causes for a program not to build, each with its remedy.
 
 use super::toolchain::REMEDY;
 use crate::code::bundle;

@@ -1,9 +1,9 @@
-//! From which lines of the source a program was made, by what the compiler says: the line information of BTF for bpf, DWARF for
-//! wasm.
+//! Source lines of a program, from the compiler: the line information of BTF for bpf, DWARF for wasm.
 //!
-//! It comes from another compilation of the same source, with `-g`, so that debugging cannot change the code or its name; if that
-//! has not made the same code, nothing is known. Names of files are those relative to the source's directory, or to the
-//! compiler's place for headers; of others the last part stays, so that a table says nothing of the author's machine.
+//! It comes from another compilation of the same source with `-g`, so that debugging cannot change the code or its
+//! name. If that has not made the same code, there are no lines. Names of files are relative to the source's directory,
+//! or to the compiler's place for headers. Of other names the last part stays, so that a table says nothing of the
+//! author's machine.
 
 use super::Error;
 use super::program::{Converted, convert};

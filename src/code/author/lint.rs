@@ -1,5 +1,5 @@
-//! A second opinion of bpf code: PREVAIL, a verifier by abstract interpretation that needs no privilege (Gershuni et al., PLDI
-//! 2019), run as the program `prevail` that its projects install. What it says is advice: the kernel's verifier decides.
+//! A second opinion on bpf code by PREVAIL, a verifier by abstract interpretation (Gershuni et al., PLDI 2019). It
+//! needs no privilege and runs as the program `prevail`. Its words are advice: the kernel's verifier decides.
 //!
 //! It is shown one function that does what a runner does, over memory of the size that the code has, and behind the code a stand-in
 //! for each call that touches just the memory that the call may touch:

@@ -1,4 +1,4 @@
-//! From what a linker made to the wasm representation: the same program in the least form.
+//! From a linker's module to the wasm representation: the same program in the least form.
 //!
 //! Custom sections go; the memory gets pages of one byte and exactly the size that stack and data
 //! need, so that resetting an instance is cheap; only the entry, the arena, the memory and the

@@ -1,4 +1,4 @@
-//! From clang's object file to the native representation: a shared object that needs nobody.
+//! From clang's object file to the native representation: a shared object without open symbols.
 //!
 //! The calls of the interface are undefined in the author's object file. For each one that is used a jump through
 //! a table is put beside it, and a function by which the node fills the table; the linker leaves nothing

@@ -1,10 +1,9 @@
 //! From clang's ELF object file to the bpf representation.
 //!
-//! Each function is a section of its own (`-ffunction-sections`). The entry comes first, then
-//! every function that is reached from it, in the order in which it is found; what is not reached
-//! stays behind. Calls between functions become distances, calls of the interface indices into
-//! the sorted symbols. Everything else that could be relocated (variables, constants, maps,
-//! addresses of functions) is refused by the name of the symbol and its section.
+//! Each function is a section of its own (`-ffunction-sections`). The entry comes first, then every reachable function,
+//! in the order of discovery; others stay behind. Calls between functions become distances, calls of the interface
+//! indices into the sorted symbols. Everything else with a relocation (variables, constants, maps, addresses of
+//! functions) is refused by the name of the symbol and its section.
 
 use super::Error;
 use crate::abi;

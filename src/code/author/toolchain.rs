@@ -1,9 +1,9 @@
-//! How clang is found and called: for `anode code build` and, through `build.rs`, for the shipped
-//! applications, so that both make the same bytes of the same source.
+//! Finds clang and calls it, for `anode code build` and, through `build.rs`, for the shipped applications. So both make
+//! the same bytes of the same source.
 //!
-//! The flags leave nothing to the version of clang that would change the meaning: plain
-//! WebAssembly plus mutable globals, sign extension and vectors, BPF instructions of version 3, no debug
-//! information, no paths in the output. Uses the standard library only.
+//! The flags leave nothing to the version of clang that would change the meaning: plain WebAssembly plus mutable
+//! globals, sign extension and vectors, BPF instructions of version 3, no debug information, no paths in the output.
+//! Uses the standard library only.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Why bytes are not a bundle.
+//! Causes for bytes not to be a bundle.
 
 use super::Kind;
 use crate::wire::Digest;

@@ -1,5 +1,4 @@
-//! The bundle file (`.anb`): a manifest and the representations that are at hand, for carrying
-//! bundles outside the network.
+//! The bundle file (`.anb`): a manifest and its representations, for carrying bundles outside the network.
 //!
 //! ```text
 //! "ANB1" | length(32) manifest | for each layer of the manifest, in order: length(32) bytes

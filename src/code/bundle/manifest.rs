@@ -1,9 +1,8 @@
-//! The manifest: bytes to value and back, in exactly one way.
+//! The manifest of a bundle: bytes to value and back, in exactly one way.
 //!
-//! Parsing reads the JSON, then encodes the value again and compares the bytes: so there is one
-//! spelling of each manifest, and two manifests that mean the same have the same name. JSON's
-//! freedoms (order, white space, escapes, number forms) are thereby all refused, and unknown
-//! fields too.
+//! Parsing reads the JSON, encodes the value again and compares the bytes. So each manifest has one spelling, and two
+//! manifests with the same meaning have the same name. JSON's freedoms (order, white space, escapes, number forms) are
+//! refused, and unknown fields too.
 
 use super::{Error, Kind};
 use crate::trust::{PrincipalId, PrincipalKey, Signature};

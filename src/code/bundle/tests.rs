@@ -1,4 +1,4 @@
-//! Bundles that are right, and every way in which bytes are none.
+//! Correct bundles, and every way in which bytes are none.
 
 use super::*;
 use crate::trust::PrincipalKey;

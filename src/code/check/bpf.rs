@@ -1,10 +1,10 @@
 //! The check of bpf representations: a whitelist of instructions.
 //!
-//! The kernel's verifier guards memory and termination, but alone it also loads helper calls, map
-//! references and atomics when the loader has the rights, so everything that is not explicitly
-//! allowed here is refused before linking. Allowed: arithmetic, plain loads and stores, jumps
-//! inside a function, calls of functions of the program, calls of the interface by symbol, exit
-//! (RFC 9669, groups base32 and base64, of these without byte-code for packets and helpers).
+//! The kernel's verifier guards memory and termination. But by itself it also loads helper calls, map references and
+//! atomics if the loader has the rights. So everything that is not explicitly allowed here is refused before linking.
+//! Allowed: arithmetic, plain loads and stores, jumps inside a function, calls of functions of the program, calls of
+//! the interface by symbol, exit (RFC 9669, groups base32 and base64, of these without byte-code for packets and
+//! helpers).
 
 use super::{BpfFault, Refusal};
 use crate::abi::{Symbol, symbol};

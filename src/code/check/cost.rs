@@ -1,11 +1,13 @@
-//! How much work a module is for a compiler: counted before it is compiled, and bounded.
+//! The compiler's work on a module: counted before it is compiled, and bounded.
 //!
-//! A compiler's time is no function of a module's bytes. What it must find out for each variable at each place where ways of the
-//! program meet grows with their product: 58 kB of nested loops over a thousand locals took cranelift 53 seconds and
-//! 1.3 GB. Blocks that hand values on cost in proportion to those before them. Other instructions become many: a call moves all its
-//! arguments and results, a copy of memory is checked and called for. So each instruction has a weight, a function besides the products, and the
-//! sum is bounded. A unit is half a microsecond of the fast tier, as measured with the worst cases that `tests/run/compiling/worst.rs`
-//! generates and `anode bench tiers` measures; memory, at most some 400 bytes a unit, stays below its limit too.
+//! A compiler's time is no function of a module's bytes. It computes facts for each variable at each join of control
+//! flow, so its work grows with their product: 58 kB of nested loops over a thousand locals took cranelift 53 seconds
+//! and 1.3 GB. Blocks that hand values on cost in proportion to those before them. Other instructions become many: a
+//! call moves all its arguments and results, a copy of memory is checked and called for.
+//!
+//! So each instruction has a weight, a function besides the products, and the sum is bounded. A unit is half a
+//! microsecond of the fast tier, as measured with the worst cases of `tests/run/compiling/worst.rs` and `anode bench
+//! tiers`. Memory, at most some 400 bytes a unit, stays below its limit too.
 
 use super::Refusal;
 use super::sections::limit;

@@ -1,4 +1,5 @@
-//! One instruction of bpf code as text, in the manner of the kernel's verifier. Total: also what is refused has a text.
+//! One instruction of bpf code as text, in the manner of the kernel's verifier. Total: refused instructions have a text
+//! too.
 
 use crate::code::bundle::{Insn, Program};
 

@@ -1,5 +1,4 @@
-//! A refusal, explained to the author: the instruction it is about, the line of the source it was made from if that is
-//! known, and what to do about it.
+//! A refusal, explained to the author: the instruction, its source line if known, and a remedy.
 
 use super::refusal::remedy;
 use super::{BundleRefusal, Refusal, disassemble};

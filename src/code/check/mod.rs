@@ -1,11 +1,10 @@
 //! Checks of mobile code before anything compiles, links or runs it.
 //!
-//! Whoever can send a packet can name code, so the bytes that come here are hostile until shown
-//! otherwise. [`wasm`] and [`bpf`] are total functions from bytes to facts or a [`Refusal`]; they
-//! allocate in proportion to the input (at most 64 KiB), never panic, and do no I/O. What passes
-//! is well-formed and calls only what exists: whether its principal may call it is the linker's
-//! question, whether it ends in time is that of fuel and of the kernel's verifier.
-//! `docs/bundle.md` states the same rules in words.
+//! Whoever can send a packet can name code, so its bytes are hostile until shown otherwise. [`wasm`] and [`bpf`] are
+//! total functions from bytes to facts or a [`Refusal`]. They allocate in proportion to the input (at most 64 KiB),
+//! never panic, and do no I/O. Accepted code is well-formed and calls only existing functions. The linker decides
+//! whether its principal may call them; fuel and the kernel's verifier decide whether it ends in time. `docs/bundle.md`
+//! states the same rules in words.
 
 mod bpf;
 mod cost;

@@ -1,7 +1,6 @@
-//! The check of native representations: nothing but the head.
+//! The check of native representations: the head alone, which says whether the object is for this processor.
 //!
-//! A native representation is loaded by trust in who signed it, and that cannot be checked away. What can be is
-//! whether it is for this processor at all.
+//! A native representation is loaded by trust in its signer, and no check can replace that.
 
 use super::Refusal;
 

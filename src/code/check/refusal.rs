@@ -1,4 +1,4 @@
-//! Why mobile code is refused: the cause, where it is, and what its author can do.
+//! Refusals of mobile code: the cause, its place, and the author's remedy.
 
 use crate::clean::shown;
 use crate::code::bundle;

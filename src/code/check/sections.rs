@@ -1,7 +1,7 @@
 //! The sections of a wasm representation, read and checked one by one.
 //!
-//! What is refused here is what an author can change, and is named so; that the rest is valid
-//! WebAssembly is the validator's matter, and what concerns several sections is [`super::wasm`]'s.
+//! Refusals here name what an author can change. The validator checks that the rest is valid WebAssembly, and
+//! [`super::wasm`] what concerns several sections.
 
 use super::Refusal;
 use super::cost::Costs;

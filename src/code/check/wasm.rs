@@ -1,9 +1,8 @@
 //! The check of wasm representations: one pass over the module.
 //!
-//! First the rules of capsules, which name what an author can change, then wasmparser's validator
-//! for all that WebAssembly itself demands. After it a module can be compiled, instantiated
-//! (every segment lies inside) and reset to its beginning: memory and table keep their sizes, and
-//! each mutable global is exported so that the node can restore it.
+//! First come the rules of capsules, whose refusals name what an author can change. Then wasmparser's validator checks
+//! all that WebAssembly itself demands. After it a module can be compiled, instantiated (every segment lies inside) and
+//! reset: memory and table keep their sizes, and each mutable global is exported so that the node can restore it.
 
 use super::Refusal;
 use super::sections::{Module, describe, limit};

@@ -1,4 +1,4 @@
-//! What comes back from a compiler: how its child ended, and what that has left.
+//! Answers of a compiler: how its child ended, and the file that it left.
 
 use super::job::Failure;
 use crate::sys::fork::{End, Ended};

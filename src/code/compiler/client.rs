@@ -1,7 +1,7 @@
 //! The node's side of the compiler: starts it, and asks it for one module after the other on each lane.
 //!
-//! What comes back is believed as little as what is sent: its length is bounded before it is read, it is read when its
-//! writer has ended, and a lane that says nonsense, or nothing in its time, is closed and opened anew.
+//! Answers are believed as little as modules: the length is bounded before the read, and the file is read when its
+//! writer has ended. A lane with a senseless answer, or none in its time, is closed and opened anew.
 
 use super::answer::{self, ANSWER};
 use super::job::{Failure, Job, KILLED, Limits, Output, WALL};

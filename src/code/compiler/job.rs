@@ -1,4 +1,4 @@
-//! What goes to a compiler, and what comes of it.
+//! A job for a compiler (module, tier, limits), and its result.
 
 use crate::code::bundle::REPRESENTATION_MAX;
 use crate::code::run::Tier;

@@ -1,4 +1,4 @@
-//! The compiler's own side: engines, servers of lanes, and the child that compiles.
+//! The compiler's own side: engines, servers of lanes, and the child that compiles one module.
 
 use super::answer;
 use super::job::{Job, MESSAGE, Purpose};

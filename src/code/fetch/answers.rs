@@ -1,7 +1,8 @@
-//! What comes in answer: from the store, and from neighbours.
+//! Answers to searches: from the store, and from neighbours.
 //!
-//! Nobody is believed: an answer must carry the nonce of its request and come from one who may have been asked, lengths are compared, and nothing leaves
-//! here before its digest is right. Who does not have an object is not asked again while others may.
+//! Nobody is believed. An answer must carry the nonce of its request and come from a neighbour that was asked. Lengths
+//! are compared, and nothing leaves here before its digest is right. A neighbour without an object is not asked again
+//! while others may have it.
 
 use super::assembly::{Assembly, Part};
 use super::pending::{Pending, Stage};

@@ -1,7 +1,8 @@
-//! Asking until an answer comes: when to ask again, and how often. Capsules' code and PLAN's are asked for so.
+//! Repeated questions: when to ask again, and how often. Example: after 50 ms, 100 ms, 200 ms. Capsules' code and
+//! PLAN's use it.
 //!
-//! An [`Asking`] is one question to one neighbour at a time. What is asked, who is asked next, who pays and what an answer must show to be
-//! believed differ between the two, and are theirs (ARCHITECTURE.md, "Two ways to ask for code").
+//! An [`Asking`] is one question to one neighbour at a time. The question, the next neighbour, the payer and the proof
+//! of an answer differ between the two users, and are theirs (ARCHITECTURE.md, "Two ways to ask for code").
 
 /// How a kind of thing is asked for.
 #[derive(Clone, Copy, Debug)]

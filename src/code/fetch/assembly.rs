@@ -1,7 +1,7 @@
 //! One object on its way: which of its parts are here.
 //!
-//! Its length is certain if a manifest says it; otherwise the first part says it, which is hearsay until
-//! the digest of the whole is right. The mechanism is [`crate::frame::assembly`]'s; the search that the object belongs to is the table.
+//! Its length is certain if a manifest says it. Otherwise the first part says it, which is hearsay until the digest of
+//! the whole is right. The mechanism is [`crate::frame::assembly`]'s; the search of the object is the table.
 
 use super::Source;
 use crate::core::reason::Reason;

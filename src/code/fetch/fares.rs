@@ -1,9 +1,9 @@
-//! What a search costs, and who pays: the capsules that wait for it, with their resource bounds.
+//! The cost of a search, and its payers: the waiting capsules, with their resource bounds.
 //!
-//! A unit of a bound pays for one full packet of a link. Before a request leaves, it and all that it asks for must be paid, retries
-//! like first tries: so what a capsule causes is at most its bound in full packets, whoever answers, and whatever is lost. The first
-//! that waits pays first, and only for asking where it came from: nobody's bound is spent on what a forger has named. What a unit leaves
-//! over stays with the search.
+//! A unit of a bound pays for one full packet of a link. Before a request leaves, it and its answers must be paid,
+//! retries like first tries. So a capsule causes at most its bound in full packets, whoever answers, and whatever is
+//! lost. The first waiting capsule pays first, and only for questions to its own source: nobody's bound is spent on a
+//! forger's source. The rest of a unit stays with the search.
 
 use super::pending::Pending;
 use super::sources::Sources;

@@ -1,4 +1,4 @@
-//! Nonces of requests: whoever has not seen a request cannot guess what its answer must carry.
+//! Nonces of requests: nobody who has not seen a request can forge its answer.
 
 use crate::wire::Digest;
 

@@ -1,4 +1,4 @@
-//! One code on its way: which object is looked for, whom to ask for it, and who waits.
+//! One search for a code: the object asked for, the neighbours to ask, and the capsules that wait.
 
 use super::asking::Asking;
 use super::assembly::Assembly;

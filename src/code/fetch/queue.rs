@@ -1,9 +1,9 @@
 //! Searches that wait for a place among those on their way.
 //!
-//! Each neighbour that the port knows has a lane, and so have all others of a port together ([`Ingress`]), since a name that costs nothing
-//! is worth nothing; lanes have turns, so who wants much waits behind itself. What
-//! finds no room displaces the oldest search of the longest lane: a flood of names costs its own sender. Objects beside a code,
-//! for which no capsule waits, are counted apart and give way to nothing.
+//! Each neighbour that the port knows has a lane, and so have all others of a port together ([`Ingress`]), since a name
+//! that costs nothing is worth nothing. Lanes have turns, so a greedy neighbour waits behind itself. A search without
+//! room displaces the oldest of the longest lane: a flood of names costs its own sender. Objects beside a code, without
+//! waiting capsules, are counted apart and give way to nothing.
 
 use super::pending::Pending;
 use super::{QUEUED_MAX, Waiter};

@@ -1,7 +1,7 @@
-//! The calls of `sdk/anode/capsule.h`, bound for wasm.
+//! The calls of `sdk/anode/capsule.h` (`an_now`, `an_send`, …), bound for wasm.
 //!
-//! Each takes its arguments from the guest, checks pointers against the guest's memory, and goes to
-//! the method of [`Scope`] with the same meaning. A pointer outside the memory is a trap.
+//! Each takes its arguments from the guest, checks pointers against the guest's memory, and goes to the method of
+//! [`Scope`] with the same meaning. A pointer outside the memory is a trap.
 
 use super::lent;
 use super::scope::Scope;

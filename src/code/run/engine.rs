@@ -1,9 +1,9 @@
-//! What wasm is compiled with: one configuration for whoever compiles and whoever runs.
+//! The configuration of the wasm engine: one for compiling and running.
 //!
-//! The engine that runs code takes what was compiled elsewhere only if the two agree on everything that code depends on (features,
-//! fuel, epochs, guards); so both are made here. The tiers differ in effort alone. Fuel is counted per instruction of the module
-//! before anything is optimised, so a run takes the same steps in either tier. Vectors are computed with to the bit on every processor;
-//! the relaxed instructions, whose results differ, are left out.
+//! The engine takes a module compiled elsewhere only if both agree on everything in the machine code (features, fuel,
+//! epochs, guards). So both are made here. The tiers differ in effort alone. Fuel is counted per instruction of the
+//! module before optimisation, so a run takes the same steps in either tier. Vector instructions give the same bits on
+//! every processor; the relaxed ones, whose results differ, are left out.
 
 use super::Tier;
 use wasmtime::{Config, OptLevel, RegallocAlgorithm};

@@ -1,4 +1,5 @@
-//! Memory for optimised code, with nothing mapped behind its last byte: what reaches further is stopped by the processor.
+//! Memory for optimised code that ends at a page boundary, with nothing mapped behind: the processor stops an access
+//! beyond its last byte.
 //!
 //! ```text
 //!   start                    base = boundary - N          boundary

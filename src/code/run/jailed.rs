@@ -1,4 +1,4 @@
-//! What the compiler in its jail has made, taken into this process.
+//! Results of the jailed compiler, taken into this process.
 
 #![allow(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! A scope, lent to code for one run.
+//! The scope of a run, lent to code by a place of its thread.
 //!
-//! The data of a wasm store, and what native code calls, cannot hold `&mut Scope`: they live longer than a run. So a run puts a pointer
-//! to its [`Scope`] into a place of its thread, and the calls of its code borrow through that. The place is empty again when the run has returned or
-//! a panic has left it: no call finds a scope that is no more.
+//! The data of a wasm store, and callbacks of native code, cannot hold `&mut Scope`: they live longer than a run. So a
+//! run puts a pointer to its [`Scope`] into a place of its thread, and the calls of its code borrow through that. The
+//! place is empty again after a return or a panic: no call finds a scope that has ended.
 
 #![allow(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Run-times: representations of code, ready to be called with a packet.
+//! Run-times: prepared representations of code, called with a packet.
 //!
-//! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet of a
-//! [`Scope`] and gives the verdict. It keeps nothing of a packet: the same slot serves all nodes of a
-//! simulation. Preparing (compiling, loading) happens elsewhere, in [`Prepare::carry_out`], off the data path.
+//! A [`Runtime`] belongs to one worker. It holds prepared code in slots, runs it on the packet of a [`Scope`] and gives
+//! the verdict. It keeps nothing of a packet: the same slot serves all nodes of a simulation. Preparing (compiling,
+//! loading) happens elsewhere, in [`Prepare::carry_out`], off the data path.
 
 mod calls;
 pub mod engine;

@@ -1,9 +1,9 @@
-//! The native run-time: shared objects of roles that may have them.
+//! The native run-time: shared objects of trusted roles.
 //!
-//! The object is loaded once, by the loader's thread, from a sealed copy in memory, and called by the worker with a copy of context and
-//! window, as wasm is. It resolves nothing against the node: its calls go through a table handed over when it is
-//! loaded (`native_calls`). Nothing bounds what it does: no fuel, no memory limit, and a fault in it is the
-//! node's. So the role alone decides, and who grants it answers for the code. `docs/bundle.md` §7.
+//! The loader's thread loads the object once, from a sealed copy in memory. The worker calls it with a copy of context
+//! and window, as with wasm. It resolves nothing against the node: its calls go through a table handed over when it is
+//! loaded (`native_calls`). Nothing bounds it: no fuel, no memory limit, and a fault in it is the node's. So the role
+//! alone decides, and whoever grants it answers for the code. `docs/bundle.md` §7.
 
 #![allow(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What the code of one capsule can reach while it runs: its packet, and the core of the node.
+//! The scope of a run: the packet of one capsule, and the core of the node.
 //!
-//! The methods of [`Scope`] are the calls of `sdk/anode/capsule.h` (`an_now`, `an_send` …) without the details of a representation. The
-//! wasm run-time and the native one translate their calling conventions and come here, so a call means the same in both. A scope lives for one
-//! run; `lent` brings it to the calls.
+//! The methods of [`Scope`] are the calls of `sdk/anode/capsule.h` (`an_now`, `an_send` …) without the details of a
+//! representation. The wasm and the native run-time translate their calling conventions and come here, so a call means
+//! the same in both. A scope lives for one run; `lent` brings it to the calls.
 
 use crate::abi::{CHILDREN_MAX, CONTEXT, CallError, LINES_MAX, NONE, NONE64};
 use crate::contract::an_context;

@@ -1,4 +1,4 @@
-//! How hard the compiler tries; what that means is [`super::engine`]'s.
+//! The tiers of the compiler, fast and optimising; [`super::engine`] has the settings.
 
 /// How much effort the compiler makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]

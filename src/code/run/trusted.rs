@@ -1,9 +1,9 @@
-//! Trusted environments: programs of `sdk/anode/nodeos.h` built as shared objects, which run in the node's process.
+//! Trusted environments: programs of `sdk/anode/nodeos.h` built as shared objects, in the node's process.
 //!
-//! The object is loaded from a sealed copy, as native code is. Its main function runs on a thread of its own, as that of a process
-//! would; the calls that it leaves open are the functions of the C library that is part of this program. Functions that it
-//! wants called are called by the worker's thread, which lends them the node meanwhile: so a packet and what its function sends
-//! take no lock and wait for nobody. Nothing bounds what it does: the role alone decides whether it runs. `docs/nodeos.md`.
+//! The object is loaded from a sealed copy, as native code is. Its main function runs on a thread of its own, as that
+//! of a process would. Its open calls are the functions of the C library in this program. The worker's thread calls its
+//! functions for packets and lends them the node meanwhile; so a packet and its descendants take no lock and wait for
+//! nobody. Nothing bounds it: the role alone decides whether it runs. `docs/nodeos.md`.
 
 #![allow(unsafe_code)]
 

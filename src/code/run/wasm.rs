@@ -1,10 +1,9 @@
 //! The wasm run-time: wasmtime, pooled, with fuel for every step and epochs as the backstop.
 //!
-//! Code is compiled once per representation, off the data path, into a [`Compiled`]; a worker turns
-//! that into an instance and runs packets through it. An instance is used again and again, so
-//! after each packet its memory gets its first contents back and its globals their first values:
-//! the packet that comes next cannot tell which ones came before. Memories are a few hundred octets
-//! (one-octet wasm pages), so this costs about as much as one cache miss.
+//! Code is compiled once per representation, off the data path, into a [`Compiled`]; a worker makes that an instance
+//! and runs packets through it. An instance is used again and again. So after each packet its memory gets its first
+//! contents back and its globals their first values: a packet cannot see earlier ones. Memories are a few hundred bytes
+//! (one-byte wasm pages), so this costs about as much as one cache miss.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The disk side of the store.
+//! The disk side of the store: one file for each object, named by its digest.
 //!
 //! ```text
 //! DIR/objects/ab/cdef…   an object, named by its digest; never changed, only renamed into place

@@ -1,4 +1,4 @@
-//! Why a store cannot do what it was asked to.
+//! Errors of a store, each with its cause.
 
 use crate::wire::Digest;
 use core::fmt;

@@ -1,7 +1,7 @@
-//! Which objects there are, in the order of their last use, within limits.
+//! Objects in the order of their last use, within limits.
 //!
-//! The memory side keeps the bytes as the value, the disk side nothing but the books. Each use
-//! costs one step of a logarithm; pinned entries are outside the order and never go by themselves.
+//! The memory side keeps the bytes as the value, the disk side only the books. Each use costs one step of a logarithm;
+//! pinned entries are outside the order and never go by themselves.
 
 use crate::wire::Digest;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Rules of memory pools, as tables of steps, and a model to compare with.
+//! Rules of memory pools, as tables of steps, beside a simple model.
 
 use super::*;
 

@@ -1,7 +1,8 @@
-//! The account of a node's resource bounds: what came in, and what became of it.
+//! The account of resource bounds: hops that came in, and hops that left, were spent, or are held. Example: a packet
+//! with 10 comes in, one is spent on the way out, 9 leave.
 //!
-//! A hop of the bound is either spent or still somewhere, so at any time what was injected and received is what was
-//! sent, spent, left unused, and is held. Reports travel on what was left of the packet that they tell of, so they are in it too.
+//! injected + received = sent + spent + unused + held, at any time. Reports travel on the rest of the packet that they
+//! report, so they are included.
 
 use plan::packet::View;
 use serde::Serialize;

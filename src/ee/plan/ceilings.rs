@@ -1,9 +1,10 @@
-//! Packets with more of a bound than anybody's may have on their port: whether somebody has signed them is asked before they cause more.
+//! PLAN packets with a larger bound than unsigned ones may have: they wait until their signature is judged.
 //!
-//! A port has two ceilings ([`crate::topology::Ceiling`]). What says to be signed is let in up to the one for signed packets; if it has more than the
-//! other it waits, also on its way to another node, until the outside has judged the signature and in which role the signer acts *here*. Unless that is a
-//! role of its own, the packet is cut like anybody's. The signature covers program, destination and number, not the bound: so what
-//! a copy of a signed packet may cause is bounded by the ceiling of each port that it comes in by, and by that alone.
+//! A port has two ceilings ([`crate::topology::Ceiling`]): one for all packets, one for signed ones. A packet that
+//! claims a signature and is above the first waits, also on its way to another node, until the outside has judged the
+//! signature and the signer's role *here*. Without a role of its own the packet is cut like any other. The signature
+//! covers program, destination and number, not the bound. So copies of a signed packet are bounded by the ceiling of
+//! each port that they enter, and by that alone.
 
 use super::layers::statement;
 use super::waiting::On;

@@ -1,4 +1,4 @@
-//! What a PLAN environment is made from.
+//! The configuration of a PLAN environment: the `[plan]` table of a node's file as one value.
 
 use crate::frame::PortId;
 use crate::wire::Addr;

@@ -1,11 +1,11 @@
 //! What packets cost of the bound: one for each frame that they leave in. What they cost in steps is in work.rs.
 //!
-//! A frame is at most the MTU of its link, so what a packet of bound n causes is at most n × MTU bytes. What its codes cause beside it
-//! is paid where it is sent, since whoever sent the packet may have lied about what it has paid. Who sends a packet by digest pays as if
-//! the codes were octets of it, which a neighbour that lacks them is given. Who lacks a code pays for its questions, with the next frames
-//! of the packet (waiting.rs). Who was sent codes whole says that this need not be if the packet leaves room for it: in the frames that
-//! are paid, or in what it has not used. What the node sends of its own accord is not paid with a bound; for that
-//! [`crate::topology::Reach`] has a limit by address.
+//! A frame is at most the MTU of its link, so a packet of bound n causes at most n × MTU bytes. The traffic for its
+//! codes is paid by the node that sends it, since the packet's sender may have lied about its payments. A packet by
+//! digest costs as if the codes were part of it, since a neighbour without them gets them. A node without the codes
+//! pays for its questions with the next frames of the packet (waiting.rs). The message "you need not send it again"
+//! leaves only if the packet has room for it: in its paid frames, or in its unused bound. The node's own messages are
+//! not paid with a bound; [`crate::topology::Reach`] limits these by address.
 
 use super::evaluate::{At, raise};
 use super::outbox::{Outbox, Paid};

@@ -1,4 +1,5 @@
-//! Evaluation: from octets for this node to what came of them.
+//! Evaluation of a PLAN packet at its destination: from its bytes to a result, or to the exception that is reported to
+//! its source.
 
 use super::config::Config;
 use super::holders::Holder;

@@ -1,7 +1,9 @@
-//! Ways of flows: where packets of a flow go next, as programs have said.
+//! Next hops of flows, set by programs. Example: a scout program finds a path and leaves its next hop at each node on
+//! it.
 //!
-//! A way is kept under session key and flow number, so only packets of the session that set it take it; for five minutes
-//! at most, and no more than so many. Each holder has a share of the places ([`Shares`]); of its own the oldest gives way.
+//! A next hop is kept under session key and flow number, so only packets of the session that set it take it. It lasts
+//! five minutes at most, and the table is bounded. Each holder has a share of the places ([`Shares`]); the oldest of
+//! its own gives way.
 
 use super::holders::Holder;
 use crate::frame::shares::Shares;

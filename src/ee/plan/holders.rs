@@ -1,4 +1,4 @@
-//! Who holds places in the tables that programs fill: the share of each is its own ([`crate::frame::shares::Shares`]).
+//! Holders of places in tables that programs fill: each has a share of its own ([`crate::frame::shares::Shares`]).
 
 use super::ANYONE;
 use crate::frame::Payer;

@@ -1,7 +1,8 @@
-//! Packets that leave by and by: tries of reliable delivery, and the senders of the bandwidth service.
+//! Packets that leave later: tries of reliable delivery, and senders of the bandwidth service. Example: three tries,
+//! 200 ms apart.
 //!
-//! Every copy was paid for when the job was made; what a job does not send any more is lost to the
-//! packet that made it, since that has ended long ago.
+//! All copies are paid when the job is made. Unsent copies are lost to the packet that paid, since it has ended long
+//! ago.
 
 use super::holders::Holder;
 use super::{Plan, PlanOs, account};

@@ -1,8 +1,8 @@
-//! Layers: services around a chunk that its packet's node opens before it evaluates what is inside.
+//! Layers: services around a chunk, opened by the node before it evaluates the inside.
 //!
-//! `authEval` and `signedBy` say in whose name the inside is evaluated, `reliably` has its arrival told, `reassemble` is a part of a
-//! chunk that was too long. They work as the outermost chunk of a packet, one in the other in any order; called
-//! by a program they raise `Refused`, so that nothing but the inside has what they give.
+//! `authEval` and `signedBy` give the inside a principal, `reliably` reports its arrival, `reassemble` is one part of a
+//! chunk that was too long. They work as the outermost chunk of a packet, in any order. A program that calls one gets
+//! `Refused`, so only the inside of a layer has the rights from it.
 
 use super::config::Principal;
 use super::evaluate::{At, Stage};

@@ -1,9 +1,9 @@
-//! Services that come while the node runs: how they are typed, and how values get to them and back.
+//! Services loaded while the node runs: their types, and the layout of values on the way to them and back.
 //!
-//! What a service does is behind [`LoadedService`]; here its arguments are checked against its type and laid out in octets, and
-//! what it gives is read by its type, so that it can do no harm to evaluation. Numbers, characters, truth values and
-//! interfaces are eight octets, the lowest first; hosts and keys are sixteen; strings and blobs a length in eight, then
-//! their octets, then zeroes up to a multiple of eight; `()` is nothing.
+//! The service itself is behind [`LoadedService`]. Its arguments are checked against its type and laid out in bytes;
+//! its result is read by its type, so it can do no harm to evaluation. Numbers, characters, truth values and interfaces
+//! are eight bytes, the lowest first; hosts and keys are sixteen; strings and blobs a length in eight, then their
+//! bytes, then zeroes up to a multiple of eight; `()` is nothing.
 
 use super::PlanOs;
 use super::evaluate::{At, raise};

@@ -1,4 +1,4 @@
-//! Hosts by name: the configured ones, and those that the outside has found.
+//! Names of hosts, such as `r1`: those of the configuration, and those found by the resolver.
 //!
 //! A program that asks for a name nobody knows yet waits, away from the packet path, until the outside has answered.
 

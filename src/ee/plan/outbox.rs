@@ -1,8 +1,8 @@
-//! What an evaluation has done so far, until it is certain that it was done.
+//! The outbox of an evaluation: its packets, messages and changes, kept until it has ended.
 //!
-//! An evaluation that has to wait for something outside is begun again later, as if it had never run; so what
-//! it sends, says and changes is kept here and happens when it has ended. All but the values that it put, which it must see
-//! itself: of those, what was there before is kept, to be put back.
+//! An evaluation that has to wait for something outside begins again later, as if it had never run; then its outbox is
+//! thrown away. Only values that it put are there at once, since it must see them itself. Their former values are kept,
+//! to be put back.
 
 use super::flows::Flow;
 use super::holders::Holder;

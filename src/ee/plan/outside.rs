@@ -1,7 +1,8 @@
-//! What an evaluation cannot know and the packet path must not wait for: names, signatures, and modules to be compiled.
+//! Questions of an evaluation to the outside: names to resolve, signatures to verify, modules to compile. The packet
+//! path must not wait for these.
 //!
-//! The environment wishes for it ([`Wish`]), the packet waits, and the outside answers. A packet whose program has to wait is evaluated again from its
-//! beginning, as if it had never run; what it waited for is remembered meanwhile.
+//! The environment makes a [`Wish`], the packet waits, and the outside answers. The waiting packet is evaluated again
+//! from its beginning, as if it had never run; the answers are remembered meanwhile.
 
 use super::ceilings::vouch_steps;
 use super::evaluate::Stage;

@@ -1,7 +1,7 @@
-//! Chunks that come in parts, until they are whole ([`crate::frame::assembly`]): what `reassemble` layers carry.
+//! Chunks in parts, until they are whole ([`crate::frame::assembly`]): the contents of `reassemble` layers.
 //!
-//! A chunk is known by the source that its packets name, the key that its maker drew, and the number of its parts. Packets come from
-//! anywhere and say what they like, so places and bytes count for whoever pays for them.
+//! A chunk is named by the claimed source of its packets, a key drawn by its maker, and the number of its parts. Both
+//! can be forged, so places and bytes are charged to the payer of each part.
 
 use super::holders::Holder;
 use crate::frame::assembly::{Assemblies, Limits, Pieces};

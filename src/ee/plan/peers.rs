@@ -1,8 +1,8 @@
-//! Which codes the neighbours hold, so that they need not travel again.
+//! The codes that neighbours hold, so that packets need not carry them again.
 //!
-//! Two tables of fixed size, in which another entry may take a place at any time: then a code travels once more. That a
-//! neighbour says what it does not hold only makes it ask. It is answered once for each time that it was
-//! sent a digest, so nobody can have codes sent to others.
+//! Two tables of fixed size, in which any entry may take the place of another: then a code travels once more. A
+//! neighbour that reports a code as missing only makes the node ask. Such a report is answered once for each digest
+//! that was sent, so nobody can have codes sent to others.
 
 use crate::frame::PortId;
 use crate::wire::Addr;

@@ -1,8 +1,9 @@
-//! Messages that come in pieces, until they are whole ([`crate::frame::assembly`]).
+//! Messages in pieces, until they are whole ([`crate::frame::assembly`]). Example: a packet of 4 kB over an MTU of 1500
+//! in three pieces.
 //!
-//! A message is known by the neighbour and its number there. Of the messages that are not whole the oldest of the neighbour
-//! with the most gives way, so one that sends only first pieces displaces itself. Neighbours on a native link count as one unless they prove who they
-//! are: their addresses can be forged.
+//! A message is named by its neighbour and a number. Of incomplete messages the oldest of the neighbour with most gives
+//! way, so a sender of first pieces alone displaces itself. Unproven neighbours of a native link count as one: their
+//! addresses can be forged.
 
 use crate::core::reason::Reason;
 use crate::frame::Payer;

@@ -1,8 +1,8 @@
 //! PLAN ports: applications of this node, and connections to them.
 //!
-//! An application has a port of its own, by which what it injects can answer; its number is random, so nobody can
-//! guess it. It may listen as a number too: a program on this node that opens a port to that number gets
-//! a connection, a port like the other, of which each holder has a share ([`Shares`]). Whoever has a port of this node can send to it from here and from nowhere else.
+//! An application has a port of its own for answers; its number is random, so nobody can guess it. An application may
+//! also listen at a number. A program on this node that opens a port to that number gets a connection, which is another
+//! port; each holder has a share of these ([`Shares`]). A port can be used from this node and from nowhere else.
 
 use super::holders::Holder;
 use crate::frame::shares::Shares;

@@ -1,8 +1,9 @@
-//! Packets that fail, and what their source is told of that.
+//! Failed packets, and the reports to their sources. Example: `NoRoute` from the third node of five.
 //!
-//! A report is paid with what is left of the bound of the packet that it tells of, so a packet and all that come of it have as many as
-//! that lasts for. The source is whoever the packet says, so it is sent no more than the node may send there of its own accord, and
-//! few in a second ([`crate::topology::reach`]). Reports of packets of the node's own applications go nowhere and are free.
+//! A report is paid with the rest of the bound of its packet, so a packet and its descendants cause no more reports
+//! than that pays. The source is a claim of the packet. So an address gets no more than the node may send there of its
+//! own accord, and few reports a second ([`crate::topology::reach`]). Reports to the node's own applications go nowhere
+//! and are free.
 
 use super::{Fate, Plan, PlanOs};
 use crate::core::reason::Reason;

@@ -1,4 +1,4 @@
-//! Data that programs leave at the node for those that come later.
+//! Resident data: values left at the node by programs for later programs. Example: `put("best", key, 7, 60)`.
 //!
 //! A value stands under a name and a key; who does not know the key cannot get at it. It is kept for as long as its
 //! program says, five minutes at most. It is kept as octets, with the codes of its chunks, as it would travel: so what it counts is what it takes, and it keeps

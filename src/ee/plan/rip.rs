@@ -1,13 +1,14 @@
-//! RIP between PLAN neighbours: distance vectors with the rules of RFC 2453.
+//! RIP between PLAN neighbours: distance vectors with the rules of RFC 2453. Example: "r3 is two hops from me".
 //!
-//! A node tells its neighbours every so often, and soon when something changes, how many hops it is from every node it
-//! knows of; what is learned from a neighbour is told back to it as unreachable (split horizon with poisoned
-//! reverse, 3.4.3). A route that is not heard of for a time is unreachable, and forgotten a while later (3.8). Routes are to
-//! the nodes' own addresses, since those are what packets are evaluated at. Messages come from neighbours alone; where an
-//! interface has none yet, everybody on its link is asked, so that whoever is there hears of this node and answers.
+//! A node tells its neighbours its distances from all other nodes, at intervals and soon after a change. Routes learned
+//! from a neighbour are told back to it as unreachable (split horizon with poisoned reverse, 3.4.3). A silent route
+//! becomes unreachable and is forgotten a while later (3.8). Routes lead to the nodes' own addresses, since packets are
+//! evaluated there. Messages come from neighbours alone; on an interface without any, the node asks everybody on the
+//! link, so an unknown node there hears of this one and answers.
 //!
-//! Neighbours of the configuration are told one by one. Those that have only shown themselves on a link may be anybody's invention: they are
-//! told together, by one message to everybody on the link (4.3), however many they are, and each by itself only what it has asked and paid for.
+//! Configured neighbours are told one by one. Neighbours that have only shown themselves on a link may be invented:
+//! they get one common message to everybody on the link (4.3), and each by itself only answers that its own questions
+//! pay for.
 
 use super::{Next, PlanOs};
 use crate::core::reason::Reason;

@@ -1,7 +1,7 @@
-//! Packets that are not for this node: where they go next, and in which form.
+//! Packets for other nodes: their next hop, and their form on the way there.
 //!
-//! Only the front of such a packet is read: its header, the name of its routing function, its codes. A packet whose codes
-//! the next node does not hold gets them whole.
+//! Only the front of such a packet is read: its header, the name of its routing function, its codes. Codes that the
+//! next node does not hold go with the packet whole.
 
 use super::config::Config;
 use super::costs::frames;

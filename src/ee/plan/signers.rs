@@ -1,8 +1,8 @@
-//! Principals that sign: in which role each acts, and which of its numbers have been there.
+//! Principals that sign packets: their roles, and the numbers of their packets that have been used.
 //!
-//! Whether a signature holds and a credential counts is said by the outside, which may take its time ([`super::Wish::Vouch`]); the packet waits.
-//! A principal has a place here for as long as a number of its could come again. Its place is the number by which the table of services and the
-//! node know it.
+//! The outside judges signatures and credentials, which may take its time ([`super::Wish::Vouch`]); the packet waits. A
+//! principal has a place here for as long as one of its numbers could come again. The place is its number in the table
+//! of services and in the node.
 
 use crate::trust::{PrincipalId, Role, STATEMENT_WITHIN};
 use std::sync::Arc;

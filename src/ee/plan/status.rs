@@ -1,4 +1,4 @@
-//! What an environment has done and keeps, as values to print; and the ways in for applications.
+//! The status of a PLAN environment as values to print; and the entry points for applications.
 
 use super::{ANYONE, Account, Fate, Plan, PlanOs, Seat, account};
 use crate::core::reason::Reason;

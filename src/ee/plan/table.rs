@@ -1,4 +1,4 @@
-//! The node's services: their numbers, and who sees which.
+//! The node's services: their numbers, and the principals that may use each.
 //!
 //! Core services have names that every node knows, so finding one is an access to an array. A restricted service
 //! is there only for the principals that list it; for all others it is as if the node did not have it.

@@ -1,8 +1,8 @@
-//! Packets that wait: for a code that the previous node must give, or for what the outside is asked for.
+//! Waiting packets: for a code from the previous node, or for an answer of the outside.
 //!
-//! A packet that names a code by its digest and finds none here waits while the node that it came from is asked, three times; so a
-//! node may forget codes at any time, and loses nothing by it. Packets that lack one code have one question, which the first of
-//! them pays for that can: its next frames have so many octets less room (costs.rs).
+//! A packet that names an absent code by its digest waits while its previous node is asked, three times. So a node may
+//! forget codes at any time. Packets that lack the same code share one question. The first of them that can pays for
+//! it: its next frames have so many bytes less room (costs.rs).
 
 use super::costs::{unit, word};
 use super::evaluate::Stage;

@@ -1,9 +1,9 @@
-//! PLAN services that are loaded at run time: WebAssembly modules that an operator gives the node.
+//! PLAN services as WebAssembly modules, loaded into a running node by its operator.
 //!
-//! A module exports its memory, a global `plan_buffer` (the address of [`BUFFER`] octets), and a function `service`, which finds
-//! the arguments in the buffer and gets their length; it leaves its result there and gives that length, or a negative number
-//! for an exception. It keeps its memory from call to call: that is what it is for. It imports nothing but `an_now` and
-//! `an_random`. Every call has its fuel; the operator answers for the rest.
+//! A module exports its memory, a global `plan_buffer` (the address of [`BUFFER`] bytes), and a function `service`. The
+//! function finds its arguments in the buffer and gets their length. It leaves its result there and returns the length,
+//! or a negative number for an exception. The module keeps its memory from call to call: that is its purpose. It
+//! imports nothing but `an_now` and `an_random`. Every call has its fuel; the operator answers for the rest.
 
 use super::{Brought, LoadedService, ServiceFailure, Signature};
 use crate::code::bundle::REPRESENTATION_MAX;

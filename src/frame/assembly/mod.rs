@@ -1,4 +1,5 @@
-//! Messages that come in pieces, until they are whole: one bounded table, whatever the wire form.
+//! Messages in pieces, until they are whole: one bounded table for every wire form. Example: fragments 0 and 2 of 3
+//! wait a second for 1.
 //!
 //! ```text
 //! piece ─▶ its message here? ─▶ to its place in it ─▶ all here? ─▶ the message

@@ -1,4 +1,4 @@
-//! What may come instead of all pieces, once, in order and in time.
+//! Assembly of messages when pieces are lost, doubled, out of order, late, or contradict each other.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Compression: LZ4, a packet by itself; what does not get shorter goes as it is.
+//! Compression by LZ4, a packet by itself; an incompressible one goes as it is.
 
 use crate::core::reason::Reason;
 use crate::frame::Frame;

@@ -1,4 +1,4 @@
-//! Fragments: what is too long goes in pieces, and is put together again within a second.
+//! Fragments: a long payload goes in pieces, and is put together again within a second.
 
 use crate::core::reason::Reason;
 use crate::frame::Frame;

@@ -1,4 +1,4 @@
-//! Forward error correction: to so many packets one by which one of them that is lost is found again.
+//! Forward error correction: every K packets are followed by their XOR, from which a lost one is found again.
 
 use crate::core::reason::Reason;
 use crate::frame::{FRAME, Frame};

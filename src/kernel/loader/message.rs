@@ -1,4 +1,4 @@
-//! What goes to the loader and comes back; descriptors go beside it.
+//! Messages between the node and the loader; descriptors travel beside them.
 
 use crate::code::bundle::{REPRESENTATION_MAX, WINDOW_MAX};
 use crate::code::link::Constants;

@@ -1,4 +1,4 @@
-//! What code uses in the kernel half and what it may use, and what came by the ports.
+//! Counters and budgets of codes in the kernel half, and counters of ports.
 
 use super::Maps;
 use crate::contract::{CEILINGS, PROGRAMS, brood, budget as bucket, ceiling, current, lifted, usage};

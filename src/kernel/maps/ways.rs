@@ -1,4 +1,4 @@
-//! Whom the kernel half knows on its links, and by which way packets go: the maps of neighbours, next hops and routes.
+//! The kernel half's maps of neighbours, next hops and routes.
 
 use super::{Maps, place};
 use crate::contract::{self, NEAR, near, route};

@@ -1,4 +1,4 @@
-//! The calls of a process, carried out in its name.
+//! The calls of a process on the NodeOS interface, carried out in its domain's name.
 
 use crate::nodeos::interface::{
     ChanSpec, Change, CutChanId, DomainId, DomainSpec, Error, EventId, InChanId, KeyTuple, MemPoolSpec, NetSpec,

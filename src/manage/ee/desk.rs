@@ -1,6 +1,8 @@
-//! The processes of environments as the worker knows them: upcalls go to the half of their host, and what processes send is taken
-//! in batches. What that takes of the worker is at the expense of the process's domain, whatever comes of it: with
-//! `wfq`, one that has had more than its share while others wait is left waiting.
+//! The processes of environments, as the worker sees them: upcalls go to the shared memory of their host, and packets
+//! from processes come in batches.
+//!
+//! The worker's time for these is charged to the process's domain. With `wfq`, a process above its share is left
+//! waiting while others wait.
 
 use super::accounts::Account;
 use super::bills::Bills;

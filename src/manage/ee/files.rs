@@ -1,7 +1,7 @@
-//! The file calls of a process: carried out by its session's thread, since a disk may be slow.
+//! The file calls of a process, carried out by its session's thread, since a disk may be slow.
 //!
-//! A session knows what it has opened itself, so no process reaches another's open files; whose name space a path is in, and what
-//! may be done there, is judged by [`super::super::files`].
+//! A session keeps the files that it has opened, so no process reaches another's. Rights in name spaces are judged by
+//! [`super::super::files`].
 
 use crate::manage::files::Files;
 use crate::nodeos::file::{Access, FileId, FileKind, FileSpec, FileStat, OpenFlags, Quota};

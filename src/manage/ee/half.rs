@@ -1,9 +1,9 @@
-//! The node's half of the memory shared with one process: upcalls in, sends out, buffers back.
+//! The node's side of the memory shared with one process: upcalls in, packets out, buffers back.
 //!
-//! It is the worker's, and never waits or allocates for a packet. The process may write what it likes at any time, so an entry is
-//! copied before it is looked at, a packet before it is sent, and of buffers the node remembers itself which it has lent. A process that
-//! shows counters which cannot be, or takes nothing for [`HANG`] while packets come, is [`Half::broken`]: its
-//! connection is shut, and what follows is the session's business.
+//! The worker owns it, and never waits or allocates for a packet. The process may write anything at any time. So an
+//! entry is copied before it is looked at, a packet before it is sent, and the node remembers the lent buffers itself.
+//! A process with impossible counters, or one that takes nothing for [`HANG`] while packets come, is [`Half::broken`]:
+//! its connection is shut, and the session does the rest.
 
 use super::accounts::Account;
 use crate::core::bucket::TokenBucket;

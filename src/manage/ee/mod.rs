@@ -1,10 +1,10 @@
-//! Execution environments in processes of their own.
+//! Execution environments in processes of their own: sessions over a socket and shared memory.
 //!
-//! An environment that the node has started has its connection from its birth, and asks for more over it (`birth`). What an operator starts connects at
-//! `nodeos.sock` in the node's run directory, for the node's user only, and says in which role it wants to act. Each connection gets a domain and
-//! shared memory; `libanode` is its side. Each session has a thread for its calls, which are carried out by the worker between
-//! batches (`calls`); packets pass through the memory without that thread (`half`, `desk`). When a process is gone, for
-//! whatever reason, its domain ends with all it owns.
+//! An environment started by the node has its connection from its birth, and asks for more over it (`birth`). A process
+//! of an operator connects at `nodeos.sock` in the node's run directory, for the node's user only, and names its role.
+//! Each connection gets a domain and shared memory; `libanode` is its other side. A session has a thread for its calls,
+//! which the worker carries out between batches (`calls`). Packets pass through the memory without that thread (`half`,
+//! `desk`). When a process is gone, its domain ends with all it owns.
 
 mod accounts;
 mod bills;

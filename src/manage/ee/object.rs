@@ -1,9 +1,9 @@
 //! Execution environments in the node's own process: trusted shared objects.
 //!
-//! They are programs of the same header as those in processes, and their calls are carried out by the same code ([`super::calls`],
-//! [`super::files`]); what differs is the way. Functions that a program wants called are called by the worker, on the packet path, with the
-//! frame that came in; what they ask is done at once, with the node that is lent to them ([`crate::code::run::trusted`]). What other threads of
-//! the program ask is done by the worker between two batches, and they wait for it.
+//! They are programs of the same header as processes, and their calls are carried out by the same code
+//! ([`super::calls`], [`super::files`]). The worker calls their functions on the packet path, with the frame that came
+//! in; their requests are done at once, with the node lent to them ([`crate::code::run::trusted`]). Requests of other
+//! threads of the program are done by the worker between two batches, and they wait for it.
 
 use super::calls;
 use super::files::{self, Opened};

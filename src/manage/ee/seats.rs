@@ -1,8 +1,8 @@
-//! Who has how many sessions: each user has a share of those that operators' processes may have ([`Shares`]), each environment a number of its own, so that
-//! nobody takes the last place of another.
+//! Places for sessions, with shares: each user has a share of the places of operators' processes ([`Shares`]), each
+//! environment a number of its own. So nobody takes another's last place.
 //!
-//! Connections that have not said hello have fewer places, and a time ([`super::GREETING`]). Entries are there as long as somebody
-//! has a place, so there are no more of them than places.
+//! Connections without a greeting have fewer places, and a time limit ([`super::GREETING`]). An entry exists while
+//! somebody has a place, so there are no more of them than places.
 
 use crate::core::bucket::TokenBucket;
 use crate::core::domain::DomainId;

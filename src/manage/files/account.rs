@@ -1,4 +1,4 @@
-//! What a name space holds: counted once, then kept with every change.
+//! The account of a name space's files: counted once, then kept with every change.
 
 use crate::nodeos::file::{DEPTH_MAX, Quota, Used};
 use crate::nodeos::interface::Error;

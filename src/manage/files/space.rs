@@ -1,4 +1,4 @@
-//! One name space: its tree, its record, and the account of what it holds.
+//! One name space: its tree, its record, and its account.
 
 use super::account::{Account, count};
 use super::{Entry, LIST_MAX, SpaceStatus, hold, meaning};

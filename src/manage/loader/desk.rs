@@ -1,4 +1,5 @@
-//! The loader's thread: takes effects in, does what is quick itself, each neighbour and principal in its turn, and deals out what is to be compiled.
+//! The loader's thread: takes effects in, does quick ones itself, each neighbour and principal in its turn, and deals
+//! out modules to be compiled.
 
 use super::queues::{Next, Queues};
 use super::workshop::{self, Workshop};

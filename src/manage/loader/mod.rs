@@ -1,9 +1,11 @@
-//! What the worker must not wait for: the code store on disk, the wasm compiler, and public-key operations.
+//! The loader: the code store on disk, the wasm compiler, and public-key operations, so that the worker need not wait
+//! for them.
 //!
-//! One thread takes the worker's effects in, lets each ingress and principal have its turn ([`turns`]), and sends results back. It (`desk`) looks into
-//! the store and judges credentials itself; what is to be compiled it deals out to threads with lanes to the compiler in its jail
-//! ([`workshop`]). Every queue is bounded; a worker that finds the first one full treats the store as empty. What concerns the kernel
-//! half goes past it to a thread of its own ([`super::linker`]), and so does what is to be written to disk (`super::archive`).
+//! One thread takes the worker's effects in, lets each ingress and principal have its turn ([`turns`]), and sends
+//! results back. It (`desk`) looks into the store and judges credentials itself. Modules go to threads with lanes to
+//! the jailed compiler ([`workshop`]). Every queue is bounded; a worker that finds the first one full treats the store
+//! as empty. Work on the kernel half goes past it to a thread of its own ([`super::linker`]), and so do writes to disk
+//! (`super::archive`).
 
 mod desk;
 mod queues;

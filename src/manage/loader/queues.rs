@@ -1,7 +1,8 @@
-//! What waits for the loader's thread: look-ups, which are quick, and judgings, which can take milliseconds each.
+//! Queues of the loader's thread: look-ups, which are quick, and judgements, which can take milliseconds each.
 //!
-//! Both have turns ([`Turns`]), by who pays for what has caused them. A few look-ups are done before each judging, so that whoever waits for an object waits
-//! for one judging of somebody else's at most, and whoever waits to be judged for a few look-ups. Judgings count by the time that they take.
+//! Both have turns ([`Turns`]), by the payer of their cause. A few look-ups are done before each judgement. So a
+//! look-up waits for one judgement of another payer at most, and a judgement for a few look-ups. Judgements count by
+//! their time.
 
 use super::turns::{QueueStatus, Turns};
 use crate::node::{Cause, Ingress};

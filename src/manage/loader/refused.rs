@@ -1,7 +1,8 @@
-//! What the compiler has failed on: a bounded memory, so that no module is tried twice.
+//! Modules on which the compiler has failed: a bounded memory, so that none is tried twice.
 //!
-//! A module that used up a job's limits, or broke the compiler, would cost as much again under every name that lists it. It is known by the
-//! digest of its bytes, for an hour; the table is small, and the oldest gives way. An operator clears it, as does a restart.
+//! A module that used up a job's limits, or broke the compiler, would cost as much again under every name that lists
+//! it. It is known by the digest of its bytes, for an hour; the table is small, and the oldest gives way. An operator
+//! clears it, as does a restart.
 
 use crate::code::compiler::{Failure, Purpose};
 use crate::wire::Digest;

@@ -1,9 +1,10 @@
-//! Whose job is next: queues per ingress and, in each, per principal, served in turn.
+//! Turns of jobs: queues per ingress and, in each, per principal, served in turn.
 //!
-//! Whoever sends much waits behind itself, and so does whoever has sent what took long, where that is told ([`Turns::spent`]): next is whose jobs have taken
-//! least since they began to wait (start-time fair queueing, Goyal et al., 1996). All queues together hold so many jobs; when they are full, the longest ingress's newest
-//! job gives way, so that a flood displaces itself and nobody can take the last place. Lists are as long as jobs wait, so they need no other
-//! bound. Longest queue drop after Suter et al., Design considerations for supporting TCP with per-flow queueing, 1998.
+//! A greedy sender waits behind itself, and so does a sender of long jobs, where the time is told ([`Turns::spent`]).
+//! The next job is of the queue that has taken least since it began to wait (start-time fair queueing, Goyal et al.,
+//! 1996). All queues together are bounded. When they are full, the longest ingress's newest job gives way, so a flood
+//! displaces itself and nobody can take the last place. Lists are as long as jobs wait, so they need no other bound.
+//! Longest queue drop after Suter et al., Design considerations for supporting TCP with per-flow queueing, 1998.
 
 use crate::frame::Payer;
 use crate::node::{Cause, Ingress};

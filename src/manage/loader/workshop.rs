@@ -1,8 +1,9 @@
-//! Who compiles: a few threads, each with a lane to the compiler in its jail, and who has which job.
+//! The compiling threads: each has a lane to the compiler in its jail, and one job.
 //!
-//! Jobs of all neighbours wait in [`Turns`] and are served in turn. One neighbour never has all lanes: while it has one less, the last is
-//! kept for somebody else, so a module that takes long delays only its sender. Code that is to be compiled again, better, has
-//! a queue and a lane of its own, behind everything else. Where there is one lane only (`jobs = 1`) all share it, and others wait for at most one module of a neighbour's.
+//! Jobs of all neighbours wait in [`Turns`] and are served in turn. One neighbour never has all lanes: the last is kept
+//! for another, so a long module delays only its sender. Code for the optimiser has a queue and a lane of its own,
+//! behind everything else. With one lane only (`jobs = 1`) all share it, and others wait for at most one module of a
+//! neighbour.
 
 use super::refused::{RefusedModules, RefusedStatus};
 use super::turns::{QueueStatus, Turns};

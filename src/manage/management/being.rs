@@ -1,4 +1,4 @@
-//! What runs for an environment, a process or an object of this one: how it is watched, ended, and how it has ended.
+//! A running environment, as a process or as an object of this one: how it is watched and ended, and how it has ended.
 
 use super::object::Object;
 use super::{Domains, Environment, Member, Program};

@@ -1,4 +1,4 @@
-//! What an environment says for the node's log: so many lines a second, and how many were left out.
+//! Lines of an environment for the node's log: a bounded number a second, and the count of the others.
 
 use crate::core::bucket::TokenBucket;
 

@@ -1,4 +1,4 @@
-//! The thread that starts environments, hears what they say, and sees them end.
+//! The supervisor's thread: starts environments, reads their output, and sees them end.
 
 use super::being::{Being, End};
 use super::lines::Lines;

@@ -1,7 +1,7 @@
-//! The thread that opens what native ports take frames by, so that the worker waits for nobody.
+//! The opener's thread: opens sockets and guards of native ports, so that the worker need not wait.
 //!
-//! The worker says what it wishes and goes on; when something is open it is handed over as an order. Wishes are carried out in their order, and so is
-//! the wish to [settle](Opener::settle): whoever waits for that knows that all before it is done.
+//! The worker states a wish and goes on; an open socket comes back as an order. Wishes are carried out in their order,
+//! and so is the wish to [settle](Opener::settle): when it is answered, all wishes before it are done.
 
 use crate::classify::rule::Rule;
 use crate::frame::PortId;

@@ -1,8 +1,9 @@
-//! AF_XDP sockets come back with their interface.
+//! AF_XDP sockets of an interface that was deleted and made again.
 //!
-//! A socket is bound to an interface by its number, so one that is deleted and made again under its name needs others. They have memory
-//! of their own, apart from that which all shared at first: sockets that share memory are opened by one that is open already, and
-//! those are with the worker. The memory of the ones before goes with them. Numbers of sockets, and with them tickets and counters, stay.
+//! A socket is bound to an interface by its number, so a new interface of the same name needs new sockets. They have
+//! memory of their own, apart from the first common one: sockets that share memory are opened through one that is open
+//! already, and those are with the worker. The memory of the old ones goes with them. Numbers of sockets, and with them
+//! tickets and counters, stay.
 
 use super::{Copying, Layout, QueueSocket, Report, Wanted, connect, explain, without};
 use crate::config::{XdpFile, XdpMode};

@@ -1,4 +1,4 @@
-//! What carries out what the node wants done: ports, applications, processes, the loader.
+//! The outside of a worker: ports, applications, processes, the loader, which carry out the node's output.
 
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;

@@ -1,4 +1,5 @@
-//! Ports whose sockets change: the worker wishes, something else opens ([`Opener`](crate::manage::ports::Opener)), the worker takes what is open.
+//! Changes of ports' sockets: the worker wishes, the [`Opener`](crate::manage::ports::Opener) opens, the worker takes
+//! the open sockets.
 
 use super::{PORTS, Worker};
 use crate::frame::PortId;

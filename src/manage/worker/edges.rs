@@ -1,8 +1,8 @@
-//! The worker before its first packet and behind its last one.
+//! The worker before its first packet and after its last one.
 //!
-//! A node that was here before has codes that its packets need at once: those are prepared before a port is open, while the Linux stack, or the
-//! kernel half of before, forwards what comes. And what ports have taken from the stack nobody else has: when the node stops, they take no more, and what is in
-//! their sockets still goes its way.
+//! The codes of an earlier process are prepared before a port is open. Meanwhile the Linux stack, or the kernel half of
+//! before, forwards packets. At the end, frames taken from the stack are the node's to finish: its ports take no more,
+//! and frames in their sockets still go their way.
 
 use super::{Order, PORTS, Worker};
 use crate::config::Plan;

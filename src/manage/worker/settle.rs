@@ -1,4 +1,4 @@
-//! What the node wants done is done, and what ports have queued is sent.
+//! The end of a worker's round: the node's effects are carried out, and queued frames are sent.
 
 use super::Worker;
 use crate::core::reason::Reason;

@@ -1,4 +1,4 @@
-//! Where what neighbours use is measured, and to whom it is charged.
+//! Measures the use of each payer and charges it: the clock is read around work, and the difference goes to a row.
 
 use super::{Entry, EntryCounts, EntryLimits, FRAME_STEPS, RUN, Run, WorkClock};
 use crate::code::run::Ingress;

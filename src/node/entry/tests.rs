@@ -1,4 +1,4 @@
-//! What rows there are, what each may have, and that levels are max-min shares: with times and costs that are given.
+//! The rows of the entrance, their levels, and that levels are max-min shares: with given times and costs.
 
 use super::*;
 use crate::frame::Link;

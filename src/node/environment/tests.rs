@@ -1,4 +1,5 @@
-//! An environment is one file and one line: this one takes packets of a type of its own, has them wait, and gives half of them to an application.
+//! A new environment in one file and one line: it takes packets of a type of its own, lets them wait, and delivers
+//! every second one.
 
 use super::*;
 use crate::driver::Driver;

@@ -1,4 +1,4 @@
-//! Which words are known here, and which were.
+//! The memory of revocations: which are news, and which are told again.
 
 use super::*;
 use crate::wire::revocation::What;

@@ -1,4 +1,4 @@
-//! What takes frames of an interface for a port: rules, what stands before the Linux stack, and the sockets that frames come by.
+//! The frame sources of a native port: rules, programs before the Linux stack, and sockets.
 //!
 //! Whoever opens these may wait: for the kernel's verifier, for drivers, for the broker. So they are opened by a thread that moves no packets and handed to
 //! the port that receives by them.

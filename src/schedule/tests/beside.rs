@@ -1,4 +1,4 @@
-//! Work that is no packet's of a turn.
+//! Work beside packets, such as the receipt of a batch, charged to flows.
 
 use super::super::apart::AHEAD_NS;
 use super::*;

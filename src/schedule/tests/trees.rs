@@ -1,4 +1,4 @@
-//! Shares of shares: what a flow has of the CPU does not depend on how many are below it, nor on how they come.
+//! Shares of shares: a flow's part of the CPU depends neither on the number of flows below it nor on their arrival.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Why a scenario cannot be run.
+//! Causes for a scenario not to run.
 
 use super::super::network::Problem;
 use core::fmt;

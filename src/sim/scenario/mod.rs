@@ -1,7 +1,7 @@
-//! A whole run in a file: network, codes, traffic, and what goes wrong when.
+//! A whole run in a file: network, codes, traffic, and faults with their times.
 //!
-//! `docs/sim.md` lists every key. Reading checks all names and numbers, so a scenario that was read
-//! can only fail for its code. Nothing here does I/O: whoever runs it brings the text and the bundles.
+//! `docs/sim.md` lists every key. Reading checks all names and numbers, so a parsed scenario can only fail for its
+//! code. Nothing here does I/O: the caller brings the text and the bundles.
 
 mod error;
 mod file;

@@ -1,4 +1,4 @@
-//! Programs that the verifier is given once more: EAGAIN says that a signal came, and nothing of the program.
+//! Repeated verification of programs: EAGAIN says that a signal came, and nothing about the program.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Maps.
+//! BPF maps: creation, reading, writing, iteration.
 
 use super::{Types, call, command, descriptor, info, short, word};
 use crate::sys::mapping::SharedWords;

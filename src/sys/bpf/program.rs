@@ -1,4 +1,4 @@
-//! Programs, and where they are attached.
+//! BPF programs: loading, test runs, and links to their places in the kernel.
 
 use super::again::again;
 use super::{Types, call, command, descriptor, info, short, with_log, word};

@@ -1,4 +1,4 @@
-//! How a child ended, as a value that can be told.
+//! The end of a child, as a value: exit status, signal, or limit.
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

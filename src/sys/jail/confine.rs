@@ -1,4 +1,4 @@
-//! What a process gives away for good, just before the program of its jail begins: capabilities, files, system calls.
+//! The last steps before a jail's program begins: capabilities, files and system calls are given away for good.
 
 use super::{Capability, Limits, Paths};
 use crate::sys::landlock::{May, Restriction, Tcp};

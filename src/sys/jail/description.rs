@@ -1,4 +1,5 @@
-//! What a jail is to be, as a value: whoever starts it says that, whoever makes it checks it again. Nothing here calls the system.
+//! The description of a jail, as a value: written by the starter, checked again by the maker. Nothing here calls the
+//! system.
 
 use super::paths::Paths;
 use super::seccomp;

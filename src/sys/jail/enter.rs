@@ -1,4 +1,4 @@
-//! The helper: this program, started to make one jail and then gone. It has one thread.
+//! The helper that makes a jail: this program, started for that one purpose and then gone. It has one thread.
 
 use super::failure::{Failure, Lacking};
 use super::message::{ORDER_MAX, Order, Said};

@@ -1,4 +1,4 @@
-//! Why there is no jail, as whoever makes it passes that on.
+//! Failures to make a jail, as the maker reports them.
 
 use super::Part;
 use std::io;

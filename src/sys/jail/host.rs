@@ -1,4 +1,4 @@
-//! What this host has not of what jails are made of, before there is one.
+//! Parts of jails that this host lacks, found before there is a jail. Example: no control group for memory.
 
 use super::{Parent, Part, start};
 use crate::sys::{landlock, privileges};

@@ -1,11 +1,13 @@
-//! Users that no two living jails of this host share.
+//! User numbers for jails: no two living jails of this host share one.
 //!
-//! Each number of the range is a byte of one file that is locked as long as the init process of its jail lives (fcntl(2), open file
-//! description locks): the kernel gives it back however that ends, and nodes of different configurations never meet. A number that the
-//! host's `/etc/passwd` knows is not taken, nor one of which a process lives on: whoever gets it could be read, traced and ended by that.
+//! Each number of the range is a byte of one file, locked as long as the init process of its jail lives (fcntl(2), open
+//! file description locks). The kernel gives the lock back however that ends, and nodes of different configurations
+//! never meet. A number in the host's `/etc/passwd` is not taken, nor one of a living process: that process could read,
+//! trace and end the jail's.
 //!
-//! Nodes that keep files in one place share a user, and so its number: they lock its byte for reading, and beside it one for each place, far
-//! behind all numbers. So whoever finds a number taken can tell whether those who have it keep files where it does.
+//! Nodes that keep files in one place share a user, and so its number: they lock its byte for reading, and beside it
+//! one for each place, far behind all numbers. So a node that finds a number taken can tell whether its owners keep
+//! files in the same place.
 
 use crate::sys::privileges::accounts;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Process 1 of a jail: it makes the jail around itself, starts its program, and stays until that ends or the starter is gone.
+//! Process 1 of a jail: it makes the jail around itself, starts its program, and stays until that ends or the starter
+//! is gone.
 
 use super::enter::{Birth, HIGH};
 use super::failure::{Failure, Lacking};

@@ -1,4 +1,4 @@
-//! What goes over the socket of a jail, as JSON: one order in, what becomes of it out.
+//! Messages over the socket of a jail, as JSON: one order in, reports out.
 
 use super::{Jail, Part};
 use serde::{Deserialize, Serialize};

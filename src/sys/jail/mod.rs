@@ -1,4 +1,5 @@
-//! Jails: processes that can do nothing but what a [`Jail`] says. All of the node's processes that others' code runs in are started here.
+//! Jails: processes limited to the files, calls and resources of a [`Jail`] value. Every process of the node with
+//! others' code is started here.
 //!
 //! ```text
 //! starter (has the privilege) ── Jail, descriptors ──▶ helper: control groups, uid, namespaces ── clone3 ──▶ init

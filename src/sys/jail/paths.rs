@@ -1,4 +1,4 @@
-//! What a jail sees of the host's files: lists in `paths/NAME.json`, and what is added to them.
+//! The host's files inside a jail: lists in `paths/NAME.json`, and additions to them.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path, PathBuf};

@@ -1,7 +1,7 @@
-//! The root of a jail: an empty file system in memory, in which what the jail may see of the host's files is bound, to be read only.
+//! The root of a jail: an empty file system in memory, with the allowed files of the host bound into it, read-only.
 //!
-//! The host's root is left by pivot_root(2) and let go, so there is no way back to it. Of the kernel's file systems nothing is there but, if
-//! wanted, a `/proc` that has the jail's own processes and nothing else.
+//! The host's root is left by pivot_root(2) and let go, so there is no way back to it. Of the kernel's file systems
+//! there is at most a `/proc`, with the jail's own processes and nothing else.
 
 use super::Paths;
 use rustix::fs::{Mode, OFlags};

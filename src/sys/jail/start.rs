@@ -1,4 +1,4 @@
-//! The starter's side: makes the control groups, starts the helper, and hears what becomes of the jail.
+//! The starter's side of a jail: makes the control groups, starts the helper, and reads its reports.
 
 use super::enter::ARGUMENT;
 use super::groups::{Groups, Parent};

@@ -1,4 +1,4 @@
-//! Jails as values: what can be sent, and what is refused.
+//! Jails as values: valid ones, and refused ones.
 
 use super::message::{ORDER_MAX, SAID_MAX, WHY_MAX};
 use super::*;

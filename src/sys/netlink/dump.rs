@@ -1,4 +1,4 @@
-//! One question to the kernel, and its answer in as many datagrams as it takes. A message that is not understood is passed over.
+//! One question to the kernel, and its answer in several datagrams. Unknown messages are skipped.
 
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader, NetlinkMessage, NetlinkPayload,

@@ -1,4 +1,4 @@
-//! What is read of the kernel's answers, odd ones included.
+//! Answers of the kernel, odd ones included, and their values.
 
 use super::dump::Answer;
 use super::*;

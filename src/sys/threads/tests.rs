@@ -1,4 +1,4 @@
-//! Each list on a thread of its own: what must fail fails, and what every thread of a program does it can do.
+//! Each list on a thread of its own: forbidden calls fail, and the calls of every ordinary thread work.
 
 use super::super::jail::{Filters, has_seccomp};
 use super::Duty;

@@ -1,4 +1,5 @@
-//! Every frame of both halves ends in one counter: received = sent + given to the user half + left + dropped, and so on above.
+//! Every frame of both halves ends in one counter: received = sent + given to the user half + left + dropped, and so on
+//! above.
 //!
 //! `Place` asserts the same when it goes, so every test of the halves does.
 

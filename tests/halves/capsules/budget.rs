@@ -1,4 +1,4 @@
-//! One budget over both halves: capsules flood both, and what they admit together stays within the rate.
+//! One budget over both halves: capsules flood both, and the admitted ones together stay within the rate.
 
 use crate::place::{Came, Place, frame, header};
 use anode::core::reason::Reason;

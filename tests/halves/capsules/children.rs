@@ -1,4 +1,4 @@
-//! Code that sends children and writes into the log: what leaves the kernel half is what leaves the user half.
+//! Code that sends children and writes into the log: both halves send the same packets.
 
 use crate::draft::{Draft, Form};
 use crate::place::user::Went;

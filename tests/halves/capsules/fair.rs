@@ -1,5 +1,5 @@
-//! What strangers' capsules may use of a CPU in the kernel half: nobody chooses which packet is timed, a port has a ceiling, and the buckets are those of the
-//! user half.
+//! Shares of strangers' capsules on a CPU of the kernel half: the timed packet is random, a port has a ceiling, and the
+//! buckets are those of the user half.
 
 use crate::place::{Came, Place, frame, header};
 use anode::core::bucket::TokenBucket;

@@ -1,4 +1,4 @@
-//! A user half: one node, its store and its compiler, and link addresses for those who ask.
+//! A user half: one node, its store and its compiler, and link addresses on request.
 #![allow(dead_code)]
 
 use anode::code::bundle::Bundle;

@@ -1,4 +1,4 @@
-//! What really leaves a place: frames at the other ends of its links, and those that go on into the stack.
+//! Frames that leave a place: at the other ends of its links, and into the stack.
 #![allow(dead_code)]
 
 use super::Place;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * A shared object in the node's process: what somebody could do who has taken the node over. It looks for the way to the broker
- * among the node's descriptors and says there what its arguments are, each a request; then it tries what the system itself would have to
- * allow. A line for each attempt and way on its standard error: "ATTEMPT n: what was answered" or "SYSTEM what: refused|DONE".
+ * A shared object in the node's process, as an attacker would place it. It finds the broker's socket among the node's
+ * descriptors and sends its arguments there, each a request. Then it tries acts that the system itself would have to
+ * allow. A line for each on its standard error: "ATTEMPT n: answer" or "SYSTEM act: refused|DONE".
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,4 @@
-//! What others of the host can do to a node that is to start: hold locks, leave processes and files.
+//! Others of the host against a starting node: they hold locks, and leave processes and files.
 
 use super::needs_root;
 use crate::single::{Node, anode, write_config};

@@ -1,4 +1,5 @@
-//! An environment that does not begin: its program is a file that somebody else has leased, so the kernel has whoever starts it wait.
+//! An environment that does not begin: another process has leased its program's file, so the kernel makes the starter
+//! wait.
 
 use crate::lease::Lease;
 use crate::running::{ANODE, HOSTS, Running};

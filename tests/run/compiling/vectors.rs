@@ -1,4 +1,4 @@
-//! Every instruction on vectors that a module may have, found by asking the check of what form each number is.
+//! Every vector instruction of a module, found by asking the check for the form of each number.
 
 use anode::code::check;
 use wasm_encoder::{

@@ -1,4 +1,4 @@
-//! heavy on a star: the node in the middle finds the sources that send most.
+//! heavy on a star: the node in the middle finds its heaviest senders.
 
 use super::net::{Shared, addr, attach, attach_again, net};
 use anode::apps::heavy::{Answer, query, send};

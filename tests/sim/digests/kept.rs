@@ -1,4 +1,4 @@
-//! The digests that are kept: a line for each run, made so that a difference can be placed.
+//! The committed digests: a line for each run, made so that a difference can be located.
 //!
 //! A line is `SCENARIO SEED events=N digest=H windows=… nodes=…`. The windows are 64 places along the run: the 16 low bits of the
 //! digest of all events up to there. The first that differs says in which 64th of the run the difference begins. The nodes are

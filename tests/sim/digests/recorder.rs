@@ -1,4 +1,4 @@
-//! Takes down what happens in a simulation: a line of text for each event, in order, with the node where it happened.
+//! A recorder of a simulation: a line of text for each event, in order, with its node.
 
 use anode::sim::Simulation;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Networks of capsules and of PLAN packets whose events are taken down.
+//! Networks of capsules and of PLAN packets with recorded events.
 //!
 //! Code is WAT, or a bundle that is committed (`tests/digests/trace.anb`, made from `apps/trace.c`): a C compiler of another version
 //! would make other code with another name, and so other frames.

@@ -1,4 +1,4 @@
-//! A place that is no node: it answers what it hears with replays, bent copies, forgeries and lies.
+//! A hostile place in the network: it answers with replays, mutated copies, forgeries and lies.
 
 use super::random::Dice;
 use anode::code::bundle::Bundle;

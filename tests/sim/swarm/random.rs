@@ -1,4 +1,4 @@
-//! What chance chooses for a swarm: the network, the codes, the programs.
+//! The random choices of a swarm: the network, the codes, the programs.
 
 use crate::guests::{bundle, forking, forward, module, padded_forward, ping};
 use crate::net::app;

@@ -1,4 +1,4 @@
-//! What must hold in every swarm.
+//! The invariants of every swarm.
 
 use anode::ee::plan::Config;
 use anode::node::Sizes;

@@ -1,8 +1,8 @@
-//! A capsule whose neighbours prove what they send, beside one without proofs: what the codes cost (`keys`, docs/trust.md).
+//! A capsule of neighbours with proofs, beside one without: the cost of the codes (`keys`, docs/trust.md).
 //!
-//! A second node, at the other end of the link, makes the packets that come in, since each needs a counter and a code of its own. There are as many
-//! as a replay window is long; then the node's windows begin anew, which is part of the figure, and so does the row without
-//! proofs, which takes its packets from as much memory.
+//! A second node, at the other end of the link, makes the incoming packets, since each needs a counter and a code of
+//! its own. There are as many as a replay window is long; then the node's windows begin anew. That is part of the
+//! figure, and so of the row without proofs, whose packets come from as much memory.
 
 use super::super::super::micro::Micro;
 use super::super::super::series::Series;

@@ -1,4 +1,4 @@
-//! Source texts that are right: every expression is made for the type that is wanted.
+//! Correct source texts: every expression is made for the wanted type.
 
 use super::Choices;
 

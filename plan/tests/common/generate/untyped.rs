@@ -1,4 +1,4 @@
-//! Codes that have the right form and are otherwise nonsense: what a node must survive.
+//! Codes with the right form and no sense: a node must survive them.
 
 use super::Choices;
 use plan::code::{Binary, Code, Definition, Expr, Kind, Primitive, Target, Unary};

@@ -1,4 +1,4 @@
-//! What `anode node check` says of ports and of the tables that bound what others may use.
+//! The part of `anode node check` on ports and on the tables that bound what others may use.
 
 use super::super::words;
 use crate::config::{NodeFile, PortFile};

@@ -1,4 +1,4 @@
-//! Data that stays, octets, and chunks as octets.
+//! Services for resident data (`put`, `get`), bytes, and chunks as bytes.
 
 use super::super::evaluate::{At, raise};
 use super::super::layers::{REASSEMBLE, bare_header};

@@ -1,4 +1,4 @@
-//! The packet's header, the node's clock and chance, and what the node keeps.
+//! Services that read the packet's header, the node's clock, random numbers, and the node's tables.
 
 use super::super::evaluate::At;
 use super::{Given, list, not_found, tuple, wrong};

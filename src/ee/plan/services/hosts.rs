@@ -1,4 +1,4 @@
-//! Hosts, links and ways.
+//! Services for hosts, links and next hops, such as `thisHost` and `getHostByName`.
 
 use super::super::evaluate::{At, raise};
 use super::super::flows::Flow;

@@ -1,4 +1,4 @@
-//! Services that come in packets: modules become services of the node, as `anode plan load-service` makes them.
+//! Services that come in packets: modules that become services of the node, as with `anode plan load-service`.
 //!
 //! Only principals whose role lists `installServices` see it. Modules say themselves what they are; they are compiled by the outside, one after
 //! the other, while the packet waits.

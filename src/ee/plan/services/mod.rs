@@ -1,4 +1,5 @@
-//! The services of every node. A new one is a function here and a line in [`CORE`]; its type is in the language's table of names.
+//! The services of every node, such as `print` and `thisHost`. A new one is a function here and a line in [`CORE`]; its
+//! type is in the language's table of names.
 
 mod data;
 mod header;

@@ -1,4 +1,4 @@
-//! Word of arrivals, and the bandwidth service: a sender, a receiver and its report.
+//! Reports of arrival, and the bandwidth service: a sender, a receiver and its report.
 
 use super::super::evaluate::{At, raise};
 use super::super::jobs::Job;

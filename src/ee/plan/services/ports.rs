@@ -1,4 +1,4 @@
-//! Values for applications.
+//! Services that hand values to applications at a port.
 
 use super::super::evaluate::At;
 use super::super::outbox::Deed;

@@ -1,4 +1,4 @@
-//! The node's half against a process that writes what it likes: one step at a time from a seed, and at the same time.
+//! The node's side against a hostile process: one step at a time from a seed, and at the same time.
 
 use super::*;
 use crate::nodeos::interface::InChanId;

@@ -1,4 +1,4 @@
-//! Where this host has control groups: mounted hierarchies, their controllers, and where in them we may make our own.
+//! Control groups of this host: mounted hierarchies, their controllers, and places for our own groups.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The lists that there are, and their names.
+//! The existing lists of system calls, and their names.
 
 macro_rules! lists {
     ($processor:literal) => {
