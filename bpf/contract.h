@@ -65,7 +65,8 @@ struct node {
 
 /* Map `ports`, by interface index. */
 struct port {
-    /* Whether the node has this interface; its number; octets of the largest IP packet that arrives when it is redirected there, 0: none. */
+    /* Whether the node has this interface; its number; octets of the largest IP packet that arrives when it is
+     * redirected there, 0: none. */
     u32 present, number, mtu;
     /* Its own link address, as the 32 and 16 bits that it is in a frame. */
     u32 mac;
@@ -236,8 +237,9 @@ enum { CEILINGS = 64 };
 
 /* Map `current`, for each CPU, one entry: capsules at the ingress by what became of them; and the packet whose code runs. */
 struct current {
-    /* received + made = redirected + raised + lifted + dropped. `raised`: given to the user half with a verdict; `lifted`: left as they came, to
-     * the user half or the stack; `unraised`: of those dropped, the ones that could not be given to the user half. */
+    /* received + made = redirected + raised + lifted + dropped. `raised`: given to the user half with a verdict;
+     * `lifted`: left as they came, to the user half or the stack; `unraised`: of those dropped, the ones that could
+     * not be given to the user half. */
     u64 received, redirected, made, raised, lifted, dropped, unraised;
     /* Payload octets in its window, of code that can send. */
     u16 window, zero[3];

@@ -5,9 +5,10 @@
 //!                        └──── left out: counted ───────┴─ full ──▶ said every ten seconds
 //! ```
 //!
-//! Most lines say what others have caused, and some of those can cause it as fast as they send. So each place of the program that writes lines
-//! has a limit of its own, and what is beyond is counted. Whoever reads the log can be slow, or stop: no thread waits for him but the one that writes.
-//! Lines of levels below `info` are written for somebody who looks for something, and have no limit but the queue.
+//! Most lines say what others have caused, and some of those can cause it as fast as they send. So each place of the
+//! program that writes lines has a limit of its own, and what is beyond is counted. Whoever reads the log can be slow,
+//! or stop: no thread waits for him but the one that writes. Lines of levels below `info` are written for somebody who
+//! looks for something, and have no limit but the queue.
 
 use crate::clean;
 use crate::core::bucket::TokenBucket;
@@ -86,8 +87,8 @@ impl Log {
         Limits(self.clone())
     }
 
-    /// Has a thread write from now on; before, and in a process that is forked before, whoever has a line writes it. When what this gives goes, all is
-    /// written.
+    /// Has a thread write from now on; before, and in a process that is forked before, whoever has a line writes it.
+    /// When what this gives goes, all is written.
     pub fn start(&self) -> io::Result<Settled> {
         let (lines, queue) = sync_channel(QUEUE_MAX);
         let log = self.clone();

@@ -82,13 +82,13 @@ use std::sync::Arc;
 /// Time between two sweeps of soft state, in nanoseconds.
 const SWEEP: u64 = 100_000_000;
 
-/// Time between two looks at what happens seldom, in nanoseconds.
+/// Time between two looks at rare events, in nanoseconds.
 const LOOK: u64 = 1_000_000_000;
 
 /// Sweeps in which every soft-state entry is looked at once.
 const SWEEP_SHARE: usize = 10;
 
-/// Codes that the next process is told of.
+/// Codes in the list for the next process.
 pub const RECENT_MAX: usize = 256;
 
 /// One active node.
@@ -97,7 +97,7 @@ pub struct Node {
     environments: Environments,
 }
 
-/// What every environment is called with.
+/// The context of every call of an environment.
 struct Cx {
     core: Core,
     graphs: Graphs,
@@ -109,11 +109,11 @@ struct Cx {
 struct Order {
     /// Packets that wait for the CPU.
     paths: paths::Paths,
-    /// What neighbours may use.
+    /// Shares of neighbours at the entrance.
     entry: entry::Entry,
 }
 
-/// What the node's operator and its timers see to.
+/// Settings of the operator, and everything that timers look after.
 struct Control {
     roles: Arc<Roles>,
     /// The domain of the management environment, above those of the environments that it starts.
@@ -122,19 +122,19 @@ struct Control {
     kept: [DomainId; 3],
     /// Keys of neighbours, and what ports demand.
     proofs: Option<Box<proofs::Proofs>>,
-    /// What domains want to be told at a time.
+    /// Events of domains, by their time.
     events: Events,
     /// Those that are due now.
     due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
     /// Domains that have ended, of which environments are to be told.
     ended: VecDeque<ending::Gone>,
-    /// What else environments are told when the call that is under way has returned.
+    /// Upcalls to make when the current call has returned.
     untold: Vec<(DomainId, crate::nodeos::interface::Upcall)>,
     /// Domains that the node has ended against their will.
     felled: ending::Felled,
-    /// What it may send of its own accord, by address.
+    /// Limits on the node's own messages, by address.
     originate: reach::Originate,
-    /// Whose bounds were cut.
+    /// Sources of packets with cut bounds.
     clamps: ceilings::Said,
     /// Drops that the log is to tell.
     alarms: alarms::Alarms,
@@ -143,7 +143,7 @@ struct Control {
     next_look: u64,
 }
 
-/// What the kernel half was told.
+/// The node's view of the kernel half.
 struct Mirror {
     /// Whether one works for the node.
     on: bool,
@@ -245,7 +245,7 @@ impl Node {
         self.environments.iter().map(|environment| environment.next_timer()).fold(own, u64::min)
     }
 
-    /// Does what is due.
+    /// Carries out due timers.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
         self.cx.expire_resolutions(turn);
         self.cx.look_after_pools(turn);
@@ -304,7 +304,7 @@ impl Control {
     }
 }
 
-/// What one port may bring in, if there is a ceiling.
+/// The bucket of a port's ceiling, if it has one.
 fn ingress_bucket(sizes: &Sizes) -> Option<TokenBucket> {
     let rate = sizes.ingress_packets_per_second;
     (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))

@@ -5,9 +5,9 @@
 #
 #   sh tools/groups.sh [PARTS of tests/run, default jail]
 #
-# It needs the Debian packages qemu-system-x86, busybox-static, cpio and kmod. The kernel is that of `apt-get download`, or the package named by
-# ANODE_KERNEL=FILE.deb. The emulator translates, which takes some minutes; where KVM works, ANODE_ACCELERATOR=kvm and ANODE_CPU=host are faster.
-# ANODE_VM_SECONDS (default 1200) bounds its time.
+# It needs the Debian packages qemu-system-x86, busybox-static, cpio and kmod. The kernel is that of `apt-get download`,
+# or the package named by ANODE_KERNEL=FILE.deb. The emulator translates, which takes some minutes; where KVM works,
+# ANODE_ACCELERATOR=kvm and ANODE_CPU=host are faster. ANODE_VM_SECONDS (default 1200) bounds its time.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- jail

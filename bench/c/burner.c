@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * An environment whose packets cost CPU time: each takes so many microseconds of the thread that is called with it, and is dropped. As a process
- * that is the process's own thread, as a shared object (cc -DHERE -shared) the node's.
+ * An environment whose packets cost CPU time: each takes so many microseconds of the thread that is called with it,
+ * and is dropped. As a process that is the process's own thread, as a shared object (cc -DHERE -shared) the node's.
  *
  *     burner ROLE IN-PROTOCOL TYPE MICROSECONDS [DOMAINS]
  *     burner ee if0/anep 3000 200
  *
- * With DOMAINS it has so many domains below its own, the first with a channel for TYPE, each further one for the type behind.
+ * With DOMAINS it has so many domains below its own, the first with a channel for TYPE, each further one for the
+ * type behind.
  */
 #include <anode/nodeos.h>
 #include <stdint.h>

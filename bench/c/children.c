@@ -1,7 +1,8 @@
 // children OBJECT WAY COUNT DESTINATION INTERFACE INTERFACE
 //
-// Makes the kernel send COUNT children in the place of every IPv4 packet that comes in by the first interface, by the second, to DESTINATION
-// and the addresses after it, in a way of children.bpf.c: broadcast, marks or edits. Prints "ready"; everything goes with the process.
+// Makes the kernel send COUNT children in the place of every IPv4 packet that comes in by the first interface, by the
+// second, to DESTINATION and the addresses after it, in a way of children.bpf.c: broadcast, marks or edits. Prints
+// "ready"; everything goes with the process.
 #include "bpf.h"
 #include <arpa/inet.h>
 #include <net/if.h>

@@ -1,8 +1,9 @@
 // launch [-n NETNS_FILE] [-c CPU] [-s | -S] PROGRAM ARGUMENT…     or     launch -H
 //
-// Starts PROGRAM in its place: in a network namespace, on one CPU, and bound to die with its parent. -s makes generator and
-// gateway take turns: under SCHED_FIFO at equal priority nobody preempts them, nor they each other, so a batch is cut only by
-// who waits; -S goes before them, for a generator that shares its CPU with what polls. Without the right to that, SCHED_BATCH at least lets no wake-up preempt; foreign processes still do.
+// Starts PROGRAM in its place: in a network namespace, on one CPU, and bound to die with its parent. -s makes generator
+// and gateway take turns: under SCHED_FIFO at equal priority nobody preempts them, nor they each other, so a batch is
+// cut only by who waits; -S goes before them, for a generator that shares its CPU with what polls. Without the right to
+// that, SCHED_BATCH at least lets no wake-up preempt; foreign processes still do.
 // -H holds a new, nameless network namespace until standard input closes: however the benchmark ends, the
 // kernel then removes the namespace with all interfaces in it.
 #include "bench.h"

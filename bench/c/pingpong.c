@@ -1,7 +1,8 @@
 // pingpong NETNS_FILE INTERFACE MAC NETNS_FILE INTERFACE MAC
 //
-// Both ends of a ping-pong in one thread: a frame leaves by the first interface, is awaited on the second, and then another leaves there and is
-// awaited on the first. Whoever asks at an end by ARP for any address is told the end's MAC. Prints "ready". Commands, a line each:
+// Both ends of a ping-pong in one thread: a frame leaves by the first interface, is awaited on the second, and then
+// another leaves there and is awaited on the first. Whoever asks at an end by ARP for any address is told the end's
+// MAC. Prints "ready". Commands, a line each:
 //   load HEX HEX     the frames there and back, of one length        → ok
 //   ping COUNT       so many, one after the other                    → ping COUNT LOST MEDIAN_NS SAMPLE_HEX
 // MEDIAN_NS is the median time from there to back. SAMPLE is what came there last. A frame is one of ours by its length and its last four

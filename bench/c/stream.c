@@ -1,7 +1,7 @@
 // stream NETNS_FILE NETNS_FILE ADDRESS SOFTIRQ_PID
 //
-// A TCP stream from the first namespace to ADDRESS in the second: sender and receiver are one thread, on one CPU, and take turns as the socket
-// buffers let them. Prints "ready". The command, a line:
+// A TCP stream from the first namespace to ADDRESS in the second: sender and receiver are one thread, on one CPU, and
+// take turns as the socket buffers let them. Prints "ready". The command, a line:
 //   run OCTETS    a new connection, so many octets through it      → run OCTETS CPU_NS WALL_NS
 // CPU_NS is of this process and of the kernel's thread for softirqs of its CPU, SOFTIRQ_PID, if that is not 0. What is received is read.
 #include "bench.h"

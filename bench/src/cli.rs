@@ -1,8 +1,8 @@
 //! The command line, of `anode bench NAME` and `anode-bench NAME`: runs a benchmark, writes its result, prints the table.
 //!
-//! With `--against BINARY` this build and another one run a round each in turn, in fresh processes (`--once`), and the result is their ratio.
-//! The exit status is 0 whether or not targets are met: a missed target is a result. 1 says that there is no result, 2 that there is no
-//! such benchmark.
+//! With `--against BINARY` this build and another one run a round each in turn, in fresh processes (`--once`), and the
+//! result is their ratio. The exit status is 0 whether or not targets are met: a missed target is a result. 1 says that
+//! there is no result, 2 that there is no such benchmark.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! Compiles the C baselines of `bench/c` when a benchmark needs them.
 //!
-//! The sources are part of the binary, so that `anode bench` works away from the repository. They are compiled by `cc -O2` (or `$CC`), those
-//! for the kernel by clang, into `$XDG_CACHE_HOME/anode/bench/HASH`, where HASH covers sources, flags and the version of the compiler: a
-//! change of any compiles anew, anything else is found there. Programs appear by rename, so two benchmarks may start at the same time.
+//! The sources are part of the binary, so that `anode bench` works away from the repository. They are compiled by
+//! `cc -O2` (or `$CC`), those for the kernel by clang, into `$XDG_CACHE_HOME/anode/bench/HASH`, where HASH covers
+//! sources, flags and the version of the compiler: a change of any compiles anew, anything else is found there.
+//! Programs appear by rename, so two benchmarks may start at the same time.
 
 use std::ffi::OsString;
 use std::fs;

@@ -78,7 +78,8 @@ pub(crate) const IP_UDP: usize = 28;
 pub(crate) const ANEP_PORT: u16 = 3322;
 const TTL: u8 = 64;
 
-/// The frame to a UDP port of `destination` as it leaves the previous hop: Ethernet, IPv4, UDP without checksum (RFC 768 permits that for IPv4).
+/// The frame to a UDP port of `destination` as it leaves the previous hop: Ethernet, IPv4, UDP without checksum (RFC
+/// 768 permits that for IPv4).
 pub(crate) fn frame(destination: Ipv4Addr, port: u16, payload: &[u8]) -> Vec<u8> {
     between([INGRESS.mac, INGRESS.peer_mac], [INGRESS.peer, destination], port, payload)
 }
@@ -119,7 +120,8 @@ fn mac_octets(text: &str) -> [u8; 6] {
     octets
 }
 
-/// `ip -batch` lines for the namespaces s, r, d; those of r presume the other two. IPv6 stays silent; nothing but the generator and the gateway ever sends.
+/// `ip -batch` lines for the namespaces s, r, d; those of r presume the other two. IPv6 stays silent; nothing but the
+/// generator and the gateway ever sends.
 fn plan(r_pid: u32) -> [String; 3] {
     let pair = |name: &str, mac: &str, peer: &str, peer_mac: &str| {
         format!(

@@ -1,9 +1,10 @@
 //! Micro-benchmarks: nanoseconds per call of a closure, variants interleaved, in this process.
 //!
-//! [`Micro::variant`] takes a closure, [`Micro::run`] calibrates for each a batch that lasts about a millisecond, then runs the batches of all
-//! variants in turn, many per round. A round's figure is the median of its batches. Time is the CPU time of this thread,
-//! so a preempted batch costs nothing extra; what the caches lost by it, the median leaves out. The cost of the empty loop (under a
-//! nanosecond) is *not* subtracted. Results pass through `black_box`; arguments are the closure's business.
+//! [`Micro::variant`] takes a closure, [`Micro::run`] calibrates for each a batch that lasts about a millisecond, then
+//! runs the batches of all variants in turn, many per round. A round's figure is the median of its batches. Time is the
+//! CPU time of this thread, so a preempted batch costs nothing extra; what the caches lost by it, the median leaves
+//! out. The cost of the empty loop (under a nanosecond) is *not* subtracted. Results pass through `black_box`;
+//! arguments are the closure's business.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! `anode bench tiers`: work in wasm from the fast and from the optimising compiler, beside native code.
 //!
-//! Pieces of work that real capsules do, one of them also with vectors in its source, are compiled from one C source each (`bench/guests`),
-//! for wasm and natively by the same clang -O2, and run by the run-time on a packet that stays ([`RunAlone`]): entry, window and reset are part of every variant. Then a
-//! node process gets capsules of one of them until its status says that it is optimised: the time from the first capsule on is what it takes
-//! to find the code hot and to compile it in its jail. Last, what the jail costs when code is loaded, and how long one neighbour's code
+//! Pieces of work that real capsules do, one of them also with vectors in its source, are compiled from one C source
+//! each (`bench/guests`), for wasm and natively by the same clang -O2, and run by the run-time on a packet that stays
+//! ([`RunAlone`]): entry, window and reset are part of every variant. Then a node process gets capsules of one of them
+//! until its status says that it is optimised: the time from the first capsule on is what it takes to find the code hot
+//! and to compile it in its jail. Last, what the jail costs when code is loaded, and how long one neighbour's code
 //! takes while another has the loader compile what costs most.
 
 use std::cell::RefCell;

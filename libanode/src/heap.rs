@@ -16,8 +16,8 @@ const PIECE: u64 = 64 << 10;
 /// How allocations are aligned: for anything in C.
 const ALIGNMENT: usize = 16;
 
-/// Octets that are there before a call allocates what is small: more than any call does, and less than what the system's allocator maps by itself,
-/// so that they stay with it when they are given back.
+/// Octets that are there before a call allocates what is small: more than any call does, and less than what the
+/// system's allocator maps by itself, so that they stay with it when they are given back.
 const ROOM: usize = 64 << 10;
 
 /// Refuses if the process has no memory for what a call allocates, which would end it otherwise.

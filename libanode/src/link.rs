@@ -48,7 +48,8 @@ pub trait Link: Send + Sync {
     }
     /// Tells it.
     fn tell(&self) {}
-    /// Waits for messages from the node, so long at most, when it has told it of what was sent, and takes what there is; nothing if there is something else to do.
+    /// Waits for messages from the node, so long at most, when it has told it of what was sent, and takes what there
+    /// is; nothing if there is something else to do.
     fn take(&self, batch: &mut Vec<Message>, time: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<(), Nonsense>;
     /// Has the thread that waits in `take` look up.
     fn nudge(&self) {}

@@ -390,8 +390,8 @@ messages! {
         132 Read { /** The octets. */ contents: Contents }
         /// So many octets were written.
         133 Written { /** How many. */ bytes: u32 }
-        /// What there is by a name: its octets, when it was written last (nanoseconds after 1970 began), whether it is a directory; in a list
-        /// its name.
+        /// What there is by a name: its octets, when it was written last (nanoseconds after 1970 began), whether it is
+        /// a directory; in a list its name.
         135 Found { /** Its name. */ name: String, /** Octets. */ size: u64, /** When. */ modified_ns: u64, /** Whether it is one. */ directory: bool }
         /// The session has begun. With it come the memory and the descriptor that wakes the node.
         134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }

@@ -126,16 +126,16 @@ typedef struct an_ThreadPoolSpec {
     unsigned int stackbytes;
     /** 1: the program brings the threads itself, by an_threadEnter(); 0: the library starts them. */
     int own;
-    /** Milliseconds that a thread may work on one packet, event or exception; one that takes longer has its domain ended by the
-     * node, which looks every tenth of a second. 0: as many as the role grants (grants.thread_ms). Functions of an_threadCreate() may take as
-     * long as they like. */
+    /* * Milliseconds that a thread may work on one packet, event or exception; one that takes longer has its domain
+     * ended by the node, which looks every tenth of a second. 0: as many as the role grants (grants.thread_ms).
+     * Functions of an_threadCreate() may take as long as they like. */
     unsigned int holdms;
 } const *an_ThreadPoolSpec_t;
 
 /** How to connect. */
 typedef struct an_NodeSpec {
-    /** The node's socket (nodeos.sock in its run directory); 0: the descriptor that a node gives what it starts (ANODE_NODEOS_FD), else the path in the environment
-     * variable ANODE_NODEOS. */
+    /* * The node's socket (nodeos.sock in its run directory); 0: the descriptor that a node gives what it starts
+     * (ANODE_NODEOS_FD), else the path in the environment variable ANODE_NODEOS. */
     const char *path;
     /** A title for people, up to 64 characters; 0: "process". */
     const char *title;
@@ -338,7 +338,8 @@ int an_mempoolCharge(an_MemPool_t pool, int64_t octets);
 
 /** Creates a heap whose memory is charged to a pool, in pieces of 64 KiB; at most limit octets, 0: as many as the pool has. */
 an_Heap_t an_heapCreate(void *mem, an_MemPool_t pool, uint64_t limit);
-/** Zeroed memory, aligned to 16. AN_ELIMIT: over the heap's or the pool's limit. AN_ENOMEM: the process has none; nothing is charged then. */
+/* * Zeroed memory, aligned to 16. AN_ELIMIT: over the heap's or the pool's limit. AN_ENOMEM: the process has none;
+ * nothing is charged then. */
 void *an_heapAlloc(an_Heap_t heap, size_t octets);
 /** Frees it. AN_EINVAL: not of this heap, or freed already. */
 int an_heapFree(an_Heap_t heap, void *block);
@@ -373,7 +374,8 @@ an_InChan_t an_inchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demuxke
 /** Destroys it: what waits is dropped. When it returns deliverfunc does not run, unless a thread of a domain called. */
 int an_inchanDestroy(an_InChan_t chan);
 
-/** Creates an outgoing channel; an address that is left open ("*") is given with each packet. AN_EACCES: a source that is not the node's. */
+/* * Creates an outgoing channel; an address that is left open ("*") is given with each packet. AN_EACCES: a source
+ * that is not the node's. */
 an_OutChan_t an_outchanCreate(void *mem, an_Domain_t domain, const char *protspec, const char *addrspec, an_NetSpec_t netspec);
 /** Destroys it. */
 int an_outchanDestroy(an_OutChan_t chan);

@@ -25,7 +25,8 @@ const DESCRIPTORS: u64 = 256;
 const COMPILER_MIB: u64 = 256;
 const JOB_MIB: u64 = 16;
 
-/// Mebibytes of memory of its own that a loader of kernel programs may have: a program is 4,096 instructions, and the verifier's words a few mebibytes.
+/// Mebibytes of memory of its own that a loader of kernel programs may have: a program is 4,096 instructions, and the
+/// verifier's words a few mebibytes.
 const LOADER_MIB: u64 = 256;
 
 /// Processes of the compiler that are not jobs or their servers.
@@ -42,8 +43,8 @@ impl Drop for HelpersJail {
     }
 }
 
-/// Starts a helper that is `program`, or has it started: its jail, unless that is the broker's, and the node's end of its socket. One of the
-/// broker's ends with its socket, or when another takes its place.
+/// Starts a helper that is `program`, or has it started: its jail, unless that is the broker's, and the node's end of
+/// its socket. One of the broker's ends with its socket, or when another takes its place.
 pub fn helper(kind: Helper, program: &Path) -> io::Result<(Option<HelpersJail>, OwnedFd)> {
     if is_there() {
         return Ok((None, ask(&Request::Helper { kind }, &[])?.descriptor()?));
@@ -99,7 +100,8 @@ impl Helpers {
     }
 }
 
-/// Who starts helpers of a node: they have control groups beside those of its environments, and together no more of a busy processor than one thread has.
+/// Who starts helpers of a node: they have control groups beside those of its environments, and together no more of a
+/// busy processor than one thread has.
 fn starter(run_dir: &Path) -> io::Result<Starter> {
     let name = format!("{}-helpers", jails_name(run_dir)?);
     Starter::new("/proc/self/exe".into(), &name).map_err(io::Error::other)

@@ -7,12 +7,14 @@
 //!      └── requests ──────────────┘ └── descriptors, answers (SOCK_SEQPACKET)
 //! ```
 //!
-//! The node forks it before any thread exists and gives its own privileges away ([`begin`]). From then on whatever needs one is a
-//! [`Request`]: sockets, maps and programs of the kernel half, pins, drivers' settings, environments' processes. The broker checks each
-//! against the configuration it was started with ([`allowed`]), so a node that somebody else has taken over gets what its
-//! configuration has and no more. There is a socket for each [`Lane`], so that what takes its time, as starting an environment does, holds nothing else up. It ends with the
-//! node, and undoes what must not stay. A node without privileges has a broker too, which can do less; only what is assembled without [`begin`], in tests and benchmarks, does all
-//! this itself, as far as the system lets it. After OpenSSH's privilege separation (Provos, Friedl, Honeyman 2003).
+//! The node forks it before any thread exists and gives its own privileges away ([`begin`]). From then on whatever
+//! needs one is a [`Request`]: sockets, maps and programs of the kernel half, pins, drivers' settings, environments'
+//! processes. The broker checks each against the configuration it was started with ([`allowed`]), so a node that
+//! somebody else has taken over gets what its configuration has and no more. There is a socket for each [`Lane`], so
+//! that what takes its time, as starting an environment does, holds nothing else up. It ends with the node, and undoes
+//! what must not stay. A node without privileges has a broker too, which can do less; only what is assembled without
+//! [`begin`], in tests and benchmarks, does all this itself, as far as the system lets it. After OpenSSH's privilege
+//! separation (Provos, Friedl, Honeyman 2003).
 
 pub mod acts;
 pub mod allowed;

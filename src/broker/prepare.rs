@@ -89,7 +89,8 @@ pub fn check(file: &NodeFile) -> Result<()> {
     file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path, file))
 }
 
-/// Refuses directories that whoever starts the node may not write to, or not make. A disk that takes nothing is another matter: the node works without.
+/// Refuses directories that whoever starts the node may not write to, or not make. A disk that takes nothing is another
+/// matter: the node works without.
 fn check_writable(file: &NodeFile) -> Result<()> {
     let kept = [("store", &file.store), ("files", &file.files)];
     let kept = kept.into_iter().filter_map(|(key, path)| Some((key, path.clone()?)));
@@ -156,7 +157,8 @@ fn make_all(kept: &[&Path]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// Has these places alone for as long as the result lives, by a file that root alone can open: nodes that share one and start together agree on its user.
+/// Has these places alone for as long as the result lives, by a file that root alone can open: nodes that share one and
+/// start together agree on its user.
 fn alone_with(places: &[Place]) -> Result<File> {
     let begin = Instant::now();
     loop {

@@ -92,8 +92,9 @@ pub fn entered() -> Option<Sandbox> {
     Some(sandbox)
 }
 
-/// Confines the calling process, which must have one thread and no privileges, to what a node needs: of files, those behind these descriptors
-/// to write to, and the system's to read. An error if this host lacks what the configuration requires.
+/// Confines the calling process, which must have one thread and no privileges, to what a node needs: of files, those
+/// behind these descriptors to write to, and the system's to read. An error if this host lacks what the configuration
+/// requires.
 pub(super) fn enter(
     file: &NodeFile,
     [writes, reads]: &[Vec<OwnedFd>; 2],

@@ -1,8 +1,9 @@
 //! The fields of headers in rules, such as the destination port of UDP: one list for both halves.
 //!
-//! A rule says what each must be ([`Rule::asks`]). Of that the tables of both halves are made: the user half's ([`super::shapes`]), which reads frames
-//! by `headers.rs`, and the kernel half's (`kernel/filters.rs`), which reads them by `bpf/take.h` and `bpf/channel.h`. That all of these read what
-//! the list says is shown by frames in which one byte of one field is another, here, in `kernel/vectors.rs` and in `tests/halves/channels.rs`.
+//! A rule says what each must be ([`Rule::asks`]). Of that the tables of both halves are made: the user half's
+//! ([`super::shapes`]), which reads frames by `headers.rs`, and the kernel half's (`kernel/filters.rs`), which reads
+//! them by `bpf/take.h` and `bpf/channel.h`. That all of these read what the list says is shown by frames in which one
+//! byte of one field is another, here, in `kernel/vectors.rs` and in `tests/halves/channels.rs`.
 
 use super::headers::{TCP, UDP};
 use super::rule::{Layer, Rule};
@@ -85,7 +86,8 @@ impl Field {
 /// Bytes of an address.
 const ADDRESS: usize = 16;
 
-/// What a rule asks of a field, the first byte first: the bits that matter, and what they must be. What is behind the field's own bytes is zero.
+/// What a rule asks of a field, the first byte first: the bits that matter, and what they must be. What is behind the
+/// field's own bytes is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// All ones, all zeros, or a prefix.

@@ -30,7 +30,7 @@ impl Inside {
     }
 }
 
-/// The header of an IP packet, whose lengths are right.
+/// The header of an IP packet with correct lengths.
 pub(super) struct Head {
     pub source: Addr,
     pub destination: Addr,
@@ -46,7 +46,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads an IP header; nothing if there is none whose lengths are right. The sum of a header of IPv4 is not looked at.
+    /// Reads an IP header; nothing if there is none with correct lengths. The checksum of IPv4 is not looked at.
     #[inline(always)]
     pub fn of(inside: &Inside, bytes: &[u8]) -> Option<Head> {
         match inside.ethertype {

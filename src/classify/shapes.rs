@@ -77,7 +77,7 @@ impl<T> Found<T> {
     }
 }
 
-/// The rules of a node, and whose they are.
+/// The rules of a node, and their owners.
 #[derive(Debug)]
 pub struct Demux<T> {
     groups: Vec<Group<T>>,
@@ -91,7 +91,7 @@ impl<T> Default for Demux<T> {
 }
 
 impl<T: Copy + PartialEq> Demux<T> {
-    /// No rules yet. Whoever does not know the secret cannot choose rules that are in each other's way.
+    /// No rules yet. Without the secret nobody can choose rules that collide.
     pub fn with_secret(secret: u64) -> Demux<T> {
         Demux { groups: Vec::new(), secret }
     }

@@ -42,8 +42,8 @@ impl PortFile {
 }
 
 impl NodeFile {
-    /// Names of the ports, as people are told them. Two overlay ports without a name that have one number on different addresses are called by their whole
-    /// addresses.
+    /// Names of the ports, as people are told them. Two overlay ports without a name that have one number on different
+    /// addresses are called by their whole addresses.
     pub fn titles(&self) -> Vec<String> {
         let short: Vec<String> = self.ports.iter().map(PortFile::title).collect();
         let is_alone = |title: &String| short.iter().filter(|other| *other == title).count() < 2;

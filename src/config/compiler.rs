@@ -22,7 +22,8 @@ pub struct CompilerFile {
     pub output_mib: u32,
     /// Milliseconds by the clock after which it is given up.
     pub wall_ms: u32,
-    /// Modules that are compiled at the same time, beside one that is optimised. With one no place is left for others while a neighbour has it.
+    /// Modules that are compiled at the same time, beside one that is optimised. With one no place is left for others
+    /// while a neighbour has it.
     pub jobs: usize,
 }
 

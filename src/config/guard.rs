@@ -57,7 +57,8 @@ pub(super) fn demands<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     deserializer.deserialize_seq(List)
 }
 
-/// Refuses a file with a secret that is somebody else's, or on whose way somebody else could put another in its place: who can choose a secret has it.
+/// Refuses a file with a secret that is somebody else's, or on whose way somebody else could put another in its place:
+/// who can choose a secret has it.
 pub(super) fn check_private(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let cannot = |error: io::Error| format!("{shown} cannot be looked at: {error}");

@@ -17,8 +17,8 @@ const ONLINE: &str = "/sys/devices/system/cpu/online";
 const JAILS: usize = 2;
 
 impl NodeFile {
-    /// Refuses what whoever asks cannot have on this host: CPUs and addresses that are not there, interfaces without the privilege, users that are
-    /// somebody's.
+    /// Refuses what whoever asks cannot have on this host: CPUs and addresses that are not there, interfaces without
+    /// the privilege, users that are somebody's.
     pub(crate) fn check_host(&self) -> Result<(), ConfigError> {
         self.check_cpus()?;
         self.check_addresses()?;

@@ -11,7 +11,7 @@ pub struct TokenBucket {
     burst: i64,
     tokens: i64,
     at: u64,
-    /// What has come back of the next token, in parts of 10⁹.
+    /// The returned part of the next token, in parts of 10⁹.
     part: u64,
 }
 
@@ -43,14 +43,14 @@ impl TokenBucket {
         self.tokens > 0
     }
 
-    /// Takes `amount` tokens, there or not, for work whose cost is known only afterwards.
+    /// Takes `amount` tokens, there or not, for work of a cost that is known only afterwards.
     #[inline]
     pub fn charge(&mut self, now: u64, amount: u64) {
         self.refill(now);
         self.tokens = self.tokens.saturating_sub(signed(amount)).max(-signed(self.rate));
     }
 
-    /// What it held when it was used last; below nothing, what is owed.
+    /// Its content at its last use; a negative one is a debt.
     pub fn tokens(&self) -> i64 {
         self.tokens
     }

@@ -19,7 +19,7 @@ use crate::trust::grants::{DOMAINS_MAX, Grants};
 use crate::trust::limits::{Limits, OverBudget};
 use std::sync::Arc;
 
-/// How deep the tree of domains may be.
+/// The depth of the tree of domains, at most.
 pub const DEPTH_MAX: u16 = 16;
 
 object_name! {
@@ -27,7 +27,7 @@ object_name! {
     DomainId
 }
 
-/// Who runs the code of a domain: an environment in the node's process or in one of its own. Domains inherit it.
+/// The host of a domain: an environment in the node's process or in one of its own. Domains inherit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostId(pub u32);
 
@@ -36,7 +36,7 @@ impl HostId {
     pub const NODE: HostId = HostId(0);
 }
 
-/// What a domain has used so far.
+/// The account of a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Usage {
     /// Packets that came to it.
@@ -49,12 +49,12 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Packets its code forwarded.
     pub forwarded: u64,
-    /// What is counted more seldom.
+    /// Rarer counts.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// How often threads were activated, by cause. Packets are counted as they come.
+/// Activations of threads, by cause. Packets are counted as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Activations {
     /// By events.
@@ -67,10 +67,10 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What is not counted for every packet.
+/// Counts that not every packet changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
-    /// How often threads were activated for it, beside for its packets.
+    /// Activations of its threads by other causes than packets.
     pub activations: Activations,
     /// Packets its code delivered to applications.
     pub delivered: u64,
@@ -98,14 +98,14 @@ impl core::ops::Deref for Usage {
     }
 }
 
-/// A domain: limits and what was used of them. Three cache lines with what packets look at, the third only those that run code or are measured;
-/// behind them the rest.
+/// A domain: limits and what was used of them. Three cache lines with what packets look at, the third only those that
+/// run code or are measured; behind them the rest.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Domain {
     packets: TokenBucket,
     came: u64,
-    /// Who runs its code.
+    /// Its host.
     pub host: HostId,
     /// The place of the outgoing channel that it used last: a guess at the next one.
     pub last_out: u16,
@@ -136,19 +136,19 @@ struct More {
 pub struct Rest {
     /// For people: the title of its code or the name of its flow.
     pub title: String,
-    /// What it may use.
+    /// Its limits.
     pub limits: Limits,
-    /// What else it was granted.
+    /// Its grants.
     pub grants: Grants,
-    /// What it has used, as far as that is counted more seldom than packets.
+    /// Its rarer counts.
     pub counts: Counts,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
-    /// What its packets have done in the kernel half, to be gone on with here.
+    /// Records of its packets from the kernel half, to be carried out here.
     pub records: Option<Arc<dyn SharedRecords>>,
     /// Channels it has.
     pub channels: u32,
-    /// What it was granted at its creation.
+    /// Its grants at its creation.
     pub role: Arc<Role>,
     /// Domains below it, however deep.
     below: u32,
@@ -234,7 +234,7 @@ impl Domain {
         self
     }
 
-    /// What it has used.
+    /// Its account.
     pub fn usage(&self) -> Usage {
         Usage {
             packets: self.came,

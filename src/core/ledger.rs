@@ -5,10 +5,10 @@
 //! received + made  =  sent + delivered + used + not ours + dropped + held
 //! ```
 //!
-//! Each frame that comes in or begins here ends in one of these, once. Counters are kept where it happens: those of ports by their gauges
-//! ([`crate::topology::Gauge`]), drops by reason ([`super::reason`]), the rest in the [`Ledger`]. What is held is no counter: whoever holds
-//! frames is asked. So a frame that is lost, or counted twice, shows as a difference ([`Balance::unaccounted`]), which the simulator asserts
-//! to be 0 and `anode node status` shows.
+//! Each frame that comes in or begins here ends in one of these, once. Counters are kept where it happens: those of
+//! ports by their gauges ([`crate::topology::Gauge`]), drops by reason ([`super::reason`]), the rest in the [`Ledger`].
+//! What is held is no counter: whoever holds frames is asked. So a frame that is lost, or counted twice, shows as a
+//! difference ([`Balance::unaccounted`]), which the simulator asserts to be 0 and `anode node status` shows.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 

@@ -13,7 +13,7 @@ pub struct Line {
     pub at: u64,
     /// The code that wrote it: its name says so even when it has gone.
     pub code: Digest,
-    /// What it means, by the code's author.
+    /// Its meaning, chosen by the code's author.
     pub tag: u32,
     /// The value.
     pub value: u64,

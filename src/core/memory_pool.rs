@@ -26,14 +26,14 @@ pub struct MemPoolSpec {
     pub parent: Option<PoolId>,
     /// Octets that may be held.
     pub limit_bytes: u64,
-    /// How long the domains may stay over the limit after they have been told, in milliseconds.
+    /// The time for the domains to get below the limit after they have been told, in milliseconds.
     pub deadline_ms: u32,
 }
 
 /// Pools one node holds at the same time.
 pub const POOLS_MAX: usize = 32_768;
 
-/// How many pools may be parts of each other.
+/// The depth of pools within pools, at most.
 pub const DEPTH_MAX: u16 = 8;
 
 /// The longest time domains may stay over a limit, in milliseconds.
@@ -44,7 +44,7 @@ pub fn ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 8).max(4096))
 }
 
-/// What is known of a pool.
+/// The state of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PoolStatus {
     /// Octets that may be held.
@@ -53,7 +53,7 @@ pub struct PoolStatus {
     pub held_bytes: u64,
     /// The most that ever were.
     pub peak_bytes: u64,
-    /// How often it has gone over its limit.
+    /// The number of times that it went over its limit.
     pub overruns: u64,
     /// Charges refused because it was full.
     pub refused: u64,
@@ -94,7 +94,7 @@ struct Rest {
     /// Domains that take their buffers from it.
     users: Vec<DomainId>,
     deadline: u64,
-    /// What of all that is held was charged to the pool itself, by no domain's buffers.
+    /// The part that was charged to the pool itself, by no domain's buffers.
     direct: u64,
     overruns: u64,
     refused: u64,
@@ -115,7 +115,7 @@ impl Pool {
     }
 }
 
-/// Which pool a domain uses, and what of it.
+/// The pool of a domain, and the domain's part of it.
 #[derive(Clone, Copy, Debug)]
 struct Holding {
     domain: DomainId,
@@ -191,7 +191,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Whose pool it is.
+    /// The owner of the pool.
     pub fn owner(&self, id: PoolId) -> Option<DomainId> {
         self.table.get(id).map(|pool| pool.rest.owner)
     }
@@ -339,7 +339,7 @@ impl Pools {
         due
     }
 
-    /// How a pool stands.
+    /// The state of a pool, for status.
     pub fn status(&self, id: PoolId) -> Option<PoolStatus> {
         self.table.get(id).map(|pool| PoolStatus {
             limit_bytes: pool.limit,

@@ -26,29 +26,29 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use reason::Drops;
 use state_store::{Change, Refused, StateStore, Value};
 
-/// What is there for all packets of a node.
+/// The state of a node that all packets share.
 pub struct Core {
     /// The node's name.
     pub name: String,
     /// Ports, neighbours, routes.
     pub topology: Topology,
-    /// What the ports carry, by port.
+    /// Load and counters of ports, by port.
     pub gauges: Vec<Gauge>,
-    /// What each port may bring in, where there is a ceiling.
+    /// The bucket of each port with a ceiling.
     pub ingress: Vec<Option<TokenBucket>>,
     /// Link addresses of neighbours, and packets that wait for them.
     pub resolver: Resolver,
     /// Accounts.
     pub domains: Domains,
-    /// Who holds how much memory.
+    /// Memory pools of domains.
     pub pools: Pools,
     /// Soft state.
     pub state: StateStore,
-    /// The domain whose packet is in an upcall and not yet charged to its memory pool.
+    /// The domain of the packet that is in an upcall and not yet charged to its memory pool.
     pub in_hand: Option<DomainId>,
     /// Domains that their roles have end, for their budgets.
     pub overdue: Vec<DomainId>,
-    /// What code wrote.
+    /// The log of mobile code.
     pub log: Log,
     /// Frames by what became of them.
     pub ledger: ledger::Ledger,
@@ -58,7 +58,7 @@ pub struct Core {
     pub object_bytes: usize,
     /// The node's source of random numbers.
     pub rng: Xoshiro256PlusPlus,
-    /// Children of the packet whose code runs or has just run, with their resource bounds in their headers; empty between packets.
+    /// Children of the packet that runs or has just run, with their resource bounds in their headers; empty between packets.
     pub children: Vec<Frame>,
     /// Identity for the next child.
     next_trace: u64,
@@ -95,12 +95,12 @@ impl Core {
         short
     }
 
-    /// What a port carries.
+    /// Load and counters of a port.
     pub fn gauge(&mut self, port: PortId) -> Option<&mut Gauge> {
         self.gauges.get_mut(usize::from(port.0))
     }
 
-    /// What is kept of a domain's soft state under `key` at `now`: in the node's table, or where the kernel half has it too.
+    /// The soft state of a domain under `key` at `now`: in the node's table, or in the map that the kernel half shares.
     #[inline]
     pub fn state_value(&self, domain: DomainId, key: u64, now: u64) -> Option<Value> {
         match self.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
@@ -132,7 +132,7 @@ impl Core {
         changed
     }
 
-    /// One more child of the packet whose code runs, with so much of that packet's bound.
+    /// One more child of the running packet, with so much of that packet's bound.
     pub fn add_child(&mut self, mut child: Frame, bound: u32) {
         child.trace = self.next_trace;
         self.next_trace += 1;

@@ -24,7 +24,7 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => None::<&'static str>$(.or(Some($old)))?,)+ }
             }
 
-            /// What it means and what to do.
+            /// The meaning, and a remedy.
             pub fn help(self) -> &'static str {
                 match self { $(Reason::$variant => $help,)+ }
             }
@@ -125,7 +125,7 @@ reasons! {
     FetchTimeout = "fetch-timeout", "the previous hop did not deliver the capsule's code in time";
     /// What was left of the bound does not pay for fetching the code.
     FetchUnpaid = "fetch-unpaid", "the capsule's code is not here, and what was left of its bound does not pay for fetching it: a larger bound, or send again, since the code has come this far";
-    /// What its code had sent in the kernel half is not known any more.
+    /// The record of its sends in the kernel half has been given to another packet.
     Forgotten = "forgotten", "a capsule took a second on its way up from the kernel half, and what its code had sent there is not known any more: the node has too much to do";
     /// Too many capsules wait for code; the oldest was dropped.
     FetchFull = "fetch-full", "too many capsules wait for code: a flood of unknown names, or a slow previous hop";

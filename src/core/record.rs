@@ -1,11 +1,11 @@
 //! Records from the kernel half: the sends and log lines of code that has run there, carried out here.
 
-/// Where it is written.
+/// The place of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The record's place.
     pub record: u32,
-    /// Which of the packets that have had it.
+    /// The number of its packet, among those that have had the place.
     pub number: u64,
 }
 

@@ -7,15 +7,16 @@
 //! ```
 //!
 //! Each half keeps a bucket of the same rate, tells the other what it spends by counters in memory that both see, and
-//! charges its own bucket what the other has spent before it admits anything. So both buckets hold the same, but for what
-//! the other half spends while one looks: a share of packets of each CPU in the kernel (of `bpf/contract.h`: 64, or what comes back in a
-//! millisecond, at most 256), one packet here. Since a bucket may be overdrawn, up to what comes back in a second, that is paid back: over any time of t seconds both halves
-//! together admit at most `rate × t + burst + share × CPUs` packets, and a second burst once, when code is linked.
+//! charges its own bucket what the other has spent before it admits anything. So both buckets hold the same, but for
+//! what the other half spends while one looks: a share of packets of each CPU in the kernel (of `bpf/contract.h`: 64,
+//! or what comes back in a millisecond, at most 256), one packet here. Since a bucket may be overdrawn, up to what
+//! comes back in a second, that is paid back: over any time of t seconds both halves together admit at most
+//! `rate × t + burst + share × CPUs` packets, and a second burst once, when code is linked.
 
 use super::bucket::TokenBucket;
 use std::sync::Arc;
 
-/// What has been used of a budget since counting began.
+/// The used part of a budget since counting began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Packets.
@@ -28,7 +29,7 @@ pub struct Spent {
 
 /// The memory in which the two halves tell each other what the code of a domain has spent.
 pub trait SharedAccount: Send + Sync + core::fmt::Debug {
-    /// What the kernel half has spent so far.
+    /// The kernel half's spending so far.
     fn kernel(&self) -> Spent;
 
     /// The user half has spent so much more.
@@ -39,14 +40,14 @@ pub trait SharedAccount: Send + Sync + core::fmt::Debug {
 #[derive(Debug)]
 pub struct OtherHalf {
     account: Arc<dyn SharedAccount>,
-    /// What of it has been charged here.
+    /// The part of it that has been charged here.
     charged: Spent,
-    /// What it had spent when somebody asked last.
+    /// Its spending at the last look.
     seen: Spent,
 }
 
 impl OtherHalf {
-    /// What the other half spends from now on.
+    /// The other half's spending from now on.
     pub fn new(account: Arc<dyn SharedAccount>) -> OtherHalf {
         let now = account.kernel();
         OtherHalf { account, charged: now, seen: now }
@@ -71,7 +72,7 @@ impl OtherHalf {
         self.account.spend(packets, steps);
     }
 
-    /// What the other half has spent since this was asked last.
+    /// The other half's spending since the last look.
     pub fn since(&mut self) -> Spent {
         let now = self.account.kernel();
         let before = core::mem::replace(&mut self.seen, now);
@@ -85,7 +86,7 @@ impl OtherHalf {
 
 /// The memory in which the two halves tell each other how many octets of a bandwidth they have spent.
 pub trait SharedOctets: Send + Sync + core::fmt::Debug {
-    /// What the kernel half has spent so far.
+    /// The kernel half's spending so far.
     fn kernel(&self) -> u64;
 
     /// The user half has spent so much more.

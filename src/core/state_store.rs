@@ -42,7 +42,7 @@ pub const ENTRY: u64 = size_of::<Entry>() as u64;
 
 const EMPTY: Entry = Entry { owner: NOBODY, before: NOBODY, behind: NOBODY, key: 0, expires: 0, value: [0; VALUE] };
 
-/// What a domain holds.
+/// The entries of a domain.
 #[derive(Clone, Copy)]
 struct Holding {
     first: u32,
@@ -51,7 +51,7 @@ struct Holding {
 
 const NOTHING: Holding = Holding { first: NOBODY, count: 0 };
 
-/// What a group holds, and how many of its domains hold any.
+/// The entries of a group, and the number of its domains with any.
 #[derive(Clone, Copy, Default)]
 struct Group {
     count: u32,
@@ -74,7 +74,7 @@ pub struct StateStore {
     groups: HashMap<u64, Group, foldhash::fast::FixedState>,
 }
 
-/// What is done with the value of a key, in one step: nobody else changes it between what is read and what is kept. Numbers are the
+/// A change of the value of a key, in one step: nobody else changes it between what is read and what is kept. Numbers are the
 /// value's first word, little endian. Where nothing is kept it begins as zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
@@ -88,7 +88,7 @@ pub enum Change<'a> {
     Exchange {
         /// The number.
         expected: u64,
-        /// What takes its place.
+        /// The new value.
         value: &'a Value,
     },
 }
@@ -120,7 +120,7 @@ pub fn number(value: &Value) -> u64 {
 }
 
 impl Change<'_> {
-    /// What is to be kept in the place of `kept`.
+    /// The value to be kept in the place of `kept`.
     fn of(self, mut kept: Value) -> Result<Value, Refused> {
         let before = number(&kept);
         let after = match self {
@@ -289,7 +289,7 @@ impl StateStore {
         self.entries.len()
     }
 
-    /// Where a put goes: the key's own entry, else a free or expired one, else one of a domain that holds
+    /// The place of a put: the key's own entry, else a free or expired one, else one of a domain that holds
     /// more than its share if this one holds less, else the domain's entry of the set that would expire
     /// first. At the quota, only the domain's own entries serve.
     fn slot(&self, owner: DomainId, key: u64, at_quota: bool, now: u64) -> Option<usize> {
@@ -304,8 +304,8 @@ impl StateStore {
             .or_else(|| ways.filter(own).min_by_key(|&index| self.entries[index].expires))
     }
 
-    /// Of these entries, the one that has to give way to a domain whose group has less than its share, or that has less than its share of the group's: of whoever
-    /// holds most and more than that, the one that would expire first.
+    /// Of these entries, the one that has to give way to a domain whose group has less than its share, or that has less
+    /// than its share of the group's: of whoever holds most and more than that, the one that would expire first.
     #[cold]
     fn beyond_share(&self, owner: DomainId, ways: core::ops::Range<usize>) -> Option<usize> {
         let (group, own) = (self.group(owner.0), self.count(owner.0));

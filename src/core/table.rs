@@ -7,10 +7,10 @@ use core::marker::PhantomData;
 /// Entries of any one table.
 pub const ENTRIES_MAX: usize = 1 << 16;
 
-/// How often a place is used until a name comes again.
+/// Uses of a place until a name comes again.
 pub const GENERATIONS: u32 = 1 << 16;
 
-/// What names an entry: a newtype over its 32 bits, generation before index.
+/// The name of an entry: a newtype over its 32 bits, generation before index.
 pub trait Name: Copy {
     /// The name of these bits.
     fn of_bits(bits: u32) -> Self;

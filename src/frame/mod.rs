@@ -1,8 +1,8 @@
 //! Frames with their marks: the port, the neighbour, the payer, and the applications at both ends.
 //!
 //! It lies below whoever handles packets and imports [`crate::wire`] alone, so nobody has to know ports to name one.
-//! [`buffer`] is the memory that packets live in; [`shares`] says who may take a place in a bounded table, and [`assembly`] has the table of
-//! messages that come in pieces.
+//! [`buffer`] is the memory that packets live in; [`shares`] says who may take a place in a bounded table, and
+//! [`assembly`] has the table of messages that come in pieces.
 
 pub mod assembly;
 pub mod buffer;
@@ -26,7 +26,7 @@ impl PeerId {
     pub const NONE: PeerId = PeerId(u16::MAX);
 }
 
-/// Who pays for a packet that came in: a row of the node's table of neighbours and ports (`node::entry`).
+/// The payer of a packet that came in: a row of the node's table of neighbours and ports (`node::entry`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Payer(pub u16);
 
@@ -35,7 +35,7 @@ impl Payer {
     pub const NOBODY: Payer = Payer(u16::MAX);
 }
 
-/// What the IP header around a native packet said, as far as it goes on with the packet.
+/// The fields of the IP header around a native packet that go on with the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// Time to live, or hop limit.

@@ -33,8 +33,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The compiled ingress, what looks closely for it, what acts on verdicts, the runner with the calls of mobile code, and what sends frames up
-/// the Linux stack (`bpf/*.bpf.c`).
+/// The compiled ingress, what looks closely for it, what acts on verdicts, the runner with the calls of mobile code,
+/// and what sends frames up the Linux stack (`bpf/*.bpf.c`).
 pub(super) static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 pub(super) static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 pub(super) static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));

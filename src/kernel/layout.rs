@@ -80,8 +80,8 @@ pub const LAYOUT: [(&str, MapShape); 28] = [
 /// Patterns of filters.
 const OWNERS: u32 = 65_536;
 
-/// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and accounts are those of domains that
-/// have channels.
+/// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and
+/// accounts are those of domains that have channels.
 pub const CUT_LAYOUT: [(&str, MapShape); 11] = [
     ("shapes_map", array(shapes::SIZE, 1)),
     ("owners_map", shape(MapKind::Hash, pattern::SIZE, owners::SIZE, OWNERS)),

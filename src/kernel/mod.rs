@@ -1,8 +1,8 @@
 //! Programs of this project in the Linux kernel: guard, socket filter, kernel half, and the way to AF_XDP sockets.
 //!
-//! Their sources are in `bpf/`; the build compiles them and this crate carries the result: the guard and the
-//! filter ([`Filters`]) by which the node and the Linux stack share the frames of an interface, the kernel [`half`], which runs capsules before they reach either, and the way from the
-//! driver to the node's sockets ([`Steering`]).
+//! Their sources are in `bpf/`; the build compiles them and this crate carries the result: the guard and the filter
+//! ([`Filters`]) by which the node and the Linux stack share the frames of an interface, the kernel [`half`], which
+//! runs capsules before they reach either, and the way from the driver to the node's sockets ([`Steering`]).
 
 mod account;
 mod channels;

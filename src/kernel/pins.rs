@@ -256,7 +256,8 @@ pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_
     Ok(broker::Done::default())
 }
 
-/// Says why there is no room for one more name: they outlive whoever asks, so a folder has `most` of them, and there are [`SETS_MAX`] folders.
+/// Says why there is no room for one more name: they outlive whoever asks, so a folder has `most` of them, and there
+/// are [`SETS_MAX`] folders.
 pub fn check_room(root: &Path, request: &PinRequest, most: usize) -> Result<(), String> {
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,9 +1,9 @@
 //! Succession: a new process takes over the kernel half left by an earlier one, also by one of another version.
 //!
-//! A set of maps that fits this program is taken over as it is. One of other shapes, of another version of the program, is not: a new set is made beside
-//! it, and the old one serves on, with its ingress, until all of the node is ready ([`KernelHalf::settle`]). Then the new ingress takes its place at each
-//! interface in one step, and the old set goes. What is worth keeping of it is inherited: when the node's clock began, which codes ran, and
-//! their soft state.
+//! A set of maps that fits this program is taken over as it is. One of other shapes, of another version of the program,
+//! is not: a new set is made beside it, and the old one serves on, with its ingress, until all of the node is ready
+//! ([`KernelHalf::settle`]). Then the new ingress takes its place at each interface in one step, and the old set goes.
+//! What is worth keeping of it is inherited: when the node's clock began, which codes ran, and their soft state.
 
 use super::half::{KernelHalf, Pinned};
 use super::maps::{self, Maps};
@@ -71,8 +71,9 @@ pub(super) fn set_up(set: &Set, maps: &Maps) -> io::Result<()> {
 }
 
 impl KernelHalf {
-    /// All ports have been attached, and whoever takes what is not for the kernel half is there: where an ingress of a process before this one
-    /// stands this one takes its place, and what older processes left and nobody took over goes.
+    /// All ports have been attached, and whoever takes what is not for the kernel half is there: where an ingress of a
+    /// process before this one stands this one takes its place, and what older processes left and nobody took over
+    /// goes.
     pub fn settle(&self) -> io::Result<()> {
         let Some(Pinned { pins, set }) = &self.pinned else { return Ok(()) };
         let mut state = self.state();

@@ -20,8 +20,8 @@
 //!                      94 port(64)                           a connection was closed
 //! ```
 //!
-//! One connection, one port; it is free again when the connection ends. A connection that attaches to none in time is closed. An application that does not
-//! read loses what comes for it, counted; it never holds the node up.
+//! One connection, one port; it is free again when the connection ends. A connection that attaches to none in time is
+//! closed. An application that does not read loses what comes for it, counted; it never holds the node up.
 
 use super::connections::Counts;
 use crate::core::reason::Reason;

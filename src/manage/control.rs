@@ -1,12 +1,12 @@
 //! The control socket: one request a line, one answer a line, both JSON.
 //!
-//! `control.sock` in the node's run directory, readable and writable by the node's user only.
-//! Requests: `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`,
-//! `{"do":"remove-code","name":NAME}`, `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`,
-//! `{"do":"unload-service","name":NAME}`, `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`, `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or
-//! with `"keep_kernel":true`. Answers: `{"ok":…}` or
-//! `{"error":WHY}`. Connections are few, and one that asks nothing for a minute is closed, so that
-//! those forgotten keep nobody out.
+//! `control.sock` in the node's run directory, readable and writable by the node's user only. Requests:
+//! `{"do":"status"}`, `{"do":"log"}`, `{"do":"add-code","bundle":HEX}`, `{"do":"remove-code","name":NAME}`,
+//! `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`, `{"do":"unload-service","name":NAME}`,
+//! `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`,
+//! `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or with
+//! `"keep_kernel":true`. Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few, and one that asks nothing for a
+//! minute is closed, so that those forgotten keep nobody out.
 
 use super::account::{self, Total};
 use super::connections::Connections;

@@ -6,10 +6,11 @@
 //! DIR/records/HOLDER   its quota and who shares it, in JSON; replaced as a whole
 //! ```
 //!
-//! No account is on disk that could contradict the files: what a name space holds is counted once, when it is first used, and kept from then
-//! on under its lock together with every change. A node that is killed leaves files whole or half written, as POSIX has it, and
-//! nothing to repair. Calls run in the thread of the session that makes them, never in the worker; those that change a name space are done
-//! one after the other, those that read are not held up. Names are resolved by [`crate::sys::dir`], which they cannot leave.
+//! No account is on disk that could contradict the files: what a name space holds is counted once, when it is first
+//! used, and kept from then on under its lock together with every change. A node that is killed leaves files whole or
+//! half written, as POSIX has it, and nothing to repair. Calls run in the thread of the session that makes them, never
+//! in the worker; those that change a name space are done one after the other, those that read are not held up. Names
+//! are resolved by [`crate::sys::dir`], which they cannot leave.
 
 mod account;
 mod space;

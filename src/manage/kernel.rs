@@ -77,7 +77,8 @@ pub struct Left {
     pub inherited: Vec<Digest>,
 }
 
-/// What a process before this one has left. Code that the store does not have stops to run there: the node could not go on with its packets.
+/// What a process before this one has left. Code that the store does not have stops to run there: the node could not go
+/// on with its packets.
 pub fn left(half: &KernelHalf, store: &Store) -> Result<Left> {
     let neighbour = |(port, addr)| Neighbour { addr, port: PortId(port as u16), peer: PeerId::NONE };
     let neighbours = half.adopted_neighbours()?.into_iter().map(neighbour).collect();
@@ -90,8 +91,8 @@ pub fn left(half: &KernelHalf, store: &Store) -> Result<Left> {
     Ok(Left { neighbours, codes, inherited })
 }
 
-/// What looks at frames of channels before the node does: the kernel half, and what takes frames to AF_XDP sockets elsewhere. A node goes on
-/// without.
+/// What looks at frames of channels before the node does: the kernel half, and what takes frames to AF_XDP sockets
+/// elsewhere. A node goes on without.
 pub fn channels(
     half: Option<&Arc<KernelHalf>>,
     ports: usize,

@@ -6,10 +6,11 @@
 //!                             └─ another's
 //! ```
 //!
-//! Its domain is a child of the root (PLAN on OSKit, figure 4.5; Snow on Silk, §1), and every environment of the configuration
-//! gets a domain below it, in the role that the security module ([`Roles::environment`]) lets it have. The environments themselves are processes
-//! (`broker/process.rs`), or shared objects that the role trusts with this process (`object`): one ends with its domain, and a domain with it. What ends is started again as its
-//! `restart` says, later each time it fails soon. One thread does all this; the worker is only asked to create and end domains.
+//! Its domain is a child of the root (PLAN on OSKit, figure 4.5; Snow on Silk, §1), and every environment of the
+//! configuration gets a domain below it, in the role that the security module ([`Roles::environment`]) lets it have.
+//! The environments themselves are processes (`broker/process.rs`), or shared objects that the role trusts with this
+//! process (`object`): one ends with its domain, and a domain with it. What ends is started again as its `restart`
+//! says, later each time it fails soon. One thread does all this; the worker is only asked to create and end domains.
 //!
 //! [`Roles::environment`]: crate::trust::Roles::environment
 
@@ -86,7 +87,8 @@ pub trait Domains: Send + 'static {
     fn create(&self, name: &str, role: &str) -> Result<DomainId, String>;
     /// Ends a domain and all below it.
     fn end(&self, domain: DomainId);
-    /// Who has ended this domain against its will: the node, for its budgets, its memory or a thread that hung, or the operator; asked once.
+    /// Who has ended this domain against its will: the node, for its budgets, its memory or a thread that hung, or the
+    /// operator; asked once.
     fn felled_by(&self, domain: DomainId) -> Option<EndedBy>;
     /// Which of these domains there still are; nothing when nobody can say.
     fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>>;

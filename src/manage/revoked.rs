@@ -252,7 +252,8 @@ pub fn read(store: &Path) -> io::Result<Vec<(usize, Revocation, bool)>> {
     Ok(text.lines().enumerate().filter_map(word).collect())
 }
 
-/// One word, for people and programs: what it takes back, who has signed it, when, whether the operator says so, and in which line of the file it is.
+/// One word, for people and programs: what it takes back, who has signed it, when, whether the operator says so, and in
+/// which line of the file it is.
 pub fn describe(revocation: &Revocation, operator: bool, line: Option<usize>) -> Value {
     let (what, name) = parts(&revocation.subject);
     let by = revocation.signer().map(|signer| signer.to_string());

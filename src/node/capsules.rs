@@ -1,7 +1,8 @@
 //! The environment of capsules: runs the code that a capsule names.
 //!
-//! Its parts are modules of their own: `codes` knows what each code name means, `loading` brings absent code here, `serving` answers neighbours that ask
-//! for code, `running` runs it and acts on the verdict, `halves` goes on where the kernel half has ended.
+//! Its parts are modules of their own: `codes` knows what each code name means, `loading` brings absent code here,
+//! `serving` answers neighbours that ask for code, `running` runs it and acts on the verdict, `halves` goes on where
+//! the kernel half has ended.
 
 use super::codes::{Code, Codes};
 use super::ending::Gone;

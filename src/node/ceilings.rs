@@ -56,7 +56,7 @@ impl Cx {
         port.map_or(Ceiling::all(0), |port| port.ceiling)
     }
 
-    /// Counts a packet from a source whose bound was cut from one number to another, and says so.
+    /// Counts a packet with a bound that was cut from one number to another, and logs its source.
     pub(super) fn note_clamped(
         &mut self,
         turn: &mut Turn<'_>,

@@ -60,7 +60,7 @@ impl Code {
     }
 }
 
-/// Code whose manifest is here.
+/// Code with its manifest here.
 #[derive(Clone, Debug)]
 pub struct Coming {
     /// What it claims to be.
@@ -86,7 +86,7 @@ pub struct Ready {
     pub window: usize,
     /// What it claimed when it was given its role.
     pub claim: Claim,
-    /// In whose name and role it acts.
+    /// The principal and the role of the code.
     pub grant: Grant,
     /// Which representation runs in this half.
     pub kind: Kind,

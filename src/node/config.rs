@@ -16,7 +16,7 @@ pub struct NodeConfig {
     pub neighbours: Vec<Neighbour>,
     /// Its first routing table.
     pub routes: Arc<Routes>,
-    /// What code may use, by whose it is.
+    /// Limits of code, by the role of its principal.
     pub roles: Arc<Roles>,
     /// Sizes of its tables.
     pub sizes: Sizes,
@@ -38,7 +38,8 @@ pub struct Sizes {
     pub state_entries: usize,
     /// Active packets a second one port may bring in, 0 for no ceiling.
     pub ingress_packets_per_second: u64,
-    /// Bytes of code a second that one neighbour may ask for; all of a port share one rate that are neither its peers nor prove their names.
+    /// Bytes of code a second that one neighbour may ask for; all of a port share one rate that are neither its peers
+    /// nor prove their names.
     pub fetch_bytes_per_second: u64,
     /// Unknown codes a second that one neighbour may make the node look for.
     pub look_ups_per_second: u64,

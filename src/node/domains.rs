@@ -92,13 +92,14 @@ impl Node {
         created.map_err(|error| error.help().to_owned())
     }
 
-    /// Ends the domain of an environment whose process has ended, and all below it.
+    /// Ends the domain of an environment after the end of its process, and all below it.
     pub fn end_environment(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
         self.end_domain(turn, domain, true)
     }
 
-    /// A program of an environment has connected, in a process of its own or `here`: it runs the environment's domain, and what is created below that. One more
-    /// connection of the same environment gets a domain of its own below it, in the role it asks for as far as that reaches.
+    /// A program of an environment has connected, in a process of its own or `here`: it runs the environment's domain,
+    /// and what is created below that. One more connection of the same environment gets a domain of its own below it,
+    /// in the role it asks for as far as that reaches.
     pub fn join(
         &mut self,
         top: DomainId,
@@ -140,7 +141,7 @@ impl Node {
         Some(u64::from(found.grants.thread_ms) * 1_000_000)
     }
 
-    /// Ends a domain one of whose threads has worked for too long at a time: no call ends a thread.
+    /// Ends a domain because a thread of it has worked for too long at a time: no call ends a thread.
     pub fn end_hung(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
         let title = self.cx.core.domains.by_id(domain).map(|found| found.title.as_str());
         tracing::warn!(

@@ -77,7 +77,7 @@ pub struct ChannelCounts {
     pub cut: u64,
 }
 
-/// A domain that has ended, and whose environments are to be told of it.
+/// A domain that has ended; environments are to be told of it.
 pub(super) struct Gone {
     pub domain: DomainId,
     pub host: HostId,
@@ -86,7 +86,7 @@ pub(super) struct Gone {
 }
 
 impl Cx {
-    /// A domain is ended against its will, or whoever runs it is given up.
+    /// A domain is ended against its will, or its host is given up.
     pub(super) fn fell(&mut self, domain: DomainId, by: EndedBy) {
         if self.control.felled.0.len() == FELLED_MAX {
             self.control.felled.0.pop_front();
@@ -94,8 +94,8 @@ impl Cx {
         self.control.felled.0.push_back((domain, by));
     }
 
-    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. Environments are told when the call that is under
-    /// way has returned ([`Environments::settle`]); `tell` says of which hosts.
+    /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. Environments are told
+    /// when the call that is under way has returned ([`Environments::settle`]); `tell` says of which hosts.
     pub(super) fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: impl Fn(HostId) -> bool) -> Ended {
         self.settle_hand();
         self.domains_within(top).into_iter().for_each(|domain| self.graphs.end_cuts_of(&mut self.core, domain));
@@ -151,7 +151,7 @@ impl Environments {
         codes
     }
 
-    /// Tells whoever runs a domain what has happened to it.
+    /// Tells the environment of a domain of an event.
     pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
         if let Some(hosts) = self.at(self.behind(Door::Channels)) {
             hosts.upcall(cx, turn, domain, upcall);
@@ -181,7 +181,7 @@ impl Environments {
 }
 
 impl Node {
-    /// A domain is ended against its will, or whoever runs it is given up.
+    /// A domain is ended against its will, or its host is given up.
     pub fn fell(&mut self, domain: DomainId, by: EndedBy) {
         self.cx.fell(domain, by);
     }

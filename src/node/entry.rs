@@ -48,16 +48,16 @@ const SLACK: u64 = 15;
 /// Packets that wait for the worker from which on those who want more than their share come after those who do not.
 const CROWDED: usize = 64;
 
-/// What taking a frame in counts as where there is no clock.
+/// The cost of a received frame without a clock.
 pub const FRAME_STEPS: u64 = 500;
 
 /// Frames of one neighbour that are done at once between two readings of the clock.
 const RUN: u32 = 16;
 
-/// Bytes a second of a neighbour behind a port whose capacity nobody has stated: half of 10 Gbit/s.
+/// Bytes a second of a neighbour behind a port without a stated capacity: half of 10 Gbit/s.
 const BYTES_PER_SECOND: u64 = 625_000_000;
 
-/// What a neighbour may use while others are there too.
+/// The limits of a neighbour while others are there too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryLimits {
     /// Of a worker, in thousandths.
@@ -83,7 +83,8 @@ impl Default for EntryLimits {
     }
 }
 
-/// By which a worker's work is measured: nanoseconds in which its thread did something. Neither rest counts, nor what others had of its CPU meanwhile.
+/// By which a worker's work is measured: nanoseconds in which its thread did something. Neither rest counts, nor what
+/// others had of its CPU meanwhile.
 pub trait WorkClock: Send {
     /// The work so far; never goes back.
     fn read(&mut self) -> u64;
@@ -94,11 +95,11 @@ pub trait WorkClock: Send {
     /// The worker has rested for so long.
     fn rested(&mut self, nanoseconds: u64);
 
-    /// What others had of its CPU so far while it had work.
+    /// The time of others on its CPU so far while it had work.
     fn lost(&self) -> u64;
 }
 
-/// What became of a neighbour's frames, or of those of a port's strangers.
+/// Counts of a neighbour's frames, or of those of a port's strangers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EntryCounts {
     /// Nanoseconds of the worker, or steps.
@@ -109,7 +110,7 @@ pub struct EntryCounts {
     pub displaced: u64,
 }
 
-/// Who pays: a neighbour with a bucket of its own, or all others of a port.
+/// A payer: a neighbour with a bucket of its own, or all others of a port.
 struct Owner {
     bytes: TokenBucket,
     time: TokenBucket,
@@ -122,7 +123,7 @@ struct Owner {
     was_hungry: bool,
     /// Frames of the batch.
     came: u32,
-    /// What a packet of its that waits will cost, from those before.
+    /// The expected cost of one of its waiting packets, from those before.
     mean: u32,
     /// Whether it has a key: only what proves to be its own is charged to it.
     keyed: bool,
@@ -155,7 +156,7 @@ pub(super) struct Entry {
     window: u64,
     began: u64,
     now: u64,
-    /// How many owners are active; whether that is one at most, and whether some of several wanted no more than they got.
+    /// The number of active payers; whether that is one at most, and whether some of several wanted no more than they got.
     active: u32,
     alone: bool,
     some_content: bool,
@@ -167,10 +168,10 @@ pub(super) struct Entry {
     charged: u64,
     /// Frames that are not charged yet.
     run: Run,
-    /// Whose packet is being done at once; else, whose that waited.
+    /// The payer of the packet that is being done at once, or of the one that waited.
     current: Payer,
     behalf: Payer,
-    /// What the clock showed when that began.
+    /// The clock at that beginning.
     behalf_since: u64,
     /// When the window began, what the worker had worked, and what it had lost to others; of its work, thousandths that somebody pays for.
     worked: u64,
@@ -253,8 +254,8 @@ impl Entry {
         port.map_or(Ingress::Node, |port| Ingress::Port(port, payer))
     }
 
-    /// Who pays for a frame: whoever has proved to have sent it ([`Payer`] is set then); else its peer, unless that would have proved it; else
-    /// the strangers of the port.
+    /// Who pays for a frame: whoever has proved to have sent it ([`Payer`] is set then); else its peer, unless that
+    /// would have proved it; else the strangers of the port.
     #[inline(always)]
     fn place_of(&self, frame: &Frame) -> usize {
         if frame.authenticated {
@@ -372,7 +373,7 @@ impl Entry {
         }
     }
 
-    /// What the clock shows, or how many steps were taken.
+    /// The clock, or the number of steps so far.
     #[inline]
     fn reading(&mut self) -> u64 {
         self.clock.as_mut().map_or(self.steps, |clock| clock.read())

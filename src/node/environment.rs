@@ -112,13 +112,13 @@ pub(super) trait Environment: Any + Send {
         0
     }
 
-    /// What it counts.
+    /// Its counters.
     fn status(&self, cx: &Cx, status: &mut Status) {
         let _ = (cx, status);
     }
 }
 
-/// A type of ANEP, and whose it is.
+/// A type of ANEP, and its environment.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub own: OwnType,
@@ -152,7 +152,7 @@ impl Environments {
         id
     }
 
-    /// Whose a type of ANEP is.
+    /// The row of a type of ANEP.
     #[inline]
     pub(super) fn row(&self, kind: u16) -> Option<Row> {
         self.types.iter().find(|row| row.own.kind == kind).copied()
@@ -210,7 +210,7 @@ impl Environments {
 }
 
 impl Node {
-    /// What a driver wants of the environment of a type; nothing if there is none.
+    /// Work of a driver on the environment of a type; nothing if there is none.
     pub(super) fn ask<E: Environment, R>(&mut self, work: impl FnOnce(&mut E, &mut Cx) -> R) -> Option<R> {
         Some(work(self.environments.get_mut()?, &mut self.cx))
     }

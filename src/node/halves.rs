@@ -46,7 +46,7 @@ pub(super) fn links_wanted() -> TokenBucket {
     TokenBucket::new(LINKS_PER_SECOND, LINKS_PER_SECOND)
 }
 
-/// What the kernel half says of a capsule whose code has run there: `struct passed_up`.
+/// The kernel half's report on a punted capsule that has run there: `struct passed_up`.
 struct PassedUp {
     verdict: Result<Verdict, Reason>,
     /// The resource bound that is left.
@@ -110,7 +110,7 @@ impl Node {
 }
 
 impl Cx {
-    /// Code does not run here: it must not run in the kernel half either, whoever put it there.
+    /// Code does not run here: it must not run in the kernel half either, also if an earlier process put it there.
     pub(super) fn unlink(&self, turn: &mut Turn<'_>, code: Digest) {
         if self.control.mirror.on {
             turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(code)));
@@ -150,7 +150,7 @@ impl Cx {
 }
 
 impl Capsules {
-    /// Goes on with a capsule whose code has run in the kernel half.
+    /// Goes on with a capsule that has run in the kernel half.
     #[cold]
     pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
         let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::MalformedPunt) };

@@ -6,8 +6,8 @@ use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
 /// Hosts of one node at the same time.
 pub const HOSTS_MAX: usize = 1024;
 
-/// An execution environment in the node's process: it is called on the packet path and must not wait for anything. It goes with the last of its
-/// domains.
+/// An execution environment in the node's process: it is called on the packet path and must not wait for anything. It
+/// goes with the last of its domains.
 pub trait InProcess: Send {
     /// Something has happened to one of its domains; `os` acts for that domain.
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall);
@@ -15,7 +15,7 @@ pub trait InProcess: Send {
     /// One of its domains has ended, and it has others.
     fn ended(&mut self, _domain: DomainId) {}
 
-    /// In whose name it acts when it is called for a domain.
+    /// The principal in a call for a domain.
     fn acts_for(&self, domain: DomainId) -> DomainId {
         domain
     }

@@ -29,7 +29,7 @@ impl Objects {
         Some(bytes.clone())
     }
 
-    /// Keeps an object whose digest has been checked.
+    /// Keeps an object; its digest has been checked.
     pub fn keep(&mut self, digest: Digest, bytes: Arc<[u8]>) {
         self.clock += 1;
         self.bytes += bytes.len();
@@ -59,7 +59,7 @@ impl Objects {
 }
 
 impl Capsules {
-    /// Keeps an object whose digest has been checked.
+    /// Keeps an object; its digest has been checked.
     pub(super) fn hold_object(&mut self, cx: &mut Cx, digest: Digest, bytes: Arc<[u8]>) {
         self.objects.keep(digest, bytes);
         cx.core.object_bytes = self.objects.bytes();

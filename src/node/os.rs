@@ -110,7 +110,7 @@ impl Node {
 }
 
 impl Cx {
-    /// Domains whose pools are over their limits are to be told, and those end that have not obeyed in time.
+    /// Domains with pools over their limits are told, and ended if they have not obeyed in time.
     pub(super) fn look_after_pools(&mut self, turn: &mut Turn<'_>) {
         if self.core.pools.is_quiet() {
             return;

@@ -25,7 +25,7 @@ pub struct Turn<'a> {
     pub now: u64,
     /// The worker's run-time.
     pub runtime: &'a mut Runtime,
-    /// Where results go.
+    /// The output of this turn.
     pub out: &'a mut Output,
 }
 
@@ -40,15 +40,15 @@ pub struct Output {
     pub told: Vec<(u64, Vec<u8>)>,
     /// Work for the outside; its results come back through the node's methods.
     pub effects: Vec<Effect>,
-    /// What happens to domains that others run.
+    /// Upcalls for domains of other processes.
     pub upcalls: Vec<(HostId, DomainId, Upcall)>,
-    /// What happened to packets, if [`Output::traced`].
+    /// Events of packets, if [`Output::traced`].
     pub events: Vec<Event>,
     /// By which way what the PLAN environment works on has come.
     pub(crate) ingress: Ingress,
     /// Whether events are recorded.
     pub traced: bool,
-    /// Where frames come from and go back to.
+    /// The pool of frames.
     pub pool: FramePool,
 }
 
@@ -70,7 +70,7 @@ pub struct Delivery {
     pub frame: Frame,
 }
 
-/// What the outside shall do.
+/// An order to the outside.
 pub enum Effect {
     /// Look into the persistent store; answer with `Node::found`.
     LookUp(Digest, Ingress),
@@ -86,7 +86,7 @@ pub enum Effect {
     Kernel(KernelOrder),
     /// From now on these packets are a channel's, or not any more. There is no answer.
     Channel {
-        /// Which packets.
+        /// The packets.
         filter: Box<Rule>,
         /// Whether the channel exists.
         exists: bool,
@@ -95,21 +95,21 @@ pub enum Effect {
     Plan(Wish, Cause),
 }
 
-/// What the kernel half made of a code: what both halves share of it, or why it does not run there.
+/// The kernel half's answer on a code: the state shared by both halves, or why it does not run there.
 pub type Linked = Result<Shared, String>;
 
-/// What both halves share of a code.
+/// The state of a code that both halves share.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// Its soft state.
     pub state: Arc<dyn SharedState>,
-    /// What its domain has spent.
+    /// The spending of its domain.
     pub account: Option<Arc<dyn SharedAccount>>,
-    /// What its packets have done in the kernel half.
+    /// Records of its packets from the kernel half.
     pub records: Option<Arc<dyn SharedRecords>>,
 }
 
-/// What the kernel half shall know.
+/// An order to the kernel half.
 pub enum KernelOrder {
     /// Let this code run.
     Activate(Digest),
@@ -123,7 +123,7 @@ pub enum KernelOrder {
         window: u32,
         /// In which it acts: its form, calls and limits in the kernel.
         role: Arc<Role>,
-        /// Whose turn it takes.
+        /// The payer, in whose turn it is done.
         cause: Cause,
     },
     /// Take this code out.
@@ -144,13 +144,13 @@ pub enum KernelOrder {
 /// Something that happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which packet.
+    /// The packet.
     pub trace: u64,
     /// What.
     pub kind: EventKind,
 }
 
-/// What can happen to a packet.
+/// Events of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// It came in by a port.

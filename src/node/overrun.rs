@@ -22,7 +22,7 @@ pub(super) fn held_by_code(limits: &Limits, state_entries: u32) -> u64 {
 }
 
 impl Node {
-    /// Ends domains whose roles have them end, between two packets.
+    /// Ends domains over their budgets, if their roles say so, between two packets.
     pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
         for domain in core::mem::take(&mut self.cx.core.overdue) {
             tracing::warn!(node = self.cx.core.name, domain = domain.0, "domain ended: over its budget for too long");

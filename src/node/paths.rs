@@ -81,7 +81,8 @@ struct Queue {
     came: u16,
 }
 
-/// The queues of a node. Places of packets are used again last come first, so that few of them are in the caches however many domains there are.
+/// The queues of a node. Places of packets are used again last come first, so that few of them are in the caches
+/// however many domains there are.
 pub(super) struct Paths {
     /// None: packets run when they come.
     scheduler: Option<PathScheduler>,
@@ -114,9 +115,10 @@ pub struct Ran {
     pub steps: u64,
 }
 
-/// Packets that run before the ports have their turn. If ports have more, that is for as long as it took to take packets in: so those that
-/// come cannot keep those that wait from running, and they are dropped by whose they are and not by the system as long as taking them in needs
-/// no more than half of the CPU. Else it is for that long, and some packets at least.
+/// Packets that run before the ports have their turn. If ports have more, that is for as long as it took to take
+/// packets in: so those that come cannot keep those that wait from running, and they are dropped by whose they are and
+/// not by the system as long as taking them in needs no more than half of the CPU. Else it is for that long, and some
+/// packets at least.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     packets: usize,
@@ -133,7 +135,8 @@ impl Round {
         Round { packets: 0, ran: 0, received, is_busy, limit: u64::MAX }
     }
 
-    /// The same, where packets of this node's domains may be due soon: one that has come meanwhile and is still in a socket must not wait too long for that.
+    /// The same, where packets of this node's domains may be due soon: one that has come meanwhile and is still in a
+    /// socket must not wait too long for that.
     pub fn of(node: &Node, received: u64, is_busy: bool) -> Round {
         let shortest = node.cx.order.paths.scheduler.as_ref().and_then(PathScheduler::shortest_deadline);
         Round { limit: shortest.map_or(u64::MAX, |shortest| shortest / 2), ..Round::behind(received, is_busy) }
@@ -308,7 +311,7 @@ impl Node {
         self.cx.order.paths.missed_deadlines(domain)
     }
 
-    /// Runs the packet whose turn it is.
+    /// Runs the next packet.
     pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let flow = self.cx.order.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.cx.order.paths.queues.get(flow)?.domain;
@@ -321,7 +324,8 @@ impl Node {
         Some(Ran { domain, packets: 1, payer, reserved, urgent, steps })
     }
 
-    /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn, measured and paid at once.
+    /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn,
+    /// measured and paid at once.
     pub fn run_turn(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
         let mut ran = self.run_next(turn)?;
         while ran.packets < TURN && ran.steps < TURN_STEPS && self.cx.order.paths.goes_on(ran.domain, ran.payer) {
@@ -500,7 +504,8 @@ impl Cx {
         paths.knows(domain) && paths.scheduler.as_ref().is_none_or(|scheduler| scheduler.knows(domain.index()))
     }
 
-    /// The domain whose share of the CPU this one divides with others; none for environments: the node's own, and those below the management's domain.
+    /// The domain whose share of the CPU this one divides with others; none for environments: the node's own, and those
+    /// below the management's domain.
     fn divides(&self, domain: DomainId) -> Option<DomainId> {
         let above = self.core.domains.by_id(domain)?.parent()?;
         (above != self.core.domains.root() && above != self.control.management).then_some(above)

@@ -58,7 +58,8 @@ struct Binding<'a, 'b, 'c> {
 }
 
 impl Node {
-    /// Ends the domain of a principal who has signed packets, if there is one, with what the environment keeps of it; says how many domains that are.
+    /// Ends the domain of a principal who has signed packets, if there is one, with what the environment keeps of it;
+    /// says how many domains that are.
     pub(super) fn end_plan_principal(&mut self, turn: &mut Turn<'_>, name: &str) -> usize {
         let Some(Speaker { plan, members, .. }) = self.environments.get_mut() else { return 0 };
         let named = members.iter_mut().enumerate().filter(|(_, member)| member.name == name);

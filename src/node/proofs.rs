@@ -124,7 +124,7 @@ pub(super) struct Proofs {
     /// The key to send with, by port and address.
     sends: Vec<(PortId, Addr, usize)>,
     unix_ns: u64,
-    /// Principals whose signatures count for nothing any more.
+    /// Principals with signatures that were revoked.
     disowned: HashSet<PrincipalId>,
     /// Who was not let in, as far as the log has said it.
     pub(super) unproved: Unproved,
@@ -256,7 +256,7 @@ impl Cx {
         self.control.proofs.as_deref().is_some_and(|proofs| proofs.sender(port, addr).is_some())
     }
 
-    /// Asks anew whose signatures count for nothing, for ports that demand some.
+    /// Asks anew for the principals with revoked signatures, for ports that demand signatures.
     pub(super) fn disown(&mut self) {
         if let Some(proofs) = self.control.proofs.as_deref_mut() {
             proofs.disowned = self.control.roles.disowned();

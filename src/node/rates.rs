@@ -4,7 +4,7 @@ use crate::core::bucket::TokenBucket;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Neighbours whose rates are remembered; the one that has asked for nothing for longest gives way.
+/// Neighbours with remembered rates; the one that has been silent for longest gives way.
 pub(super) const PEERS_MAX: usize = 1024;
 
 /// What one neighbour may still ask for.

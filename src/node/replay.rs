@@ -1,8 +1,9 @@
 //! The replay window: refuses packets of a neighbour that have come already, by their counters (RFC 6479), without
 //! shifting.
 //!
-//! Counters jump now and then, by much more than the window has ([`super::proofs`]). What was sent before a jump and is overtaken by what was sent
-//! behind it still counts: the window of before stays until the next jump, for that stretch alone.
+//! Counters jump now and then, by much more than the window has ([`super::proofs`]). What was sent before a jump and is
+//! overtaken by what was sent behind it still counts: the window of before stays until the next jump, for that stretch
+//! alone.
 
 /// Packets behind the newest one that may still come, each once.
 pub const WINDOW: u64 = 1024;
@@ -66,7 +67,8 @@ impl Window {
         }
     }
 
-    /// The next counter is beyond the window. What nobody has sent since the window began is no stretch: it would let in what was recorded before.
+    /// The next counter is beyond the window. What nobody has sent since the window began is no stretch: it would let
+    /// in what was recorded before.
     #[cold]
     fn jump(&mut self, to: u64) {
         let end = (to - WINDOW).min(self.newest.saturating_add(WINDOW));

@@ -115,7 +115,8 @@ impl Environment for Revocations {
     }
 }
 
-/// A key in 32 bytes. Whoever finds two that are the same there can have the second word taken for the first, so no bit of the hash is left out.
+/// A key in 32 bytes. Whoever finds two that are the same there can have the second word taken for the first, so no bit
+/// of the hash is left out.
 fn mark((what, subject, signer): &Key) -> Digest {
     Digest::of(&[&[*what as u8][..], subject, signer].concat())
 }
@@ -204,8 +205,8 @@ impl Node {
         }
     }
 
-    /// Something was revoked, and the security module knows: what runs by it ends now, with its state, and neighbours but the one that it came
-    /// from are told.
+    /// Something was revoked, and the security module knows: what runs by it ends now, with its state, and neighbours
+    /// but the one that it came from are told.
     pub fn revoke(
         &mut self,
         turn: &mut Turn<'_>,

@@ -37,7 +37,7 @@ impl Sender {
     pub(super) const NOBODY: Sender = Sender { source: None, index: NONE };
 }
 
-/// A packet whose code has run.
+/// A packet after its run.
 pub(super) struct Done {
     pub(super) frame: Frame,
     /// The bound that its children have left it.
@@ -79,7 +79,8 @@ impl Cx {
 }
 
 impl Capsules {
-    /// Takes a capsule on, at the expense of its code's domain: it waits for that one's turn, runs at once where nobody waits, or waits for the code.
+    /// Takes a capsule on, at the expense of its code's domain: it waits for that one's turn, runs at once where nobody
+    /// waits, or waits for the code.
     #[inline]
     pub(super) fn process(
         &mut self,

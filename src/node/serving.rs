@@ -63,7 +63,7 @@ impl Serving {
         self.asked.len()
     }
 
-    /// Charges whoever pays for so many bytes; false if they are beyond its rate.
+    /// Charges a payer for so many bytes; false if they are beyond its rate.
     fn charge(&mut self, now: u64, payer: Payer, bytes: u64) -> bool {
         self.rates.charge(now, payer, bytes)
     }

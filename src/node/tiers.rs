@@ -67,7 +67,7 @@ impl Capsules {
         hot.iter().for_each(|code| self.optimise(turn, *code, None));
     }
 
-    /// Has code compiled again, whose representation is this or is looked for.
+    /// Has code compiled again; its representation is this or is looked for.
     fn optimise(&mut self, turn: &mut Turn<'_>, code: Digest, found: Option<Arc<[u8]>>) {
         let Some(Code::Ready(ready)) = self.codes.of_mut(&code) else { return };
         let Some(layer) = ready.claim.manifest.layer(ready.kind).copied() else { return };

@@ -53,15 +53,15 @@ impl Capsules {
         }
     }
 
-    /// Whether a capsule came in by a port that demands signed code, and its code is known not to be. A signature whose key was revoked, or whose
-    /// credential, is none.
+    /// Whether a capsule came in by a port that demands signed code, and its code is known not to be. A signature whose
+    /// key was revoked, or whose credential, is none.
     pub(super) fn lacks_signature(&self, cx: &Cx, frame: &Frame, code: &Digest) -> bool {
         cx.demands(frame.port).signed_code
             && matches!(self.codes.of(code), Some(Code::Ready(ready)) if !cx.counts_as_signed(ready))
     }
 
-    /// Capsules that wait for code which turns out not to be signed, and came in by ports that demand that, end here. Says whether nobody else
-    /// waits: then it need not be prepared.
+    /// Capsules that wait for code which turns out not to be signed, and came in by ports that demand that, end here.
+    /// Says whether nobody else waits: then it need not be prepared.
     fn turn_away_unsigned(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest) -> bool {
         let Some(proofs) = cx.control.proofs.as_deref() else { return false };
         let goes = |frame: &Frame| !is_injected(frame) && proofs.demands(frame.port).signed_code;

@@ -1,9 +1,10 @@
 //! Events: timers of domains. Example: "call me in 20 ms".
 //!
-//! A wheel of wheels with a resolution of a millisecond (Varghese and Lauck, SOSP 1987): a level's slot holds what is due in one turn of the level
-//! below, and is taken apart when that turn begins. Scheduling and cancelling touch a few entries, however many there are; entries are used again, so
-//! nothing is allocated once the most there ever were have been there. An event comes at its time or up to a millisecond later, never
-//! earlier, and those of one domain can be counted and taken away without looking at others'.
+//! A wheel of wheels with a resolution of a millisecond (Varghese and Lauck, SOSP 1987): a level's slot holds what is
+//! due in one turn of the level below, and is taken apart when that turn begins. Scheduling and cancelling touch a few
+//! entries, however many there are; entries are used again, so nothing is allocated once the most there ever were have
+//! been there. An event comes at its time or up to a millisecond later, never earlier, and those of one domain can be
+//! counted and taken away without looking at others'.
 
 use super::interface::{DomainId, Error, EventId};
 
@@ -169,8 +170,8 @@ impl Events {
         told
     }
 
-    /// The slot to be worked on next, its level, and the tick when that begins. Of slots that begin at the same time the one of the highest level comes first:
-    /// what it holds may be due then.
+    /// The slot to be worked on next, its level, and the tick when that begins. Of slots that begin at the same time
+    /// the one of the highest level comes first: what it holds may be due then.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let mut next: Option<(usize, usize, u64)> = None;
         for level in (0..LEVELS).rev() {

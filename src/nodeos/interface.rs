@@ -1,11 +1,12 @@
 //! The NodeOS interface: the calls of execution environments on the node, such as "create a channel" or "wake me in 20
 //! ms".
 //!
-//! Five abstractions: domains own, thread pools compute, memory pools hold, channels communicate, files last; besides them
-//! events, soft state, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are named by the types that end in
-//! `Id` and live from their creation to their destruction or to the end of their domain; *specifications* are plain values whose life is
-//! one call. [`NodeOs`] is the binding for environments in the node's process; `sdk/anode/nodeos.h` is the same for C, through a
-//! socket and shared memory. `docs/nodeos.md` is the reference.
+//! Five abstractions: domains own, thread pools compute, memory pools hold, channels communicate, files last; besides
+//! them events, soft state, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are
+//! named by the types that end in `Id` and live from their creation to their destruction or to the end of their domain;
+//! *specifications* are plain values whose life is one call. [`NodeOs`] is the binding for environments in the node's
+//! process; `sdk/anode/nodeos.h` is the same for C, through a socket and shared memory. `docs/nodeos.md` is the
+//! reference.
 
 pub use crate::classify::rule::{DemuxKey, KeyTuple};
 pub use crate::core::domain::{DomainId, HostId, Usage};
@@ -60,7 +61,7 @@ pub struct DomainSpec {
     pub threads: ThreadPoolSpec,
     /// The memory pool that its buffers are taken from; one of its own if there is none.
     pub pool: Option<PoolId>,
-    /// The role whose limits it gets, as far as the creator's credential reaches; the creator's own if there is none.
+    /// The role with its limits, as far as the creator's credential reaches; the creator's own if there is none.
     pub role: Option<String>,
 }
 
@@ -94,7 +95,7 @@ pub struct ChanSpec {
     pub net: NetSpec,
 }
 
-/// What happens to a domain, told to whoever runs it.
+/// An event of a domain, told to its environment.
 #[derive(Debug)]
 pub enum Upcall {
     /// A packet has come in: what the channel's protocols have left of it. Its buffer is the domain's until it is sent or freed.

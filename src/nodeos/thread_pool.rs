@@ -50,8 +50,8 @@ impl ThreadPool {
         ThreadPool { seen: vec![(Shown::default(), 0); usize::from(threads)].into() }
     }
 
-    /// Looks at what threads show: the domains in which one has worked at the same for longer than `limit` says, in nanoseconds. A domain of which
-    /// that says nothing is not the process's.
+    /// Looks at what threads show: the domains in which one has worked at the same for longer than `limit` says, in
+    /// nanoseconds. A domain of which that says nothing is not the process's.
     pub fn look(
         &mut self,
         now: u64,

@@ -4,14 +4,15 @@
 //!
 //! - **On its own** the port works on every interface of every kernel: a socket for frames of every type takes a copy of what an
 //!   active node looks at, and a guard in front of the stack takes capsules away from it. Both are asked about every frame.
-//! - **Behind an XDP program** of the node's, which sees every frame first and passes up what is the node's under an Ethernet type of its own
-//!   ([`ethertype::PASSED_UP`]), a socket is bound to that type, and others to what address resolution needs. Frames that are not the node's meet nothing.
-//!   Only while there are channels at the port, whose packets the XDP program does not know, a second pair of socket and guard takes those.
+//! - **Behind an XDP program** of the node's, which sees every frame first and passes up what is the node's under an
+//!   Ethernet type of its own ([`ethertype::PASSED_UP`]), a socket is bound to that type, and others to what address
+//!   resolution needs. Frames that are not the node's meet nothing. Only while there are channels at the port, whose
+//!   packets the XDP program does not know, a second pair of socket and guard takes those.
 //!
 //! All other traffic goes its way as if we were not there.
 //!
-//! Sockets and what stands before the stack are opened by a [`Taker`], which may have to wait for that; the port itself only receives and sends, by
-//! what it is [given](PacketPort::change).
+//! Sockets and what stands before the stack are opened by a [`Taker`], which may have to wait for that; the port itself
+//! only receives and sends, by what it is [given](PacketPort::change).
 
 mod taker;
 

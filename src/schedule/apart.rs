@@ -1,11 +1,13 @@
 //! Work that is no packet's of a turn: what the worker does for a process's rings, and what that process itself uses of a CPU.
 //!
-//! Example: two environments of one weight always have packets, and the process of one uses 40 µs for each of its packets, of which the worker
-//! uses 2. Charged for 2 it would run twenty packets for each of the other's. So it is *billed* for the rest when that is known: its virtual
-//! time moves as if its own packets had cost more, and with it that of all below it. Until the others are there too, its packets wait.
+//! Example: two environments of one weight always have packets, and the process of one uses 40 µs for each of its
+//! packets, of which the worker uses 2. Charged for 2 it would run twenty packets for each of the other's. So it is
+//! *billed* for the rest when that is known: its virtual time moves as if its own packets had cost more, and with it
+//! that of all below it. Until the others are there too, its packets wait.
 //!
-//! What an environment uses while nobody waits is nobody's loss and no bill ([`PathScheduler::bill_apart`]), and nobody is in debt for more than
-//! [`DEBT_NS`]: a process that computes on a CPU of its own is kept waiting as long as it does, and not for all its past.
+//! What an environment uses while nobody waits is nobody's loss and no bill ([`PathScheduler::bill_apart`]), and nobody
+//! is in debt for more than [`DEBT_NS`]: a process that computes on a CPU of its own is kept waiting as long as it
+//! does, and not for all its past.
 
 use super::{COST_MAX, FAIR_SHIFT, FRACTION, PathScheduler, Policy, State, is_later, later_of};
 
@@ -32,8 +34,8 @@ pub struct Standing {
 }
 
 impl PathScheduler {
-    /// A flow with all below it has caused work at a cost, in nanoseconds or steps, that was no packet's of its turn: they pay for that in their
-    /// next turns.
+    /// A flow with all below it has caused work at a cost, in nanoseconds or steps, that was no packet's of its turn:
+    /// they pay for that in their next turns.
     pub fn bill(&mut self, flow: usize, cost: u64, now: u64) {
         if !self.knows(flow) {
             return;

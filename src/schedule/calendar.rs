@@ -25,7 +25,7 @@ pub(super) struct Calendar {
     /// Where those from beyond the window stand, while that is before them.
     edge: u64,
     held: usize,
-    /// Whoever came when nobody was there: it needs no bucket as long as it is alone.
+    /// The flow that came when no other was there: it needs no bucket as long as it is alone.
     lone: u16,
 }
 

@@ -11,8 +11,8 @@
 //! |---|---|
 //! | `fifo` | the one that has waited longest, a packet each |
 //! | `priority` | the highest priority with work; within one, as `fifo` |
-//! | `wfq` | the one furthest behind its share: start-time fair queueing (Goyal, Guo and Vin, *A hierarchical CPU scheduler*, OSDI 1996), which needs no cost in advance |
-//! | `edf` | the earliest deadline (Liu and Layland 1973), one packet after the other (Jeffay et al. 1991); flows without deadlines have the rest, as `wfq` |
+//! | `wfq` | the one furthest behind its share: start-time fair queueing (Goyal, Guo and Vin, OSDI 1996), which needs no cost in advance |
+//! | `edf` | the earliest deadline (Liu and Layland 1973), a packet at a time (Jeffay et al. 1991); flows without deadlines have the rest |
 //! | `bert` | as `wfq`; important flows with deadlines steal turns, by `edf`, from flows that are not important |
 //!
 //! **Shares.** Flows below another one divide its share (`tree`). A flow has a virtual time, which moves by its costs,
@@ -179,7 +179,7 @@ pub struct PathScheduler {
     pressed: usize,
     epoch: u64,
     waiting: usize,
-    /// Who divides whose share.
+    /// The tree of shares: the flow above each flow.
     tree: Tree,
     /// Times between deadlines, and how many flows have each.
     times: BTreeMap<u64, usize>,

@@ -6,7 +6,7 @@ use super::{DEADLINE_NS_MAX, WEIGHT_MAX};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Whoever has waited longest.
+    /// The flow that has waited longest.
     Fifo,
     /// The highest priority first.
     Priority,

@@ -8,7 +8,7 @@
 /// The most that can be saved up, in nanoseconds of CPU time for a whole CPU.
 pub const BURST_NS: u64 = 10_000_000;
 
-/// The longest rest in one piece: whoever has orders for the worker waits no longer.
+/// The longest rest in one piece: an order for the worker waits no longer.
 pub const REST_NS_MAX: u64 = 10_000_000;
 
 /// The shortest time between two looks at the CPU clock, which is a call of the system.

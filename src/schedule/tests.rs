@@ -27,7 +27,7 @@ struct Load {
     arrivals: Arrivals,
     /// Costs of its packets, in turns.
     costs: Vec<u64>,
-    /// The flow whose share it divides.
+    /// The flow above it, which shares with it.
     above: Option<usize>,
 }
 

@@ -6,11 +6,13 @@
 //! camera   (400)
 //! ```
 //!
-//! A flow's virtual time moves by what its packet costs over its *effective* weight: its weight among those of its siblings that have work, times the same of
-//! each flow above it. Each flow above has a virtual time of its own too, that of all its packets together. Nobody starts before that of those above: so
-//! flows that wake in turns have no more than flows that always have work (the shape of Goyal, Guo and Vin's hierarchy, kept in one queue). The price of
-//! one queue: a packet is paid by the siblings that are there when it has run. If these go at once, its flow waits for that once, though nobody divides its share any more;
-//! and flows that wake at the same time run one packet each, which those above pay back.
+//! A flow's virtual time moves by what its packet costs over its *effective* weight: its weight among those of its
+//! siblings that have work, times the same of each flow above it. Each flow above has a virtual time of its own too,
+//! that of all its packets together. Nobody starts before that of those above: so flows that wake in turns have no more
+//! than flows that always have work (the shape of Goyal, Guo and Vin's hierarchy, kept in one queue). The price of one
+//! queue: a packet is paid by the siblings that are there when it has run. If these go at once, its flow waits for that
+//! once, though nobody divides its share any more; and flows that wake at the same time run one packet each, which
+//! those above pay back.
 
 use super::{later_of, virtual_cost};
 
@@ -165,8 +167,8 @@ impl Tree {
         moved
     }
 
-    /// A flow with all below it has had so much beside packets: how far its own time is to move. Those below are moved when their turns come
-    /// ([`Tree::owed`]), so a bill costs the same however many they are.
+    /// A flow with all below it has had so much beside packets: how far its own time is to move. Those below are moved
+    /// when their turns come ([`Tree::owed`]), so a bill costs the same however many they are.
     pub(super) fn bill(&mut self, flow: usize, cost: u64) -> u64 {
         let moved = self.charge_branch(flow, cost, false);
         if self.bills.len() < self.branches.len() {

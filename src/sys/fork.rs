@@ -118,8 +118,8 @@ impl Forker {
     }
 }
 
-/// Bytes of addresses that this process has. `/proc` says so too, but is not there in a jail: so this finds the lowest limit under which there is
-/// room for one page more. The limit is what it was afterwards.
+/// Bytes of addresses that this process has. `/proc` says so too, but is not there in a jail: so this finds the lowest
+/// limit under which there is room for one page more. The limit is what it was afterwards.
 fn size() -> io::Result<u64> {
     let before = getrlimit(Resource::As);
     let (mut too_few, mut enough) = (0, before.current.unwrap_or(ADDRESSES) / PAGE);
@@ -140,8 +140,9 @@ fn size() -> io::Result<u64> {
     Ok(too_few * PAGE)
 }
 
-/// Has the kernel end this process by a signal when this clock has gone on by so much. Of the clocks of a process's time that of POSIX timers is the one that is
-/// exact: others count whom a tick of the system finds at work, so that a tenth more or less would decide on a busy machine.
+/// Has the kernel end this process by a signal when this clock has gone on by so much. Of the clocks of a process's
+/// time that of POSIX timers is the one that is exact: others count whom a tick of the system finds at work, so that a
+/// tenth more or less would decide on a busy machine.
 fn posix_timer(clock: libc::clockid_t, time: Duration, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: numbers and addresses, for which zeros are a value.
     let mut told: libc::sigevent = unsafe { core::mem::zeroed() };
@@ -151,7 +152,8 @@ fn posix_timer(clock: libc::clockid_t, time: Duration, signal: libc::c_int) -> i
     let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let end = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().max(1) as _ };
     let once = libc::itimerspec { it_interval: never, it_value: end };
-    // SAFETY: the first call reads `told` and writes `timer`, the second reads `once`; all live for the calls, and the timer is the one just made.
+    // SAFETY: the first call reads `told` and writes `timer`, the second reads `once`; all live for the calls, and the
+    // timer is the one just made.
     let done = unsafe {
         match libc::timer_create(clock, &raw mut told, &raw mut timer) {
             0 => libc::timer_settime(timer, 0, &once, core::ptr::null_mut()),
@@ -166,7 +168,8 @@ fn wall_timer(time: Duration) -> io::Result<()> {
     timer(libc::ITIMER_REAL, time)
 }
 
-/// Has the kernel end this process when it has used about so much more time of the CPU, by one call, which each piece of work may make anew.
+/// Has the kernel end this process when it has used about so much more time of the CPU, by one call, which each piece
+/// of work may make anew.
 pub fn end_after(cpu: Duration) -> io::Result<()> {
     timer(libc::ITIMER_PROF, cpu)
 }

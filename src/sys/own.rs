@@ -55,8 +55,8 @@ pub fn give(open: impl AsFd, owner: Owner) -> io::Result<()> {
     Ok(fchown(open, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?)
 }
 
-/// A file to be locked, made if it is not there: for its owner alone, so nobody else can hold a lock on it. One that others could open, as older
-/// versions have left it, is made anew.
+/// A file to be locked, made if it is not there: for its owner alone, so nobody else can hold a lock on it. One that
+/// others could open, as older versions have left it, is made anew.
 pub fn lock_in(directory: impl AsFd, name: &str, owner: Owner) -> io::Result<File> {
     let name = one(name)?;
     for _ in 0..TRIES {

@@ -26,8 +26,9 @@ pub struct Untrusted {
     pub owner: Option<u32>,
 }
 
-/// Follows a way from the root of the file system: all directories and links on it belong to this user or to root, and nobody else can put anything in
-/// the place of what is in them. What is at its end is not looked at, and what is not there yet is nobody's. The inner error says what is not so.
+/// Follows a way from the root of the file system: all directories and links on it belong to this user or to root, and
+/// nobody else can put anything in the place of what is in them. What is at its end is not looked at, and what is not
+/// there yet is nobody's. The inner error says what is not so.
 pub fn check_way(path: &Path) -> io::Result<Result<(), Untrusted>> {
     let absolute = std::path::absolute(path)?;
     let mut left: Vec<OsString> = absolute.iter().rev().map(OsStr::to_owned).collect();
@@ -74,8 +75,8 @@ pub fn check_way(path: &Path) -> io::Result<Result<(), Untrusted>> {
     Ok(Ok(()))
 }
 
-/// The directory that keeps the calling user from writing to a directory, or from making it: itself, or the last one on the way that is there. Nothing:
-/// there is none, as far as rights go.
+/// The directory that keeps the calling user from writing to a directory, or from making it: itself, or the last one on
+/// the way that is there. Nothing: there is none, as far as rights go.
 pub fn unwritable(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let there = absolute.ancestors().find(|step| std::fs::symlink_metadata(step).is_ok())?;

@@ -106,9 +106,10 @@ pub fn open(
     Ok(fd)
 }
 
-/// Keeps a socket at its interface for good: whoever has it cannot bind it to another. The kernel refuses that to members of a fanout group, which none
-/// leaves; this is the only one of its group, so all frames are its own. What a socket alone says of outgoing frames a group must say again: kernels
-/// that do not know that would take the node's own frames for its neighbours', so there a socket can be bound anew.
+/// Keeps a socket at its interface for good: whoever has it cannot bind it to another. The kernel refuses that to
+/// members of a fanout group, which none leaves; this is the only one of its group, so all frames are its own. What a
+/// socket alone says of outgoing frames a group must say again: kernels that do not know that would take the node's own
+/// frames for its neighbours', so there a socket can be bound anew.
 fn stay(socket: BorrowedFd<'_>) -> io::Result<()> {
     if !can_stay() {
         return Ok(());

@@ -53,7 +53,8 @@ pub fn bound(kept: CapabilitySet) {
     }
 }
 
-/// Leaves the calling process, which must have one thread, no capabilities but these, as far as they are there, now and ever: whatever it executes gains none.
+/// Leaves the calling process, which must have one thread, no capabilities but these, as far as they are there, now and
+/// ever: whatever it executes gains none.
 pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     bound(kept);
     let kept = held()? & kept;
@@ -61,8 +62,8 @@ pub fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
-/// Leaves the calling process, which must have one thread, no capability but these, now and ever, and makes it another user's if one is given, without
-/// groups beside that user's own. Nobody but root can trace it or read its memory.
+/// Leaves the calling process, which must have one thread, no capability but these, now and ever, and makes it another
+/// user's if one is given, without groups beside that user's own. Nobody but root can trace it or read its memory.
 pub fn become_user(identity: Option<Identity>, kept: CapabilitySet) -> io::Result<()> {
     // While there is a capability to do that by.
     bound(kept);

@@ -15,8 +15,8 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The file of this name beside this process's program, whether or not there is one. A program that was renamed has the neighbours of its new
-/// place, one that was deleted those of its last.
+/// The file of this name beside this process's program, whether or not there is one. A program that was renamed has the
+/// neighbours of its new place, one that was deleted those of its last.
 pub fn beside(name: &str) -> io::Result<PathBuf> {
     // Of a deleted file the kernel says so behind its name, which is not looked at here.
     std::env::current_exe().map(|own| own.with_file_name(name))

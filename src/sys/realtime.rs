@@ -97,8 +97,8 @@ pub fn allowed_cpus() -> Vec<usize> {
     set.map(|set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()).unwrap_or_default()
 }
 
-/// Keeps in RAM all memory that the process has now: program, libraries, stacks, heap. What comes later is not locked, since wasm's memories are given
-/// back to the system page by page, which locked ones cannot be.
+/// Keeps in RAM all memory that the process has now: program, libraries, stacks, heap. What comes later is not locked,
+/// since wasm's memories are given back to the system page by page, which locked ones cannot be.
 pub fn lock_memory() -> io::Result<()> {
     // SAFETY: the call takes no addresses and changes the contents of no memory.
     match unsafe { libc::mlockall(libc::MCL_CURRENT) } {

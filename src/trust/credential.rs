@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Checks are about what the node says of the code it loads: `time`, `code`, `title`, `principal`, `node`,
-//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: octets, blocks, and
-//! the steps of all checks ([`bounds`]); there are no rules, closures or regular expressions in a credential. Credentials come to a node in a
-//! [`CredentialSet`] beside a bundle, never inside it, so granting changes no code name. Biscuits: biscuitsec.org, version 3.
+//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: octets, blocks, and the
+//! steps of all checks ([`bounds`]); there are no rules, closures or regular expressions in a credential. Credentials
+//! come to a node in a [`CredentialSet`] beside a bundle, never inside it, so granting changes no code name. Biscuits:
+//! biscuitsec.org, version 3.
 
 use super::granted::NoGrant;
 use super::role::Role;

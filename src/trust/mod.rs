@@ -6,9 +6,10 @@
 //! the node's roles, the time ────┘   once, when code is loaded; the answer stays with the code
 //! ```
 //!
-//! A *principal* is an ed25519 key (RFC 8032) that signs the manifests of its bundles ([`crate::code::bundle`]). A *role* is
-//! what the node's policy lets code do. A *credential* is a biscuit by which a root key grants a principal a
-//! role. Every decision is made in [`Roles`], the security module of the node, which domains pass too. `docs/trust.md` explains them to operators.
+//! A *principal* is an ed25519 key (RFC 8032) that signs the manifests of its bundles ([`crate::code::bundle`]). A
+//! *role* is what the node's policy lets code do. A *credential* is a biscuit by which a root key grants a principal a
+//! role. Every decision is made in [`Roles`], the security module of the node, which domains pass too. `docs/trust.md`
+//! explains them to operators.
 
 mod bounds;
 mod credential;

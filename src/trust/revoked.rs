@@ -99,7 +99,8 @@ impl Revoked {
         Kept::New(forgotten)
     }
 
-    /// What is taken of something that is here by these rights, and by which word: the one that takes most, the operator's own where the key's would take less.
+    /// What is taken of something that is here by these rights, and by which word: the one that takes most, the
+    /// operator's own where the key's would take less.
     pub fn takes(&self, of: &Rights<'_>) -> Option<(Extent, Revocation)> {
         let take = |entry: &Entry| {
             let operator = entry.rank == Rank::Operator;

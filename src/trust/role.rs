@@ -91,8 +91,9 @@ impl Role {
         }
     }
 
-    /// Why nothing of the role's code runs in the kernel, if that is so. Programs there have no steps: the verifier bounds their length, and
-    /// `kernel_us_per_second` their time. So who may take no steps at all, or no time or packets, has no program there.
+    /// Why nothing of the role's code runs in the kernel, if that is so. Programs there have no steps: the verifier
+    /// bounds their length, and `kernel_us_per_second` their time. So who may take no steps at all, or no time or
+    /// packets, has no program there.
     pub fn keeps_out_of_kernel(&self) -> Option<String> {
         let numbers = [
             ("grants.kernel_programs", self.grants.kernel_programs.into()),

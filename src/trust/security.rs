@@ -170,8 +170,8 @@ impl Roles {
         self.revoked.0.write().unwrap_or_else(PoisonError::into_inner).prove(revocation);
     }
 
-    /// Principals who were revoked as a whole: by themselves, by a root of a role here, or by the operator. Their signatures say who it was, and count for nothing
-    /// where one is demanded.
+    /// Principals who were revoked as a whole: by themselves, by a root of a role here, or by the operator. Their
+    /// signatures say who it was, and count for nothing where one is demanded.
     pub fn disowned(&self) -> HashSet<PrincipalId> {
         let table = self.revoked.0.read().unwrap_or_else(PoisonError::into_inner);
         let principal = |(revocation, rank): (&Revocation, Rank)| match revocation.subject {

@@ -4,10 +4,10 @@
 //! "anode-plan-1" 0 | time (64 bits, nanoseconds since 1970) | host (128) | what is said        signed with ed25519
 //! ```
 //!
-//! A statement is good for one host and a short time, and its time is its number: whoever remembers the numbers of that time sees every copy.
-//! Who is no root of a role shows a credential, as signers of code do; a question that credentials are asked about such a
-//! packet has the representation `plan` and the digest of its code. Unlike code, a packet whose credential does not count has no role at
-//! all: it was sent to act in one.
+//! A statement is good for one host and a short time, and its time is its number: whoever remembers the numbers of that
+//! time sees every copy. Who is no root of a role shows a credential, as signers of code do; a question that
+//! credentials are asked about such a packet has the representation `plan` and the digest of its code. Unlike code, a
+//! packet whose credential does not count has no role at all: it was sent to act in one.
 
 use super::credential::{CREDENTIAL_MAX, Credential, Question, Refusal};
 use super::key::{PrincipalId, PrincipalKey, Signature};

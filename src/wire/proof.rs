@@ -58,8 +58,8 @@ impl Repr {
         })
     }
 
-    /// Puts a proof into `packet`, whose basic header is [`PROOF`] bytes behind its beginning: moves that to the front and says there that the
-    /// option follows. `Length` if the packet is too long with it.
+    /// Puts a proof into `packet`, whose basic header is [`PROOF`] bytes behind its beginning: moves that to the front
+    /// and says there that the option follows. `Length` if the packet is too long with it.
     pub fn put(&self, packet: &mut [u8]) -> Result<()> {
         let front = packet.first_chunk_mut::<{ PROOF + HEADER }>().ok_or(Error::Truncated)?;
         let header: [u8; HEADER] = field::<PROOF, _, _>(front);

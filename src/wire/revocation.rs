@@ -8,8 +8,8 @@
 //! 76: signature (512), over "anode-revoke-1" and a zero byte, and bytes 0 to 75
 //! ```
 //!
-//! It is the payload of an ANEP packet with type id [`REVOCATION`](super::anep::type_id::REVOCATION), from neighbour to neighbour. Nothing here
-//! verifies the signature, or knows whose word counts for what: [`crate::trust`] does.
+//! It is the payload of an ANEP packet with type id [`REVOCATION`](super::anep::type_id::REVOCATION), from neighbour to
+//! neighbour. Nothing here verifies the signature, or knows whose word counts for what: [`crate::trust`] does.
 
 use super::{Error, Result, field, put};
 

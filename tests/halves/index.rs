@@ -1,7 +1,8 @@
 //! Checks documents that name samples, files and tests: everything named must exist.
 //!
-//! In a table's row, what is in backquotes is a path if it has a `/`, else a sample or a test. A test follows the path of its file:
-//! `` `tests/x.rs` name_of_the_test ``, with or without backquotes. What defends follows its file in the same way: a function, a constant or a type.
+//! In a table's row, what is in backquotes is a path if it has a `/`, else a sample or a test. A test follows the path
+//! of its file: `` `tests/x.rs` name_of_the_test ``, with or without backquotes. What defends follows its file in the
+//! same way: a function, a constant or a type.
 
 use super::sample::Stage;
 use std::path::Path;

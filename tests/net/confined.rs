@@ -10,7 +10,8 @@ use std::time::Instant;
 /// Capabilities by number: CAP_NET_ADMIN, CAP_BPF.
 const OF_LOADER: u64 = 1 << 12 | 1 << 39;
 
-/// CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_PTRACE, CAP_SYS_BOOT, CAP_SYS_TIME, CAP_AUDIT_CONTROL, CAP_MAC_ADMIN, CAP_SYSLOG: of the rest of the machine.
+/// CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_PTRACE, CAP_SYS_BOOT, CAP_SYS_TIME, CAP_AUDIT_CONTROL, CAP_MAC_ADMIN,
+/// CAP_SYSLOG: of the rest of the machine.
 const OF_NOBODY: u64 = 1 << 16 | 1 << 17 | 1 << 19 | 1 << 22 | 1 << 25 | 1 << 30 | 1 << 33 | 1 << 34;
 
 /// A process.

@@ -1,8 +1,9 @@
 //! An upgrade under traffic: another version of the program takes over a node of root's, and gives it back, and every
 //! packet arrives once.
 //!
-//! The older program is the one that `ANODE_OLD` names, which a soak builds from an older commit (`tools/older.sh`). Without it this program stands in
-//! for it: what it leaves becomes root's, and of what it leaves pinned a map is missing, as if it had another shape.
+//! The older program is the one that `ANODE_OLD` names, which a soak builds from an older commit (`tools/older.sh`).
+//! Without it this program stands in for it: what it leaves becomes root's, and of what it leaves pinned a map is
+//! missing, as if it had another shape.
 
 use crate::running::{ANODE, HOSTS, PATIENCE, Running, guest, in_kernel};
 use crate::sender::{Sender, WARM, receiver};
@@ -25,7 +26,8 @@ const PACE: Duration = Duration::from_millis(2);
 /// Packets that pass before a node is stopped, and after the next one has come.
 const BETWEEN: u32 = 100;
 
-/// What capsules carry (`tests/guests/state.c`): to add one to a number in soft state and to have what comes of it, where there are zeros. A mark is behind it.
+/// What capsules carry (`tests/guests/state.c`): to add one to a number in soft state and to have what comes of it,
+/// where there are zeros. A mark is behind it.
 const PAYLOAD: [u8; 88] = {
     let mut payload = [0; 88];
     (payload[0], payload[6], payload[8], payload[24]) = (3, 0xff, 7, 1);
@@ -246,8 +248,8 @@ fn keep_sending(sent: &AtomicU32, stop: &AtomicBool, mut send: impl FnMut(u32)) 
     }
 }
 
-/// Runs these versions one after the other while capsules and datagrams pass, each of which must come once. Where the next one is new, no capsule
-/// passes without its code.
+/// Runs these versions one after the other while capsules and datagrams pass, each of which must come once. Where the
+/// next one is new, no capsule passes without its code.
 fn upgrade(name: &str, versions: &[Version], end: End) -> Option<Node> {
     let mut node = Node::new(name)?;
     let bundle = guest("state");

@@ -1,8 +1,9 @@
 //! Fair by default: a greedy neighbour takes nothing from the share of another, whatever it sends.
 //!
-//! A real node is driven as its worker drives it, in virtual time: taking a frame in and running code have known costs, a port's socket holds so
-//! many frames, and what finds it full is lost. So every figure is the same in each run. Each attack is tried with the node's defaults; on a node
-//! without shares at entry the neighbour that did nothing wrong loses most of its packets.
+//! A real node is driven as its worker drives it, in virtual time: taking a frame in and running code have known costs,
+//! a port's socket holds so many frames, and what finds it full is lost. So every figure is the same in each run. Each
+//! attack is tried with the node's defaults; on a node without shares at entry the neighbour that did nothing wrong
+//! loses most of its packets.
 
 mod worker;
 

@@ -45,8 +45,8 @@ fn the_bomb_is_refused_before_it_is_compiled() {
     assert_eq!(check::bounds(&bomb).unwrap_err().to_string(), refused, "services are bounded alike");
 }
 
-/// Whatever passes the check is compiled within the limits of a job, or is ended at one of them: nothing takes more, breaks the compiler or hangs. How
-/// far below the limits honest code stays, `anode bench tiers` measures.
+/// Whatever passes the check is compiled within the limits of a job, or is ended at one of them: nothing takes more,
+/// breaks the compiler or hangs. How far below the limits honest code stays, `anode bench tiers` measures.
 #[test]
 fn what_passes_the_check_is_compiled_within_the_limits_or_ended_at_them() {
     let limits = Limits { wall_ms: 200_000, ..Limits::default() };

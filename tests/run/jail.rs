@@ -76,8 +76,8 @@ fn mounts() -> BTreeSet<String> {
     std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap().lines().map(str::to_owned).collect()
 }
 
-/// From now on this thread sees no mounts that others on this machine make and take away, and what it starts neither. Only root can do so, and
-/// only jails of root's could leave some.
+/// From now on this thread sees no mounts that others on this machine make and take away, and what it starts neither.
+/// Only root can do so, and only jails of root's could leave some.
 pub(crate) fn look_at_own_mounts() {
     if is_root() {
         // SAFETY: descriptors stay shared with the other threads; of this thread alone are its working directory and its mounts.

@@ -38,7 +38,8 @@ pub fn padded_forward(number: u32, bytes: usize) -> Bundle {
     bundle(&format!("forward-{number}"), 0, wat::parse_str(text).unwrap())
 }
 
-/// Goes to and fro between its ends, and has a child do so too as long as there is a bound; each `number` is another code of at least `bytes` octets.
+/// Goes to and fro between its ends, and has a child do so too as long as there is a bound; each `number` is another
+/// code of at least `bytes` octets.
 pub fn bouncing(number: u32, bytes: usize) -> Bundle {
     let text = format!(
         r#"(module

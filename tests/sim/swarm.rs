@@ -1,10 +1,11 @@
 //! Swarms: random networks, and invariants of all of them at every step.
 //!
-//! A seed chooses shape, links, tables, addresses, keys of neighbours, what ports demand, roles, schedulers, PLAN's settings, codes (good, wasteful,
-//! wrong, random and signed ones), traffic, revocations, faults, and who is hostile. Hostile places replay, bend and forge what
-//! they hear, proofs and revocations too. After each step of the simulation the books must balance; what an honest node sends must be
-//! well-formed and fit; no table may be larger than it may be; and when all is over nothing may be left. `SEED=n` replays one swarm,
-//! `ANODE_SWARMS=n` is how many there are (the soak has many).
+//! A seed chooses shape, links, tables, addresses, keys of neighbours, what ports demand, roles, schedulers, PLAN's
+//! settings, codes (good, wasteful, wrong, random and signed ones), traffic, revocations, faults, and who is hostile.
+//! Hostile places replay, bend and forge what they hear, proofs and revocations too. After each step of the simulation
+//! the books must balance; what an honest node sends must be well-formed and fit; no table may be larger than it may
+//! be; and when all is over nothing may be left. `SEED=n` replays one swarm, `ANODE_SWARMS=n` is how many there are
+//! (the soak has many).
 
 mod hostile;
 mod random;

@@ -1,8 +1,8 @@
 //! Native code beside wasm: the same C source, the same frames, the same results, byte by byte.
 //!
-//! Each program of `apps/` and `tests/guests/` is built for both, put into two nodes that differ in nothing
-//! else, and given the same packets. Frames, deliveries, drops, logs, and what the soft state makes of later packets must agree. And: native code
-//! runs where the role of its signer says so, and nowhere else.
+//! Each program of `apps/` and `tests/guests/` is built for both, put into two nodes that differ in nothing else, and
+//! given the same packets. Frames, deliveries, drops, logs, and what the soft state makes of later packets must agree.
+//! And: native code runs where the role of its signer says so, and nowhere else.
 
 use anode::code::author::{self, Options};
 use anode::code::bundle::{Bundle, Kind, Manifest};

@@ -4,9 +4,10 @@
 //! flood: test run with live frames ──▶ s0 ──▶ r0 │router│ r1 ──▶ d0, counted and dropped
 //! ```
 //!
-//! No interface has a NAPI thread, so all of it runs in the flood's process on its CPU, and nothing but its CPU time has to be read.
-//! What the kernel's softirq thread of that CPU does is added; under SCHED_FIFO it does nothing. For fair bursts the same program sends from
-//! one CPU, and the NAPI of r0 is a thread on another ([`napi`]), which does the routing and the sink's part.
+//! No interface has a NAPI thread, so all of it runs in the flood's process on its CPU, and nothing but its CPU time
+//! has to be read. What the kernel's softirq thread of that CPU does is added; under SCHED_FIFO it does nothing. For
+//! fair bursts the same program sends from one CPU, and the NAPI of r0 is a thread on another ([`napi`]), which does
+//! the routing and the sink's part.
 
 mod napi;
 mod rest;

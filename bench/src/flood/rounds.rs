@@ -120,8 +120,9 @@ impl Flood<'_> {
     }
 }
 
-/// Measures the variants against each other under each of the streams, as [`super::super::gateway::compare`] does: each has a line of namespaces
-/// of its own, which are exchanged from round to round, and within a round they take turns in short slices.
+/// Measures the variants against each other under each of the streams, as [`super::super::gateway::compare`] does: each
+/// has a line of namespaces of its own, which are exchanged from round to round, and within a round they take turns in
+/// short slices.
 fn compare(
     settings: &Settings,
     variants: &[&Variant<'_>],

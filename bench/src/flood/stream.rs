@@ -7,8 +7,8 @@ use super::super::line::{ANEP_PORT, INGRESS, IP_UDP, destination, frame};
 use anode::code::bundle::Bundle;
 use anode::wire::{Addr, udp};
 
-/// What is sent: capsules in IP packets of `size` octets, or datagrams that are none, `batch` frames at a time, one batch right after the other or with pauses between.
-/// Destination and code change from packet to packet.
+/// What is sent: capsules in IP packets of `size` octets, or datagrams that are none, `batch` frames at a time, one
+/// batch right after the other or with pauses between. Destination and code change from packet to packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     /// Octets of the IP packet.

@@ -5,12 +5,14 @@
 //!            └─ innocent ──▶ port b ┤ anode node run, on a CPU of its own ─▶ port c ──▶ sink, counted
 //! ```
 //!
-//! A real node with its own defaults, in a process of its own. The innocent's packets cost some microseconds of the worker each. First it is found how
-//! many a second the node takes without loss; half of that is the innocent's fair share, as in `anode bench schedule`. It is sent just that, alone and
-//! beside each attack, a fresh node each time, in turns; the figure is what arrives beside the attack over what arrives alone.
-//! Beside that, ordinary traffic through a router whose kernel half is flooded with capsules, on one CPU, is compared with plain Linux under the same flood ([`ordinary`]).
-//! Generator and sink are one thread on the other CPU: what it offered, and how much of its CPU that took, stand in the result. A generator that is late
-//! would flatter the node, so its packets that were not sent in time count as not arrived.
+//! A real node with its own defaults, in a process of its own. The innocent's packets cost some microseconds of the
+//! worker each. First it is found how many a second the node takes without loss; half of that is the innocent's fair
+//! share, as in `anode bench schedule`. It is sent just that, alone and beside each attack, a fresh node each time, in
+//! turns; the figure is what arrives beside the attack over what arrives alone. Beside that, ordinary traffic through a
+//! router whose kernel half is flooded with capsules, on one CPU, is compared with plain Linux under the same flood
+//! ([`ordinary`]). Generator and sink are one thread on the other CPU: what it offered, and how much of its CPU that
+//! took, stand in the result. A generator that is late would flatter the node, so its packets that were not sent in
+//! time count as not arrived.
 
 mod attack;
 mod ordinary;

@@ -1,9 +1,10 @@
 //! Ordinary traffic beside a flood of capsules, on one CPU: with Linux alone as the forwarder of both, and with a
 //! kernel half for the capsules.
 //!
-//! The flood ([`super::super::flood`]) enters the router on r0, and between its batches `pace` sends datagrams that are no capsules by the same interface.
-//! Linux forwards those in each variant, and counts what it has forwarded in the router's namespace; where it forwards the flood too, what of the flood
-//! reached the sink is taken off. All is on one CPU, and all variants get the same.
+//! The flood ([`super::super::flood`]) enters the router on r0, and between its batches `pace` sends datagrams that are
+//! no capsules by the same interface. Linux forwards those in each variant, and counts what it has forwarded in the
+//! router's namespace; where it forwards the flood too, what of the flood reached the sink is taken off. All is on one
+//! CPU, and all variants get the same.
 
 use super::super::compile::{KernelPrograms, Programs};
 use super::super::dialogue::Dialogue;

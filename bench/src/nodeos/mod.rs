@@ -1,8 +1,9 @@
 //! `anode bench nodeos`: the cost of the NodeOS for a packet, and the time that a domain takes to end.
 //!
-//! Without I/O: an Ethernet frame comes in, is found to be a channel's, an environment in the node's process gets the payload and sends it by
-//! another channel, and a frame with headers of its own stands ready for the port. Traffic spread evenly over many domains, each with
-//! channels of its own, shows what they cost each other (Snow on Silk §5 measured one path at a time).
+//! Without I/O: an Ethernet frame comes in, is found to be a channel's, an environment in the node's process gets the
+//! payload and sends it by another channel, and a frame with headers of its own stands ready for the port. Traffic
+//! spread evenly over many domains, each with channels of its own, shows what they cost each other (Snow on Silk §5
+//! measured one path at a time).
 
 mod stand;
 

@@ -4,10 +4,11 @@
 //! s: node, has the code ──▶ s0 ── r0 │node, kernel half│ r1 ── d0 │d: witness
 //! ```
 //!
-//! An application at s sends a capsule to d. The node in the middle asks the node at s for the code, checks and compiles it, lets the capsule go on, and
-//! has the code linked for the kernel meanwhile. Then more capsules follow, one after the other, until one has run there. Times begin when the
-//! application hands a capsule over, and end when the kernel at d takes a frame in; what the same takes later, in the kernel half, is
-//! subtracted. How long linking takes by itself is measured in this process, on a kernel half without interfaces.
+//! An application at s sends a capsule to d. The node in the middle asks the node at s for the code, checks and
+//! compiles it, lets the capsule go on, and has the code linked for the kernel meanwhile. Then more capsules follow,
+//! one after the other, until one has run there. Times begin when the application hands a capsule over, and end when
+//! the kernel at d takes a frame in; what the same takes later, in the kernel half, is subtracted. How long linking
+//! takes by itself is measured in this process, on a kernel half without interfaces.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

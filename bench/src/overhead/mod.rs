@@ -1,10 +1,10 @@
 //! `anode bench overhead`: the active overhead at every place of a node, from the kernel's ingress to user space.
 //!
-//! PAN (Nygren, Garland and Kaashoek, OPENARCH 1999) showed the price of active packets as a ladder: the same capsule handled lower and
-//! lower in the system, beside plain forwarding on the same rung. Here the lower rungs are in the kernel, measured by the one-CPU flood
-//! ([`flood`]): Linux's own forwarding, forwarders written by hand in XDP, and the node's kernel half where there is one. The upper rungs
-//! are those of [`super::capsules`], wasm over AF_PACKET and over UDP sockets beside plain C gateways, and [`sockets`], the same over AF_XDP,
-//! by loss-free bursts.
+//! PAN (Nygren, Garland and Kaashoek, OPENARCH 1999) showed the price of active packets as a ladder: the same capsule
+//! handled lower and lower in the system, beside plain forwarding on the same rung. Here the lower rungs are in the
+//! kernel, measured by the one-CPU flood ([`flood`]): Linux's own forwarding, forwarders written by hand in XDP, and
+//! the node's kernel half where there is one. The upper rungs are those of [`super::capsules`], wasm over AF_PACKET and
+//! over UDP sockets beside plain C gateways, and [`sockets`], the same over AF_XDP, by loss-free bursts.
 
 mod cold;
 mod pan;

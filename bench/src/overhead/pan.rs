@@ -1,9 +1,10 @@
 //! The active overhead by PAN's own formula, from round trips on the same way.
 //!
-//! PAN measures how long a packet takes to the far end and back without a node between (none), through one that forwards (passive), and through
-//! one that runs a capsule (active): t = ½ (RTT − RTT none), ActiveOverhead = (t active − t passive) / t passive. Here Linux's own
-//! forwarding is passive, as it was there; both ends are one thread (`bench/c/pingpong.c`), on the same CPU as what is between,
-//! so a round trip is the work of all, without the sleep of an idle CPU. A negative overhead says that the active way is cheaper than Linux.
+//! PAN measures how long a packet takes to the far end and back without a node between (none), through one that
+//! forwards (passive), and through one that runs a capsule (active): t = ½ (RTT − RTT none), ActiveOverhead = (t active
+//! − t passive) / t passive. Here Linux's own forwarding is passive, as it was there; both ends are one thread
+//! (`bench/c/pingpong.c`), on the same CPU as what is between, so a round trip is the work of all, without the sleep of
+//! an idle CPU. A negative overhead says that the active way is cheaper than Linux.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

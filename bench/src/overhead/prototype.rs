@@ -1,9 +1,10 @@
 //! The first rung of active networks: code comes with every capsule and is prepared for it alone.
 //!
-//! It is a node like all others that never has the code ready: more codes take turns than its table holds, and each capsule names the one that
-//! gave way longest ago. So for every capsule the module is read from the store, checked, compiled, run and forgotten. PAN's first
-//! rung interpreted byte code; this node has no interpreter, and what it does in its place, compile, is what code of today's sandbox costs that is not kept.
-//! The same capsules through a node whose table holds all codes stand beside it: what naming and keeping code saves.
+//! It is a node like all others that never has the code ready: more codes take turns than its table holds, and each
+//! capsule names the one that gave way longest ago. So for every capsule the module is read from the store, checked,
+//! compiled, run and forgotten. PAN's first rung interpreted byte code; this node has no interpreter, and what it does
+//! in its place, compile, is what code of today's sandbox costs that is not kept. The same capsules through a node
+//! whose table holds all codes stand beside it: what naming and keeping code saves.
 
 use super::super::compile::Programs;
 use super::super::gateway::{Gateway, Load, PlainC, compare};

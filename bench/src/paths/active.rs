@@ -1,9 +1,10 @@
 //! The active path: a UDP payload comes in, an environment changes it, and it leaves by another port in headers of its own.
 //!
-//! The same program (`bench/c/activeee.c`) is run in the node's process and in one of its own, beside plain C that forwards
-//! frames without looking. Bursts that fit everywhere give the cost, bursts of one packet the time that a process adds. On two CPUs come
-//! the highest rate without loss (RFC 2544 §26.1) and the time that a process adds where it and the node poll: the process then polls on the
-//! generator's CPU, which goes first there. What the environment's process takes of a CPU is in its gateway's figure.
+//! The same program (`bench/c/activeee.c`) is run in the node's process and in one of its own, beside plain C that
+//! forwards frames without looking. Bursts that fit everywhere give the cost, bursts of one packet the time that a
+//! process adds. On two CPUs come the highest rate without loss (RFC 2544 §26.1) and the time that a process adds where
+//! it and the node poll: the process then polls on the generator's CPU, which goes first there. What the environment's
+//! process takes of a CPU is in its gateway's figure.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

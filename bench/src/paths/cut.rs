@@ -82,7 +82,8 @@ fn variants(kernel: &KernelPrograms, quick: bool) -> Vec<Variant<'_>> {
     floor.into_iter().chain(others).collect()
 }
 
-/// Every size in full batches, the ends in fair bursts, and the smallest also alone; in little time the smallest in fair bursts, and none alone.
+/// Every size in full batches, the ends in fair bursts, and the smallest also alone; in little time the smallest in
+/// fair bursts, and none alone.
 fn streams(quick: bool) -> Vec<Stream> {
     let (sizes, fair): (_, &[usize]) = if quick { (QUICK_SIZES, &[1]) } else { (SIZES, &[1, 1400]) };
     let ordinary = |size: &usize, batch| Stream::ordinary(size + HEADERS, batch).summed();

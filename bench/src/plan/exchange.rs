@@ -4,10 +4,10 @@
 //! application ─▶ PLAN port of the first node ─▶ in the middle: plain C, or a node ─▶ last node ─▶ PLAN port ─▶ application
 //! ```
 //!
-//! Every packet is evaluated at the first node, which sends what the program makes; the one in the middle forwards; at the last node the chunk
-//! delivers its blob to the application. The ends are the same nodes whoever is in the middle, so the rate that plain C there carries without loss is
-//! what the ends and their applications can do with the best of all switches between. Ends and applications share a CPU, the middle has
-//! one of its own.
+//! Every packet is evaluated at the first node, which sends what the program makes; the one in the middle forwards; at
+//! the last node the chunk delivers its blob to the application. The ends are the same nodes whoever is in the middle,
+//! so the rate that plain C there carries without loss is what the ends and their applications can do with the best of
+//! all switches between. Ends and applications share a CPU, the middle has one of its own.
 
 use super::super::compile::Programs;
 use super::super::gateway::{Gateway, PlainC, Running};

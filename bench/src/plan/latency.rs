@@ -5,10 +5,10 @@
 //! packet:  rtt s0 ◀──▶ r0 who answers
 //! ```
 //!
-//! The question is a ping packet, evaluated where it arrives; its answer is the packet that the program sends. Plain C gives back as many octets
-//! over the same kind of socket. Both kinds of codes are asked: in the packet, and by digest, as between nodes after their
-//! first packet. Who asks is on a CPU of its own, as a host of its own would be, or on that of who answers; then a round trip is the work of both
-//! without the waking of a CPU.
+//! The question is a ping packet, evaluated where it arrives; its answer is the packet that the program sends. Plain C
+//! gives back as many octets over the same kind of socket. Both kinds of codes are asked: in the packet, and by digest,
+//! as between nodes after their first packet. Who asks is on a CPU of its own, as a host of its own would be, or on
+//! that of who answers; then a round trip is the work of both without the waking of a CPU.
 
 use super::super::compile::Programs;
 use super::super::dialogue::Dialogue;

@@ -5,9 +5,9 @@
 //! packet:  pace s0 ──▶ r0 gateway r1 ──▶ d0, counted
 //! ```
 //!
-//! Generator and gateway have a CPU each. First the rate is found that plain C forwards without loss; then all gateways get the same number of packets
-//! at parts and multiples of it. Beyond what a gateway can do, its goodput says whether it still does that: a livelock is one that
-//! spends its time on packets that are lost afterwards.
+//! Generator and gateway have a CPU each. First the rate is found that plain C forwards without loss; then all gateways
+//! get the same number of packets at parts and multiples of it. Beyond what a gateway can do, its goodput says whether
+//! it still does that: a livelock is one that spends its time on packets that are lost afterwards.
 
 use super::super::compile::Programs;
 use super::super::dialogue::Dialogue;

@@ -1,8 +1,9 @@
 //! A node in this process, over plain sockets, whose layers call each other or have queues and threads between them.
 //!
-//! PLAN on the OSKit had a thread for each layer and a queue between them at first, and then let the link layer call the network layer: "upcalls"
-//! delivered 4 to 14 times as many packets. The node knows upcalls alone, so the queues exist here only. Both ways have the same node and the same
-//! system calls, one for each datagram, as those had; what differs is who calls, and what wakes whom.
+//! PLAN on the OSKit had a thread for each layer and a queue between them at first, and then let the link layer call
+//! the network layer: "upcalls" delivered 4 to 14 times as many packets. The node knows upcalls alone, so the queues
+//! exist here only. Both ways have the same node and the same system calls, one for each datagram, as those had; what
+//! differs is who calls, and what wakes whom.
 
 use super::super::Error;
 use super::super::line::{EGRESS, INGRESS};

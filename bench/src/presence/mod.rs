@@ -1,9 +1,10 @@
 //! `anode bench presence`: the cost of a node for traffic that is not for it.
 //!
-//! No capsule comes. Ordinary packets are forwarded by Linux through a router, and TCP streams go through it and to it, while a node is there with
-//! its kernel half, with AF_XDP sockets alone, or with native ports alone (socket filter and guard). A bare program that
-//! passes everything is what the first two are compared with, since the hook as such changes offloads and the way of frames;
-//! native ports need no such hook and are compared with no program at all. Both are beside both all the same.
+//! No capsule comes. Ordinary packets are forwarded by Linux through a router, and TCP streams go through it and to it,
+//! while a node is there with its kernel half, with AF_XDP sockets alone, or with native ports alone (socket filter and
+//! guard). A bare program that passes everything is what the first two are compared with, since the hook as such
+//! changes offloads and the way of frames; native ports need no such hook and are compared with no program at all. Both
+//! are beside both all the same.
 
 mod stream;
 

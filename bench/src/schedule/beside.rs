@@ -1,7 +1,8 @@
 //! The share that a domain keeps beside one that wants more than its own.
 //!
-//! Both have one weight. The good one always has work; the figure is how many of its packets run in a second of CPU time, in halves of what runs
-//! when it is alone: 1 is its fair share. What it costs to take packets in counts too, also of those that are dropped.
+//! Both have one weight. The good one always has work; the figure is how many of its packets run in a second of CPU
+//! time, in halves of what runs when it is alone: 1 is its fair share. What it costs to take packets in counts too,
+//! also of those that are dropped.
 
 use super::super::series::{Key, Series, Target};
 use super::super::{Error, Report, Settings};

@@ -5,9 +5,10 @@
 //!                                                one CPU         └─▶ environments in jailed processes, on the same CPU
 //! ```
 //!
-//! Each environment is sent more than it can have run, by real packets through one overlay port. What each used is what the node says of its domain and all
-//! below it (`cpu_ns` of `anode domain ls --json`), and that is compared with what the worker's thread and the control groups used: their
-//! difference is a row too, so that nothing is in nobody's account. `bed` has the same node without sockets, in virtual time.
+//! Each environment is sent more than it can have run, by real packets through one overlay port. What each used is what
+//! the node says of its domain and all below it (`cpu_ns` of `anode domain ls --json`), and that is compared with what
+//! the worker's thread and the control groups used: their difference is a row too, so that nothing is in nobody's
+//! account. `bed` has the same node without sockets, in virtual time.
 
 mod member;
 mod stand;

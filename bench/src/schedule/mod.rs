@@ -1,9 +1,12 @@
 //! `anode bench schedule`: queues, shares and deadlines under each scheduler, and the cost of a decision.
 //!
-//! A running node by real clocks ([`live`]): shares of three environments of weights 1:2:4 under overload, in the node's process, in processes, and PLAN, capsules
-//! and a process mixed; of one with thirty domains below it; and deadlines. Then what needs no node of its own, as a second table: queues between threads under time-sharing and real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under
-//! `wfq` beside their weights, and deadlines under twice the load, in a node whose domains burn CPU time ([`bed`]). What a domain has left of its share beside one that wants too much ([`beside`]). The cost of a decision, and of a
-//! packet's whole way through the node, with 10 and with 10,000 domains.
+//! A running node by real clocks ([`live`]): shares of three environments of weights 1:2:4 under overload, in the
+//! node's process, in processes, and PLAN, capsules and a process mixed; of one with thirty domains below it; and
+//! deadlines. Then what needs no node of its own, as a second table: queues between threads under time-sharing and
+//! real-time scheduling ([`pipeline`], Bowman's figure 8). Shares of domains under `wfq` beside their weights, and
+//! deadlines under twice the load, in a node whose domains burn CPU time ([`bed`]). What a domain has left of its share
+//! beside one that wants too much ([`beside`]). The cost of a decision, and of a packet's whole way through the node,
+//! with 10 and with 10,000 domains.
 
 mod bed;
 mod beside;

@@ -1,4 +1,5 @@
-//! Queue lengths over time, drawn as Bowman's figure 8: a curve for the input queue, dots for the output queue, a panel for each mode with the same scale.
+//! Queue lengths over time, drawn as Bowman's figure 8: a curve for the input queue, dots for the output queue, a panel
+//! for each mode with the same scale.
 
 use super::pipeline::Seen;
 use std::fmt::Write as _;

@@ -2,9 +2,9 @@
 //! output thread on one CPU, beside threads that compute. It measures the queues under time-sharing and under real-time
 //! scheduling.
 //!
-//! Packets come at a steady rate whatever the threads do. Under time-sharing each thread works as long as the system lets it. Under real-time
-//! scheduling all three have the same priority and give way after a microsecond of work, which is the paper's quantum. The node itself
-//! has no such queues: that is the point (`docs/node.md`).
+//! Packets come at a steady rate whatever the threads do. Under time-sharing each thread works as long as the system
+//! lets it. Under real-time scheduling all three have the same priority and give way after a microsecond of work, which
+//! is the paper's quantum. The node itself has no such queues: that is the point (`docs/node.md`).
 
 use super::super::Error;
 use anode::sys::clock::Clock;

@@ -1,6 +1,7 @@
 //! Soft state of domains.
 //!
-//! A value is eight words in the program's memory, in the processor's order, and 64 bytes to the node, each word with its lowest byte first.
+//! A value is eight words in the program's memory, in the processor's order, and 64 bytes to the node, each word with
+//! its lowest byte first.
 
 use super::{code, put, spec};
 use crate::crew::ProcessDomain;

@@ -1,10 +1,10 @@
 //! Crews: the threads that run a program's functions for packets, events and exceptions.
 //!
-//! Each domain has a crew of at most so many threads. All crews of a session share what comes from the node: one thread at a time
-//! *leads*, that is, waits for it. What it takes out is queued with the crews of its domains; then it leaves the lead to a thread that has
-//! nothing to do, if there is one, and works itself. So in an environment with one thread a packet passes
-//! no other thread, and a domain whose threads all work keeps nobody else's from leading. What is taken at a time is a batch, and the node is woken
-//! behind a batch: a wake-up costs more than a packet.
+//! Each domain has a crew of at most so many threads. All crews of a session share what comes from the node: one thread
+//! at a time *leads*, that is, waits for it. What it takes out is queued with the crews of its domains; then it leaves
+//! the lead to a thread that has nothing to do, if there is one, and works itself. So in an environment with one thread
+//! a packet passes no other thread, and a domain whose threads all work keeps nobody else's from leading. What is taken
+//! at a time is a batch, and the node is woken behind a batch: a wake-up costs more than a packet.
 //!
 //! In the node's own process nobody leads: the node's thread calls the functions ([`Desk::perform_here`]), and crews have threads only for
 //! what a program wants run besides ([`Desk::run`]).
@@ -419,7 +419,8 @@ impl Desk {
         }
     }
 
-    /// Waits until no function of a domain or of one below it runs, but for those of the calling thread. The node's own thread does not wait.
+    /// Waits until no function of a domain or of one below it runs, but for those of the calling thread. The node's own
+    /// thread does not wait.
     pub fn wait_for_functions(&self, domain: u32) {
         if is_of_node() {
             return;

@@ -56,7 +56,8 @@ impl Runs {
         !self.waiting.is_empty()
     }
 
-    /// A thread begins to wait for the functions of a domain and those below it. Who waited for it need not any more: they are to look again.
+    /// A thread begins to wait for the functions of a domain and those below it. Who waited for it need not any more:
+    /// they are to look again.
     pub fn wait(&mut self, thread: Thread, top: u32) {
         self.waiting.push((thread, top));
     }

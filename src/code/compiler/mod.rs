@@ -6,11 +6,12 @@
 //!   └── how it ended ┘◀──────────────────── read when nobody can write it any more ───┘
 //! ```
 //!
-//! It is a function of this program, called [`ARGUMENT`], in a jail (`crate::sys::jail`): a user of its own, no capability, no files, no
-//! network, control groups where the host has them. It makes its engines, compiles something small with each, and forks a server for each lane that the node hands it. A server copies a job's
-//! bytes and looks at none of them; only a child does, a copy of the warm server that ends with its one job. So no process
-//! compiles for two principals, and whatever a module does to the compiler ends with its child. A child that uses more than
-//! its [`Limits`] is ended by the kernel.
+//! It is a function of this program, called [`ARGUMENT`], in a jail (`crate::sys::jail`): a user of its own, no
+//! capability, no files, no network, control groups where the host has them. It makes its engines, compiles something
+//! small with each, and forks a server for each lane that the node hands it. A server copies a job's bytes and looks at
+//! none of them; only a child does, a copy of the warm server that ends with its one job. So no process compiles for
+//! two principals, and whatever a module does to the compiler ends with its child. A child that uses more than its
+//! [`Limits`] is ended by the kernel.
 //!
 //! What this does not do: vouch for the machine code. Who finds a fault of cranelift's that makes it emit wrong code gains by that what
 //! native code has in the node's process, whether the compiler is jailed or not (`docs/bundle.md`, section 5).

@@ -47,15 +47,16 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// Does `work` for the code that runs on this thread, with its scope and window; nothing if none does. While it does, calls find nothing, so
-/// there is no second reference.
+/// Does `work` for the code that runs on this thread, with its scope and window; nothing if none does. While it does,
+/// calls find nothing, so there is no second reference.
 #[inline]
 pub(super) fn with<R>(work: impl FnOnce(&mut Scope<'_>, &mut [u8]) -> R) -> Option<R> {
     let (mut scope, mut window) = RUNNING.get()?;
     let _only = Only(RUNNING.take());
-    // SAFETY: both pointers were made of exclusive references by `Lent::new` on this thread. The `Lent` is alive, else the place would have
-    // what was there before, and it keeps both borrowed. The place is empty until `_only` is dropped, so `work` cannot get here again: these
-    // references are the only ones. The lifetime in `Scope` was erased, and `work` must do with any.
+    // SAFETY: both pointers were made of exclusive references by `Lent::new` on this thread. The `Lent` is alive, else
+    // the place would have what was there before, and it keeps both borrowed. The place is empty until `_only` is
+    // dropped, so `work` cannot get here again: these references are the only ones. The lifetime in `Scope` was erased,
+    // and `work` must do with any.
     Some(unsafe { work(scope.as_mut(), window.as_mut()) })
 }
 

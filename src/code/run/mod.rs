@@ -73,8 +73,8 @@ pub enum Ingress {
     Node,
     /// By none: the node asks again whether what runs still has its role.
     Review,
-    /// By a port, from whom this one pays for: a neighbour that the port knows, or that has proved with its key to have sent it, has a row of its own; all
-    /// others there share one, since addresses can be forged.
+    /// By a port, from whom this one pays for: a neighbour that the port knows, or that has proved with its key to have
+    /// sent it, has a row of its own; all others there share one, since addresses can be forged.
     Port(PortId, Payer),
 }
 
@@ -90,7 +90,8 @@ impl Ingress {
 pub struct Cause {
     /// The way it has come.
     pub ingress: Ingress,
-    /// Who signed it, if that is verified and somebody vouches for him: keys cost nothing, and a thousand that somebody has invented are one.
+    /// Who signed it, if that is verified and somebody vouches for him: keys cost nothing, and a thousand that somebody
+    /// has invented are one.
     pub principal: Option<PrincipalId>,
 }
 
@@ -239,8 +240,8 @@ impl Runtime {
         SlotId(at)
     }
 
-    /// Lets the same representation run as it was compiled now, from the next packet on; false if it is another one. The instance there was goes:
-    /// between two packets nobody uses it.
+    /// Lets the same representation run as it was compiled now, from the next packet on; false if it is another one.
+    /// The instance there was goes: between two packets nobody uses it.
     pub fn replace(&mut self, id: SlotId, program: Program) -> bool {
         let Some(Some(slot)) = self.slots.get_mut(id.0) else { return false };
         if slot.program.key() != program.key() {

@@ -1,7 +1,7 @@
 //! The calls of `sdk/anode/capsule.h`, for native code: functions with the processor's own calling convention.
 //!
-//! Each goes to the method of [`super::scope::Scope`] with the same meaning as for wasm ([`super::calls`]). Pointers are the code's, which is
-//! trusted with them.
+//! Each goes to the method of [`super::scope::Scope`] with the same meaning as for wasm ([`super::calls`]). Pointers
+//! are the code's, which is trusted with them.
 
 #![allow(unsafe_code)]
 

@@ -335,8 +335,8 @@ impl Instance {
         Outcome { verdict, steps: taken }
     }
 
-    /// Gives memory and globals their first contents back: nothing of a packet stays. (Code that writes to neither sees context and window of
-    /// its packet and first contents beside them without that.)
+    /// Gives memory and globals their first contents back: nothing of a packet stays. (Code that writes to neither sees
+    /// context and window of its packet and first contents beside them without that.)
     #[inline]
     fn reset(&mut self) {
         self.memory.bytes(&mut self.store).copy_from_slice(&self.image);

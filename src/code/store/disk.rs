@@ -58,7 +58,8 @@ fn other_owner(directory: impl AsFd) -> io::Result<own::Owner> {
     Ok((facts.st_uid != 0 && rustix::process::geteuid().is_root()).then_some((facts.st_uid, facts.st_gid)))
 }
 
-/// Locks a store beside others that have it open. Who opens it alone has it to himself for moments; who keeps it so was stopped, or means harm.
+/// Locks a store beside others that have it open. Who opens it alone has it to himself for moments; who keeps it so was
+/// stopped, or means harm.
 fn lock_shared(lock: &File) -> io::Result<()> {
     let begin = Instant::now();
     loop {
@@ -120,7 +121,8 @@ pub(super) struct Disk {
     top: OwnedFd,
     /// The time of use that is on disk, for each object.
     books: Mutex<Lru<SystemTime>>,
-    /// Whom the directory belongs to, if that is a node's user and this process is root: what root puts here the node could not take out else.
+    /// Whom the directory belongs to, if that is a node's user and this process is root: what root puts here the node
+    /// could not take out else.
     owner: own::Owner,
     /// Holds the shared lock.
     _lock: File,

@@ -6,8 +6,8 @@ use plan::name::Name;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Services that only principals see that name them, unless the configuration opens them: those that make the node send by itself, and those that
-/// take one of few places which nobody can push out.
+/// Services that only principals see that name them, unless the configuration opens them: those that make the node send
+/// by itself, and those that take one of few places which nobody can push out.
 pub const RESTRICTED: [&str; 2] = ["bandwidthReceive", "bandwidthSend"];
 
 /// The configuration of one environment.

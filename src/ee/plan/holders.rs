@@ -8,8 +8,8 @@ use crate::frame::Payer;
 pub enum Holder {
     /// A principal whose signature counts.
     Principal(usize),
-    /// Nobody in particular, of the packets that this one pays for: a neighbour, or all strangers of a port. What a packet leaves to be done later
-    /// is its too.
+    /// Nobody in particular, of the packets that this one pays for: a neighbour, or all strangers of a port. What a
+    /// packet leaves to be done later is its too.
     Behind(Payer),
 }
 

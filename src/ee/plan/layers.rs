@@ -125,8 +125,8 @@ pub fn signed(
     Chunk::new(Callee::Service(SIGNED_BY.clone()), arguments)
 }
 
-/// Whether a packet says that it is signed: its outermost layer names a principal, and none that was revoked. Whoever evaluates it finds out whether
-/// that is true.
+/// Whether a packet says that it is signed: its outermost layer names a principal, and none that was revoked. Whoever
+/// evaluates it finds out whether that is true.
 pub(super) fn is_signed(octets: &[u8], is_disowned: impl Fn(&PrincipalId) -> bool) -> bool {
     let Ok(outline) = Outline::read(octets) else { return false };
     match outline.service() {

@@ -196,8 +196,8 @@ impl Plan {
         codes.iter().for_each(|digest| self.state.peers.learn(from.port, from.addr, *digest));
     }
 
-    /// Tells a neighbour that has sent the codes of the packet under way whole that this node holds them, in at most so many octets; gives how
-    /// many it took. Who is not told now sends them whole again.
+    /// Tells a neighbour that has sent the codes of the packet under way whole that this node holds them, in at most so
+    /// many octets; gives how many it took. Who is not told now sends them whole again.
     pub(super) fn tell_codes(&mut self, env: &mut dyn PlanOs, from: &Neighbour, most: usize) -> usize {
         let (mut said, word) = (0, word(env, &back(from)));
         for digest in &self.seen {

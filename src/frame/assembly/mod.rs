@@ -181,7 +181,8 @@ impl<Key: PartialEq, Owner: Copy + Eq + Hash + Ord, Body> Assemblies<Key, Owner,
         Some(self.list.len() - 1)
     }
 
-    /// A message counts so many bytes more, and gets another place. None: it is too long, or its owner's share of the bytes is, and it has gone.
+    /// A message counts so many bytes more, and gets another place. None: it is too long, or its owner's share of the
+    /// bytes is, and it has gone.
     pub fn grow(&mut self, at: usize, bytes: usize, mut gone: impl FnMut(Body)) -> Option<usize> {
         let mut at = at;
         let own = self.list.get(at)?.bytes.saturating_add(bytes);

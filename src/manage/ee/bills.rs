@@ -1,12 +1,14 @@
 //! What processes use, charged by the worker to their domains, and what their groups are to weigh.
 //!
-//! What a process used is known 10 ms late, so its packets are paid for when it gets them, at what its packets took on average, and the difference
-//! when it is known. Example: packets of a process take 200 µs of its own and 2 µs of the worker. Its domain's turn costs 2 µs, and is billed 200 more
-//! at the end of the round; so it has a packet for each forty of somebody's that cost 5 µs, and not 200 for 202 of them.
+//! What a process used is known 10 ms late, so its packets are paid for when it gets them, at what its packets took on
+//! average, and the difference when it is known. Example: packets of a process take 200 µs of its own and 2 µs of the
+//! worker. Its domain's turn costs 2 µs, and is billed 200 more at the end of the round; so it has a packet for each
+//! forty of somebody's that cost 5 µs, and not 200 for 202 of them.
 //!
-//! The order of packets cannot give a process the processor: that is the kernel's. So its group weighs what the process is to have beside the worker,
-//! which weighs 100, and half as much again ([`MORE`]) unless it is far ahead: the order is what bounds it. Example: of 10 ms of a CPU, environments of weight
-//! 300 in the worker are to have 3, one of weight 700 in a process 7, of which the worker used 1 for its packets. So the worker is to have 4, the process 6, and its
+//! The order of packets cannot give a process the processor: that is the kernel's. So its group weighs what the process
+//! is to have beside the worker, which weighs 100, and half as much again ([`MORE`]) unless it is far ahead: the order
+//! is what bounds it. Example: of 10 ms of a CPU, environments of weight 300 in the worker are to have 3, one of weight
+//! 700 in a process 7, of which the worker used 1 for its packets. So the worker is to have 4, the process 6, and its
 //! group weighs 150, or 225.
 
 use super::accounts::Account;
@@ -98,8 +100,9 @@ impl Bills {
         core::mem::replace(&mut self.readings, readings) != readings
     }
 
-    /// Charges what was read since the last time; to be called before packets come in, so that those who wait have waited for the processor. `left` says
-    /// how many packets the processes of an account were given and have not taken yet.
+    /// Charges what was read since the last time; to be called before packets come in, so that those who wait have
+    /// waited for the processor. `left` says how many packets the processes of an account were given and have not taken
+    /// yet.
     #[cold]
     pub fn charge(&mut self, node: &mut Node, now: u64, mut left: impl FnMut(&Arc<Account>) -> u64) {
         self.list.retain(|billed| !billed.account.gone.load(Ordering::Relaxed));
@@ -183,8 +186,8 @@ impl Paid {
     }
 }
 
-/// What a group is to weigh, where each part of weight is to have `part` nanoseconds in a look, of which the worker uses `work` for it, and has
-/// `worker` in all.
+/// What a group is to weigh, where each part of weight is to have `part` nanoseconds in a look, of which the worker
+/// uses `work` for it, and has `worker` in all.
 fn wish(standing: &Standing, part: f64, work: f64, worker: f64) -> u32 {
     let more = if standing.ahead { 1.0 } else { MORE };
     let weight = f64::from(standing.weight);

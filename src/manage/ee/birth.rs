@@ -1,7 +1,8 @@
 //! The connection that an environment's process has from its birth: over it it asks for more, and gets each as a descriptor.
 //!
-//! Whoever speaks there is that environment, whatever becomes of its processes: the socket is who it is, and only its jail has the other end. So nothing is
-//! looked up by the number of a process. One thread an environment; it ends when the last process has closed the other end.
+//! Whoever speaks there is that environment, whatever becomes of its processes: the socket is who it is, and only its
+//! jail has the other end. So nothing is looked up by the number of a process. One thread an environment; it ends when
+//! the last process has closed the other end.
 
 use super::accounts::Kept;
 use super::seats::Holder;

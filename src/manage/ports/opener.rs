@@ -38,8 +38,8 @@ pub(in crate::manage) struct Opener {
 /// What joins segments of a flow.
 const JOINING: [Setting; 2] = [Setting::Gro, Setting::Lro];
 
-/// How long segments are kept apart behind the last channel of a port. With some cards a change of this setting resets the link, and whoever
-/// opens and closes channels should not do that to others more often.
+/// How long segments are kept apart behind the last channel of a port. With some cards a change of this setting resets
+/// the link, and whoever opens and closes channels should not do that to others more often.
 const CALM: Duration = Duration::from_secs(5);
 
 /// What takes frames for a port, and whether segments are kept apart at its interface.
@@ -83,8 +83,8 @@ impl Opener {
         self.wish(Wish::Close(before));
     }
 
-    /// Says so when all wishes before are carried out and the worker has what was opened for them; nothing is to be waited for where there are no native
-    /// ports: then `done` comes back.
+    /// Says so when all wishes before are carried out and the worker has what was opened for them; nothing is to be
+    /// waited for where there are no native ports: then `done` comes back.
     pub fn settle(&self, done: Sender<()>) -> Option<Sender<()>> {
         match &self.wishes {
             Some(_) => self.wish(Wish::Settle(done)),
@@ -177,7 +177,8 @@ impl Taking {
         self.keep_apart();
     }
 
-    /// Keeps segments of a flow apart while packets of channels are taken, and some seconds more: joined they would be longer than any link carries.
+    /// Keeps segments of a flow apart while packets of channels are taken, and some seconds more: joined they would be
+    /// longer than any link carries.
     fn keep_apart(&mut self) {
         if !self.taker.has_channels() {
             self.joins = self.joins.or_else(|| self.apart.then(|| Instant::now() + CALM));

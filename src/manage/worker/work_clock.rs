@@ -1,8 +1,9 @@
 //! The clock of a worker's work: the system's monotonic clock, corrected by the thread's own CPU time.
 //!
 //! Example: a packet takes 900 µs by the monotonic clock, of which another process had the CPU for 880. It is charged 20.
-//! The CPU time of a thread costs a system call (0.4 µs), the monotonic clock none (0.02 µs). So the first is read only where it can say something new:
-//! when a piece of work was long enough to have been interrupted, and after each millisecond of work.
+//! The CPU time of a thread costs a system call (0.4 µs), the monotonic clock none (0.02 µs). So the first is read
+//! only where it can say something new: when a piece of work was long enough to have been interrupted, and after each
+//! millisecond of work.
 
 use crate::manage::cpu::Gaps;
 use crate::node::entry::WorkClock;

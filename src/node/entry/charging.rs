@@ -26,7 +26,8 @@ impl Node {
         }
     }
 
-    /// What the worker has worked so far, in nanoseconds, when the node's clock shows this, and now; without a clock of work, what that shows.
+    /// What the worker has worked so far, in nanoseconds, when the node's clock shows this, and now; without a clock of
+    /// work, what that shows.
     #[inline]
     pub fn worked(&mut self, now: u64) -> u64 {
         let entry = &mut self.cx.order.entry;
@@ -45,7 +46,8 @@ impl Node {
         entry.reading()
     }
 
-    /// Does what is not left for later, at its neighbour's expense. The clock is read when another one's frame comes, and after some of one's own.
+    /// Does what is not left for later, at its neighbour's expense. The clock is read when another one's frame comes,
+    /// and after some of one's own.
     #[inline]
     pub(in crate::node) fn metered(
         &mut self,
@@ -122,7 +124,8 @@ impl Cx {
         }
     }
 
-    /// Does what a packet that waited is for, whose neighbour is charged when its turn is over ([`Node::ran`]); says how many steps that took.
+    /// Does what a packet that waited is for, whose neighbour is charged when its turn is over ([`Node::ran`]); says
+    /// how many steps that took.
     pub(in crate::node) fn on_account_of(&mut self, payer: Payer, work: impl FnOnce(&mut Cx)) -> u64 {
         let before = self.order.entry.steps;
         self.order.entry.current = payer;
@@ -136,8 +139,8 @@ impl Cx {
         self.order.entry.ingress(payer)
     }
 
-    /// What is done from now on comes of a packet that this one has paid for. What was done since the last call is charged to whom that named,
-    /// unless somebody pays for all of it.
+    /// What is done from now on comes of a packet that this one has paid for. What was done since the last call is
+    /// charged to whom that named, unless somebody pays for all of it.
     pub(in crate::node) fn set_behalf(&mut self, now: u64, payer: Payer) {
         let entry = &mut self.order.entry;
         let reading = entry.reading();

@@ -1,7 +1,7 @@
 //! The frame sources of a native port: rules, programs before the Linux stack, and sockets.
 //!
-//! Whoever opens these may wait: for the kernel's verifier, for drivers, for the broker. So they are opened by a thread that moves no packets and handed to
-//! the port that receives by them.
+//! Whoever opens these may wait: for the kernel's verifier, for drivers, for the broker. So they are opened by a thread
+//! that moves no packets and handed to the port that receives by them.
 
 use crate::broker;
 use crate::classify::rule::Rule;
@@ -57,7 +57,8 @@ pub struct Taker {
 }
 
 impl Taker {
-    /// For the port `id` on the interface with this index, and frames of up to `longest` octets; behind an XDP program of the node's or not.
+    /// For the port `id` on the interface with this index, and frames of up to `longest` octets; behind an XDP program
+    /// of the node's or not.
     pub(super) fn open(
         id: PortId,
         interface: u32,
@@ -97,8 +98,8 @@ impl Taker {
         Ok(Change::Interface(sockets))
     }
 
-    /// Takes packets of a channel too, or does not any more; `tell` is told if that takes other sockets than before. Of what is new nothing takes a frame
-    /// until it knows a filter, so none is seen by guard or socket alone.
+    /// Takes packets of a channel too, or does not any more; `tell` is told if that takes other sockets than before. Of
+    /// what is new nothing takes a frame until it knows a filter, so none is seen by guard or socket alone.
     pub fn take_for(&mut self, filter: &Rule, exists: bool, mut tell: impl FnMut(Change)) -> io::Result<()> {
         if filter.port.is_some_and(|port| port != self.id) {
             return Ok(());

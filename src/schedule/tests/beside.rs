@@ -31,8 +31,8 @@ fn work_beside_packets_is_paid_for_by_share() {
     }
 }
 
-/// An environment of this weight always has packets, of which the worker uses 1 µs and a process, that is told later, the rest; another one has packets of 10 µs. What
-/// each has had in the end.
+/// An environment of this weight always has packets, of which the worker uses 1 µs and a process, that is told later,
+/// the rest; another one has packets of 10 µs. What each has had in the end.
 fn beside_a_process(policy: Policy, weights: [u32; 2], below: usize, told_each: u64) -> [u64; 2] {
     let mut scheduler = PathScheduler::new(policy);
     assert!(scheduler.enter(0, weight(weights[0]), 0) && scheduler.enter(1, weight(weights[1]), 0));

@@ -45,7 +45,8 @@ fn thirty_flows_below_one_have_its_share() {
 #[test]
 fn flows_that_wake_in_turns_have_no_more_than_flows_that_always_have_work() {
     for policy in [Policy::Wfq, Policy::Edf] {
-        // One packet of one of thirty each 10 µs: without shares of shares each would start where the others are, and its packet run at once.
+        // One packet of one of thirty each 10 µs: without shares of shares each would start where the others are, and
+        // its packet run at once.
         let mut loads = vec![load(weight(400), Arrivals::Always, &[10 * US]), load(weight(100), Arrivals::Never, &[1])];
         let each = |at: u64| Arrivals::Each { every: 300 * US, first: at * 10 * US };
         loads.extend((0..30).map(|at| below(1, weight(100), each(at), &[10 * US])));

@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The first argument by which this program knows that it is to make a jail.
 pub const ARGUMENT: &str = "jail";
 
-/// Runs a function of this program, by the name that it has in [`super::Program::Own`]. What it was given is at the numbers that the jail says.
+/// Runs a function of this program, by the name that it has in [`super::Program::Own`]. What it was given is at the
+/// numbers that the jail says.
 pub type Own = fn(&str) -> io::Result<()>;
 
 /// Descriptors from here up are the jail's own until its program begins.

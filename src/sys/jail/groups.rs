@@ -1,9 +1,9 @@
 //! Control groups of jails: memory, processes, the processor.
 //!
-//! Version 2 of the interface where its controllers can be had, version 1 for each controller that the host has bound there. A node (or whoever starts
-//! jails for it) has one *parent*, a directory `anode-NAME` in each hierarchy, below which each jail gets a directory of its own, removed
-//! when the jail is empty. A parent is locked (flock(2)) as long as its owner lives; so whoever starts can tell what a node that died has left, and
-//! removes it ([`Parent::open`]).
+//! Version 2 of the interface where its controllers can be had, version 1 for each controller that the host has bound
+//! there. A node (or whoever starts jails for it) has one *parent*, a directory `anode-NAME` in each hierarchy, below
+//! which each jail gets a directory of its own, removed when the jail is empty. A parent is locked (flock(2)) as long
+//! as its owner lives; so whoever starts can tell what a node that died has left, and removes it ([`Parent::open`]).
 
 mod hierarchy;
 mod processor;

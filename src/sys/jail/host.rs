@@ -4,7 +4,8 @@ use super::{Parent, Part, start};
 use crate::sys::{landlock, privileges};
 use rustix::process::{WaitOptions, waitpid};
 
-/// The parts that jails would lack here which the calling process starts; it must have one thread. Each jail says itself what it has in the end.
+/// The parts that jails would lack here which the calling process starts; it must have one thread. Each jail says
+/// itself what it has in the end.
 pub fn lacks() -> Vec<Part> {
     let privileged = start::is_privileged();
     let namespaces = privileged || has_user_namespaces();

@@ -20,7 +20,8 @@ use std::path::Path;
 /// The file whose bytes are locked; only root can open it.
 const LOCKS: &str = "/run/anode.uids";
 
-/// The first free user from `first` to `last`; it stays taken as long as the file is open anywhere. `passed` gets those of whom processes live on.
+/// The first free user from `first` to `last`; it stays taken as long as the file is open anywhere. `passed` gets those
+/// of whom processes live on.
 pub fn take(first: u32, last: u32, passed: &mut Vec<u32>) -> io::Result<(u32, File)> {
     take_at(Path::new(LOCKS), first, last, &known(), passed)
 }

@@ -80,7 +80,8 @@ fn settle(birth: &mut Birth) -> Result<End, Failure> {
     Ok(attend(&birth.control, &signals, pid))
 }
 
-/// Says how readily the kernel ends this process, and what it starts from then on, when memory runs out. Where it cannot be said it stays as it is.
+/// Says how readily the kernel ends this process, and what it starts from then on, when memory runs out. Where it
+/// cannot be said it stays as it is.
 fn adjust(file: &Option<File>, readiness: u32) {
     if let Some(mut file) = file.as_ref() {
         let _ = file.write_all(readiness.to_string().as_bytes());
@@ -120,10 +121,12 @@ fn become_user(birth: &Birth) -> io::Result<()> {
     privileges::become_user(user, confine::set_of(&birth.jail.capabilities))
 }
 
-/// A descriptor that can be read when a child has ended. That the jail is asked to end is for the program, which unblocks it, not for this process.
+/// A descriptor that can be read when a child has ended. That the jail is asked to end is for the program, which
+/// unblocks it, not for this process.
 fn block_signals() -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset(3) before it is read and lives for the calls, which touch no other memory. No handler is installed:
-    // both signals stay blocked for as long as this process lives, so they wait and are never delivered; SIGCHLD is read, SIGTERM is not.
+    // SAFETY: the set is initialised by sigemptyset(3) before it is read and lives for the calls, which touch no other
+    // memory. No handler is installed: both signals stay blocked for as long as this process lives, so they wait and
+    // are never delivered; SIGCHLD is read, SIGTERM is not.
     let descriptor = unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);

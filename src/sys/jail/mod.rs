@@ -13,8 +13,8 @@
 //! is to end, tells how it has ended, and takes everything in the jail with it when it goes, which it does when the other end of its
 //! socket is closed. So nothing in a jail outlives whoever holds that end, and no signal is needed across uids.
 //!
-//! A [`Jail`] is a plain value that can be sent to whoever has the privilege. What a host lacks is a [`Part`] that is *weaker*: named in the
-//! answer, or an error if it is [required](Jail::required).
+//! A [`Jail`] is a plain value that can be sent to whoever has the privilege. What a host lacks is a [`Part`] that is
+//! *weaker*: named in the answer, or an error if it is [required](Jail::required).
 
 mod confine;
 mod description;

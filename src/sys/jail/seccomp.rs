@@ -1,10 +1,11 @@
 //! Lists of system calls, one file for each kind of process and processor: `seccomp/PROCESSOR/NAME.json`, as Firecracker writes them.
 //!
-//! A file has two filters. `allow` names what may be called; everything else fails with EPERM, or ends the process where the file
-//! says so. `absent` names calls that fail as if the kernel did not know them, so that libraries use others whose arguments a
-//! filter can see (`clone` instead of `clone3`); of two refusals the kernel tells the other, so they are among what is allowed too.
-//! Those of environments have a third: `exposed` names what fails besides where no root of the jail's own hides the host's sockets, to which nothing but
-//! the list forbids a way. Landlock does not guard connecting to a path, and the node knows its user's processes by that user.
+//! A file has two filters. `allow` names what may be called; everything else fails with EPERM, or ends the process
+//! where the file says so. `absent` names calls that fail as if the kernel did not know them, so that libraries use
+//! others whose arguments a filter can see (`clone` instead of `clone3`); of two refusals the kernel tells the other,
+//! so they are among what is allowed too. Those of environments have a third: `exposed` names what fails besides where
+//! no root of the jail's own hides the host's sockets, to which nothing but the list forbids a way. Landlock does not
+//! guard connecting to a path, and the node knows its user's processes by that user.
 
 use seccompiler::{BpfMap, BpfProgram, TargetArch};
 use std::io;
@@ -126,7 +127,8 @@ mod tests {
         }
     }
 
-    /// A packet socket comes from the broker with its ring; whoever has got it from a node makes no other, which would be memory of the kernel's.
+    /// A packet socket comes from the broker with its ring; whoever has got it from a node makes no other, which would
+    /// be memory of the kernel's.
     #[test]
     fn only_the_broker_changes_packet_sockets() {
         for (name, list) in LISTS.iter().filter(|(name, _)| *name != "broker") {

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Makes a system call with these arguments, none of which is an address of anything.
 fn call(number: libc::c_long, arguments: [libc::c_long; 4]) -> Result<libc::c_long, i32> {
     let [a, b, c, d] = arguments;
-    // SAFETY: no argument is an address but NULL, or that of a string that lives for ever; what would begin another process ends it at once, below.
+    // SAFETY: no argument is an address but NULL, or that of a string that lives for ever; what would begin another
+    // process ends it at once, below.
     match unsafe { libc::syscall(number, a, b, c, d, 0, 0) } {
         -1 => Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)),
         done => Ok(done),

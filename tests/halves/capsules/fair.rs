@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 const SHARE: usize = 256;
 const SHARES: usize = 64;
 
-/// A place for one code that is cheap or dear, as a packet says, and packets of both kinds. This thread stays on its CPU, each of which has shares of its own.
+/// A place for one code that is cheap or dear, as a packet says, and packets of both kinds. This thread stays on its
+/// CPU, each of which has shares of its own.
 fn place() -> Option<(Place, Digest, [Vec<u8>; 2])> {
     let mut place = Place::within(Limits { kernel_us_per_second: 1 << 30, ..Limits::default() })?;
     pin(&[rustix::thread::sched_getcpu()]).unwrap();

@@ -131,7 +131,8 @@ fn module(number: u32) -> Vec<u8> {
 }
 
 impl Worker {
-    /// A node with two overlay ports with two neighbours each, and one on a link; what they send goes on to another behind a third overlay port.
+    /// A node with two overlay ports with two neighbours each, and one on a link; what they send goes on to another
+    /// behind a third overlay port.
     pub fn new(policy: Policy) -> Worker {
         let port = |name: &str| Port {
             name: name.into(),

@@ -1,7 +1,7 @@
 //! Services that come in packets: modules that become services of the node, as with `anode plan load-service`.
 //!
-//! Only principals whose role lists `installServices` see it. Modules say themselves what they are; they are compiled by the outside, one after
-//! the other, while the packet waits.
+//! Only principals whose role lists `installServices` see it. Modules say themselves what they are; they are compiled
+//! by the outside, one after the other, while the packet waits.
 
 use super::super::evaluate::{At, raise};
 use super::super::outside::Install;

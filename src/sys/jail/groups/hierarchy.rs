@@ -95,8 +95,8 @@ fn found(mounts: &str, own: &str) -> Vec<Hierarchy> {
 }
 
 impl Hierarchy {
-    /// Finds out what version 2 gives us here: a group that has processes gives its controllers to no group below it, so what is ours alone is moved
-    /// into one beside.
+    /// Finds out what version 2 gives us here: a group that has processes gives its controllers to no group below it,
+    /// so what is ours alone is moved into one beside.
     fn settle(&mut self) -> io::Result<()> {
         let there = fs::read_to_string(self.base.join("cgroup.controllers"))?;
         self.controllers = there.split_whitespace().filter_map(Controller::of).collect();

@@ -1,8 +1,9 @@
 //! A group and the processor: what its processes have used so far, and its weight beside others.
 //!
-//! Both are files of the group, kept open: whoever made the group opens them, and a descriptor can be used by a node that has no privilege. A
-//! reading is believed only where it can follow the one before: the kernel's counters do not shrink, but they begin again, wrap, and a group goes with its
-//! jail. So a [`Meter`] adds up differences, and what cannot be adds nothing and is counted.
+//! Both are files of the group, kept open: whoever made the group opens them, and a descriptor can be used by a node
+//! that has no privilege. A reading is believed only where it can follow the one before: the kernel's counters do not
+//! shrink, but they begin again, wrap, and a group goes with its jail. So a [`Meter`] adds up differences, and what
+//! cannot be adds nothing and is counted.
 
 use super::Groups;
 use crate::sys::clock::process_cpu;
