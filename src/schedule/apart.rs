@@ -27,7 +27,7 @@ pub struct Standing {
     pub weight: u32,
     /// Whether packets wait.
     pub waits: bool,
-    /// Whether it is ahead of the others by more than [`AHEAD_NS`].
+    /// Whether it is ahead of the others by more than `AHEAD_NS`.
     pub ahead: bool,
     /// Nanoseconds that turns have taken so far, its own and those below it; it wraps.
     pub worked: u64,
