@@ -40,8 +40,6 @@ const RATES: (f64, f64) = (2_000.0, 200_000.0);
 const STEPS: usize = 8;
 /// What may be lost where a rate counts as loss-free.
 const LOSS: f64 = 0.001;
-/// A rate that failed so often is too high: a gap of the machine in a run says nothing about the node.
-const TRIES: usize = 3;
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -124,17 +122,7 @@ fn loss_free(road: &Road, length: Duration) -> Result<f64, Error> {
     let (mut low, mut high) = RATES;
     for _ in 0..STEPS {
         let middle = (low * high).sqrt();
-        if is_taken(road, middle, length)? { low = middle } else { high = middle }
+        if road.run(middle, length)?.share() >= 1.0 - LOSS { low = middle } else { high = middle }
     }
     Ok(low)
-}
-
-/// Whether a calm node takes a rate without loss, in one of some tries.
-fn is_taken(road: &Road, rate: f64, length: Duration) -> Result<bool, Error> {
-    for _ in 0..TRIES {
-        if road.run(rate, length)?.share() >= 1.0 - LOSS {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
